@@ -57,6 +57,7 @@ style: $(VENV)/.developed
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/lint-imports
+	$(BIN)/python tools/ratchet.py
 	$(BIN)/zizmor --offline --quiet .github
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/python -m pytest --collect-only --quiet >/dev/null

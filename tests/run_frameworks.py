@@ -63,7 +63,7 @@ def _passes(name: str) -> bool:
 def _tests(name: str) -> list[str]:
     tests = sorted((_ROOT / "tests/frameworks").glob(f"test_{name}*.py"))
     imported = f"from treering.{name} import"
-    pages = [page for page in (_ROOT / "docs/howto").glob("*.md") if imported in page.read_text(encoding="utf-8")]
+    pages = [page for page in (_ROOT / "docs/frameworks").glob("*.md") if imported in page.read_text(encoding="utf-8")]
     shown = [f"tests/docs/test_docs.py::test_what_a_page_shows_is_what_happens[{_named(page)}]" for page in pages]
     return [*map(_named, tests), *shown, "tests/surfaces/http/test_mcp_messages.py"]
 

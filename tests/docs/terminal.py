@@ -95,7 +95,7 @@ class Terminal:
             ["sh", "-c", command],
             cwd=self.folder,
             env=self._environment,
-            stdin=subprocess.DEVNULL,
+            stdin=theirs,  # some commands are for a person at a terminal
             stdout=theirs,
             stderr=theirs,
         )

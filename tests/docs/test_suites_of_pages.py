@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from blocks import blocks_of
 
-HOWTO = Path(__file__).parents[2] / "docs" / "howto"
+PAGES = Path(__file__).parents[2] / "docs" / "extend"
 
 
 def suites_of(page):
@@ -21,7 +21,7 @@ def suites_of(page):
     return {name: one for name, one in names.items() if name.startswith("Test")}
 
 
-SUITES = {page: suites_of(HOWTO / f"{page}.md") for page in ("write-a-format", "write-an-adapter", "write-an-index")}
+SUITES = {page: suites_of(PAGES / f"{page}.md") for page in ("write-a-format", "write-an-adapter", "write-an-index")}
 for found in SUITES.values():
     vars(sys.modules[__name__]).update(found)
 

@@ -1,0 +1,84 @@
+"""The ratchet of phrases: which texts are counted, and that a rise fails."""
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import ratchet  # noqa: E402 - programs of this folder are no package
+
+MODULE = '''\
+"""Tell whether a file is there."""
+
+told = 1  # kept for later
+
+
+def check() -> None:
+    """Return the path."""
+    raise ValueError("The file says otherwise.")
+'''
+
+
+@pytest.fixture
+def tree(tmp_path):
+    (tmp_path / "src/core").mkdir(parents=True)
+    (tmp_path / "src/core/check.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/page.md").write_text("It stands here. `what is code`\n\n```sh\nkept\n```\n", encoding="utf-8")
+    (tmp_path / "tools").mkdir()
+    return tmp_path
+
+
+def totals(tree):
+    return Counter(match.area for match in ratchet.matches(tree))
+
+
+def run(tree, monkeypatch, *arguments):
+    monkeypatch.setattr(ratchet, "ROOT", tree)
+    monkeypatch.setattr(sys, "argv", ["ratchet.py", *arguments])
+    ratchet.main()
+
+
+def baseline(tree):
+    return json.loads((tree / ratchet.BASELINE).read_text(encoding="utf-8"))
+
+
+def test_ratchet_counts_messages_docstrings_names_and_prose(tree):
+    assert totals(tree) == {"docs": 1, "docstrings": 2, "messages": 1, "names": 1}
+
+
+def test_ratchet_counts_every_string_of_a_surface(tree):
+    (tree / "src/surfaces").mkdir()
+    (tree / "src/surfaces/page.py").write_text('LINE = "Nobody keeps it."\n', encoding="utf-8")
+
+    assert totals(tree)["messages"] == 3
+
+
+def test_ratchet_ignores_questions_and_history(tree):
+    (tree / "docs/decisions").mkdir()
+    (tree / "docs/decisions/0001.md").write_text("It was kept.\n", encoding="utf-8")
+    (tree / "docs/faq.md").write_text("## Do you know what it costs?\n", encoding="utf-8")
+
+    assert totals(tree)["docs"] == 1
+
+
+def test_ratchet_fails_when_a_count_rises(tree, monkeypatch):
+    run(tree, monkeypatch, "--update")
+    (tree / "docs/more.md").write_text("Somebody wrote it.\n", encoding="utf-8")
+
+    with pytest.raises(SystemExit, match="docs: 2 phrases, 1 allowed"):
+        run(tree, monkeypatch, "--update")
+    assert baseline(tree)["docs"] == 1
+
+
+def test_ratchet_update_lowers_the_baseline(tree, monkeypatch):
+    run(tree, monkeypatch, "--update")
+    (tree / "docs/page.md").write_text("It is here.\n", encoding="utf-8")
+    run(tree, monkeypatch, "--update")
+
+    assert baseline(tree)["docs"] == 0

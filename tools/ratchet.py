@@ -1,0 +1,151 @@
+"""Count unidiomatic phrases in messages, docstrings, names and documentation, and fail if an area has more than before.
+
+`python tools/ratchet.py` prints the counts and compares the total of each area with `tools/ratchet.json`.
+`--update` lowers the totals in that file; it never raises them. `--list AREA` prints the places of an area.
+After a merge that brings more, rewrite the new sentences, or delete the file, run `--update` and give the reason in
+the commit.
+"""
+
+import argparse
+import ast
+import io
+import json
+import re
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+BASELINE = "tools/ratchet.json"
+
+AREAS = ("messages", "docstrings", "names", "docs")
+"""Strings that users see, docstrings and comments, names of variables, and documentation; each has a total."""
+
+PHRASES = {
+    "what is … for a noun": r"\bwhat (?:is|was|are|were|it|they|has|had)\b(?![^.?!\n]*\?)",
+    "where for if": r"\bwhere (?:a|an|the|it|they|there|no|one|none|nothing|somebody|that|this|its)\b",
+    "says, tells of data": r"\b(?:says|said|tells|told|tell whether)\b",
+    "keep for store": r"\b(?:keep|keeps|kept)\b",
+    "stands, lies for is": r"\b(?:stands?|stood|lies|lay)\b",
+    "somebody, nobody": r"\b(?:somebody|nobody|whoever)\b",
+    "that of, the one that": r"\b(?:(?:that|those) of|(?:the one|those) (?:that|who|which))\b",
+    "speaks of": r"\b(?:speaks? of|spoken of)\b",
+    "anew, so many, but for": r"\b(?:anew|so many|but for|beside|in whose name|at it)\b",
+}
+"""Regular expressions of the phrases, by name. About three of four matches are faults, so only totals are compared."""
+
+NAMES = {"told", "said", "kept", "asked", "found"}
+"""Participles as names of variables: a noun names the value better."""
+
+NOT_COUNTED = ("docs/decisions/", "docs/releases/", "docs/requests.md", "docs/plan.md", "CHANGELOG.md", "changes/")
+"""Documents that record history and are not rewritten."""
+
+MESSAGE_FOLDERS = ("surfaces", "parts")
+"""Folders in which every string may be shown to a user; elsewhere only those in `raise` and in `hint=`."""
+
+
+class Match(NamedTuple):
+    """One counted phrase: its area, the name of the pattern, and the line it is on."""
+
+    area: str
+    pattern: str
+    file: str
+    line: int
+    text: str
+
+
+def main() -> None:
+    """Print the counts; exit with an error if the total of an area rose."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--update", action="store_true", help=f"lower the totals in {BASELINE}")
+    parser.add_argument("--list", choices=AREAS, help="print the places of an area")
+    arguments = parser.parse_args()
+    places = list(matches(ROOT))
+    if arguments.list:
+        for match in places:
+            if match.area == arguments.list:
+                print(f"{match.file}:{match.line}: {match.pattern}: {match.text.strip()}")
+        return
+    totals = {area: sum(match.area == area for match in places) for area in AREAS}
+    for area in AREAS:
+        patterns = Counter(match.pattern for match in places if match.area == area)
+        print(f"{area}: {totals[area]}")
+        print("".join(f"  {count:5}  {pattern}\n" for pattern, count in patterns.most_common()), end="")
+    file = ROOT / BASELINE
+    baseline = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    if errors := rises(totals, baseline):
+        sys.exit("\n".join(errors))
+    if arguments.update:
+        file.write_text(json.dumps(totals, indent=1) + "\n", encoding="utf-8")
+
+
+def rises(totals: Mapping[str, int], baseline: Mapping[str, int]) -> list[str]:
+    """Return an error for each area with more matches than the baseline allows."""
+    return [
+        f"{area}: {count} phrases, {baseline[area]} allowed. `python tools/ratchet.py --list {area}` prints them."
+        for area, count in totals.items()
+        if count > baseline.get(area, count)
+    ]
+
+
+def matches(root: Path) -> Iterator[Match]:
+    """Yield every match in the source code and documentation of a tree."""
+    for file in sorted((root / "src").rglob("*.py")):
+        name = file.relative_to(root).as_posix()
+        for area, line, text in _texts_of_code(file.read_text(encoding="utf-8"), name):
+            yield from _matches(area, name, line, text)
+    for file in sorted((root / "src").rglob("*.html")):
+        yield from _matches("messages", file.relative_to(root).as_posix(), 1, file.read_text(encoding="utf-8"))
+    for file in sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md")]):
+        name = file.relative_to(root).as_posix()
+        if not name.startswith(NOT_COUNTED):
+            yield from _matches("docs", name, 1, _prose(file.read_text(encoding="utf-8")))
+
+
+def _matches(area: str, file: str, line: int, text: str) -> Iterator[Match]:
+    if area == "names":
+        yield Match(area, "participle as a name", file, line, text)
+        return
+    for pattern, expression in PHRASES.items():
+        for match in re.finditer(expression, text, re.IGNORECASE):
+            before = text.count("\n", 0, match.start())
+            yield Match(area, pattern, file, line + before, text.splitlines()[before])
+
+
+def _texts_of_code(code: str, file: str) -> Iterator[tuple[str, int, str]]:
+    """Yield the area, line and text of comments, docstrings, messages and the names that are participles."""
+    for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        if token.type == tokenize.COMMENT:
+            yield "docstrings", token.start[0], token.string
+    shows_all = any(folder in Path(file).parts for folder in MESSAGE_FOLDERS)
+    tree = ast.parse(code)
+    docstrings = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    shown = [tree] if shows_all else [node for node in ast.walk(tree) if _is_message(node)]
+    messages = {id(part) for node in shown for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if id(node) in docstrings:
+                yield "docstrings", node.lineno, text
+            case ast.Constant(value=str(text)) if id(node) in messages:
+                yield "messages", node.lineno, text
+            case ast.Name(id=name, ctx=ast.Store()) if name in NAMES:
+                yield "names", node.lineno, name
+
+
+def _is_message(node: ast.AST) -> bool:
+    return isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and node.arg == "hint")
+
+
+def _prose(text: str) -> str:
+    """Return a page without its code and the targets of its links, with the same lines."""
+    without_code = re.sub(r"(?ms)^(```|~~~).*?^\1", lambda block: "\n" * block[0].count("\n"), text)
+    return re.sub(r"`[^`\n]*`|\]\([^)\s]*\)", "", without_code)
+
+
+if __name__ == "__main__":
+    main()
