@@ -82,7 +82,9 @@ def recall_before_model(
         if not asked:
             return given
         question = _text(cast("Mapping[str, Any]", given.input[asked[-1]]))
-        text = recalled_text(await in_thread(lambda: used.retrieve(question, top_k)))
+        # The session has just stored the question itself.
+        found = await in_thread(lambda: used.retrieve(question, top_k + 1))
+        text = recalled_text([one for one in found if one.content != question][:top_k])
         if not text:
             return given
         shown = cast("TResponseInputItem", {"role": "user", "content": text})
