@@ -110,7 +110,7 @@ def test_of_an_earlier_time_no_links_of_code_are_told_and_the_answer_says_so(sho
     cart = source(shop, "src/shop/cart.py")
     report = shop.query("related", input={"id": cart.id}, options={"as_of": shop.engine.ledger.sequence()})
     assert report.code == ()
-    assert "as they are now" in " ".join(report.warnings)
+    assert "known only for the current state" in " ".join(report.warnings)
 
 
 def test_a_link_appears_with_the_file_that_it_leads_to_and_ends_with_it(space, project):

@@ -106,7 +106,7 @@ def test_folder_embedder_knows_texts_of_its_vocabulary(folder, text, known):
 def test_a_folder_without_a_network_and_a_name_of_nothing_are_refused(tmp_path):
     with pytest.raises(InvalidInput, match="of the embedder lacks"):
         embedder_named(f"onnx:{tmp_path}", Settings())
-    with pytest.raises(InvalidInput, match="no embedder 'nobody'"):
+    with pytest.raises(InvalidInput, match="Unknown embedder 'nobody'"):
         embedder_named("nobody", Settings())
 
 

@@ -76,7 +76,7 @@ def test_an_english_question_loads_neither_the_tokenizer_nor_the_runtime():
 def test_a_table_that_was_changed_is_refused(tmp_path, name):
     for each in static_model.SHA256:
         (tmp_path / each).write_bytes((SHIPPED / each).read_bytes() + (b"x" if each == name else b""))
-    with pytest.raises(Corrupt, match=f"{name} was changed"):
+    with pytest.raises(Corrupt, match=f"{name} was modified"):
         StaticEmbedder(folder=tmp_path).embed_query("bees")
 
 

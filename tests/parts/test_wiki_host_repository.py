@@ -110,8 +110,8 @@ def test_error_of_the_embedding_tool_is_an_answer(service, tool):
 
 
 def test_what_the_repository_cannot_be_given_is_refused(service, repository):
-    assert "knows no branch" in failed(service.search_memories(FLASK, "x", branch="main"))["error"]
-    assert "knows no generation" in failed(service.purge_memories(FLASK, generation="2"))["error"]
+    assert "has no branch" in failed(service.search_memories(FLASK, "x", branch="main"))["error"]
+    assert "has no generation" in failed(service.purge_memories(FLASK, generation="2"))["error"]
     assert "memory_type" in failed(service.store_memory(FLASK, "x", "idea", "page_agent"))["error"]
     assert "empty" in failed(service.store_memory(FLASK, " ", "pattern_found", "page_agent"))["error"]
     with pytest.raises(InvalidInput, match="no store"):

@@ -190,7 +190,7 @@ def test_calls_under_way_are_held_against_the_ceiling():
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(budget.spend, Usage(1, 10, 10), slow)
         inside.wait(10)
-        with pytest.raises(Denied, match="1 are held"):
+        with pytest.raises(Denied, match="1 are reserved"):
             budget.spend(Usage(1, 10, 10), slow)
         go_on.set()
         assert first.result().usage.requests == 1

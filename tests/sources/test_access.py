@@ -48,7 +48,7 @@ def test_the_denial_names_what_leads_where(tmp_path):
     with pytest.raises(Denied) as denied:
         readings(way.target, files_below(way.root))
     assert denied.value.message.startswith(
-        f"{way.target}/.git/objects/info/alternates leads to {tmp_path}/outside/0/private"
+        f"{way.target}/.git/objects/info/alternates points to {tmp_path}/outside/0/private"
     )
 
 

@@ -27,9 +27,9 @@ SECRET = "root:x:0:0:secret words: [unclosed"
     [
         (BOMB, "more than 100,000 values"),
         ("a: &a {x: 1}\nb: &b\n  <<: [*a, *a]\n" + "c: {<<: [" + "*b," * 40_000 + "*b]}", "more than 100,000 values"),
-        ("a: &a [*a]", "nested more than 64 deep"),
+        ("a: &a [*a]", "nested more than 64 levels deep"),
         ("[" * 100_000, "nest"),
-        ("".join(f"{' ' * depth}a:\n" for depth in range(200)), "nested more than 64 deep"),
+        ("".join(f"{' ' * depth}a:\n" for depth in range(200)), "nested more than 64 levels deep"),
         (f"a: {'9' * 5_000}", "number of more than 400 digits"),
         (f"a: 1{':59' * 100_000}", "number of more than 400 digits"),
         ("a: 2026-99-99", "month must be in"),
@@ -52,8 +52,8 @@ def test_yaml_with_a_few_aliases_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[" * 100_000, "nested more than 64 deep"),
-        ("[" * 70 + "]" * 70, "nested more than 64 deep"),
+        ("[" * 100_000, "nested more than 64 levels deep"),
+        ("[" * 70 + "]" * 70, "nested more than 64 levels deep"),
         ("9" * 5_000, "number or date out of range"),
         ('{"a": secret}', "at line 1, column 7"),
         ('{"a": 1 // secret\n}', "a comment at line 1, column 9"),
@@ -70,7 +70,7 @@ def test_json_out_of_bounds_is_refused(text: str, problem: str) -> None:
     [
         (".".join(["a"] * 100_000) + " = 1", "a key of more than 64 parts"),
         ("x = {" + ".".join(['"a"'] * 90) + " = 1}", "a key of more than 64 parts"),
-        (f"a = {'[' * 100_000}", "nested more than 64 deep"),
+        (f"a = {'[' * 100_000}", "nested more than 64 levels deep"),
         (f"a = {'9' * 5_000}", "number or date out of range"),
         (SECRET, "at line 1"),
     ],

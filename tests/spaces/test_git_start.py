@@ -28,6 +28,7 @@ KNOWN = {
     "surfaces/resident/process.py _start_encoder": "Treering itself",
     "sources/reading/bounded_process.py _started": "Treering itself",
     "parts/projects/supervising.py _start": "what the user configured",
+    "surfaces/cli/printing.py page": "the pager of the user",
     "spaces/proof.py signed": "ssh-keygen",
     "system/proof_checking.py check_signature": "ssh-keygen",
 }

@@ -262,8 +262,8 @@ class TestPolicy:
         [
             ("direct_chanels = []", "direct_channels"),
             ('direct_channels = ["robot"]', "details"),
-            ("self_approval = maybe", "Correct it"),
-            ("\xff", "Correct it"),
+            ("self_approval = maybe", "Correct the file"),
+            ("\xff", "Correct the file"),
         ],
     )
     def test_a_policy_that_cannot_be_read_opens_nothing(self, tmp_path, text, hint):

@@ -57,7 +57,10 @@ def test_repository_map_is_not_counted_as_a_file():
 
 
 def test_routine_warnings_are_shown_only_on_request():
-    warnings = ("path:/acme#a.lock: lock file: only its first lines are kept", "path:/acme#b.pdf: needs the extra pdf")
+    warnings = (
+        "path:/acme#a.lock: lock file: only its first lines are indexed",
+        "path:/acme#b.pdf: needs the extra pdf",
+    )
     report = ingest_report(counts={"created": 2}, warnings=warnings)
     shown = ["".join(one.text.plain) for one in render_ingest(report)]
     assert shown[1:] == ["warning: b.pdf: needs the extra pdf"]

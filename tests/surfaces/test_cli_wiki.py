@@ -171,7 +171,7 @@ def test_the_log_names_the_commit_and_its_day_and_every_page_has_front_matter(op
 
 def test_forge_addresses_are_refused_where_the_remote_is_no_forge(opened, home):
     given = {"repository": str(home / "shop")}
-    with pytest.raises(InvalidInput, match="not a forge"):
+    with pytest.raises(InvalidInput, match="not a known forge"):
         opened.perform(BUILD, input=given, options={"links": "forge"})
     with pytest.raises(InvalidInput, match="is not in the work tree"):
         opened.perform(PUBLISH, input={**given, "to": str(home / "out")}, options={"links": "files"})

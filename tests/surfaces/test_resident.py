@@ -215,7 +215,7 @@ def test_a_process_that_does_not_answer_is_given_up_and_the_command_is_done_once
     os.kill(pid, signal.SIGCONT)
     assert eventually(commands.state)["answered"] == 0  # nobody waits for an answer to the old request
 
-    assert commands.alone("status").stdout.count(b"created act:") == 1
+    assert commands.alone("status").stdout.count(b"Episode:") == 1
 
 
 def test_ctrl_c_reaches_the_command(commands):
@@ -383,7 +383,7 @@ def test_status_tells_of_it(commands):
     pid = commands.started()
 
     told = commands.run("status").stdout.decode()
-    assert f"pid {pid}" in told
+    assert f"Process {pid} answers" in told
     assert "TREERING_RESIDENT=0" in told
 
 

@@ -298,14 +298,14 @@ def test_failures_and_skips_come_first_and_the_rest_is_counted(desk, folder):
 def test_a_failed_item_that_was_read_before_says_that_the_old_reading_stays(desk, folder):
     desk.read(folder)
     report = desk.ingest("path", {"path": str(folder)}, engine=replace(desk.engine, adapters={"path": Unreadable()}))
-    assert report.items[0].why == "it cannot be read; what was read of it before stays"
+    assert report.items[0].why == "it cannot be read; the version read before is unchanged"
     assert desk.sources()["a.md"].status == "active"
 
 
 def test_a_statement_without_its_segment_fails_its_item(folder):
     report = make_desk(adapter=Mistaken()).read(folder)
     assert report.status == "failed"
-    assert "in segment 7, but there are 1" in report.items[0].why
+    assert "in segment 7, but there are only 1" in report.items[0].why
 
 
 def test_a_dry_run_tells_and_writes_nothing(desk, folder):

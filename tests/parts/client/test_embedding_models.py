@@ -41,7 +41,7 @@ def test_a_function_of_texts_is_an_embedding_model(tmp_path):
 @pytest.mark.parametrize("embedder", [HASHING, vectors_of], ids=["embedder", "function"])
 def test_a_dimension_that_the_model_does_not_have_names_the_repair(tmp_path, embedder):
     config = configured(tmp_path, embedding_model="own-model", embedding_dimension=768)
-    with pytest.raises(treering.InvalidInput, match=r"it is 768, and .* has 64") as refused:
+    with pytest.raises(treering.InvalidInput, match=r"is 768, but .* has 64") as refused:
         BlockingMemoryClient(config, embedder=embedder, background=False).store("Anything")
     assert "Set it to 64" in refused.value.hint
     assert not list(tmp_path.iterdir())

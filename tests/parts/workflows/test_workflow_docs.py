@@ -6,7 +6,7 @@ from treering.parts.discussions.identity import NOTHING_YET
 from treering.parts.workflows.catalog import NODE_TYPES
 from treering.parts.workflows.definition import CHAT_VARIABLES, NodeSettings, spellings
 
-PAGE = (Path(__file__).parents[3] / "docs" / "howto" / "run-workflows.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "workflows.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", NODE_TYPES)

@@ -92,12 +92,12 @@ def test_an_engine_that_is_damaged_is_told_and_the_space_answers(told, faiss, tm
     path.write_bytes(path.read_bytes()[:100])
     again = open_space(str(file))
     assert nearest(again) == before
-    assert "cannot be used" in caplog.text
+    assert "is unavailable" in caplog.text
     failing = status(again)
     assert failing.state == "failing"
-    assert "not what was written" in failing.problem
+    assert "was modified" in failing.problem
     assert "treering index rebuild" in failing.hint
-    assert any("cannot be used" in one for one in again.lint("reindex").differences)
+    assert any("is unavailable" in one for one in again.lint("reindex").differences)
     assert again.perform("index rebuild").state == "ready"
     assert nearest(again) == before
 

@@ -132,7 +132,7 @@ def test_a_name_that_is_nearly_one_and_several_repositories_are_told(space, tmp_
     assert "modules/shop-rules.md" in refused.value.hint
     other = repository(tmp_path / "other", {"README.md": "# Other\n\nAnother repository.\n"})
     space.ingest("repo", input={"path": str(other)})
-    with pytest.raises(InvalidInput, match="holds 2 repositories"):
+    with pytest.raises(InvalidInput, match="contains 2 repositories"):
         space.perform("wiki page")
     names = [page.path for page in space.perform("wiki page", input={"repository": "other"}).pages]
     assert "modules/shop-app.md" not in names

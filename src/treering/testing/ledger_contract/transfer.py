@@ -114,7 +114,7 @@ class Transfer(LedgerStage):
         before = contents(new)
         with pytest.raises(Conflict, match="not empty"):
             copy_ledger(old, new, told=_nobody)
-        with pytest.raises(Conflict, match="somebody else wrote"):
+        with pytest.raises(Conflict, match="another process wrote"):
             new.append(part_of(old, Anchor(seq=0, hash=GENESIS), 5))
         assert contents(new) == before
 
