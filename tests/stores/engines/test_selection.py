@@ -97,7 +97,7 @@ def test_an_engine_that_is_damaged_is_told_and_the_space_answers(told, faiss, tm
     assert failing.state == "failing"
     assert "was modified" in failing.problem
     assert "treering index rebuild" in failing.hint
-    assert any("is unavailable" in one for one in again.lint("reindex").differences)
+    assert any("cannot be used" in one for one in again.lint("reindex").differences)
     assert again.perform("index rebuild").state == "ready"
     assert nearest(again) == before
 
