@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import typer
 
+from treering.core.evidence import places_as_typed
 from treering.surfaces.cli import printing
 from treering.surfaces.cli.commands import command_line
 from treering.surfaces.cli.history import LoggedEvent, render_events
 from treering.surfaces.cli.printing import page
-from treering.surfaces.cli.receipts import places_as_typed
 from treering.surfaces.cli.rendering_changes import duration, ingest_in_words, render_ingest
 from treering.verbs.ingest.report import IngestReport, ItemResult
 

@@ -113,6 +113,19 @@ def place_in(locator: Locator, origin: str) -> str:
     return f"{origin}: {locator.cite()}"
 
 
+def places_as_typed(text: str) -> str:
+    """Return a text with the lines of files as people type them, without commits: `README.md:5-11`."""
+    return _CITED_LINES.sub(lambda found: f":{found[1]}" + (f"-{found[2]}" if found[1] != found[2] else ""), text)
+
+
+def short_place(place: str) -> str:
+    """Return a citation as people type it: `README.md:5-11` for `README.md#L5-L11 @ 93e339b8d478`."""
+    return places_as_typed(place).partition(" @ ")[0]
+
+
+_CITED_LINES = re.compile(r"#L(\d+)-L(\d+)(?: @ [0-9a-f]{7,40})?")
+
+
 class Triple(BaseModel):
     """A statement of three parts: what it is about, how it is related, to what. In the words of the text."""
 

@@ -43,7 +43,7 @@ def show(what: str, access: Access, scope: str) -> None:
     """Show an object or a place."""
     with opened(access) as space:
         place = place_of(space.address, what)
-    mode, options = ("expand", ["around=0"]) if _is_place(place, access) else ("page", [])
+        mode, options = ("expand", ["around=0"]) if _is_place(space, place) else ("page", [])
     calling = Calling(scope=scope, option=options)
     verbs.query([place], mode, access, calling, QueryFlags(descend=True), proof=None, key=None)
 
@@ -106,14 +106,13 @@ def _write(envelope: Envelope, space: Space, access: Access, writing: WriteFlags
     embed_later(space, writing)
 
 
-def _is_place(text: str, access: Access) -> bool:
+def _is_place(space: Space, text: str) -> bool:
     """Return whether a text names words of a source: lines, a symbol, a passage, a quote or a file."""
     if is_object(text) or is_short_id(text):
         return False
     if not isinstance(read_notation(text), SourceCalled):
         return True
-    with opened(access) as space:
-        try:
-            return bool(space.read(text).items)
-        except TreeringError:
-            return False
+    try:
+        return bool(space.read(text).items)
+    except TreeringError:
+        return False

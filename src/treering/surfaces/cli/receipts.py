@@ -1,12 +1,11 @@
 """What a write did, in words: receipts, and the knowledge that it made stale or contested."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from treering.core.canonical import PREFIXES, is_object
 from treering.core.characters import label, one_line
 from treering.core.errors import NotFound
-from treering.core.evidence import place_in
+from treering.core.evidence import place_in, short_place
 from treering.core.objects import Knowledge, Source, title_of
 from treering.core.patch import TITLE, Create, PatchRecord, Receipt
 from treering.ports.ledger import Head, Ledger
@@ -28,7 +27,6 @@ _GONE = frozenset({"archived", "cancelled", "invalid"})
 _CREATED = {"decision": "Decided", "constraint": "Rule", "source": "Read"}
 _EVENTS = {"staled": "Now stale", "contested": "Now contested", "reverted": "Undone", "superseded": "Replaced"}
 _STATUSES = {"resolved": "Done", "closed": "Done", "active": "Confirmed", "archived": "Archived"}
-_LINES = re.compile(r"#L(\d+)-L(\d+)(?: @ [0-9a-f]{7,40})?")
 
 
 def change_in_words(event: str, head: Head) -> str:
@@ -40,16 +38,6 @@ def change_in_words(event: str, head: Head) -> str:
     if event == "transitioned":
         return _STATUSES.get(head.status, f"Now {head.status.replace('_', ' ')}")
     return _EVENTS.get(event, event.replace("_", " ").capitalize())
-
-
-def short_place(place: str) -> str:
-    """Return a citation as people type it: `README.md:5-11` for `README.md#L5-L11 @ 93e339b8d478`."""
-    return places_as_typed(place).partition(" @ ")[0]
-
-
-def places_as_typed(text: str) -> str:
-    """Return a text with the lines of files as people type them, without commits."""
-    return _LINES.sub(lambda found: f":{found[1]}" + (f"-{found[2]}" if found[1] != found[2] else ""), text)
 
 
 def render_receipt(

@@ -8,13 +8,14 @@ from itertools import zip_longest
 
 from treering.core.canonical import canonical_json
 from treering.core.characters import label, one_line
+from treering.core.evidence import places_as_typed
 from treering.core.fencing import fence
 from treering.core.patch import PatchRecord
 from treering.core.writing.draft import ObjectChange
 from treering.ports.ledger import Ledger
 from treering.surfaces.cli import receipts
 from treering.surfaces.cli.printing import IndentedLine, line, local_time
-from treering.surfaces.cli.receipts import places_as_typed, render_drift
+from treering.surfaces.cli.receipts import render_drift
 from treering.system.settings import Settings
 from treering.verbs.crystallize.review import WorkProposals
 from treering.verbs.crystallize.submission import WriteReport

@@ -12,7 +12,7 @@ from pydantic import Field
 from treering.core.canonical import PREFIXES, is_object
 from treering.core.characters import label
 from treering.core.errors import InvalidInput, NotFound, TreeringError
-from treering.core.evidence import EvidenceRef, Lines, Segment, Turn, place_in
+from treering.core.evidence import EvidenceRef, Lines, Segment, Turn, place_in, short_place
 from treering.core.filters import Compare
 from treering.core.objects import Source
 from treering.ports.ledger import noted
@@ -43,7 +43,6 @@ _MAX_CANDIDATES = 5
 _QUOTE_HITS = 50
 """Passages in which a quoted sentence is looked for."""
 _MAX_NAME_CHARS = 200
-_LINES = re.compile(r"#L(\d+)-L(\d+)")
 
 
 class ResolvedEvidence(Value):
@@ -64,8 +63,7 @@ class ResolvedEvidence(Value):
     @property
     def short_place(self) -> str:
         """The place as people type it, such as `src/retry.py:10-14`, and whether it is uncommitted."""
-        place = _LINES.sub(lambda found: f":{found[1]}" + (f"-{found[2]}" if found[1] != found[2] else ""), self.place)
-        return f"{place.partition(' @ ')[0]}{' (uncommitted)' if self.uncommitted else ''}"
+        return f"{short_place(self.place)}{' (uncommitted)' if self.uncommitted else ''}"
 
 
 @dataclass(frozen=True, slots=True)
