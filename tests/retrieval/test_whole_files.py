@@ -39,6 +39,11 @@ def test_passages_of_one_file_support_each_other():
     assert heads[ranked(0.8, 0.75, 0.7, 0.6, heads=heads)[0].key].title == "src/upload.py"
 
 
+def test_further_passages_of_a_file_give_way_to_other_files():
+    heads = {0: head(0, "src/upload.py"), 1: head(1, "src/upload.py"), 2: head(2, "src/retry.py")}
+    assert [hit.key for hit in ranked(0.8, 0.3, 0.55, heads=heads)] == [0, 2, 1]
+
+
 def test_turns_of_one_conversation_do_not_support_each_other():
     heads = {
         key: PassageHead(key, "src:talk", f"seg_{key}", "source", "conversation", "/", "prose", "", "", "")

@@ -1,5 +1,6 @@
 """Ranking passages of a repository by their files: how much a whole file answers, and whether it is code."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
@@ -28,6 +29,8 @@ class FileTuning:
     """What it counts for that commits with a similar subject touched the file, against 1 for the passage itself."""
     fading: float = 0.5
     """What each passage of a file counts for it, against 1 for the next better one."""
+    sharing: float = 0.8
+    """What the file counts for each of its passages, against 1 for the next better one."""
 
 
 TUNING = FileTuning()
@@ -49,7 +52,6 @@ def rank_in_files(
     evidence: FileEvidence,
     terms: Collection[str],
     *,
-    limit: int | None = None,
     tuning: FileTuning = TUNING,
 ) -> list[Fused]:
     """Rank passages again, each by its own score, by its file's, and by its role for a question with these terms.
@@ -65,11 +67,14 @@ def rank_in_files(
     commits_share = tuning.commits if commits else 0.0
     whole = 1 + tuning.file + commits_share
 
+    position = _positions(placed)
+
     def score(one: _Placed) -> float:
         touched = one.weight * commits.get(one.head.origin, 0.0)
-        return (one.own / best + tuning.file * files[one.whole] + commits_share * touched) / whole
+        of_file = tuning.file * files[one.whole] + commits_share * touched
+        return (one.own / best + tuning.sharing ** position[one.hit.key] * of_file) / whole
 
-    ordered = sorted(((score(one), one) for one in placed), key=lambda pair: (-pair[0], pair[1].hit.key))[:limit]
+    ordered = sorted(((score(one), one) for one in placed), key=lambda pair: (-pair[0], pair[1].hit.key))
     return [
         replace(one.hit, score=of, parts={**one.hit.parts, **_parts(one, files[one.whole], commits)})
         for of, one in ordered
@@ -115,6 +120,16 @@ class _Placed:
         beside_code = head.place_role not in (CODE, NO_PLACE)
         weight = 1 - discount * (1 - called_share(head, terms)) if beside_code else 1.0
         return cls(hit, head, weight, hit.score * weight)
+
+
+def _positions(placed: Iterable[_Placed]) -> dict[int, int]:
+    """Return the position of each passage among those of its file, the best first."""
+    seen: Counter[str] = Counter()
+    positions: dict[int, int] = {}
+    for one in sorted(placed, key=lambda one: (-one.own, one.hit.key)):
+        positions[one.hit.key] = seen[one.whole]
+        seen[one.whole] += 1
+    return positions
 
 
 def _code_share(heads: Mapping[int, PassageHead], said: Mapping[int, float]) -> float:

@@ -23,6 +23,7 @@ WORDS = "words"
 NAMES = "names"
 PLACES = "places"
 DATED = "dated"
+EXACT = "exact"
 NEIGHBOURS = "neighbours"
 
 WALKED = "walked"
@@ -168,6 +169,17 @@ def favour(
         for hit in ranked
     ]
     return nsmallest(len(favoured) if limit is None else limit, favoured, key=lambda hit: (-hit.score, hit.key))
+
+
+def put_first(ranked: Sequence[Fused], arm: str, keys: Collection[int]) -> list[Fused]:
+    """Move the candidates with these keys before all others, in their order. Scores stay between 0 and 1."""
+    best = max((hit.score for hit in ranked if hit.key not in keys), default=0.0)
+    first = [
+        replace(hit, score=best + (1 - best) * hit.score, parts=_with_more(hit.parts, {arm: ArmScore(0, 1.0, 1.0)}))
+        for hit in ranked
+        if hit.key in keys
+    ]
+    return [*first, *(hit for hit in ranked if hit.key not in keys)]
 
 
 # Best and worst that lie closer than this part of the best are not stretched to the full scale: among three

@@ -25,6 +25,7 @@ from treering.retrieval.search.fusion import (
     COMPARISON_WEIGHTS,
     DATED,
     DIALOGUE_WEIGHTS,
+    EXACT,
     LOOKUP_WEIGHTS,
     NAMED,
     NAMES,
@@ -40,6 +41,7 @@ from treering.retrieval.search.fusion import (
     favour,
     fuse,
     lend_to_neighbours,
+    put_first,
 )
 from treering.retrieval.search.question import WEIGHTS as CLUE_WEIGHTS
 from treering.retrieval.search.question import Arms, Meaning, Question, clues_of, thread_clue
@@ -262,6 +264,11 @@ _CODE_ANSWERS = 0.5
 _BEFORE_FILES = 4
 """Candidates that are ranked by their files, for each that is wanted: what these lift may stand far behind."""
 
+MIN_EXACT_WORDS, MAX_EXACT_WORDS = 3, 20
+"""Words of a question that is looked for word for word as a whole."""
+MAX_EXACT = 10
+"""Passages that may contain the whole question if it is to identify one."""
+
 Form = Literal["prose", "turn", "code"]
 """What a passage is, for weighing: prose, a turn of a conversation, or code."""
 
@@ -312,7 +319,11 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     if by_files:
         commits = {} if kind == "lookup" else (yield from files_by_commits(question.terms, reach))
         evidence = FileEvidence(_said(given, weights), commits)
-        ranked = rank_in_files(ranked, near, evidence, question.terms.words, limit=pool)
+        ranked = rank_in_files(ranked, near, evidence, question.terms.words)
+    if by_files or question.terms.phrases:
+        exact = yield from _exact_matches(question, reach)
+        unranked = yield from candidates.read(exact - {hit.key for hit in ranked}, in_reach=True)
+        ranked = put_first([*ranked, *(Fused(key, 0.0, {}) for key in sorted(unranked))], EXACT, exact)[:pool]
     trace = {
         "terms": {"words": question.terms.words, "identifiers": question.terms.identifiers},
         "route": kind,
@@ -343,6 +354,23 @@ def _said(arms: Arms, weights: Mapping[str, float]) -> dict[int, float]:
     """
     telling = {arm: arms.get(arm, {}) for arm in (WORDS, VECTORS, QUICK)}
     return {hit.key: hit.score for hit in fuse(telling, weights)}
+
+
+def _exact_matches(question: Question, reach: Reach) -> Steps[set[int]]:
+    """Find passages that contain every quoted phrase word for word, or else the whole of a short question.
+
+    A pasted message, heading or line of code is unlikely to be anywhere else. A phrase that many passages contain,
+    such as "run the tests", does not identify one.
+    """
+    quoted = question.terms.phrases
+    whole = index_text(question.text) if count_words(question.text) <= MAX_EXACT_WORDS else ""
+    phrases = quoted or ((whole,) if len(whole.split()) >= MIN_EXACT_WORDS else ())
+    matches: list[set[int]] = []
+    for phrase in phrases:
+        found: TextFound = yield TextRequest(reach, POOL if quoted else MAX_EXACT + 1, words=(phrase,))
+        matches.append({hit.key for hit in found.words})
+    in_all = set.intersection(*matches) if matches else set()
+    return in_all if quoted or len(in_all) <= MAX_EXACT else set()
 
 
 @dataclass(frozen=True, slots=True)
