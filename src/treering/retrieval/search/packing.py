@@ -1,5 +1,6 @@
 """The context pack, and how it is written for a model."""
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, get_args
@@ -241,10 +242,18 @@ def quoted(title: str) -> str:
 
 
 def titled(title: str, text: str) -> str:
-    """Return a text under its title, as it stands inside a fence; once where the text begins with it."""
+    """Return a text below its title, or only the text if it begins with the words of the title."""
     bare = title.strip()
-    begins = text.lstrip().lstrip("#").lstrip().startswith(bare)
-    return text if begins else f"{bare}\n\n{text}" if text else bare
+    words = _WORD.findall(bare)
+    begins = words == _WORD.findall(text[: len(bare) + _MARKUP_CHARS])[: len(words)]
+    if not text:
+        return bare
+    return text if begins else f"{bare}\n\n{text}"
+
+
+_WORD = re.compile(r"\w+")
+_MARKUP_CHARS = 20
+"""Characters of markup and punctuation by which the beginning of a text may be longer than its title."""
 
 
 def lines_within(lines: Sequence[str], *, origin: str, max_tokens: int) -> tuple[str, ...]:

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from treering.core.characters import label, one_line
-from treering.core.fencing import fence
-from treering.retrieval.search.lines import MAX_LINE_CHARS, ShownLine, lines_as_text, symbol_of
+from treering.core.fencing import fence, fence_items
+from treering.retrieval.search.lines import MAX_LINE_CHARS, ShownLine, symbol_of
 from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, titled
 from treering.surfaces.cli.printing import IndentedLine, line
+from treering.surfaces.search_text import cited_hits
 from treering.verbs.envelope import Report, UnderstoodDays
 from treering.verbs.reading import Empty, ShownHit, ShownPassage, lines_shown_of, shown_status
 
@@ -101,9 +102,15 @@ def render_brief(report: "BriefReport", *, fenced: bool) -> Iterator[IndentedLin
 
 def render_search(report: "SearchReport", *, fenced: bool) -> Iterator[IndentedLine]:
     """Show hits, best first, each with its place, its symbol and the lines that answer."""
-    terms = frozenset(report.terms)
-    for rank, hit in enumerate(report.hits, start=1):
-        yield from _hit(rank, hit, terms, fenced=fenced)
+    if fenced and report.hits:
+        hits = cited_hits(report, max_line_chars=MAX_LINE_CHARS)
+        yield line(fence_items(((hit.marker, hit.text) for hit in hits), origin="search"))
+        for rank, hit in enumerate(report.hits, start=1):
+            yield from _explained(rank, hit)
+    else:
+        terms = frozenset(report.terms)
+        for rank, hit in enumerate(report.hits, start=1):
+            yield from _hit(rank, hit, terms)
     if report.left_out:
         yield line(f"{len(report.left_out)} more did not fit: ", ", ".join(report.left_out[:_LEFT_OUT]))
     yield from _empty(report.empty)
@@ -215,25 +222,29 @@ def _pack_item(item: PackItem, places: Sequence[str]) -> Iterator[IndentedLine]:
     yield line((f"{item.object_id} {item.segment_id}".rstrip(), "dim"), indent=2)
 
 
-def _hit(rank: int, hit: ShownHit, terms: frozenset[str], *, fenced: bool) -> Iterator[IndentedLine]:
+def _hit(rank: int, hit: ShownHit, terms: frozenset[str]) -> Iterator[IndentedLine]:
     name = _name_of(hit, terms)
-    called = f"  {one_line(name)}" if name and not fenced else ""
-    place = _name(_place(hit), fenced=fenced)
-    yield line(f"{rank}  ", (place, "green"), (called, "bold"), (_doubts(hit), "yellow"))
-    yield from _answer(hit, terms, name if fenced else "", fenced=fenced)
+    called = f"  {one_line(name)}" if name else ""
+    yield line(f"{rank}  ", (one_line(_place(hit)), "green"), (called, "bold"), (_doubts(hit), "yellow"))
+    yield from _answer(hit, terms)
     if hit.reply:
-        replied = f"{hit.reply.heading}: {_snippet(hit.reply.text)}"
-        yield line(_quoted(replied, hit.reply.place, fenced=fenced), indent=3)
+        yield line(f"{hit.reply.heading}: {_snippet(hit.reply.text)}", indent=3)
     for one in hit.more:
         yield line(
             "   ",
-            (_name(_place(one), fenced=fenced), "green"),
+            (one_line(_place(one)), "green"),
             ("  " + one_line(symbol_of(one.heading, terms)), "bold"),
         )
         yield from _flags(one.flags)
-        yield from _answer(one, terms, "", fenced=fenced)
+        yield from _answer(one, terms)
+    yield from _explained(rank, hit)
+
+
+def _explained(rank: int, hit: ShownHit) -> Iterator[IndentedLine]:
     if hit.explain:
-        yield line((f"{hit.kind}, {hit.status}, trust {hit.trust}, {hit.place}", "dim"), indent=3)
+        yield line(
+            (f"[{rank}] {hit.kind}, {hit.status}, trust {hit.trust}, {_name(hit.place, fenced=True)}", "dim"), indent=3
+        )
         yield line(("because ", "dim"), f"score {hit.score:.3f}, {_value(hit.explain)}", indent=3)
         yield line((f"{hit.object_id} {hit.segment_id}".rstrip(), "dim"), indent=3)
 
@@ -305,15 +316,9 @@ def _quoted(text: str, origin: str, *, fenced: bool) -> str:
     return fence(text, origin=origin) if fenced else text
 
 
-def _answer(
-    passage: ShownHit | ShownPassage, terms: frozenset[str], title: str, *, fenced: bool
-) -> Iterator[IndentedLine]:
+def _answer(passage: ShownHit | ShownPassage, terms: frozenset[str]) -> Iterator[IndentedLine]:
     """Show the lines of a passage that answer, numbered as in their file; elsewhere `…` stands for lines left out."""
-    rows = lines_shown_of(passage, terms, max_chars=MAX_LINE_CHARS)
-    if fenced:
-        yield line(fence(titled(title, lines_as_text(rows)), origin=passage.place), indent=3)
-        return
-    for row in rows:
+    for row in lines_shown_of(passage, terms, max_chars=MAX_LINE_CHARS):
         if row.after_gap and not row.number:
             yield line(("…", "dim"), indent=3)
         number = f"{row.number:>{_NUMBER_WIDTH}}  " if row.number else "   "

@@ -6,11 +6,11 @@ from typing import Any
 
 from treering.core.characters import label
 from treering.core.writing.draft import ObjectChange
-from treering.retrieval.search.lines import lines_as_text
-from treering.retrieval.search.packing import quoted, render, shortened, titled
+from treering.retrieval.search.packing import quoted, render, shortened
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
-from treering.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_json, left_out
+from treering.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_items, fit_json, left_out
 from treering.surfaces.mcp.minimum import minimum_of
+from treering.surfaces.search_text import cited_hits
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.envelope import Report
 from treering.verbs.evidence.resolving import ResolvedEvidence
@@ -25,7 +25,7 @@ from treering.verbs.query.context import ContextReport
 from treering.verbs.query.recent import RecentReport
 from treering.verbs.query.related import Neighbour, RelatedReport
 from treering.verbs.query.search import SearchReport
-from treering.verbs.reading import ReadReport, ShownHit, ShownPassage, lines_shown_of, shown_status
+from treering.verbs.reading import ReadReport, shown_status
 
 _SAID = 600  # characters of a sentence that may hold stored words
 _LINE_CHARS = 600  # of a line of a hit: what people say in one turn is often one line
@@ -39,6 +39,10 @@ def text_of(report: Report, *, max_tokens: int) -> str:
         return _context(report, max_tokens)
     if isinstance(report, BriefReport):
         return cut_to_tokens(report.text or "Nothing is known here yet.", max_tokens)
+    if isinstance(report, SearchReport):
+        title = "1 result." if len(report.hits) == 1 else f"{len(report.hits)} results, best first."
+        hits = list(cited_hits(report, max_line_chars=_LINE_CHARS))
+        return fit_items(title, hits, _notes(report), origin="search", max_tokens=max_tokens)
     title, entries = _outline(report)
     return fit_entries(title, entries, _notes(report), max_tokens=max_tokens)
 
@@ -69,8 +73,6 @@ def _context(report: ContextReport, max_tokens: int) -> str:
 
 def _outline(report: Report) -> tuple[str, list[AnswerEntry]]:
     match report:
-        case SearchReport():
-            return f"Hits: {len(report.hits)}.", list(_hits(report))
         case PageReport():
             status = shown_status(str(report.object.get("status", "")), current=report.current, note=report.note)
             return f"{quoted(report.title)}: {status}", list(_page(report))
@@ -114,31 +116,6 @@ def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
             ]
         case _:
             return f"{report.verb} {report.mode}: {report.status}", []
-
-
-def _hits(report: SearchReport) -> Iterable[AnswerEntry]:
-    terms = frozenset(report.terms)
-    for number, hit in enumerate(report.hits, start=1):
-        status = shown_status(hit.status, current=hit.current, note=hit.note)
-        state = "" if status == "active" else f" ({status})"
-        warning = f" — warning: {', '.join(hit.flags)}" if hit.flags else ""
-        name = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
-        ref = f"{hit.object_id} {hit.segment_id}".strip()
-        evidence = f" source_id={hit.source_id}" if hit.source_id and hit.source_id != hit.object_id else ""
-        trust = f" — trust: {hit.trust} ({hit.channel})"
-        head = f"{number}. {hit.kind}{state} `{ref}`{evidence}{trust}{warning}"
-        replied = f"\n\n{hit.reply.heading}: {hit.reply.text}" if hit.reply else ""
-        yield AnswerEntry(head, titled(name, _lines(hit, terms)) + replied, origin=hit.place or hit.origin, ref=ref)
-        for one in hit.more:
-            ref = f"{hit.object_id} {one.segment_id}".strip()
-            warning = f" — warning: {', '.join(one.flags)}" if one.flags else ""
-            told = titled(one.heading, _lines(one, terms))
-            yield AnswerEntry(f"{number}. also `{ref}`{trust}{warning}", told, origin=one.place, ref=ref)
-
-
-def _lines(passage: ShownHit | ShownPassage, terms: frozenset[str]) -> str:
-    """Return the lines of a passage that answer, or all of it if none were asked for."""
-    return lines_as_text(lines_shown_of(passage, terms, max_chars=_LINE_CHARS)) or passage.text
 
 
 def _page(report: PageReport) -> Iterable[AnswerEntry]:
@@ -319,7 +296,7 @@ def _notes(report: Report) -> list[str]:
     if isinstance(report, ReadReport) and report.empty:
         notes.append(f"empty ({report.empty.reason}): {report.empty.hint}")
     if isinstance(report, SearchReport) and report.left_out:
-        notes.append(f"{len(report.left_out)} more hits did not fit: {', '.join(report.left_out[:5])}")
+        notes.append(f"{len(report.left_out)} more results did not fit: raise options.max_tokens.")
     if isinstance(report, ExpandReport) and report.missing:
         notes.append(f"not found: {', '.join(map(label, report.missing))}")
     return notes

@@ -173,15 +173,16 @@ def _without_markers(data: Any) -> Any:
 def _bounded(verb: str, envelope: Envelope, bound: int) -> Envelope:
     """Hand the bound on to modes that fit their own answers into it; others are fitted afterwards.
 
-    A hit shows more lines to a model than to a person, unless the call gives a number.
+    So are results of a search that show only some of their lines: to a model more than to a person, unless the call
+    gives a number.
     """
     options = {name: value for name, value in envelope.options.items() if name != "max_tokens"}
     tool = catalog.find(verb)
     mode = tool.modes.get(envelope.mode or tool.default)
-    if mode and "max_tokens" in mode.options.model_fields:
-        options["max_tokens"] = bound
     if mode and "lines" in mode.options.model_fields:
         options = {"lines": LINES_FOR_MODELS, **options}
+    if mode and "max_tokens" in mode.options.model_fields and not options.get("lines"):
+        options["max_tokens"] = bound
     return envelope.model_copy(update={"options": options})
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from treering.core.fencing import fence
+from treering.core.fencing import fence, fence_items
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.surfaces.mcp.minimum import minimum_of
+from treering.surfaces.search_text import CitedText
 
 _USEFUL = 40  # tokens: a shorter beginning of a text tells nobody anything
 _RESERVE = 60  # tokens for saying what was left out
@@ -50,6 +51,26 @@ def fit_entries(title: str, entries: Sequence[AnswerEntry], notes: Sequence[str]
         blocks.append(block)
         room -= estimate_tokens(block) + 1
     return cut_to_tokens("\n".join([title, *blocks, *foot]), max_tokens)
+
+
+def fit_items(title: str, items: Sequence[CitedText], notes: Sequence[str], *, origin: str, max_tokens: int) -> str:
+    """Write a title, as many recalled texts as fit in one fence, and notes; name what did not fit."""
+    foot = [f"- {note}" for note in notes]
+    frame = fence_items((), origin=origin)
+    room = max_tokens - sum(map(estimate_tokens, (title, frame, *foot))) - _RESERVE
+    shown: list[tuple[str, str]] = []
+    for item in items:
+        room -= estimate_tokens(f"<<treering:cited {item.marker}>>\n{item.text}\n")
+        if room < 0:
+            break
+        shown.append((item.marker, item.text))
+    if items and not shown:
+        marker, text, _ = items[0]
+        shown.append((marker, cut_to_tokens(text, max(room + estimate_tokens(text), _USEFUL)) + "\n…"))
+    rest = [item.ref for item in items[len(shown) :]]
+    blocks = [fence_items(shown, origin=origin)] if shown else []
+    tail = [left_out(rest, max_tokens=max_tokens)] if rest else []
+    return cut_to_tokens("\n".join([title, *blocks, *tail, *foot]), max_tokens)
 
 
 def left_out(refs: Sequence[str], *, max_tokens: int) -> str:

@@ -1,0 +1,69 @@
+"""Results of a search as text for a model: each cited by its place, with the lines that answer."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from treering.core.characters import label, unmarked
+from treering.retrieval.search.lines import lines_as_text, symbol_of
+from treering.retrieval.search.packing import titled
+from treering.verbs.reading import ShownHit, ShownPassage, lines_shown_of, shown_status
+
+if TYPE_CHECKING:  # a command shows the report of one mode, and each report brings its verb with it
+    from treering.verbs.query.search import SearchReport
+
+MAX_HEADING_CHARS = 80
+USUAL_STATUS = frozenset({"active", "finalized", "open"})
+USUAL_TRUST = "medium"
+"""The trust of files, which is not worth a mention."""
+
+
+class CitedText(NamedTuple):
+    """A recalled text and the marker that cites it, for `core.fencing.fence_items`."""
+
+    marker: str
+    text: str
+    ref: str
+    """The place or id to ask for the text by."""
+
+
+def cited_hits(report: "SearchReport", *, max_line_chars: int) -> Iterator[CitedText]:
+    """Yield the passages of the results, numbered from 1; further passages of a result have its number.
+
+    Lines of a file are cited by their place, which is accepted wherever evidence is; everything else by its id.
+    """
+    terms = frozenset(report.terms)
+    for number, hit in enumerate(report.hits, start=1):
+        passages: tuple[ShownHit | ShownPassage, ...] = (hit, *hit.more)
+        for passage in passages:
+            text = lines_as_text(lines_shown_of(passage, terms, max_chars=max_line_chars)) or passage.text
+            if hit.reply and passage is hit:
+                text += f"\n\n{hit.reply.heading}: {hit.reply.text}"
+            doubts = _doubts(hit, passage)
+            if passage.first_line:
+                place = passage.place.partition(" @ ")[0]
+                marker = [f"[{number}] {label(place)}", *_symbol(passage, place, terms), *doubts]
+                yield CitedText(" — ".join(marker), text, place)
+            else:
+                ref = f"{hit.object_id} {passage.segment_id}".strip()
+                places = [label(passage.place)] if passage.place not in ("", hit.object_id) else []
+                title = " — ".join(dict.fromkeys(filter(None, (hit.title, passage.heading))))
+                marker = [f"[{number}] `{ref}`", hit.kind, *places, *doubts]
+                yield CitedText(" — ".join(marker), titled(title, text), ref)
+
+
+def _symbol(passage: ShownHit | ShownPassage, place: str, terms: frozenset[str]) -> list[str]:
+    """Return the symbol or heading of a place in a file, unless it is the name of the file."""
+    symbol = symbol_of(passage.heading, terms)
+    is_file_name = place.partition("#")[0].endswith(symbol)
+    return [] if is_file_name else [unmarked(symbol, most=MAX_HEADING_CHARS)]
+
+
+def _doubts(hit: ShownHit, passage: ShownHit | ShownPassage) -> list[str]:
+    """Return the reasons to read a result with care: not current, unusual trust, warnings."""
+    status = shown_status(hit.status, current=hit.current, note=hit.note)
+    flags = [flag.replace("_", " ") for flag in passage.flags if flag != "cut"]  # the text shows that by itself
+    return [
+        *([] if status in USUAL_STATUS else [status]),
+        *([] if hit.trust == USUAL_TRUST else [f"trust: {hit.trust} ({hit.channel})"]),
+        *([f"warning: {', '.join(flags)}"] if flags else []),
+    ]
