@@ -91,7 +91,7 @@ def _modes(tool: Tool) -> Iterator[str]:
         yield f"`input`: {_about(mode.input)}"
         yield _fields(mode.input)
         if mode.input in _OPEN:
-            yield f"Besides these, the fields of [{_OPEN[mode.input].__name__}](#{_OPEN[mode.input].__name__.lower()})."
+            yield f"Also the fields of [{_OPEN[mode.input].__name__}](#{_OPEN[mode.input].__name__.lower()})."
         yield f"`options`: {_about(mode.options)}"
         yield _fields(mode.options)
         yield f"Answer: {_report(mode)}"
@@ -223,7 +223,7 @@ def _operation(one: Operation[Any]) -> Iterator[str]:
 
 def _transitions() -> str:
     return "\n\n".join(
-        f"**{type_}** — may start as {_listed(_in_order(type_, INITIAL[type_]))}; presented as how things stand while "
+        f"**{type_}** — may start as {_listed(_in_order(type_, INITIAL[type_]))}; current while "
         f"{_listed(_in_order(type_, CURRENT[type_]))}.\n\n{_moves(type_)}"
         for type_ in TRANSITIONS
     )
@@ -258,7 +258,7 @@ def _payloads() -> str:
         (f"`{kind}`", _about(cls), ", ".join(_payload_field(name, field) for name, field in cls.model_fields.items()))
         for kind, cls in PAYLOADS.items()
     ]
-    return _table(("kind", "says", "payload"), rows)
+    return _table(("kind", "meaning", "payload"), rows)
 
 
 def _payload_field(name: str, field: FieldInfo) -> str:
@@ -407,25 +407,23 @@ def _http_limits() -> str:
     bounds, packed = Bounds(), PackedBounds()
     return "\n".join(
         (
-            f"- A body has at most {bounds.max_body_bytes:,} bytes and {MOST_VALUES:,} values.",
-            f"- A key may send {bounds.requests_per_minute:,} requests in a minute, {bounds.most_of_a_key} are let in "
-            "at once; for more the answer is 429. `treering key create` gives a key numbers of its own; each server "
-            "counts by itself.",
-            f"- {bounds.most_at_once} requests are let in at once, of which {bounds.worked_on_at_once} are worked on. "
-            "A request counts when its body is complete; `/health` and `/ready` do not count.",
-            f"- A file that is sent has at most {bounds.max_upload_bytes:,} bytes; {bounds.uploads_at_once} are sent "
-            f"or read at once, {bounds.uploads_of_a_key} of one key. An archive holds at most {packed.max_files:,} "
-            f"members and {packed.max_bytes:,} bytes, and no more than {packed.max_ratio} times its own size from "
-            f"{packed.ratio_from:,} bytes on.",
-            f"- {bounds.jobs_at_once} jobs are worked on at once, in threads of their own; {bounds.most_jobs} may run "
-            "or wait, of one key as many as it may have answered at once.",
-            f"- {bounds.most_connections} connections are open; for one more, the one is closed that has waited "
-            "longest for its request.",
-            f"- The head of a request has {bounds.header_seconds:g} seconds; a body has {bounds.body_seconds:g} "
-            f"seconds and one more for every {bounds.body_rate:,} bytes.",
-            f"- `query` and `retrieve` take at most {bounds.read_seconds:g} seconds, everything else of the tools and "
-            f"projects {bounds.work_seconds:,.0f}. Where a call takes longer, or its client hangs up, its work ends.",
-            f"- One call retrieves for at most {MOST_QUERIES} questions, {MOST_RETRIEVED} documents each.",
+            f"- Body: {bounds.max_body_bytes:,} bytes and {MOST_VALUES:,} values.",
+            f"- Key: {bounds.requests_per_minute:,} requests per minute, {bounds.most_of_a_key} at once; above that the "
+            "status is 429. `treering key create` sets other limits. Each server counts separately.",
+            f"- Server: {bounds.most_at_once} requests at once, {bounds.worked_on_at_once} of them processed in "
+            "parallel. A request counts from the end of its body; `/health` and `/ready` do not count.",
+            f"- Upload: {bounds.max_upload_bytes:,} bytes, {bounds.uploads_at_once} at once, {bounds.uploads_of_a_key} "
+            f"per key. Archive: {packed.max_files:,} members, {packed.max_bytes:,} bytes, and {packed.max_ratio} times "
+            f"its own size if it is larger than {packed.ratio_from:,} bytes unpacked.",
+            f"- Jobs: {bounds.jobs_at_once} run at once, in their own threads; {bounds.most_jobs} may run or wait, per "
+            "key as many as its requests at once.",
+            f"- Connections: {bounds.most_connections}. A further one replaces the one that has waited longest for its "
+            "request.",
+            f"- Arrival: {bounds.header_seconds:g} seconds for the head of a request; {bounds.body_seconds:g} seconds "
+            f"for the body, and one more per {bounds.body_rate:,} bytes.",
+            f"- Time: {bounds.read_seconds:g} seconds for `query` and `retrieve`, {bounds.work_seconds:,.0f} for other "
+            "calls of tools and projects. Work stops then, and if the client disconnects.",
+            f"- Retrieval: {MOST_QUERIES} questions per call, {MOST_RETRIEVED} documents each.",
         )
     )
 
