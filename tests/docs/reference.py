@@ -37,7 +37,7 @@ from treering.verbs.catalog import TOOLS
 from treering.verbs.crystallize.drafting import KnowledgeFields, NodeFields, WorkItemFields
 from treering.verbs.crystallize.knowledge import KnowledgeInput
 from treering.verbs.crystallize.work import ActivityFields, ActivityInput, NodeInput, WorkItemInput
-from treering.verbs.envelope import Envelope, Mode, Operation, Report, Rights, Tool
+from treering.verbs.envelope import Envelope, Operation, Report, Rights, Tool
 from treering.verbs.lint import semantic, structure
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -55,6 +55,10 @@ _OPEN: Mapping[type[BaseModel], type[BaseModel]] = {
     NodeInput: NodeFields,
 }
 """Inputs that take the fields of a new object beside their own."""
+_OPTIONS_OF_MODES = {
+    mode.options for tool in TOOLS.values() for mode in tool.modes.values() if mode.options.model_fields
+}
+"""Models of options with a table on the page of verbs."""
 
 
 def main() -> None:
@@ -92,18 +96,38 @@ def _modes(tool: Tool) -> Iterator[str]:
         yield _fields(mode.input)
         if mode.input in _OPEN:
             yield f"Also the fields of [{_OPEN[mode.input].__name__}](#{_OPEN[mode.input].__name__.lower()})."
-        yield f"`options`: {_about(mode.options)}"
-        yield _fields(mode.options)
-        yield f"Answer: {_report(mode)}"
+        yield f"`options`: {_options_of(mode.options)}"
+        yield f"Answer: [{mode.report.__name__}](#{mode.report.__name__.lower()})."
+
+
+def _options_of(model: type[BaseModel], page: str = "") -> str:
+    """Name the options of a mode, with a link to their table, which several modes share."""
+    if not model.model_fields:
+        return "none."
+    return f"[{model.__name__}]({page}#{model.__name__.lower()}): {_listed(model.model_fields)}."
+
+
+def _options() -> str:
+    """Render each model of options once, without the fields that it inherits from another one."""
+    used = [mode.options for tool in TOOLS.values() for mode in tool.modes.values()]
+    models = {base.__name__: base for model in used for base in model.__mro__ if _has_fields(base)}
+    return "\n\n".join(part for _, model in sorted(models.items()) for part in _own_options(model))
+
+
+def _own_options(model: type[BaseModel]) -> Iterator[str]:
+    inherited = next((base for base in model.__mro__[1:] if _has_fields(base)), None)
+    also = f" Also [{inherited.__name__}](#{inherited.__name__.lower()})." if inherited else ""
+    yield f"### {model.__name__}"
+    yield _about(model) + also
+    yield _fields(model, without=set(model.model_fields) - set(model.__annotations__))
+
+
+def _has_fields(cls: type) -> bool:
+    return issubclass(cls, BaseModel) and bool(cls.model_fields)
 
 
 def _about(model: object) -> str:
     return " ".join((model.__doc__ or "").split())
-
-
-def _report(mode: Mode) -> str:
-    own = [name for name in mode.report.model_fields if name not in Report.model_fields]
-    return f"`{mode.report.__name__}`, with {_listed(own)}." if own else f"`{mode.report.__name__}`."
 
 
 def _parts() -> str:
@@ -212,7 +236,9 @@ def _operation(one: Operation[Any]) -> Iterator[str]:
     yield f"### {one.name}"
     yield one.summary
     for called, model in (("input", one.input), ("options", one.options)):
-        if model.model_fields:
+        if model in _OPTIONS_OF_MODES:
+            yield f"`{called}`: {_options_of(model, 'verbs.md')}"
+        elif model.model_fields:
             yield f"`{called}`: {_about(model)}"
             yield _fields(model)
     yield f"Answer: `{one.report.__name__}`. {_about(one.report)}"
@@ -461,8 +487,8 @@ def _listed(names: Any) -> str:
 
 
 def _table(head: tuple[str, ...], rows: Any) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in (head, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
 
 
 PARTS: Mapping[str, Callable[[], str]] = {
@@ -470,6 +496,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "operations": _operations_table,
     "rights": _rights,
     "besides": _besides,
+    "options": _options,
     "parts": _parts,
     "reports": _reports,
     "transitions": _transitions,
