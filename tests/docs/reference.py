@@ -390,7 +390,7 @@ def _body(path: str, holder: Mapping[str, Any]) -> str:
     if "application/octet-stream" in holder.get("content", {}):
         return "bytes"
     if path.startswith("/v1/wiki/"):
-        return "[envelope](#envelope)" if holder.get("required") else "[report](verbs.md#envelope-and-reports)"
+        return "[envelope](verbs.md#envelope)" if holder.get("required") else "[report](verbs.md#envelope-and-reports)"
     if "content" not in holder:
         return ""
     if "application/json" not in holder["content"]:
@@ -454,10 +454,6 @@ def _http_limits() -> str:
     )
 
 
-def _http_envelope() -> str:
-    return _models(Envelope)
-
-
 def _http_projects() -> str:
     models = (IndexRequest, IndexReport, Indexed, RetrieveRequest, Retrieved, DeleteRequest, DeleteReport, Deleted)
     return _models(*models)
@@ -515,7 +511,6 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "http-statuses": _http_statuses,
     "http-failure": _http_failure,
     "http-limits": _http_limits,
-    "http-envelope": _http_envelope,
     "http-projects": _http_projects,
 }
 
