@@ -168,12 +168,19 @@ def _reports() -> str:
 
 def _fields(model: type[BaseModel], *, without: Container[str] = ()) -> str:
     docs = attribute_docs(model)
-    rows = [
-        (f"`{name}`", _type(field.annotation), _default(field), field.description or docs.get(name, ""))
+    lines = [
+        _field(name, field, field.description or docs.get(name, ""))
         for name, field in model.model_fields.items()
         if name not in without
     ]
-    return _table(("field", "type", "default", "meaning"), rows) if rows else "No fields."
+    return "\n".join(lines) or "No fields."
+
+
+def _field(name: str, field: FieldInfo, meaning: str) -> str:
+    """Render a field as an entry of a list: its name, type, default and meaning."""
+    default = _default(field)
+    default = f", default {default}" if default.startswith("`") else f", {default}" if default else ""
+    return f"- `{name}` ({_type(field.annotation)}{default})" + (f": {meaning}" if meaning else "")
 
 
 def _default(field: FieldInfo) -> str:
