@@ -59,9 +59,9 @@ def test_ratchet_counts_every_string_of_a_surface(tree):
     assert totals(tree)["messages"] == 3
 
 
-def test_ratchet_ignores_questions_and_history(tree):
-    (tree / "docs/decisions").mkdir()
-    (tree / "docs/decisions/0001.md").write_text("It was kept.\n", encoding="utf-8")
+def test_ratchet_ignores_questions_and_releases(tree):
+    (tree / "docs/releases").mkdir()
+    (tree / "docs/releases/1.0.0.md").write_text("It was kept.\n", encoding="utf-8")
     (tree / "docs/faq.md").write_text("## Do you know what it costs?\n", encoding="utf-8")
 
     assert totals(tree)["docs"] == 1

@@ -37,7 +37,7 @@ from treering.verbs.catalog import TOOLS
 from treering.verbs.crystallize.drafting import KnowledgeFields, NodeFields, WorkItemFields
 from treering.verbs.crystallize.knowledge import KnowledgeInput
 from treering.verbs.crystallize.work import ActivityFields, ActivityInput, NodeInput, WorkItemInput
-from treering.verbs.envelope import Envelope, Mode, Operation, Report, Rights, Tool
+from treering.verbs.envelope import Envelope, Operation, Report, Rights, Tool
 from treering.verbs.lint import semantic, structure
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -55,6 +55,10 @@ _OPEN: Mapping[type[BaseModel], type[BaseModel]] = {
     NodeInput: NodeFields,
 }
 """Inputs that take the fields of a new object beside their own."""
+_OPTIONS_OF_MODES = {
+    mode.options for tool in TOOLS.values() for mode in tool.modes.values() if mode.options.model_fields
+}
+"""Models of options with a table on the page of verbs."""
 
 
 def main() -> None:
@@ -91,19 +95,39 @@ def _modes(tool: Tool) -> Iterator[str]:
         yield f"`input`: {_about(mode.input)}"
         yield _fields(mode.input)
         if mode.input in _OPEN:
-            yield f"Besides these, the fields of [{_OPEN[mode.input].__name__}](#{_OPEN[mode.input].__name__.lower()})."
-        yield f"`options`: {_about(mode.options)}"
-        yield _fields(mode.options)
-        yield f"Answer: {_report(mode)}"
+            yield f"Also the fields of [{_OPEN[mode.input].__name__}](#{_OPEN[mode.input].__name__.lower()})."
+        yield f"`options`: {_options_of(mode.options)}"
+        yield f"Answer: [{mode.report.__name__}](#{mode.report.__name__.lower()})."
+
+
+def _options_of(model: type[BaseModel], page: str = "") -> str:
+    """Name the options of a mode, with a link to their table, which several modes share."""
+    if not model.model_fields:
+        return "none."
+    return f"[{model.__name__}]({page}#{model.__name__.lower()}): {_listed(model.model_fields)}."
+
+
+def _options() -> str:
+    """Render each model of options once, without the fields that it inherits from another one."""
+    used = [mode.options for tool in TOOLS.values() for mode in tool.modes.values()]
+    models = {base.__name__: base for model in used for base in model.__mro__ if _has_fields(base)}
+    return "\n\n".join(part for _, model in sorted(models.items()) for part in _own_options(model))
+
+
+def _own_options(model: type[BaseModel]) -> Iterator[str]:
+    inherited = next((base for base in model.__mro__[1:] if _has_fields(base)), None)
+    also = f" Also [{inherited.__name__}](#{inherited.__name__.lower()})." if inherited else ""
+    yield f"### {model.__name__}"
+    yield _about(model) + also
+    yield _fields(model, without=set(model.model_fields) - set(model.__annotations__))
+
+
+def _has_fields(cls: type) -> bool:
+    return issubclass(cls, BaseModel) and bool(cls.model_fields)
 
 
 def _about(model: object) -> str:
     return " ".join((model.__doc__ or "").split())
-
-
-def _report(mode: Mode) -> str:
-    own = [name for name in mode.report.model_fields if name not in Report.model_fields]
-    return f"`{mode.report.__name__}`, with {_listed(own)}." if own else f"`{mode.report.__name__}`."
 
 
 def _parts() -> str:
@@ -144,12 +168,19 @@ def _reports() -> str:
 
 def _fields(model: type[BaseModel], *, without: Container[str] = ()) -> str:
     docs = attribute_docs(model)
-    rows = [
-        (f"`{name}`", _type(field.annotation), _default(field), field.description or docs.get(name, ""))
+    lines = [
+        _field(name, field, field.description or docs.get(name, ""))
         for name, field in model.model_fields.items()
         if name not in without
     ]
-    return _table(("field", "type", "default", "meaning"), rows) if rows else "No fields."
+    return "\n".join(lines) or "No fields."
+
+
+def _field(name: str, field: FieldInfo, meaning: str) -> str:
+    """Render a field as an entry of a list: its name, type, default and meaning."""
+    default = _default(field)
+    default = f", default {default}" if default.startswith("`") else f", {default}" if default else ""
+    return f"- `{name}` ({_type(field.annotation)}{default})" + (f": {meaning}" if meaning else "")
 
 
 def _default(field: FieldInfo) -> str:
@@ -212,7 +243,9 @@ def _operation(one: Operation[Any]) -> Iterator[str]:
     yield f"### {one.name}"
     yield one.summary
     for called, model in (("input", one.input), ("options", one.options)):
-        if model.model_fields:
+        if model in _OPTIONS_OF_MODES:
+            yield f"`{called}`: {_options_of(model, 'verbs.md')}"
+        elif model.model_fields:
             yield f"`{called}`: {_about(model)}"
             yield _fields(model)
     yield f"Answer: `{one.report.__name__}`. {_about(one.report)}"
@@ -223,7 +256,7 @@ def _operation(one: Operation[Any]) -> Iterator[str]:
 
 def _transitions() -> str:
     return "\n\n".join(
-        f"**{type_}** — may start as {_listed(_in_order(type_, INITIAL[type_]))}; presented as how things stand while "
+        f"**{type_}** — may start as {_listed(_in_order(type_, INITIAL[type_]))}; current while "
         f"{_listed(_in_order(type_, CURRENT[type_]))}.\n\n{_moves(type_)}"
         for type_ in TRANSITIONS
     )
@@ -258,7 +291,7 @@ def _payloads() -> str:
         (f"`{kind}`", _about(cls), ", ".join(_payload_field(name, field) for name, field in cls.model_fields.items()))
         for kind, cls in PAYLOADS.items()
     ]
-    return _table(("kind", "says", "payload"), rows)
+    return _table(("kind", "meaning", "payload"), rows)
 
 
 def _payload_field(name: str, field: FieldInfo) -> str:
@@ -364,7 +397,7 @@ def _body(path: str, holder: Mapping[str, Any]) -> str:
     if "application/octet-stream" in holder.get("content", {}):
         return "bytes"
     if path.startswith("/v1/wiki/"):
-        return "[envelope](#envelope)" if holder.get("required") else "[report](verbs.md#envelope-and-reports)"
+        return "[envelope](verbs.md#envelope)" if holder.get("required") else "[report](verbs.md#envelope-and-reports)"
     if "content" not in holder:
         return ""
     if "application/json" not in holder["content"]:
@@ -407,31 +440,25 @@ def _http_limits() -> str:
     bounds, packed = Bounds(), PackedBounds()
     return "\n".join(
         (
-            f"- A body has at most {bounds.max_body_bytes:,} bytes and {MOST_VALUES:,} values.",
-            f"- A key may send {bounds.requests_per_minute:,} requests in a minute, {bounds.most_of_a_key} are let in "
-            "at once; for more the answer is 429. `treering key create` gives a key numbers of its own; each server "
-            "counts by itself.",
-            f"- {bounds.most_at_once} requests are let in at once, of which {bounds.worked_on_at_once} are worked on. "
-            "A request counts when its body is complete; `/health` and `/ready` do not count.",
-            f"- A file that is sent has at most {bounds.max_upload_bytes:,} bytes; {bounds.uploads_at_once} are sent "
-            f"or read at once, {bounds.uploads_of_a_key} of one key. An archive holds at most {packed.max_files:,} "
-            f"members and {packed.max_bytes:,} bytes, and no more than {packed.max_ratio} times its own size from "
-            f"{packed.ratio_from:,} bytes on.",
-            f"- {bounds.jobs_at_once} jobs are worked on at once, in threads of their own; {bounds.most_jobs} may run "
-            "or wait, of one key as many as it may have answered at once.",
-            f"- {bounds.most_connections} connections are open; for one more, the one is closed that has waited "
-            "longest for its request.",
-            f"- The head of a request has {bounds.header_seconds:g} seconds; a body has {bounds.body_seconds:g} "
-            f"seconds and one more for every {bounds.body_rate:,} bytes.",
-            f"- `query` and `retrieve` take at most {bounds.read_seconds:g} seconds, everything else of the tools and "
-            f"projects {bounds.work_seconds:,.0f}. Where a call takes longer, or its client hangs up, its work ends.",
-            f"- One call retrieves for at most {MOST_QUERIES} questions, {MOST_RETRIEVED} documents each.",
+            f"- Body: {bounds.max_body_bytes:,} bytes and {MOST_VALUES:,} values.",
+            f"- Key: {bounds.requests_per_minute:,} requests per minute, {bounds.most_of_a_key} at once; above that "
+            "the status is 429. `treering key create` sets other limits. Each server counts separately.",
+            f"- Server: {bounds.most_at_once} requests at once, {bounds.worked_on_at_once} of them processed in "
+            "parallel. A request counts from the end of its body; `/health` and `/ready` do not count.",
+            f"- Upload: {bounds.max_upload_bytes:,} bytes, {bounds.uploads_at_once} at once, {bounds.uploads_of_a_key} "
+            f"per key. Archive: {packed.max_files:,} members, {packed.max_bytes:,} bytes, and {packed.max_ratio} times "
+            f"its own size if it is larger than {packed.ratio_from:,} bytes unpacked.",
+            f"- Jobs: {bounds.jobs_at_once} run at once, in their own threads; {bounds.most_jobs} may run or wait, per "
+            "key as many as its requests at once.",
+            f"- Connections: {bounds.most_connections}. A further one replaces the one that has waited longest for its "
+            "request.",
+            f"- Arrival: {bounds.header_seconds:g} seconds for the head of a request; {bounds.body_seconds:g} seconds "
+            f"for the body, and one more per {bounds.body_rate:,} bytes.",
+            f"- Time: {bounds.read_seconds:g} seconds for `query` and `retrieve`, {bounds.work_seconds:,.0f} for other "
+            "calls of tools and projects. Work stops then, and if the client disconnects.",
+            f"- Retrieval: {MOST_QUERIES} questions per call, {MOST_RETRIEVED} documents each.",
         )
     )
-
-
-def _http_envelope() -> str:
-    return _models(Envelope)
 
 
 def _http_projects() -> str:
@@ -463,8 +490,8 @@ def _listed(names: Any) -> str:
 
 
 def _table(head: tuple[str, ...], rows: Any) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in (head, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
 
 
 PARTS: Mapping[str, Callable[[], str]] = {
@@ -472,6 +499,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "operations": _operations_table,
     "rights": _rights,
     "besides": _besides,
+    "options": _options,
     "parts": _parts,
     "reports": _reports,
     "transitions": _transitions,
@@ -490,7 +518,6 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "http-statuses": _http_statuses,
     "http-failure": _http_failure,
     "http-limits": _http_limits,
-    "http-envelope": _http_envelope,
     "http-projects": _http_projects,
 }
 

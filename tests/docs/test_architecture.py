@@ -33,7 +33,7 @@ GROUPS = {name: row for row in rows_below("Parts and the registry") for name in 
 
 
 def test_every_folder_of_the_table_is_there() -> None:
-    assert len(FOLDERS) > 40
+    assert len(FOLDERS) > 20
     assert [folder for folder in FOLDERS if not folder.is_dir()] == []
     assert len(set(FOLDERS)) == len(FOLDERS)
 
@@ -68,7 +68,7 @@ def test_what_is_said_to_be_built_in_is(group: str) -> None:
 def test_every_file_that_the_page_names_is_there() -> None:
     told = [name for line in PAGE.splitlines() for name in quoted(line)]
     named = [name for name in told if re.fullmatch(r"[\w/]+(\.py|/)", name)]
-    assert len(named) > 60
+    assert len(named) > 40
 
     assert [name for name in named if not (SOURCE / name).exists() and not (ROOT / name).exists()] == []
 

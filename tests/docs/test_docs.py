@@ -203,7 +203,7 @@ def test_every_word_of_the_glossary_names_something_in_the_code() -> None:
     entries = [found for line in GLOSSARY.splitlines() if (found := ENTRY.match(line))]
     names = {_spaced(name) for name in _names_in_the_code()}
 
-    assert len(entries) > 100
+    assert len(entries) > 90
     assert [
         entry["word"]
         for entry in entries
