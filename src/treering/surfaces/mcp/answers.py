@@ -40,7 +40,7 @@ def text_of(report: Report, *, max_tokens: int) -> str:
     if isinstance(report, BriefReport):
         return cut_to_tokens(report.text or "Nothing is known here yet.", max_tokens)
     if isinstance(report, SearchReport):
-        title = "1 result." if len(report.hits) == 1 else f"{len(report.hits)} results, best first."
+        title = _counted_results(len(report.hits))
         hits = list(cited_hits(report, max_line_chars=_LINE_CHARS))
         return fit_items(title, hits, _notes(report), origin="search", max_tokens=max_tokens)
     title, entries = _outline(report)
@@ -59,6 +59,10 @@ def data_of(report: Report, *, max_tokens: int, explain: bool = False) -> dict[s
         data.pop("trace", None)
         data.get("pack", {}).pop("trace", None)
     return fit_json(_without_empty(data), max_tokens=max_tokens)
+
+
+def _counted_results(count: int) -> str:
+    return {0: "0 results.", 1: "1 result."}.get(count, f"{count} results, best first.")
 
 
 def _context(report: ContextReport, max_tokens: int) -> str:
