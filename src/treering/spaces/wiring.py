@@ -19,7 +19,7 @@ from treering.ports.index import Index, quick_vectors
 from treering.ports.ledger import Ledger
 from treering.ports.models import Embedder, QuickEmbedder, Reranker
 from treering.ports.runtime import Clock, SpacesWithWork
-from treering.ports.stores import AccessKeys, BackUp, Needs, ServerDirectory, Stores
+from treering.ports.stores import AccessKeys, BackUp, Needs, Stores
 from treering.registry import Place, Table
 from treering.retrieval.index.engine_following import PassageDescriber
 from treering.retrieval.index.rounds import make_whole
@@ -285,21 +285,7 @@ def spaces_with_work(address: Address) -> SpacesWithWork:
     with _postgres_needed("Work for spaces on Postgres"):
         from treering.stores.postgres.connection.target import target_of
         from treering.stores.postgres.opening import WaitingSpaces
-    target = target_of(address)
-    if target.directory:
-        raise InvalidInput(
-            f"{address} is a directory of servers, but background work runs for the spaces of one server.",
-            hint="Give one server, without directory=on, and run one such process per server.",
-        )
-    return WaitingSpaces(target)
-
-
-def postgres_servers(directory: Address, *, embedder: Embedder | None = None) -> ServerDirectory:
-    """Return the servers of a directory. Raises `InvalidInput`, `MissingExtra`."""
-    with _postgres_needed("A directory of servers"):
-        from treering.stores.postgres.relocating import PostgresServers
-    model = embedder or BgeSmall()
-    return PostgresServers(directory, clock=SystemClock(), model=(model.model_id, model.dimension))
+    return WaitingSpaces(target_of(address))
 
 
 def open_access_keys(address: Address, *, create: bool) -> AccessKeys:
