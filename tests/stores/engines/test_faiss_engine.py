@@ -70,7 +70,7 @@ def test_a_file_that_was_cut_short_is_refused_and_the_error_says_what_to_do(fold
     path = the(folder, prefix)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(Corrupt) as refused:
-        engine_in(folder).sight()
+        engine_in(folder).state()
     assert "treering index rebuild" in refused.value.hint
     assert str(folder) in refused.value.message
 
@@ -82,29 +82,29 @@ def test_a_flipped_bit_anywhere_in_a_file_is_refused(folder, prefix):
     for place in np.linspace(0, len(whole) - 1, 12).astype(int):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(Corrupt):
-            engine_in(folder).sight()
+            engine_in(folder).state()
     path.write_bytes(whole)
-    assert engine_in(folder).sight() == "m1"
+    assert engine_in(folder).state().moment == "m1"
 
 
 def test_a_file_that_grew_is_refused(folder):
     path = the(folder, "vectors-")
     path.write_bytes(path.read_bytes() + b"more")
     with pytest.raises(Corrupt):
-        engine_in(folder).sight()
+        engine_in(folder).state()
 
 
 def test_a_file_that_is_missing_is_refused(folder):
     the(folder, "keys-").unlink()
     with pytest.raises(Corrupt, match="missing"):
-        engine_in(folder).sight()
+        engine_in(folder).state()
 
 
 def test_a_manifest_of_another_shape_is_refused(folder):
     for content in ("", "[]", "{}", "null", json.dumps({"told": [], "checksum": "x"}), "\ud800"):
         (folder / "manifest.json").write_bytes(content.encode(errors="surrogatepass"))
         with pytest.raises(Corrupt):
-            engine_in(folder).sight()
+            engine_in(folder).state()
 
 
 def test_beginning_anew_needs_nothing_of_the_files_before(folder, kind):
@@ -119,9 +119,8 @@ def test_a_write_that_ended_half_way_leaves_the_vectors_of_before(folder, kind):
     (folder / "vectors-0123456789ab.part").write_bytes(b"half")
     (folder / "manifest.json.part").write_bytes(b"half")
     engine = engine_in(folder, kind)
-    assert engine.sight() == "m1"
+    assert engine.state().moment == "m1"
     engine.apply(VectorChanges("m2", (1,)), EngineState("a-space", "m2"))
-    engine.flush()
     assert sorted(path.name.partition("-")[0] for path in folder.iterdir()) == ["keys", "manifest.json", "vectors"]
 
 
@@ -131,7 +130,6 @@ def test_a_vector_that_was_removed_is_in_no_file(tmp_path, kind):
     take_over(engine, vectors)
     assert vectors[7].tobytes() in the(tmp_path, "vectors-").read_bytes()
     engine.apply(VectorChanges("m2", (7,)), EngineState("a-space", "m2"))
-    engine.flush()
     assert vectors[7].tobytes() not in the(tmp_path, "vectors-").read_bytes()
 
 

@@ -299,18 +299,14 @@ def _manifest_of(content: bytes, path: Path) -> Manifest:
     raise Corrupt(f"{path} was modified, or has another version.", hint=HINT)
 
 
-_FEWEST = 256
-_SHARE = 20
-_MOST = 10_000
-"""Changes are written once they are one in so many vectors, but at least and at most so many: files are written whole.
-The feed keeps far more."""
+_MAX_UNWRITTEN = 10_000
+"""Changes that are collected in memory while vectors are loaded, or a quarter of the vectors if that is more."""
 
 
 class FaissEngine:
     """`ports.vector_engine.VectorEngine` over a folder of files. All vectors are in memory: 1.5 kB for each of 384.
 
-    Searches answer for what was loaded when this process first asked, and for what it has written itself; `refresh`
-    loads what another process wrote.
+    The files are read when they are needed first, and again after another process wrote them.
     """
 
     def __init__(self, folder: VectorFolder, dimension: int, kind: str = FLAT) -> None:
@@ -321,77 +317,57 @@ class FaissEngine:
         self._rows: Rows = new_rows(kind, dimension)
         self._state: EngineState | None = None
         self._manifest: Manifest | None = None
-        self._looked = False
-        self._kept_back = 0
+        self._unwritten = 0
 
     @property
     def kind(self) -> str:
         """What people call it."""
         return f"FAISS {self._kind}"
 
+    @property
+    def searches(self) -> bool:
+        """Return true."""
+        return True
+
     def state(self) -> EngineState | None:
-        """Return what it keeps: what this process has taken over, unless another wrote since. Raises `Corrupt`."""
+        """Return the state of what is in memory, reading files that another process wrote. Raises `Corrupt`."""
         with self._lock:
-            self.refresh()
+            manifest = self._folder.manifest()
+            if manifest != self._manifest:
+                self.close()
+            while manifest is not None and manifest != self._manifest and not self._load(manifest):
+                # Another process replaced it meanwhile; if none did, a file is missing.
+                manifest = self._folder.newer_than(manifest)
             return self._state
 
     def begin(self, state: EngineState) -> None:
-        """Forget everything. The files of before are overwritten, damaged or not."""
+        """Remove everything. Files of before are overwritten, damaged or not."""
         with self._lock:
             self._folder.clear()
-            self._rows, self._state, self._looked = new_rows(self._kind, self._dimension), state, True
-            self._kept_back = 0
-            self.flush()
+            self.close()
+            self._state = state
+            self._write()
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
-        """Take changes over in memory, and write them once they are many."""
+        """Change the vectors in memory, and write them once no more changes follow, or there are many."""
         vectors = checked(changes.vectors, self._dimension)
         with self._lock:
+            self.state()
             self._rows.remove(np.array(changes.keys, np.int64))
             self._rows.put(np.array(list(changes.vectors), np.int64), vectors)
             count = int(np.count_nonzero(self._rows.keys() >= 0))
             self._state = replace(state, count=count)
-            self._kept_back += len(changes.keys)
-            if self._kept_back > max(_MOST, count // 4):
-                self.flush()
-
-    def flush(self) -> None:
-        """Write the files, and let the manifest name them."""
-        with self._lock:
-            if self._state is None:
-                return
-            keys = self._rows.keys().astype("<i8").tobytes()
-            self._manifest = self._folder.write(self._kind, self._state, self._rows.packed(), keys)
-            self._kept_back = 0
-
-    def is_worth_writing(self, waiting: int, count: int) -> bool:
-        """Tell whether so many changes are worth writing all vectors again."""
-        return waiting >= min(max(_FEWEST, count // _SHARE), _MOST)
-
-    def sight(self) -> str | None:
-        """Return the moment that the vectors in memory are of."""
-        with self._lock:
-            if not self._looked:
-                self.refresh()
-            return self._state.moment if self._state and self._state.loaded is None else None
-
-    def refresh(self) -> None:
-        """Load the files where they are others than what is in memory. Raises `Corrupt`."""
-        with self._lock:
-            manifest = self._folder.manifest()
-            if self._looked and manifest == self._manifest:
-                return
-            while manifest is not None and not self._load(manifest):
-                # Another process replaced it meanwhile; where none did, a file is missing.
-                manifest = self._folder.newer_than(manifest)
-            if manifest is None:
-                self._rows, self._state = new_rows(self._kind, self._dimension), None
-            self._manifest, self._looked, self._kept_back = manifest, True, 0
+            self._unwritten += len(changes.keys)
+            is_last = state.loaded is None and not changes.left
+            if is_last or self._unwritten > max(_MAX_UNWRITTEN, count // 4):
+                self._write()
 
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
-        """Return the nearest; exactly so where only some are allowed, and always where it is flat."""
+        """Return the nearest; exactly so if only some are allowed, and always if it is flat."""
         check_dimension(vector, self._dimension)
         with self._lock:
+            if self._state is None:
+                self.state()
             return self._rows.search(vector, limit, allowed)
 
     def drop(self) -> None:
@@ -404,15 +380,23 @@ class FaissEngine:
         """Release the memory."""
         with self._lock:
             self._rows, self._state = new_rows(self._kind, self._dimension), None
-            self._manifest, self._looked = None, False
+            self._manifest, self._unwritten = None, 0
+
+    def _write(self) -> None:
+        """Write the files. If that fails, memory is released, so that the files count."""
+        rows, state = self._rows, self._state
+        self.close()
+        if state is not None:
+            manifest = self._folder.write(self._kind, state, rows.packed(), rows.keys().astype("<i8").tobytes())
+            self._rows, self._state, self._manifest = rows, state, manifest
 
     def _load(self, manifest: Manifest) -> bool:
-        """Load what a manifest names; tell whether it is there still."""
+        """Read the files of a manifest; return whether they still exist."""
         index, keys = self._folder.read(manifest.index), self._folder.read(manifest.keys)
         if index is None or keys is None:
             return False
         self._rows = rows_of(manifest.kind, self._dimension, index, keys)
-        self._state = manifest.state
+        self._state, self._manifest = manifest.state, manifest
         return True
 
 
