@@ -208,7 +208,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
         if selected:
             closing.callback(selected.close)
             compared = _compared_one_by_one(opening.given_engine)
-            stores = replace(stores, index=EngineIndex(stores.index, selected, compared=compared))
+            stores = replace(stores, index=EngineIndex.over(stores.index, selected, compared=compared))
         upkeep = stores.index.upkeep
         vectoriser = BackgroundVectoriser(
             stores.index.vectors,

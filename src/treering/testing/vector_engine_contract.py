@@ -196,7 +196,7 @@ class VectorEngineContract:
         fed = open_fed()
         engine.drop()
         selected = selected_for(open_engine, fed, clock)
-        composed = EngineIndex(fed.index, selected).vectors
+        composed = EngineIndex.over(fed.index, selected).vectors
         space = IndexedSpace(LedgerWithIndex(fed.ledger, fed.index), clock)
         history = HistoryWriter(space)
         for step in (("source", 0, 3), ("embed", 0, 2), (_HELD, 0, 0), *steps):

@@ -61,7 +61,7 @@ def composed(open_new_engine, shows_graph, clock):
         space = fed.space
         describe = PassageDescriber(space.index, space.ledger) if shows_graph else None
         selected = selected_for(open_new_engine, space, clock, describe=describe)
-        index = EngineIndex(space.index, selected)
+        index = EngineIndex.over(space.index, selected)
 
         def catch_up():
             if fed.late:

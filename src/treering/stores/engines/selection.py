@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import RLock
 
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
@@ -373,47 +374,33 @@ def _near_of(request: NearRequest, found: Sequence[Sequence[int]], vectors: dict
 # An index whose vectors an engine beside the space searches; all other parts are the space's own.
 
 
+@dataclass(frozen=True, eq=False)
 class EngineIndex:
-    """`ports.index.Index` over the index of a space, with another part for vectors."""
+    """`ports.index.Index` of a space whose vectors an engine searches; no engine follows the quick vectors."""
 
-    def __init__(self, own: Index, selected: SelectedEngine, *, compared: int = MAX_COMPARED) -> None:
-        self._own = own
-        self._vectors = EngineVectors(own.vectors, selected, compared=compared)
-        self._upkeep = EngineUpkeep(own.upkeep, selected)
+    own: Index
+    """The index of the space itself."""
+    passages: Passages
+    text: TextSearch
+    vectors: Vectors
+    quick: Vectors | None
+    graph: Graph
+    upkeep: Upkeep
+    one_moment: Callable[[], AbstractContextManager[object]]
 
-    @property
-    def passages(self) -> Passages:
-        """The passages of the space's own index."""
-        return self._own.passages
-
-    @property
-    def text(self) -> TextSearch:
-        """Search by text in the space's own index."""
-        return self._own.text
-
-    @property
-    def vectors(self) -> Vectors:
-        """Search by meaning, with the engine in use."""
-        return self._vectors
-
-    @property
-    def quick(self) -> Vectors | None:
-        """Search by the vectors of the quick model, which no engine follows."""
-        return quick_vectors(self._own)
-
-    def one_moment(self) -> AbstractContextManager[object]:
-        """Hold one moment of the space's own index."""
-        return one_moment(self._own)
-
-    @property
-    def graph(self) -> Graph:
-        """The graph of the space's own index."""
-        return self._own.graph
-
-    @property
-    def upkeep(self) -> Upkeep:
-        """What keeps the space's own index right, and has the engine forget what was erased."""
-        return self._upkeep
+    @classmethod
+    def over(cls, own: Index, selected: SelectedEngine, *, compared: int = MAX_COMPARED) -> "EngineIndex":
+        """Return the index of a space with the engine in use. `compared`: as for `EngineVectors`."""
+        return cls(
+            own,
+            own.passages,
+            own.text,
+            EngineVectors(own.vectors, selected, compared=compared),
+            quick_vectors(own),
+            own.graph,
+            EngineUpkeep(own.upkeep, selected),
+            partial(one_moment, own),
+        )
 
 
 class EngineUpkeep:
