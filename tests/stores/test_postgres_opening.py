@@ -112,6 +112,16 @@ def test_a_server_of_an_earlier_directory_opens_its_spaces_and_makes_new_ones(se
     treering.open_ledger(server.url(database, space="new")).close()
 
 
+def test_a_space_of_an_earlier_directory_is_not_created_there_again(server, database):
+    treering.open_ledger(server.url(database, space="other")).close()
+    with psycopg.connect(server.url(database), autocommit=True) as owner:
+        owner.execute("INSERT INTO treering.servers(name, address) VALUES('db1', 'postgresql://db1/team')")
+        owner.execute("INSERT INTO treering.placements(name, server) VALUES('notes', 'db1')")
+    with pytest.raises(InvalidInput, match="has it on postgresql://db1/team"):
+        treering.open_ledger(server.url(database, space="notes"))
+    treering.open_ledger(server.url(database, space="more")).close()
+
+
 def test_a_server_that_hangs_holds_up_no_space_of_another_one(server):
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         port = silent.getsockname()[1]

@@ -9,7 +9,7 @@ import psycopg
 from psycopg import errors
 from psycopg.sql import SQL, Identifier, Literal
 
-from treering.core.errors import Corrupt, NotFound, Unavailable
+from treering.core.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from treering.ports.runtime import check_interrupt
 from treering.stores.postgres.connection.failures import locked, translated
 from treering.stores.postgres.connection.pools import Connections, give_back, shared_pool
@@ -281,6 +281,8 @@ def _has_schema(connection: psycopg.Connection) -> bool:
 
 
 def _made(connection: psycopg.Connection, target: Target, mark: str | None) -> int:
+    if mark is None:
+        _check_placements(connection, target)
     connection.execute("INSERT INTO space_names(name) VALUES(%s) ON CONFLICT DO NOTHING", (target.space,))
     space = number_of(connection, target.space)
     if space is None:
@@ -292,6 +294,23 @@ def _made(connection: psycopg.Connection, target: Target, mark: str | None) -> i
     sql = "INSERT INTO spaces(space, sequence, hash, moving) VALUES(%s, 0, %s, %s) ON CONFLICT DO NOTHING"
     connection.execute(sql, (space, SpaceRow.EMPTY_HASH, mark))
     return space
+
+
+_MAY_READ_PLACEMENTS = (
+    f"SELECT has_table_privilege('{SCHEMA}.placements', 'SELECT') AND has_table_privilege('{SCHEMA}.servers', 'SELECT')"
+)
+_PLACED = "SELECT s.address FROM placements p JOIN servers s ON s.name = p.server WHERE p.name = %s"
+
+
+def _check_placements(connection: psycopg.Connection, target: Target) -> None:
+    """Raise `InvalidInput` for a new space if a directory of an earlier version has one of that name on a server."""
+    may = connection.execute(_MAY_READ_PLACEMENTS).fetchone()
+    placed = connection.execute(_PLACED, (target.space,)).fetchone() if may and may[0] else None
+    if placed:
+        raise InvalidInput(
+            f"{target.shown} does not exist, but this database was a directory that has it on {placed[0]}.",
+            hint="Open it there with ?space=NAME; or delete its row from treering.placements to create a new space.",
+        )
 
 
 # Which rows an open transaction sees: row-level security goes by two settings of the transaction.
