@@ -146,7 +146,7 @@ def test_a_document_that_the_index_does_not_know_yet_is_erased_with_its_earlier_
         memory.delete("acme", [text])
         memory.index("acme", [text])
         with memory.engine("acme") as engine:
-            own = engine.index._own
+            own = engine.index.own
             with own.vectors._hold_to_write() as connection:
                 write_state(connection, VERSION, 1)
                 own.prepare(connection)

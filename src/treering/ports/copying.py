@@ -106,20 +106,6 @@ def end_of(part: LedgerPart) -> Anchor:
     return Anchor(seq=last.seq, hash=last.hash)
 
 
-def same_upto(source: Ledger, target: Ledger, head: Anchor, *, end: int) -> Anchor:
-    """Compare what two ledgers hold behind an event, part by part; return the last event up to which they are equal.
-
-    What the source has erased since is different in a target that has not come so far.
-    """
-    while head.seq < end:
-        size = min(PART, end - head.seq)
-        ours = part_of(source, head, size)
-        if ours != part_of(target, head, size) or not ours.entries:
-            break
-        head = end_of(ours)
-    return head
-
-
 def copy_vectors(source: KeptVectors, target: Vectors, *, told: Told) -> int:
     """Give the texts that wait at the target the vectors that the source has; return their number."""
     made, size = 0, _VECTORS

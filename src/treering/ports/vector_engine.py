@@ -136,57 +136,46 @@ class EngineState:
 
 
 class VectorEngine(Protocol):
-    """Keeps the vectors of one space and finds the nearest. It may be late: `sight` says what a search answers for.
+    """A mirror of the vectors of one space that finds the nearest. It may be late; the space has every vector itself.
 
-    Every call may raise `Unavailable`, and `Corrupt` where what it keeps is damaged. Safe to use from many threads;
-    one process at a time writes.
+    Every call may raise `Unavailable`, and `Corrupt` if stored data is damaged. Safe to use from many threads; one
+    process at a time writes.
     """
 
     @property
     def kind(self) -> str:
-        """What people call it, with how it searches."""
+        """Its name for people, with how it searches."""
+        ...
+
+    @property
+    def searches(self) -> bool:
+        """Whether it can search. One that cannot is a copy for other programs; the space's own vectors answer."""
         ...
 
     def state(self) -> EngineState | None:
-        """Return what it keeps, or `None` where it keeps nothing."""
+        """Return the state of what it has, or `None` if it is empty. Searches see that or something newer."""
         ...
 
     def begin(self, state: EngineState) -> None:
-        """Forget everything, and begin with a state of no vectors."""
+        """Remove everything, and begin with a state of no vectors."""
         ...
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
-        """Take changes over, and the state they lead to (its `count` apart). Raises `InvalidInput` for a dimension.
+        """Write changes and the state they lead to (its `count` apart). Raises `InvalidInput` for a dimension.
 
-        What is written may be kept back until `flush`.
+        Durable when it returns, except while vectors are loaded or more changes follow (`changes.left`).
         """
-        ...
-
-    def flush(self) -> None:
-        """Write durably what was kept back."""
-        ...
-
-    def is_worth_writing(self, waiting: int, count: int) -> bool:
-        """Tell whether so many changes that wait are worth writing to so many vectors."""
-        ...
-
-    def sight(self) -> str | None:
-        """Return the moment that searches answer for from now on, or `None` where they would miss vectors."""
-        ...
-
-    def refresh(self) -> None:
-        """Let searches answer for what is kept by now, where they answer for an earlier moment."""
         ...
 
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
         """Return the passages nearest to a vector (unit length), of those allowed, best first.
 
-        `None` where it cannot tell them exactly among the allowed ones. Raises `InvalidInput` for another dimension.
+        `None` if it cannot find them exactly among the allowed ones. Raises `InvalidInput` for another dimension.
         """
         ...
 
     def drop(self) -> None:
-        """Remove everything that it keeps of the space."""
+        """Remove everything that it has of the space."""
         ...
 
     def close(self) -> None:

@@ -33,9 +33,6 @@ DO $treering$ DECLARE one regclass; BEGIN
     WHERE t.relnamespace = 'treering'::regnamespace AND t.relkind = 'p'
   LOOP EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %I', one, 'app'); END LOOP;
 END $treering$;
-GRANT SELECT ON treering.servers, treering.placements, treering.membership TO "app";
-GRANT INSERT, UPDATE ON treering.placements TO "app";
-GRANT UPDATE (spaces) ON treering.servers TO "app";
 
 -- A role that only reads. Row-level security holds it to the space it has opened; a role that it does not
 -- hold is refused here: superusers, the owner of the tables, and their members are for administration.
@@ -69,4 +66,3 @@ DO $treering$ DECLARE one regclass; BEGIN
     WHERE t.relnamespace = 'treering'::regnamespace AND t.relkind = 'p'
   LOOP EXECUTE format('GRANT SELECT ON %s TO %I', one, 'report'); END LOOP;
 END $treering$;
-GRANT SELECT ON treering.servers, treering.placements, treering.membership TO "report";

@@ -20,7 +20,7 @@ from treering.models.provider_calls import ModelLoop
 from treering.ports.models import MOST_QUERIES, Embedder, has_meaning_to, prose_share_of
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
-from treering.retrieval.index.engine_following import PassageText
+from treering.retrieval.index.passage_texts import PassageText
 from treering.stores.engines.server_engine import ServerEngine, check_dimension
 from treering.system.machine import make_folder, private, sync_folder
 

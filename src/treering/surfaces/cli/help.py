@@ -187,22 +187,6 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("on two disks", "treering postgres plan --tablespace fast --tablespace wide"),
         ("distributed over several servers", "treering postgres plan --citus --writer app"),
     ),
-    "postgres servers add": (
-        (
-            "a server beside others",
-            "treering postgres servers add db2 postgresql://db2.example.org/team \\\n"
-            "      --directory postgresql://acme@db.example.org/directory",
-        ),
-    ),
-    "postgres servers list": (
-        ("which there are", "treering postgres servers list --directory postgresql://acme@db/directory"),
-    ),
-    "postgres servers drain": (
-        ("before it is taken away", "treering postgres servers drain db2 --directory postgresql://acme@db/directory"),
-    ),
-    "postgres move": (
-        ("to another server", "treering postgres move team/acme db2 --directory postgresql://acme@db/directory"),
-    ),
     "export": (("plain files, to keep or to move", "treering export backup/"),),
     "import": (("the same space somewhere else", "treering import backup/ --space copy"),),
     "vectors": (("make all vectors that wait, now", "treering vectors"),),

@@ -14,34 +14,11 @@ if TYPE_CHECKING:
 else:
     databases = LazyModule("treering.surfaces.cli.databases")
 
-ServerName = Annotated[str, Argument(metavar="SERVER", help="The name of a server.")]
-
-
-@dataclass(frozen=True, slots=True)
-class DirectoryFlags:
-    """Which directory of servers, and how to answer."""
-
-    directory: Annotated[
-        str,
-        Option(
-            "--directory",
-            metavar="ADDRESS",
-            help="postgresql://OWNER@HOST/DATABASE; default: that of TREERING_SPACE.",
-        ),
-    ] = ""
-    as_json: AsJson = False
-
 
 def add_postgres(app: Typer) -> None:
     """Add the commands to the command line."""
     told = "Administer a Postgres database that holds spaces."
-    postgres = add_group(app, "postgres", told, {"plan": plan, "move": move, "work": work})
-    add_group(
-        postgres,
-        "servers",
-        "Let several servers share the spaces.",
-        {"add": add, "list": list_servers, "drain": drain},
-    )
+    add_group(app, "postgres", told, {"plan": plan, "work": work})
 
 
 def plan(
@@ -61,45 +38,6 @@ def plan(
     from treering.spaces import wiring
 
     say(wiring.postgres_plan(writer=writer, reader=reader, tablespaces=tablespace or (), citus=citus).rstrip())
-
-
-def add(
-    server: ServerName,
-    address: Annotated[str, Argument(metavar="ADDRESS", help="postgresql://HOST/DATABASE, without a password.")],
-    kept: DirectoryFlags,
-) -> None:
-    """Add a server to a directory, with the spaces it has.
-
-    Its database is given the tables. Once more: with a new address, or to
-    end draining.
-    """
-    databases.add_server(server, address, kept)
-
-
-def list_servers(kept: DirectoryFlags) -> None:
-    """List the servers of a directory, and moves that are not done."""
-    databases.list_servers(kept)
-
-
-def drain(server: ServerName, kept: DirectoryFlags) -> None:
-    """Move all spaces of a server to the others.
-
-    It takes no new ones from now on. Called again, it goes on.
-    """
-    databases.drain_server(server, kept)
-
-
-def move(
-    space: Annotated[str, Argument(metavar="SPACE", help="The name of the space, as in ?space=NAME.")],
-    server: ServerName,
-    kept: DirectoryFlags,
-) -> None:
-    """Move a space to another server, while it is used.
-
-    Called again, it goes on with what was broken off. The server that has
-    the space ends a move that was begun.
-    """
-    databases.move_space(space, server, kept)
 
 
 def work(

@@ -1,4 +1,4 @@
-"""Where a space is served: a database, the number that the space has there, and how its transactions begin."""
+"""The database of a space: the number that the space has there, and how its transactions begin."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,11 +9,19 @@ import psycopg
 from psycopg import errors
 from psycopg.sql import SQL, Identifier, Literal
 
-from treering.core.errors import Corrupt, InvalidInput, NotFound
+from treering.core.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from treering.ports.runtime import check_interrupt
 from treering.stores.postgres.connection.failures import locked, translated
 from treering.stores.postgres.connection.pools import Connections, give_back, shared_pool
-from treering.stores.postgres.connection.schema import PARTITIONS, POLICIES, SCHEMA, TABLES, is_current, migrate
+from treering.stores.postgres.connection.schema import (
+    IS_DISTRIBUTED,
+    PARTITIONS,
+    POLICIES,
+    SCHEMA,
+    TABLES,
+    is_current,
+    migrate,
+)
 from treering.stores.postgres.connection.target import Target
 from treering.stores.postgres.connection.transactions import (
     PreparingConnection,
@@ -25,50 +33,32 @@ from treering.stores.postgres.connection.transactions import (
     exchange,
 )
 
-# What the row of a space says of moves: nothing where its database serves the space, else a mark.
+COPYING = "from:copy"
+"""The mark in the row of a space that `treering move` fills, until the copy is complete."""
 
 
-_AWAY, _ARRIVING = "to", "from"
-
-
-@dataclass(frozen=True, slots=True)
-class MovedAway:
-    """The space is on another server. `move`: the id of the move."""
-
-    move: str
-    server: str
-
-    def __str__(self) -> str:
-        return f"{_AWAY}:{self.move}:{self.server}"
-
-
-@dataclass(frozen=True, slots=True)
-class Arriving:
-    """The rows are a copy that a move is making."""
-
-    move: str
-
-    def __str__(self) -> str:
-        return f"{_ARRIVING}:{self.move}"
-
-
-Mark = MovedAway | Arriving
-
-COPYING = Arriving("copy")
-"""What `treering move` writes into the space that it fills, until the copy is complete."""
-
-
-def parse_mark(text: str | None) -> Mark | None:
-    """Read the column `spaces.moving`. Raises `Corrupt` for what is not a mark."""
-    match (text or "").split(":", 2):
-        case [""]:
-            return None
-        case ["to", move, server]:
-            return MovedAway(move, server)
-        case ["from", move]:
-            return Arriving(move)
-    raise Corrupt(
-        f"The row of a space has the move state {text!r}, which Treering never writes.",
+def refusal(place: str, mark: str) -> Unavailable | Corrupt:
+    """Return the error for a space whose row has a mark: its database does not serve it."""
+    match mark.split(":", 2):
+        case [_, _] if mark == COPYING:
+            return Unavailable(
+                f"{place} is an unfinished copy of a move.",
+                hint="Call `treering move` again with the same places to continue it.",
+            )
+        case ["to", _, server]:
+            return Unavailable(
+                f"{place} was moved to the server {server!r} of a directory.",
+                hint="Open the space at the address of that server: `SELECT address FROM treering.servers` lists them "
+                "in the database of the directory.",
+            )
+        case ["from", _]:
+            return Unavailable(
+                f"{place} is an unfinished copy of a move between the servers of a directory.",
+                hint="Open the space at the server it was on, or finish the move with Treering 0.2: "
+                "treering postgres move SPACE SERVER.",
+            )
+    return Corrupt(
+        f"The row of a space has the move state {mark!r}, which Treering never writes.",
         hint="Restore the database from a backup; another program wrote to it.",
     )
 
@@ -89,8 +79,7 @@ _SPACE_ROW = (
 # of these takes a hundred times as long. What was planned while a space was small is planned anew when it has grown.
 # Only Citus has to know the values, which say on which server statements run.
 _PLANS = {
-    "plan_cache_mode": "CASE WHEN current_setting('citus.shard_count', true) IS NULL "
-    "THEN 'force_generic_plan' ELSE 'auto' END",
+    "plan_cache_mode": f"CASE WHEN {IS_DISTRIBUTED} THEN 'auto' ELSE 'force_generic_plan' END",
     "enable_seqscan": "'off'",
     "max_parallel_workers_per_gather": "'0'",
     "jit": "'off'",
@@ -129,12 +118,8 @@ WRITE = Kind(
     },
     f"{_SPACE_ROW} FOR NO KEY UPDATE",
 )
-BESIDE = Kind("BEGIN ISOLATION LEVEL READ COMMITTED", row=f"{_SPACE_ROW} FOR KEY SHARE")
-"""Writes rows that are no part of the ledger, without the turn of a writer.
-
-These locks of the row let writers and this pass each other. A move's is stronger (`FOR UPDATE`), so that nothing is
-written behind it.
-"""
+BESIDE = Kind("BEGIN ISOLATION LEVEL READ COMMITTED")
+"""Writes rows that are no part of the ledger, without the turn of a writer."""
 LOOK = Kind(WRITE.begin, WRITE.settings, WRITE.row)
 """As a writer whose commit was lost looks what became of it: it still holds the right to a connection."""
 
@@ -143,11 +128,11 @@ LOOK = Kind(WRITE.begin, WRITE.settings, WRITE.row)
 class Begun:
     """A transaction that was begun, and what the space's row said then."""
 
-    home: "Home"
     pool: Connections
     connection: PreparingConnection
     row: SpaceRow
-    mark: Mark | None
+    mark: str | None
+    """Set if the database does not serve the space."""
     answers: list[list[Row]]
     """All rows of each of its first statements."""
 
@@ -156,12 +141,11 @@ class Begun:
         give_back(self.pool, self.connection)
 
 
-class Home:
-    """A space in one database. `server`: its name in a directory; empty where there is none."""
+class Primary:
+    """A space in its database, and the connections to that."""
 
-    def __init__(self, pool: Connections, rows_at: SpacePlace, place: str, server: str = "") -> None:
+    def __init__(self, pool: Connections, rows_at: SpacePlace, place: str) -> None:
         self.place = place
-        self.server = server
         self.rows_at = rows_at
         self._pool = pool
         self._beginnings = {kind: kind.beginning(rows_at) for kind in (READ, WRITE, BESIDE, LOOK)}
@@ -206,7 +190,7 @@ class Home:
     def begun_on(
         self, pool: Connections, connection: PreparingConnection, kind: Kind, statements: Sequence[Statement]
     ) -> Begun:
-        """Begin a transaction on a connection of a pool: that of this home, or of a replica."""
+        """Begin a transaction on a connection of a pool: that of the primary, or of a replica."""
         first, *others = self._beginnings[kind]
         beginning = [first, *connection.plans, *others]
         answers = exchange(connection, [*beginning, *bound(statements, self.rows_at)])
@@ -218,39 +202,33 @@ class Home:
             )
         *row, mark = rows[0]
         connection.note_growth(self.number, row[0])
-        return Begun(self, pool, connection, SpaceRow(*row), parse_mark(mark), given)
+        return Begun(pool, connection, SpaceRow(*row), mark or None, given)
 
 
-def open_home(
-    target: Target,
-    *,
-    create: bool,
-    wait_seconds: float,
-    server: str = "",
-    mark: Mark | None = None,
-    pool: Connections | None = None,
-) -> Home:
+def open_primary(
+    target: Target, *, create: bool, wait_seconds: float, mark: str | None = None, pool: Connections | None = None
+) -> Primary:
     """Connect to the database of a space; make tables and space where they are missing. Raises `NotFound`.
 
-    `server`: the name by which a directory placed the space there. `mark`: what the row of a new space says. `pool`:
-    connections that the program lends, instead of those that this process has to that database.
+    `mark`: what the row of a new space says. `pool`: connections that the program lends, instead of those that this
+    process has to that database.
     """
     with translated(target.shown):
         pool = pool or shared_pool(target)
         try:
             connection = pool.take(timeout=wait_seconds)
             try:
-                number = _found(connection, target, create=create, server=server, mark=mark)
+                number = _found(connection, target, create=create, mark=mark)
                 partition = _partition_of(connection, number)
             finally:
                 pool.put_back(connection)
         except BaseException:  # Ctrl-C too: a space that is not opened holds no share of the pool
             pool.give_up()
             raise
-    return Home(pool, SpacePlace(number, partition), target.shown, server)
+    return Primary(pool, SpacePlace(number, partition), target.shown)
 
 
-def _found(connection: psycopg.Connection, target: Target, *, create: bool, server: str, mark: Mark | None) -> int:
+def _found(connection: psycopg.Connection, target: Target, *, create: bool, mark: str | None) -> int:
     if not is_current(connection):
         if not create and not _has_schema(connection):
             raise _no_space(target)
@@ -260,14 +238,14 @@ def _found(connection: psycopg.Connection, target: Target, *, create: bool, serv
         space = number_of(connection, target.space)
         if space is None and not create:
             raise _no_space(target)
-        return space or _made(connection, target, server, mark)
+        return space or _made(connection, target, mark)
 
 
 # The partition of a space, where each table has it and naming it is the same as naming the table: the session may do as
 # much there, row-level security is as strict, and nobody has added policies or triggers to the table itself.
 _PARTITION = f"""
 SELECT n FROM generate_series(0, {PARTITIONS - 1}) AS n
-WHERE current_setting('citus.shard_count', true) IS NULL
+WHERE NOT ({IS_DISTRIBUTED})
 AND satisfies_hash_partition(to_regclass('{SCHEMA}.spaces'), {PARTITIONS}, n, %s::bigint)
 AND NOT EXISTS (
   SELECT FROM unnest(%s::text[]) AS name JOIN pg_class t ON t.oid = to_regclass('{SCHEMA}.' || name)
@@ -302,8 +280,9 @@ def _has_schema(connection: psycopg.Connection) -> bool:
     return bool(row and row[0])
 
 
-def _made(connection: psycopg.Connection, target: Target, server: str, mark: Mark | None) -> int:
-    _check_member(connection, target, server)
+def _made(connection: psycopg.Connection, target: Target, mark: str | None) -> int:
+    if mark is None:
+        _check_placements(connection, target)
     connection.execute("INSERT INTO space_names(name) VALUES(%s) ON CONFLICT DO NOTHING", (target.space,))
     space = number_of(connection, target.space)
     if space is None:
@@ -313,17 +292,24 @@ def _made(connection: psycopg.Connection, target: Target, server: str, mark: Mar
         )
     see_number(connection, space)
     sql = "INSERT INTO spaces(space, sequence, hash, moving) VALUES(%s, 0, %s, %s) ON CONFLICT DO NOTHING"
-    connection.execute(sql, (space, SpaceRow.EMPTY_HASH, str(mark) if mark else None))
+    connection.execute(sql, (space, SpaceRow.EMPTY_HASH, mark))
     return space
 
 
-def _check_member(connection: psycopg.Connection, target: Target, server: str) -> None:
-    """Raise `InvalidInput` where a space would be made behind the back of a directory."""
-    member = connection.execute("SELECT server, directory FROM membership").fetchone()
-    if member and member[0] != server:
+_MAY_READ_PLACEMENTS = (
+    f"SELECT has_table_privilege('{SCHEMA}.placements', 'SELECT') AND has_table_privilege('{SCHEMA}.servers', 'SELECT')"
+)
+_PLACED = "SELECT s.address FROM placements p JOIN servers s ON s.name = p.server WHERE p.name = %s"
+
+
+def _check_placements(connection: psycopg.Connection, target: Target) -> None:
+    """Raise `InvalidInput` for a new space if a directory of an earlier version has one of that name on a server."""
+    may = connection.execute(_MAY_READ_PLACEMENTS).fetchone()
+    placed = connection.execute(_PLACED, (target.space,)).fetchone() if may and may[0] else None
+    if placed:
         raise InvalidInput(
-            f"{target.shown} would be a new space that {member[1]} does not know: this is its server {member[0]!r}.",
-            hint="Create it through the address of the directory, with directory=on; the directory chooses the server.",
+            f"{target.shown} does not exist, but this database was a directory that has it on {placed[0]}.",
+            hint="Open it there with ?space=NAME; or delete its row from treering.placements to create a new space.",
         )
 
 
