@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from treering.core.errors import InvalidInput, NotFound
-from treering.core.evidence import Lines, Segment, find_lines
+from treering.core.evidence import EvidenceRef, Lines, Segment, any_place_holds, find_lines
 from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.scope import ROOT
@@ -66,22 +66,29 @@ class AskedTree:
         self, item: Knowledge, heads: Mapping[str, Head], segments: Mapping[tuple[str, str], Segment]
     ) -> str:
         """Say where knowledge stands that does not stand in the tree, or what became of its lines; else empty."""
-        changed, is_elsewhere = "", False
-        for ref in item.evidence_refs:
-            head, segment = heads.get(ref.source_id), segments.get((ref.source_id, ref.segment_id))
-            if ref.role != "supports" or head is None or segment is None:
-                continue
-            if not self.view.has(head.origin):
-                return ""
-            if head.status == "active" and segment.place_in_contents(self.view.contents(head.origin, head.fingerprint)):
-                if not (note := self._changed(head, segment, ref.quote(segment))):
-                    return ""
-                changed = changed or note
-            else:
-                is_elsewhere = is_elsewhere or head.status == "active"
-        if changed or not is_elsewhere:
+        notes: dict[EvidenceRef, str] = {}
+
+        def holds(ref: EvidenceRef) -> bool:
+            head, segment = heads[ref.source_id], segments[ref.source_id, ref.segment_id]
+            notes[ref] = self._note_of_evidence(ref, head, segment)
+            return not notes[ref]
+
+        known = [
+            ref for ref in item.evidence_refs if ref.source_id in heads and (ref.source_id, ref.segment_id) in segments
+        ]
+        if any_place_holds(known, holds):
+            return ""
+        if changed := next((note for note in notes.values() if note.startswith(CHANGED)), ""):
             return changed
-        return _elsewhere(branches_of(item, heads, segments) or ())
+        return _elsewhere(branches_of(item, heads, segments) or ()) if _ELSEWHERE in notes.values() else ""
+
+    def _note_of_evidence(self, ref: EvidenceRef, head: Head, segment: Segment) -> str:
+        """Say what became of evidence in the tree; empty where it stands, or is of no file of the repository."""
+        if not self.view.has(head.origin):
+            return ""
+        if head.status == "active" and segment.place_in_contents(self.view.contents(head.origin, head.fingerprint)):
+            return self._changed(head, segment, ref.quote(segment))
+        return _ELSEWHERE if head.status == "active" else _NOWHERE
 
     def _changed(self, head: Head, segment: Segment, quote: str) -> str:
         if self.here is None or head.origin == self.view.root:
