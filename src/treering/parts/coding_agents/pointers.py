@@ -17,10 +17,17 @@ _MAX_PLACES = 4
 _MAX_ENTRIES = 3
 _MAX_CHARS = 70
 _MAX_PROMPT_CHARS = 4_000
-_MEMORY: Mapping[str, Any] = {"limit": 6, "lines": 0, "filter": {"type": {"in": ["knowledge", "work_item"]}}}
+_BELIEVED = ("active", "contested", "stale")
+_OPEN = ("open", "in_progress", "blocked")
+_MEMORY: Mapping[str, Any] = {
+    "limit": 6,
+    "lines": 0,
+    "filter": {"type": {"in": ["knowledge", "work_item"]}, "status": {"in": [*_BELIEVED, *_OPEN]}},
+    "withdrawn": True,
+}
+"""Stale entries too: whoever works on the code that they were about has to know that they are in doubt."""
 _FILES: Mapping[str, Any] = {"limit": 8, "lines": 0, "group": "source"}
 _KINDS = frozenset({"decision", "constraint", "preference", "procedure"})
-_OPEN = frozenset({"open", "in_progress", "blocked"})
 _FEWEST_SHARED, _SHARE, _MANY_SHARED = 2, 0.4, 3
 """A hit is about a prompt if it has so many terms of its subject and this share of them, or many of them.
 
@@ -69,8 +76,9 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
 
 
 def _found(space: Space, asked: str, options: Mapping[str, Any]) -> list[ShownHit]:
-    """Return the hits of a search that are how things stand here."""
-    return [hit for hit in space.query("search", ROOT, {"text": asked}, options).hits if hit.current]
+    """Return the hits of a search that are how things stand here, or stale."""
+    hits = space.query("search", ROOT, {"text": asked}, options).hits
+    return [hit for hit in hits if hit.current or hit.status == "stale"]
 
 
 def _names_in(asked: str) -> list[str]:
@@ -103,14 +111,14 @@ def _held(hit: ShownHit) -> str:
 
 def _entries(hits: Iterable[ShownHit]) -> Iterator[HookLine]:
     for hit in islice(hits, _MAX_ENTRIES):
-        state = f" ({hit.status.replace('_', ' ')})" if hit.type == "work_item" else ""
+        state = "" if hit.status == "active" else f" ({hit.status.replace('_', ' ')})"
         yield HookLine(
             hit.object_id, f"{hit.kind.capitalize()}: {one_line(hit.title, most=_MAX_CHARS)}{state}  {hit.object_id}"
         )
 
 
 def _is_entry(hit: ShownHit) -> bool:
-    is_believed = hit.type == "knowledge" and hit.kind in _KINDS and hit.status == "active"
+    is_believed = hit.type == "knowledge" and hit.kind in _KINDS and hit.status in _BELIEVED
     return is_believed or (hit.type == "work_item" and hit.status in _OPEN)
 
 

@@ -10,7 +10,7 @@ from treering.retrieval.search.lines import MAX_LINE_CHARS, ShownLine, lines_as_
 from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, titled
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.verbs.envelope import Report, UnderstoodDays
-from treering.verbs.reading import Empty, ShownHit, ShownPassage, lines_shown_of, shown_status
+from treering.verbs.reading import USUAL, Empty, ShownHit, ShownPassage, lines_shown_of, shown_status
 
 if TYPE_CHECKING:
     from treering.ports.ledger import Ledger
@@ -77,7 +77,6 @@ _REASONS = {
     ("not_indexed_yet", True): ("{} passages are not indexed yet", ""),
 }
 """By the reason of an empty answer and whether it counts matches: what is shown, and a hint for the command line."""
-_USUAL = {"active", "finalized", "open"}
 
 
 def render_context(report: "ContextReport", *, fenced: bool) -> Iterator[IndentedLine]:
@@ -206,7 +205,7 @@ def _pack(pack: ContextPack) -> Iterator[IndentedLine]:
 
 
 def _pack_item(item: PackItem, places: Sequence[str]) -> Iterator[IndentedLine]:
-    state = "" if item.status in _USUAL else f" ({item.status})"
+    state = "" if item.status in USUAL else f" ({item.status})"
     trust = f"  (trust: {item.trust}, {item.channel})" if item.trust else ""
     yield line((one_line(item.title), "bold"), state, (trust, "dim"))
     yield from (line((place, "green"), indent=2) for place in places)
@@ -219,7 +218,7 @@ def _hit(rank: int, hit: ShownHit, terms: frozenset[str], *, fenced: bool) -> It
     name = _name_of(hit, terms)
     called = f"  {one_line(name)}" if name and not fenced else ""
     place = _name(_place(hit), fenced=fenced)
-    yield line(f"{rank}  ", (place, "green"), (called, "bold"), (_doubts(hit), "yellow"))
+    yield line(f"{rank}  ", (place, "green"), (called, "bold"), (f"  ({hit.doubts})" if hit.doubts else "", "yellow"))
     yield from _answer(hit, terms, name if fenced else "", fenced=fenced)
     if hit.reply:
         replied = f"{hit.reply.heading}: {_snippet(hit.reply.text)}"
@@ -250,15 +249,6 @@ def _place(passage: ShownHit | ShownPassage) -> str:
     """Return where a passage is, as an editor opens it: a path and a line if it is of a file."""
     path, found, _ = passage.place.rpartition("#L")
     return f"{path}:{passage.first_line}" if found and passage.first_line else passage.place
-
-
-def _doubts(hit: ShownHit) -> str:
-    """Return why a hit is to be read with care: that it is not current, hardly trusted, or what it is flagged as."""
-    is_usual = hit.status in _USUAL and hit.current
-    state = "" if is_usual else shown_status(hit.status, current=hit.current, note=hit.note)
-    doubts = [state, "low trust" if hit.trust == "low" else "", *(flag for flag in hit.flags if flag != "cut")]
-    told = "; ".join(filter(None, doubts))
-    return f"  ({told})" if told else ""
 
 
 def _flags(flags: Sequence[str]) -> Iterator[IndentedLine]:
