@@ -306,6 +306,7 @@ HOOK_MODULES = {
     *("treering.stores", "treering.stores.sqlite", "treering.stores.sqlite.files", "treering.stores.sqlite.ready"),
     "treering.stores.sqlite.noted_answers",
     *("treering.retrieval", "treering.retrieval.text", "treering.retrieval.text.languages", "Stemmer"),
+    *("treering.sources", "treering.sources.conversations", "treering.sources.conversations.tool_calls"),
     *("treering.surfaces", "treering.surfaces.resident", "treering.surfaces.resident.client"),
 }
 """All of Treering that a hook may import which reads no space."""

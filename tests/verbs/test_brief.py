@@ -68,6 +68,31 @@ def test_brief_shows_decisions_whose_evidence_changed_as_stale(space):
     assert "Cap retries at five" in report.text
 
 
+def test_brief_names_both_contested_statements_with_their_places(space):
+    five = note(space, "Retries are capped at five.", origin="retries.md")
+    ten = note(space, "Retries are capped at ten.", origin="ops.md")
+    decide(space, "Five retries", five, payload={"question": "Cap?", "outcome": "Five"})
+    later = decide(space, "Ten retries", ten, payload={"question": "Cap?", "outcome": "Ten"})
+    (text,) = sections(brief(space))["Contested"]
+    assert list(sections(brief(space))) == ["Contested"]
+    assert text.startswith("Ten retries (ops.md) – or Five retries (retries.md, know:…")
+    assert brief(space).sections[0].entries[0].id == later
+
+
+def test_brief_shows_a_decision_that_a_candidate_contests(space):
+    decide(space, "Five retries", note(space, "At most five."), payload={"question": "Cap?", "outcome": "Five"})
+    other = {"payload": {"question": "Cap?", "outcome": "Ten"}, "status": "candidate"}
+    decide(space, "Ten retries", note(space, "At most ten."), **other)
+    assert sections(brief(space)) == {"Decided": ["Five retries (contested)"]}
+
+
+def test_brief_shows_contested_facts_only(space):
+    state_fact(space, "api", "port", 80, note(space, "The port is 80."))
+    assert brief(space).status == "empty"
+    state_fact(space, "api", "port", 90, note(space, "The port is 90."))
+    assert list(sections(brief(space))) == ["Contested"]
+
+
 def test_brief_puts_urgent_work_in_progress_first(space):
     task(space, "Later", priority="low")
     task(space, "Soon", priority="urgent")

@@ -120,7 +120,7 @@ def held_rules(call: Call) -> list[HeldRule]:
 
 def _is_shown(item: Knowledge) -> bool:
     is_from_file = item.origin_channel == "adapter" and item.kind in _STATED_IN_FILES
-    return item.status != "candidate" or is_from_file
+    return item.was_active or (is_from_file and item.status != "stale")
 
 
 def _governing(

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any
 
 from treering.core.characters import one_line
+from treering.core.objects import Knowledge
 from treering.core.scope import ROOT
 from treering.parts.coding_agents.shown_lines import HookLine, digest_key
 from treering.retrieval.search.lines import answering_lines
@@ -69,7 +70,7 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     entries = [
         hit
         for hit in _found(space, asked, _MEMORY)
-        if _is_entry(hit) and WEAK not in hit.flags and _is_about(hit, subject, names)
+        if _is_entry(hit) and WEAK not in hit.flags and _is_about(hit, subject, names) and _was_active(space, hit)
     ]
     files = [hit for hit in _found(space, asked, _FILES) if hit.first_line]
     return [*_entries(entries), *_places(_answering(files, subject, names), asked)]
@@ -120,6 +121,11 @@ def _entries(hits: Iterable[ShownHit]) -> Iterator[HookLine]:
 def _is_entry(hit: ShownHit) -> bool:
     is_believed = hit.type == "knowledge" and hit.kind in _KINDS and hit.status in _BELIEVED
     return is_believed or (hit.type == "work_item" and hit.status in _OPEN)
+
+
+def _was_active(space: Space, hit: ShownHit) -> bool:
+    item = space.engine.ledger.get(hit.object_id) if hit.status in ("contested", "stale") else None
+    return not isinstance(item, Knowledge) or item.was_active
 
 
 def _places(hits: Iterable[ShownHit], asked: str) -> Iterator[HookLine]:
