@@ -129,7 +129,7 @@ def tree_of(engine: Engine, scope: str, *, at: str, past: bool) -> AskedTree | N
     here = lookup.here(engine.folder) if lookup and not past else None
     if not at and here is None:
         return None
-    maps = _maps(engine, scope)
+    maps = maps_of(engine, scope)
     if at:
         return AskedTree(_named(at, maps, here, lookup))
     if here and (found := _read_here(maps, here, lookup)):
@@ -141,7 +141,7 @@ def branch_worked_on(engine: Engine, scope: str) -> str:
     """Return the branch of the work tree asked from, if its repository was read and it is not the default branch."""
     lookup = engine.trees()
     here = lookup.here(engine.folder) if lookup else None
-    found = _read_here(_maps(engine, scope), here, lookup) if here else []
+    found = _read_here(maps_of(engine, scope), here, lookup) if here else []
     if here is None or not found or here.branch.startswith(DETACHED):
         return ""
     return "" if here.branch == found[0].payload.get("leading") else here.branch
@@ -317,7 +317,7 @@ def several_branches(engine: Engine, scope: str) -> tuple[str, ...]:
     """Say of an answer that is held to no tree that it is of all branches, where a repository has several."""
     names = dict.fromkeys(
         name
-        for one in _maps(engine, scope)
+        for one in maps_of(engine, scope)
         if len(known := known_branches(one.payload)) > 1
         for name in sorted(known, key=lambda name: name != one.payload.get("leading"))
     )
@@ -346,7 +346,7 @@ Each question needs them.
 _LOCK = Lock()
 
 
-def _maps(engine: Engine, scope: str) -> Sequence[Source]:
+def maps_of(engine: Engine, scope: str) -> Sequence[Source]:
     """Return the maps of the repositories at a scope and below; read anew only where one was written since."""
     ledger = whole(engine.ledger)
     seen = ledger.scope if isinstance(ledger, ConfinedLedger) else ROOT

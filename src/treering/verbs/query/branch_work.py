@@ -1,6 +1,6 @@
 """The branch that a brief is for: its name, the files it changes, and which knowledge and work belong to it."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -33,8 +33,11 @@ class BranchWork:
         return not self.name or item.branch in ("", self.name)
 
 
-def branch_work(call: Call, repository: Source | None, knowledge: Iterable[Knowledge]) -> BranchWork:
-    """Return the work of the branch asked from, or about; of the default branch none."""
+def branch_work(call: Call, repository: Source | None, knowledge: Sequence[Knowledge]) -> BranchWork:
+    """Return the work of the branch asked from, or about; of the default branch none.
+
+    Its files are looked up in git if there is knowledge that may be about them.
+    """
     tree = call.tree
     if tree is None or repository is None:
         return BranchWork()
@@ -43,8 +46,9 @@ def branch_work(call: Call, repository: Source | None, knowledge: Iterable[Knowl
     if name == leading or name.startswith(DETACHED):
         return BranchWork()
     since = known.get(str(leading), "")
-    changed = tree.lookup.changed(tree.here.place, tree.here.commit, since=since) if tree.lookup and tree.here else ()
-    paths = frozenset(changed)
+    if not (knowledge and tree.lookup and tree.here):
+        return BranchWork(name)
+    paths = frozenset(tree.lookup.changed(tree.here.place, tree.here.commit, since=since))
     items = list(knowledge) if paths else []
     sources = {ref.source_id for item in items for ref in item.evidence_refs}
     heads = call.engine.ledger.heads(sources)

@@ -21,7 +21,7 @@ from treering.verbs.query.contested import ContestedLines, contradictions
 from treering.verbs.query.last_session import ended, last_conversation, recalled
 from treering.verbs.reading import ReadOptions, ReadReport, altered_warnings, time_of
 from treering.verbs.scoped_ledger import whole
-from treering.verbs.trees import CHANGED, notes_of_objects, repository_maps
+from treering.verbs.trees import CHANGED, maps_of, notes_of_objects, repository_maps
 
 _DEFAULT_TOKENS = 500
 _ORIGIN = "brief"
@@ -78,7 +78,8 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     repository = repository_of(call, altered)
     card = repository.payload.get("card", {}) if repository else {}
     knowledge, work, changed = _current(call, options, altered)
-    branch = branch_work(call, repository, knowledge)
+    # Its files decide the order: one entry has none.
+    branch = branch_work(call, repository, knowledge if len(knowledge) > 1 else ())
     used = uses(call.engine.feedback, call.engine.clock.now())
     knowledge.sort(key=lambda item: _importance(item, branch, used.get(item.id, 0.0)))
     work = [item for item in work if branch.shows(item)]
@@ -144,9 +145,9 @@ def _shortened(
 
 def repository_of(call: Call, altered: Altered) -> Source | None:
     """Return the map of the repository asked from; without one the only repository of the space."""
-    maps = list(repository_maps(call.engine.ledger, call.scope, descend=True, altered=altered))
     if call.tree:
-        return next((one for one in maps if one.origin == call.tree.view.root), None)
+        return next((one for one in maps_of(call.engine, call.scope) if one.origin == call.tree.view.root), None)
+    maps = list(repository_maps(call.engine.ledger, call.scope, descend=True, altered=altered))
     return maps[0] if len(maps) == 1 else None
 
 
