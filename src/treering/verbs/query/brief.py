@@ -28,6 +28,8 @@ _ORIGIN = "brief"
 _MAX_LINE_CHARS = 200
 LABEL_WIDTH = 10
 """Characters of a line before its text: the name of its section, or spaces."""
+OF_SESSIONS = ("Since", "Last")
+"""Labels of the lines about the last conversation."""
 _ENTRIES = 5
 """Entries of a section that are shown; a line states how many there are in all."""
 _RULES = 8
@@ -300,8 +302,8 @@ def _memory_lines(sections: Iterable[BriefSection], since: str, last: str) -> It
         for place, entry in enumerate(section.entries):
             hidden = f" ({len(section.entries)} of {section.total})" if section.total > len(section.entries) else ""
             yield from _labeled("" if place else section.name, f"{entry.text}{'' if place else hidden}  {entry.id}")
-    yield from _labeled("Since", since)
-    yield from _labeled("Last", last)
+    for label, text in zip(OF_SESSIONS, (since, last), strict=True):
+        yield from _labeled(label, text)
 
 
 def _labeled(label: str, text: str) -> Iterator[str]:
