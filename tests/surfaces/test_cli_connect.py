@@ -353,6 +353,15 @@ def test_session_begins_with_the_brief_as_it_is_now(folder):
     assert "Redis" in told
 
 
+def test_brief_of_a_session_names_each_section_once(folder):
+    with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user") as space:
+        for rule in ("No globals", "No print"):
+            space.rule(rule)
+    lines = told_at_begin(folder).splitlines()
+    assert sum(line.startswith("Rules") for line in lines) == 1
+    assert sum("No globals" in line or "No print" in line for line in lines) == 2
+
+
 @pytest.mark.nightly
 def test_a_transcript_that_a_hook_took_on_is_kept_by_a_later_run_if_its_own_is_killed(folder, tmp_path, capsys):
     file = tmp_path / "session.jsonl"

@@ -9,7 +9,7 @@ from treering.core.characters import one_line
 from treering.core.objects import Knowledge
 from treering.core.scope import ROOT
 from treering.parts.coding_agents.shown_lines import HookLine, digest_key
-from treering.retrieval.search.lines import answering_lines
+from treering.retrieval.search.lines import answering_lines, symbol_of
 from treering.retrieval.text.analysis import telling_terms
 from treering.surfaces.python.space import Space
 from treering.verbs.reading import WEAK, ShownHit
@@ -129,18 +129,12 @@ def _was_active(space: Space, hit: ShownHit) -> bool:
 
 
 def _places(hits: Iterable[ShownHit], asked: str) -> Iterator[HookLine]:
+    terms = frozenset(telling_terms(asked))
     for hit in islice(hits, _MAX_PLACES):
         lines = hit.text.split("\n")
         matched = answering_lines(hit.text, asked, most=1)
         best = next(iter(matched.matched or matched.shown), 0)
-        where = f"{hit.place.rpartition('#L')[0]}:{hit.first_line + best}"
-        symbol = _symbol(hit.heading, asked)
+        path = hit.place.rpartition("#L")[0]
+        where, symbol = f"{path}:{hit.first_line + best}", symbol_of(hit.heading, terms, path)
         said = one_line(lines[best].strip(), most=_MAX_CHARS)
         yield HookLine(digest_key(hit.place), " ".join(filter(None, (where, symbol, f"– {said}"))))
-
-
-def _symbol(heading: str, asked: str) -> str:
-    """Return of the symbols of a passage the one with the most words of the prompt."""
-    symbols = [one.strip() for one in heading.split(",") if one.strip(" …")]
-    words = frozenset(telling_terms(asked))
-    return max(symbols, key=lambda one: len(words.intersection(telling_terms(one))), default="")

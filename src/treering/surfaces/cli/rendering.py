@@ -227,7 +227,7 @@ def _hit(rank: int, hit: ShownHit, terms: frozenset[str], *, fenced: bool) -> It
         yield line(
             "   ",
             (_name(_place(one), fenced=fenced), "green"),
-            ("  " + one_line(symbol_of(one.heading, terms)), "bold"),
+            ("  " + one_line(symbol_of(one.heading, terms, _path(one))), "bold"),
         )
         yield from _flags(one.flags)
         yield from _answer(one, terms, "", fenced=fenced)
@@ -240,9 +240,13 @@ def _hit(rank: int, hit: ShownHit, terms: frozenset[str], *, fenced: bool) -> It
 def _name_of(hit: ShownHit, terms: frozenset[str]) -> str:
     """Return the symbol or heading of a place in a file, else what the text is called and its kind."""
     if hit.first_line:
-        return symbol_of(hit.heading, terms)
+        return symbol_of(hit.heading, terms, _path(hit))
     title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
     return f"{title} ({hit.kind})" if title else hit.kind
+
+
+def _path(passage: ShownHit | ShownPassage) -> str:
+    return passage.place.rpartition("#L")[0]
 
 
 def _place(passage: ShownHit | ShownPassage) -> str:
