@@ -245,15 +245,15 @@ def any_place_holds(refs: Iterable[EvidenceRef], holds: Callable[[EvidenceRef], 
 
 def united(refs: Iterable[EvidenceRef]) -> tuple[EvidenceRef, ...]:
     """Return one reference to each segment; of several to one segment, one to all lines between theirs."""
-    found: dict[tuple[str, str, str], EvidenceRef] = {}
+    by_segment: dict[tuple[str, str, str], EvidenceRef] = {}
     for ref in refs:
         key = (ref.source_id, ref.segment_id, ref.role)
-        known = found.get(key, ref)
+        known = by_segment.get(key, ref)
         lines = None
         if ref.lines and known.lines:
             lines = (min(ref.lines[0], known.lines[0]), max(ref.lines[1], known.lines[1]))
-        found[key] = ref.model_copy(update={"lines": lines, "together": ref.together or known.together})
-    return tuple(found.values())
+        by_segment[key] = ref.model_copy(update={"lines": lines, "together": ref.together or known.together})
+    return tuple(by_segment.values())
 
 
 def segment_hash(excerpt: str, *, salt: str) -> str:

@@ -83,7 +83,7 @@ class AskedTree:
         return _elsewhere(branches_of(item, heads, segments) or ()) if _ELSEWHERE in notes.values() else ""
 
     def _note_of_evidence(self, ref: EvidenceRef, head: Head, segment: Segment) -> str:
-        """Say what became of evidence in the tree; empty where it stands, or is of no file of the repository."""
+        """Return what became of evidence in the tree; empty if it is valid, or of no file of the repository."""
         if not self.view.has(head.origin):
             return ""
         if head.status == "active" and segment.place_in_contents(self.view.contents(head.origin, head.fingerprint)):

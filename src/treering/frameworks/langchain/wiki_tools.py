@@ -65,7 +65,7 @@ class WikiAgentState(AgentState[Any]):
 
 @dataclass(frozen=True, slots=True)
 class RunScope:
-    """The repository of a run, its work tree if that is known, and what tells its tool calls from other runs'."""
+    """The repository of a run, its work tree if known, and the run that its tool calls belong to."""
 
     repository: WikiRepository
     run: str

@@ -26,7 +26,7 @@ _MEMORY: Mapping[str, Any] = {
     "filter": {"type": {"in": ["knowledge", "work_item"]}, "status": {"in": [*_BELIEVED, *_OPEN]}},
     "withdrawn": True,
 }
-"""Stale entries too: whoever works on the code that they were about has to know that they are in doubt."""
+"""Stale entries too: an agent that works on their code should know that they are in doubt."""
 _FILES: Mapping[str, Any] = {"limit": 8, "lines": 0, "group": "source"}
 _KINDS = frozenset({"decision", "constraint", "preference", "procedure"})
 _FEWEST_SHARED, _SHARE, _MANY_SHARED = 2, 0.4, 3

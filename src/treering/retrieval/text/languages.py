@@ -125,11 +125,11 @@ def language_of(text: str) -> str | None:
     spaced = text[:_READ].lower().split()
     if len(spaced) < _LEAST or FOREIGN_WORDS.isdisjoint(spaced):
         return None
-    found = _WORD.findall(unicodedata.normalize("NFC", text[:_READ].lower()))
-    foreign = FOREIGN_WORDS.intersection(found)
+    tokens = _WORD.findall(unicodedata.normalize("NFC", text[:_READ].lower()))
+    foreign = FOREIGN_WORDS.intersection(tokens)
     if len(foreign) < _LEAST:  # such as `on` alone, which English has too
         return None
-    words = Counter(found)
+    words = Counter(tokens)
     different, said = Counter[str](), Counter[str]()
     for word in foreign:
         for language in _VOTES[word]:

@@ -369,10 +369,10 @@ class RepositoryTrees:
         """Return by path the blob that one commit has where another one has a different one."""
         key = (place, before, after)
         if key not in self._differing:
-            found = self._compared(place, lambda repository: repository.differing(before, after))
-            if found is None:
+            blobs = self._compared(place, lambda repository: repository.differing(before, after))
+            if blobs is None:
                 return None
-            self._differing[key] = found
+            self._differing[key] = blobs
         return self._differing[key]
 
     def changed(self, place: str, commit: str, *, since: str) -> Collection[str]:

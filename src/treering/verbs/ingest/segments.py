@@ -301,8 +301,8 @@ def _lines_now(quote: str, now: Sequence[Segment]) -> Sequence[tuple[Segment, tu
         if line.strip()
     ]
     wanted = "\n".join(line for line in quote.splitlines() if line.strip())
-    found = find_lines(wanted, "\n".join(line for _, _, line in rows))
-    chosen = rows[found[0] - 1 : found[1]] if found else []
+    span = find_lines(wanted, "\n".join(line for _, _, line in rows))
+    chosen = rows[span[0] - 1 : span[1]] if span else []
     return [
         (part, (numbers[0], numbers[-1]))
         for part in now

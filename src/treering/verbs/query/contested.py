@@ -23,8 +23,8 @@ def contradictions(items: Iterable[Knowledge]) -> list[Sequence[Knowledge]]:
     for item in items:
         if item.status == "contested" and item.was_active and (key := item.claim_key()):
             groups.setdefault(key, []).append(item)
-    found = [sorted(group, key=lambda one: (one.created_at, one.id), reverse=True) for group in groups.values()]
-    return sorted((one for one in found if len(one) > 1), key=lambda one: one[0].created_at, reverse=True)
+    newest_first = [sorted(group, key=lambda one: (one.created_at, one.id), reverse=True) for group in groups.values()]
+    return sorted((one for one in newest_first if len(one) > 1), key=lambda one: one[0].created_at, reverse=True)
 
 
 class ContestedLines:
