@@ -196,6 +196,22 @@ def test_decisions_about_files_changed_on_the_branch_come_first(on_branch):
     assert sections(brief(on_branch))["Decided"] == ["Prices are whole numbers", "Taxes are rounded up"]
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a = 1\nb = 2\n", {"Decided": ["Anvils are numbered"]}),
+        ("a = 2\n", {"Stale": ["Anvils are numbered (changed since: these lines of acme/app.py are gone)"]}),
+    ],
+)
+def test_unread_branch_keeps_decisions_whose_lines_are_in_its_files(space, repository, text, shown):
+    here = space.asked_from(repository.folder)
+    here.ingest("repo", input={"path": str(repository.folder)})
+    cite(here, "acme/app.py", "Anvils are numbered", payload={"question": "Anvils?", "outcome": ""})
+    repository.git("checkout", "-q", "-b", "unread")
+    repository.commit({"acme/app.py": text}, message="Number hammers")
+    assert sections(brief(here)) == shown
+
+
 def test_rules_for_changed_files_precede_rules_for_others(on_branch):
     quote = note(on_branch, "Rules")
     for where in ("acme/app.py", "", "acme/tax.py"):

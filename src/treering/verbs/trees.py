@@ -86,9 +86,17 @@ class AskedTree:
         """Return what became of evidence in the tree; empty if it is valid, or of no file of the repository."""
         if not self.view.has(head.origin):
             return ""
-        if head.status == "active" and segment.place_in_contents(self.view.contents(head.origin, head.fingerprint)):
+        if head.status != "active":
+            return _NOWHERE
+        contents = self.view.contents(head.origin, head.fingerprint)
+        if segment.place_in_contents(contents) or (contents is None and self._lies_unread(head.origin)):
             return self._changed(head, segment, ref.quote(segment))
-        return _ELSEWHERE if head.status == "active" else _NOWHERE
+        return _ELSEWHERE
+
+    def _lies_unread(self, origin: str) -> bool:
+        """Return whether a branch that was not read changes a file, which can be compared in the work tree."""
+        path = self.view.path(origin)
+        return bool(self.view.changed.get(path)) and self._file(path) is not None
 
     def _changed(self, head: Head, segment: Segment, quote: str) -> str:
         if self.here is None or head.origin == self.view.root:
