@@ -15,6 +15,7 @@ from treering.verbs.evidence.notation import (
     SymbolOf,
     read_notation,
 )
+from treering.verbs.ingest.known import repointed
 
 CODE = '''\
 """Retries."""
@@ -248,6 +249,15 @@ def test_lines_in_two_passages_hold_together(space, repository, old, new, status
     assert ("changed since" in str(person.brief())) == (status == "stale")
     space.ingest("repo", "/", {"path": str(repository.folder)}, {"worktree": True})
     assert read(space, identity).status == status
+
+
+def test_lines_are_cited_still_if_another_source_holds_them(space):
+    one = resolved(space, "src/retry.py:9-10")
+    (folded,) = [read(space, one.source_id)]
+    part = folded.segments[0].model_copy(update={"segment_id": "seg_new", "excerpt": f"# Moved\n{CODE}"})
+    (ref,) = repointed(one.refs, folded, "src:kept", [part])
+    assert (ref.source_id, ref.segment_id) == ("src:kept", "seg_new")
+    assert ref.quote(part) == one.quote
 
 
 def test_each_of_two_places_supports_by_itself(space, repository):

@@ -283,10 +283,17 @@ def _moved_to(item: Knowledge, ref: EvidenceRef, old: Segment, now: Sequence[Seg
     if ref.lines is None:
         yield from (EvidenceRef(source_id=ref.source_id, segment_id=place) for place in places_now(item, old, now))
         return
+    yield from refs_to_lines(ref, old, now, source_id=ref.source_id)
+
+
+def refs_to_lines(ref: EvidenceRef, old: Segment, now: Sequence[Segment], *, source_id: str) -> list[EvidenceRef]:
+    """Return the references to where lines of a segment are now, word for word; empty if they are gone."""
     parts = _lines_now(ref.quote(old), now)
-    for part, lines in parts:
-        together = ref.together or len(parts) > 1
-        yield EvidenceRef(source_id=ref.source_id, segment_id=part.segment_id, lines=lines, together=together)
+    together = ref.together or len(parts) > 1
+    return [
+        EvidenceRef(source_id=source_id, segment_id=part.segment_id, role=ref.role, lines=lines, together=together)
+        for part, lines in parts
+    ]
 
 
 def _lines_now(quote: str, now: Sequence[Segment]) -> Sequence[tuple[Segment, tuple[int, int]]]:
