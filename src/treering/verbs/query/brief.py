@@ -88,8 +88,9 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     work.sort(key=lambda item: (not branch.is_about(item), bool(item.branch), *_urgency(item)))
     groups = contradictions(knowledge)
     against = {item.id for group in groups for item in group}
-    stale = [item for item in knowledge if item.status == "stale" or item.id in changed]
-    held = [item for item in knowledge if item not in stale and item.id not in against]
+    single = [item for item in knowledge if item.kind in _KINDS and item.id not in against]
+    stale = [item for item in single if item.status == "stale" or item.id in changed]
+    held = [item for item in single if item not in stale]
     rules = [one for one in held if one.kind in ("constraint", "preference")]
     sections = [
         _section("Rules", rules, most=_RULES),
