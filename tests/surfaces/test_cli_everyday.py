@@ -2,6 +2,8 @@
 
 import pytest
 
+from sources.git_scratch import Scratch
+
 README = "# Acme\n\nAcme retries three times.\n\nReleases are cut on Tuesdays.\n"
 
 
@@ -137,6 +139,22 @@ def test_log_is_limited_to_a_file(acme):
     printed(acme, "rule", "No globals")
     logged = printed(acme, "log", "README.md", "--since", "yesterday")
     assert ("Retries are bounded" in logged, "No globals" in logged) == (True, False)
+
+
+def test_log_of_a_path_shows_its_rules(stage, monkeypatch):
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    made = Scratch(stage.folder)
+    made.commit({"api/v1/app.py": "retries = 3\n", "web/app.ts": "export {}\n", "justfile": "test:\n"})
+    stage.done("init")
+    stage.done("add", ".")
+    printed(stage, "rule", "No globals", "--for", "api")
+    printed(stage, "rule", "No print", "--for", "web/**")
+    printed(stage, "decide", "Three retries", "--because", "api/v1/app.py:1")
+    for path in ("api/v1/app.py", "api/v1", "./api/"):
+        logged = printed(stage, "log", path)
+        assert [text in logged for text in ("No globals", "No print", "Three retries")] == [True, False, True]
+    assert "No globals" not in printed(stage, "log", "web/app.ts")
+    assert "justfile" in printed(stage, "log", "justfile")
 
 
 @pytest.mark.parametrize("text", ["port", "port =", "= 8080"])

@@ -7,6 +7,7 @@ import pytest
 import treering.aio
 from space_parts import open_space
 from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.surfaces.python.results import SearchHit
 from treering.testing.fakes import HashingEmbedder
 
 
@@ -25,6 +26,19 @@ def test_search_returns_a_sequence_of_hits(space):
     assert [hit.path.rpartition("/")[2] for hit in hits] == ["retry.py"]
     assert (hits[0].lines, "LIMIT = 3" in hits[0].text) == ((1, 5), True)
     assert str(hits).startswith("1  ")
+
+
+def test_printed_hits_mark_weak_answers(space):
+    hits = space.search("releases Tuesdays", limit=1)
+    weak = SearchHit(hits[0].shown.model_copy(update={"flags": ("weak",)}))
+    assert str(weak).splitlines()[0].endswith("notes.md:1-3  (weak)")
+    assert "\n\nWarning: 2 of 2 passages have no vector yet" in str(hits)
+    assert str(space.search("zygote")).startswith("No results: ")
+
+
+def test_printed_knowledge_has_its_title_and_status(space):
+    space.rule("No new dependencies")
+    assert str(space.search("new dependencies", limit=1)).startswith("1  No new dependencies  (candidate; low trust)\n")
 
 
 def test_add_reads_a_note(space):

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Annotated, ClassVar, Literal, TypeVar
@@ -214,6 +214,8 @@ class EvidenceRef(BaseModel):
     """
     lines: tuple[PositiveInt, PositiveInt] | None = Field(default=None, exclude_if=lambda lines: lines is None)
     """The first and last line of the segment that are evidence, counted from 1 in its text; `None`: all of it."""
+    together: bool = Field(default=False, exclude_if=lambda together: not together)
+    """Whether the evidence is one place that goes on in other segments of its source: they support only together."""
 
     def quote(self, segment: Segment) -> str:
         """Return the words of its segment that are evidence."""
@@ -228,6 +230,30 @@ class EvidenceRef(BaseModel):
             return segment.locator
         start = segment.locator.start - 1
         return segment.locator.model_copy(update={"start": start + self.lines[0], "end": start + self.lines[1]})
+
+
+def any_place_holds(refs: Iterable[EvidenceRef], holds: Callable[[EvidenceRef], bool]) -> bool:
+    """Return whether a place that supports knowledge holds; one in several segments holds if all of these do."""
+    supporting = [ref for ref in refs if ref.role == "supports"]
+    parts: dict[str, list[EvidenceRef]] = {}
+    for ref in supporting:
+        if ref.together:
+            parts.setdefault(ref.source_id, []).append(ref)
+    places = [*([ref] for ref in supporting if not ref.together), *parts.values()]
+    return any(all(map(holds, place)) for place in places)
+
+
+def united(refs: Iterable[EvidenceRef]) -> tuple[EvidenceRef, ...]:
+    """Return one reference to each segment; of several to one segment, one to all lines between theirs."""
+    by_segment: dict[tuple[str, str, str], EvidenceRef] = {}
+    for ref in refs:
+        key = (ref.source_id, ref.segment_id, ref.role)
+        known = by_segment.get(key, ref)
+        lines = None
+        if ref.lines and known.lines:
+            lines = (min(ref.lines[0], known.lines[0]), max(ref.lines[1], known.lines[1]))
+        by_segment[key] = ref.model_copy(update={"lines": lines, "together": ref.together or known.together})
+    return tuple(by_segment.values())
 
 
 def segment_hash(excerpt: str, *, salt: str) -> str:

@@ -272,6 +272,11 @@ class Knowledge(_Object):
         payload = self.payload.model_dump(mode="json")
         return digest(canonical_json([self.scope, self.kind, normalise(payload)]))
 
+    @property
+    def was_active(self) -> bool:
+        """Whether it is or was active: candidates too become contested or stale."""
+        return self.status == "active" or self.last_verified_at is not None
+
     def claim_key(self) -> str | None:
         """Hash what two claims of one scope may contradict each other about; `None` where they cannot.
 

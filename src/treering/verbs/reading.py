@@ -38,6 +38,8 @@ from treering.verbs.trees import notes_of_objects
 _LAST_SEQUENCE = 2**63 - 1
 
 WEAK = "weak"
+USUAL = frozenset({"active", "finalized", "open"})
+"""Statuses that need no mention."""
 """The flag of a hit that has much less to do with the question than the best one, or of all where none answers it."""
 
 SUPERSEDED = "superseded"
@@ -197,6 +199,14 @@ class ShownHit(Value):
     explain: dict[str, Any] | None = None
     more: tuple[ShownPassage, ...] = ()
     """Where hits are grouped by source: its other passages that answer, best first."""
+
+    @property
+    def doubts(self) -> str:
+        """Why it is to be read with care: it is not current, hardly trusted, or flagged, for example as `weak`."""
+        is_usual = self.status in USUAL and self.current
+        state = "" if is_usual else shown_status(self.status, current=self.current, note=self.note)
+        flags = (flag for flag in self.flags if flag != "cut")  # that shows by itself
+        return "; ".join(filter(None, [state, "low trust" if self.trust == "low" else "", *flags]))
 
 
 class Empty(Value):

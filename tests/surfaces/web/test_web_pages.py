@@ -134,6 +134,15 @@ def test_start_page_shows_the_brief_until_something_is_asked(site):
     assert "What to know before starting" not in client.get("/?q=retries").text
 
 
+def test_brief_on_the_start_page_links_its_entries(site):
+    client, _ = site
+    report = client.post("/v1/wiki/query", json={"mode": "brief"}).json()
+    entries = [one for section in report["sections"] for one in section["entries"]]
+    assert entries
+    page = client.get("/").text
+    assert all(f"/object/{one['id']}" in page for one in entries)
+
+
 def test_a_hit_tells_why_it_is_there_and_marks_the_words_of_the_question(site):
     client, _ = site
     text = shown(client, "/?q=how+often+is+a+fetch+tried")

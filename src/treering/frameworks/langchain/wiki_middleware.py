@@ -24,7 +24,7 @@ from treering.frameworks.langchain.wiki_tools import (
     part_of,
     scope_of,
 )
-from treering.parts.wiki.memories.decisions import decision_key, decisions_of, recall_pack
+from treering.parts.wiki.memories.decisions import brief_of, decision_key, decisions_of, recall_pack
 from treering.parts.wiki.memories.wiki_memory import WikiMemoryDraft, WikiMemoryStore, WikiRepository, store_for
 from treering.parts.wiki.memories.wiki_memory_service import MemoryUnreachable, WikiMemoryService
 
@@ -76,8 +76,9 @@ class WikiMemoryMiddleware(AgentMiddleware[WikiAgentState, WikiRunContext, Any])
     tool started this one; a run that names none is refused with `InvalidInput`. Nothing of a run is kept here: one
     instance serves any number of runs, repositories, threads and event loops at once.
 
-    Before the first model call some memories are recalled and shown to the model as data. After the run, decisions
-    are taken from its structured response (`decisions_of`), whether or not the model called a tool.
+    Before the first model call the brief of the repository, if the space has read the run's `repo_dir`, and some
+    memories are shown to the model as data. After the run, decisions are taken from its structured response
+    (`decisions_of`), whether or not the model called a tool.
 
     `service`: a `WikiMemoryService`; by default one that opens the space that the settings name when it is first used.
     """
@@ -99,9 +100,14 @@ class WikiMemoryMiddleware(AgentMiddleware[WikiAgentState, WikiRunContext, Any])
 
     def before_agent(self, state: WikiAgentState, runtime: Runtime[WikiRunContext]) -> dict[str, Any]:
         """Recall what the run is told before its first model call. Raises `InvalidInput` without a repository."""
-        repository, task = scope_of(runtime.context, state).repository, _task(state["messages"])
+        scope, task = scope_of(runtime.context, state), _task(state["messages"])
+
+        def recall(kept: WikiMemoryStore) -> str:
+            brief = brief_of(kept, scope.repository, scope.folder)
+            return recall_pack(store_for(kept, scope.repository), scope.repository, task, brief=brief)
+
         try:
-            told = self._service.with_store(lambda kept: recall_pack(store_for(kept, repository), repository, task))
+            told = self._service.with_store(recall)
         except MemoryUnreachable:
             _LOG.warning("A run goes on without what its wiki remembers.", exc_info=True)
             return {PACK: _UNREADABLE}

@@ -44,6 +44,8 @@ class WikiRunContext:
     branch: str | None = None
     commit: str | None = None
     generation: str | None = None
+    repo_dir: str | None = None
+    """The work tree of the repository, whose brief a run begins with if the space has read it."""
 
 
 class WikiAgentState(AgentState[Any]):
@@ -63,10 +65,11 @@ class WikiAgentState(AgentState[Any]):
 
 @dataclass(frozen=True, slots=True)
 class RunScope:
-    """The repository of a run, and what tells its tool calls from those of other runs."""
+    """The repository of a run, its work tree if known, and the run that its tool calls belong to."""
 
     repository: WikiRepository
     run: str
+    folder: str = ""
 
     def key(self, *parts: object) -> str:
         """Return the idempotency key of one store: the same again where a call is retried or resumed."""
@@ -86,14 +89,14 @@ def scope_of(context: object, state: object) -> RunScope:
     outer = _OUTER.get()
     for told in (context, state, told_in_config()):
         if _told(told, "repository_id") is not None:
-            return RunScope(_repository(told), _run(outer))
+            return RunScope(_repository(told), _run(outer), str(_told(told, "repo_dir") or ""))
     if outer is None:
         raise InvalidInput(
             "The run names no repository to remember for.",
             hint="Invoke the agent with context=WikiRunContext(repository_id=…), with repository_id in its state, or "
             'with config={"state": {"repository_id": …}}.',
         )
-    return RunScope(outer.repository, _run(outer))
+    return RunScope(outer.repository, _run(outer), outer.folder)
 
 
 def told_in_config() -> object:
@@ -110,7 +113,7 @@ def told_in_run(context: object, state: object, name: str) -> Any:
 def part_of(request: ToolCallRequest) -> Iterator[None]:
     """Let agents that a tool starts inherit the scope of the run that calls it."""
     scope = scope_of(request.runtime.context, request.state)
-    token = _OUTER.set(RunScope(scope.repository, scope.key(request.tool_call["id"])))
+    token = _OUTER.set(RunScope(scope.repository, scope.key(request.tool_call["id"]), scope.folder))
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, t
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.search_text import cited_hits
 from treering.verbs.envelope import Report, UnderstoodDays
-from treering.verbs.reading import Empty, ShownHit, ShownPassage, lines_shown_of, shown_status
+from treering.verbs.reading import USUAL, Empty, ShownHit, ShownPassage, lines_shown_of, shown_status
 
 if TYPE_CHECKING:
     from treering.ports.ledger import Ledger
@@ -78,7 +78,6 @@ _REASONS = {
     ("not_indexed_yet", True): ("{} passages are not indexed yet", ""),
 }
 """By the reason of an empty answer and whether it counts matches: what is shown, and a hint for the command line."""
-_USUAL = {"active", "finalized", "open"}
 
 
 def render_context(report: "ContextReport", *, fenced: bool) -> Iterator[IndentedLine]:
@@ -213,7 +212,7 @@ def _pack(pack: ContextPack) -> Iterator[IndentedLine]:
 
 
 def _pack_item(item: PackItem, places: Sequence[str]) -> Iterator[IndentedLine]:
-    state = "" if item.status in _USUAL else f" ({item.status})"
+    state = "" if item.status in USUAL else f" ({item.status})"
     trust = f"  (trust: {item.trust}, {item.channel})" if item.trust else ""
     yield line((one_line(item.title), "bold"), state, (trust, "dim"))
     yield from (line((place, "green"), indent=2) for place in places)
@@ -225,7 +224,8 @@ def _pack_item(item: PackItem, places: Sequence[str]) -> Iterator[IndentedLine]:
 def _hit(rank: int, hit: ShownHit, terms: frozenset[str]) -> Iterator[IndentedLine]:
     name = _name_of(hit, terms)
     called = f"  {one_line(name)}" if name else ""
-    yield line(f"{rank}  ", (one_line(_place(hit)), "green"), (called, "bold"), (_doubts(hit), "yellow"))
+    doubts = f"  ({hit.doubts})" if hit.doubts else ""
+    yield line(f"{rank}  ", (one_line(_place(hit)), "green"), (called, "bold"), (doubts, "yellow"))
     yield from _answer(hit, terms)
     if hit.reply:
         yield line(f"{hit.reply.heading}: {_snippet(hit.reply.text)}", indent=3)
@@ -233,7 +233,7 @@ def _hit(rank: int, hit: ShownHit, terms: frozenset[str]) -> Iterator[IndentedLi
         yield line(
             "   ",
             (one_line(_place(one)), "green"),
-            ("  " + one_line(symbol_of(one.heading, terms)), "bold"),
+            ("  " + one_line(symbol_of(one.heading, terms, _path(one))), "bold"),
         )
         yield from _flags(one.flags)
         yield from _answer(one, terms)
@@ -252,24 +252,19 @@ def _explained(rank: int, hit: ShownHit) -> Iterator[IndentedLine]:
 def _name_of(hit: ShownHit, terms: frozenset[str]) -> str:
     """Return the symbol or heading of a place in a file, else what the text is called and its kind."""
     if hit.first_line:
-        return symbol_of(hit.heading, terms)
+        return symbol_of(hit.heading, terms, _path(hit))
     title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
     return f"{title} ({hit.kind})" if title else hit.kind
+
+
+def _path(passage: ShownHit | ShownPassage) -> str:
+    return passage.place.rpartition("#L")[0]
 
 
 def _place(passage: ShownHit | ShownPassage) -> str:
     """Return where a passage is, as an editor opens it: a path and a line if it is of a file."""
     path, found, _ = passage.place.rpartition("#L")
     return f"{path}:{passage.first_line}" if found and passage.first_line else passage.place
-
-
-def _doubts(hit: ShownHit) -> str:
-    """Return why a hit is to be read with care: that it is not current, hardly trusted, or what it is flagged as."""
-    is_usual = hit.status in _USUAL and hit.current
-    state = "" if is_usual else shown_status(hit.status, current=hit.current, note=hit.note)
-    doubts = [state, "low trust" if hit.trust == "low" else "", *(flag for flag in hit.flags if flag != "cut")]
-    told = "; ".join(filter(None, doubts))
-    return f"  ({told})" if told else ""
 
 
 def _flags(flags: Sequence[str]) -> Iterator[IndentedLine]:

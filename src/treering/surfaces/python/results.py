@@ -32,7 +32,7 @@ class SearchHit:
     @property
     def path(self) -> str:
         """The path of the file, from the top of its repository; the origin of another source; empty for knowledge."""
-        return self.shown.origin.rpartition("#")[2]
+        return self.shown.origin.rpartition("#")[2] if self.shown.type == "source" else ""
 
     @property
     def lines(self) -> tuple[int, int] | None:
@@ -61,9 +61,10 @@ class SearchHit:
         return f"{self.shown.object_id} {self.shown.segment_id}".strip()
 
     def __str__(self) -> str:
-        """Return the place and the words."""
+        """Return the place, why to read it with care, and the words."""
         at = f":{self.lines[0]}-{self.lines[1]}" if self.lines else ""
-        return f"{self.path or self.title}{at}\n{self.text}"
+        doubts = f"  ({self.shown.doubts})" if self.shown.doubts else ""
+        return f"{self.path or self.title}{at}{doubts}\n{self.text}"
 
 
 class Hits(Sequence[SearchHit]):
@@ -86,8 +87,10 @@ class Hits(Sequence[SearchHit]):
         return len(self._hits)
 
     def __str__(self) -> str:
-        """Return all hits, each with its place."""
-        return "\n\n".join(f"{number}  {hit}" for number, hit in enumerate(self._hits, 1))
+        """Return all hits, each with its place, then warnings; the reason if there are none."""
+        empty = [f"No results: {self.report.empty.hint}"] if self.report.empty else []
+        warnings = [f"Warning: {one}" for one in self.report.warnings]
+        return "\n\n".join([*(f"{number}  {hit}" for number, hit in enumerate(self._hits, 1)), *empty, *warnings])
 
 
 class Pack(Sequence["PackItem"]):

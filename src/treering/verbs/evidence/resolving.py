@@ -12,7 +12,7 @@ from pydantic import Field
 from treering.core.canonical import PREFIXES, is_object
 from treering.core.characters import label
 from treering.core.errors import InvalidInput, NotFound, TreeringError
-from treering.core.evidence import EvidenceRef, Lines, Segment, Turn, place_in, short_place
+from treering.core.evidence import EvidenceRef, Lines, Segment, Turn, place_in, short_place, united
 from treering.core.filters import Compare
 from treering.core.objects import Source
 from treering.ports.ledger import noted
@@ -89,21 +89,7 @@ def resolve_evidence(call: Call, given: Sequence[EvidenceRef | str], *, dry_run:
         )
     resolved = _resolved(call, [one for one in given if isinstance(one, str)], dry_run=dry_run) if texts else {}
     refs = [ref for one in given for ref in ((one,) if isinstance(one, EvidenceRef) else resolved[one].refs)]
-    return Resolution(tuple(_united(refs)), tuple(resolved.values()))
-
-
-def _united(refs: Iterable[EvidenceRef]) -> Iterable[EvidenceRef]:
-    """Return one reference to each segment; of several to one segment, one to all lines between theirs."""
-    united: dict[tuple[str, str, str], EvidenceRef] = {}
-    for ref in refs:
-        key = (ref.source_id, ref.segment_id, ref.role)
-        known = united.get(key)
-        if known is None or ref.lines is None or known.lines is None:
-            lines = ref.lines if known is None else None
-        else:
-            lines = (min(ref.lines[0], known.lines[0]), max(ref.lines[1], known.lines[1]))
-        united[key] = ref.model_copy(update={"lines": lines})
-    return united.values()
+    return Resolution(united(refs), tuple(resolved.values()))
 
 
 def _resolved(call: Call, texts: Sequence[str], *, dry_run: bool) -> dict[str, ResolvedEvidence]:
@@ -204,7 +190,7 @@ class _Resolver:
         chosen = [one for one in segments if names[0] in _names_in(one)]
         if len(chosen) == 1 and (lines := _lines_of(chosen[0], names[0])):
             return self._lines(text, LinesOf(path, *lines))
-        return self._answer(text, source, chosen)
+        return self._answer(text, source, chosen, within={})
 
     def _called(self, text: str, name: str, turn: int | None) -> ResolvedEvidence:
         source = self._source(name) if is_object(name) else None
@@ -265,7 +251,12 @@ class _Resolver:
             segment_ids=tuple(one.segment_id for one in cited),
             quote=words,
             refs=tuple(
-                EvidenceRef(source_id=source.id, segment_id=one.segment_id, lines=_part_of(one, within))
+                EvidenceRef(
+                    source_id=source.id,
+                    segment_id=one.segment_id,
+                    lines=_part_of(one, within),
+                    together=len(cited) > 1 and within is not None,
+                )
                 for one in cited
             ),
             # Without commits in the space, lines without one may be committed all the same.

@@ -251,7 +251,11 @@ def _found_again(ref: EvidenceRef, seen: Survey) -> EvidenceRef | None:
     holder = next((part for part in source.segments if words in part.excerpt), None)
     lines = find_lines(words, holder.excerpt) if holder and ref.lines else None
     return (
-        EvidenceRef(source_id=source.id, segment_id=holder.segment_id, role=ref.role, lines=lines) if holder else None
+        EvidenceRef(
+            source_id=source.id, segment_id=holder.segment_id, role=ref.role, lines=lines, together=ref.together
+        )
+        if holder
+        else None
     )
 
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from treering.core.characters import named
-from treering.core.evidence import moved_files, place_in, segment_hash
+from treering.core.evidence import any_place_holds, moved_files, place_in, segment_hash
 from treering.core.objects import Knowledge, Node, Object, Source, WorkItem, title_of
 from treering.core.patch import Merge, Operation, RemoveLink, Transition, Update
 from treering.core.scope import ROOT, is_within
@@ -118,7 +118,7 @@ def dangling_references(seen: Survey) -> Iterator[Finding]:
 def missing_evidence(seen: Survey) -> Iterator[Finding]:
     """Report active knowledge that nothing supports any more."""
     for item in seen.current(Knowledge):
-        held = any(seen.holds(ref.source_id, ref.segment_id) for ref in item.evidence_refs if ref.role == "supports")
+        held = any_place_holds(item.evidence_refs, lambda ref: seen.holds(ref.source_id, ref.segment_id))
         if item.status == "active" and not held and not item.derived_from and item.evidence_refs:
             yield Finding(
                 rule="missing-evidence",

@@ -4,21 +4,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from pydantic import Field
 
 from treering.core.audit import AuditEvent
 from treering.core.canonical import is_object, parse_time, render_time
-from treering.core.errors import InvalidInput
+from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import Turn
 from treering.core.filters import EVERYTHING, Compare
-from treering.core.objects import Activity, Object, ObjectType, Source, WorkItem, title_of
+from treering.core.objects import Activity, Knowledge, Object, ObjectType, Source, WorkItem, title_of
 from treering.ports.ledger import Altered, Head, Selection, head_of
 from treering.retrieval.text.dates import asked_ranges
 from treering.retrieval.text.time_zones import TimeZone, Window, is_day
 from treering.verbs.envelope import READS, Call, Mode, Report, UnderstoodDays, Value
 from treering.verbs.evidence.resolving import resolve_evidence
+from treering.verbs.query.branch_work import applies_to, scope_of
+from treering.verbs.query.brief import repository_of
 from treering.verbs.query.browsing import HistoryEntry, change_of
 from treering.verbs.query.search import flagged
 from treering.verbs.reading import (
@@ -29,7 +32,7 @@ from treering.verbs.reading import (
     zone_of,
 )
 from treering.verbs.scoped_ledger import whole
-from treering.verbs.short_ids import full_id
+from treering.verbs.short_ids import full_id, is_short_id
 
 # When what an object tells of happened, which may be long before it was written down.
 
@@ -121,7 +124,9 @@ class RecentInput(Value):
 
     since: str | None = Field(default=None, description="ISO time, or a day, also in words such as yesterday.")
     until: str | None = Field(default=None, description="ISO time, or a day, which is included.")
-    about: str = Field(default="", description="Only one object and its dependents: an id, or the path of a file.")
+    about: str = Field(
+        default="", description="Only one object, file or folder, its dependents and its rules: an id or a path."
+    )
     types: tuple[ObjectType, ...] = Field(default=(), description="Object types; empty: all.")
     limit: int = Field(default=50, ge=1, le=1000)
     by: Literal["written", "happened"] = Field(
@@ -209,12 +214,47 @@ def _is_time(text: str) -> bool:
 
 
 def _about(call: Call, name: str) -> frozenset[str] | None:
-    """Return the ids of an object or a file and of the knowledge that rests on it; `None` for everything."""
+    """Return the ids of an object or files, of what rests on them and of rules for them; `None` for everything."""
     if not name:
         return None
-    identity = full_id(call.engine.ledger, name)
-    found = [identity] if is_object(identity) else [one.source_id for one in resolve_evidence(call, [name]).resolved]
-    return frozenset([*found, *(other for one in found for other in call.engine.ledger.dependents(one))])
+    ledger = call.engine.ledger
+    found, path = _files_below(call, name)
+    if not found:
+        found = _ids_called(call, name)
+        path = next((head.origin.partition("#")[2] for head in ledger.heads(found).values()), "")
+    rules = _rules_for(call, path) if path else ()
+    return frozenset([*found, *(other for one in found for other in ledger.dependents(one)), *rules])
+
+
+def _ids_called(call: Call, name: str) -> list[str]:
+    """Return the ids of an object by its id, which may be shortened, or of a file. Raises `NotFound`."""
+    if is_object(name) or is_short_id(name):
+        return [full_id(call.engine.ledger, name)]
+    try:
+        return [one.source_id for one in resolve_evidence(call, [name]).resolved]
+    except NotFound:
+        if is_object(identity := full_id(call.engine.ledger, name)):
+            return [identity]
+        raise
+
+
+def _files_below(call: Call, name: str) -> tuple[list[str], str]:
+    """Return the ids of the files in a folder of the repository, and its path; nothing if it is no folder."""
+    repository, path = repository_of(call, {}), PurePosixPath(name).as_posix()
+    if repository is None:
+        return [], ""
+    below = Compare("origin", "prefix", f"{repository.origin}#{'' if path == '.' else f'{path}/'}")
+    found = call.engine.ledger.select(Selection(scope=call.scope, descend=True, types=("source",), where=below))
+    return [one.id for one in found], path
+
+
+def _rules_for(call: Call, path: str) -> Iterator[str]:
+    """Yield the ids of the rules, past ones too, for a file or folder or for part of a folder."""
+    where = Compare("kind", "in", ("constraint", "preference"))
+    for item in call.engine.ledger.select(Selection(scope=call.scope, descend=True, types=("knowledge",), where=where)):
+        scope = scope_of(item) if isinstance(item, Knowledge) else ""
+        if scope and (path == "." or applies_to(scope, path) or scope.startswith(f"{path}/")):
+            yield item.id
 
 
 def _days_of_window(given: RecentInput, zone: TimeZone, now: datetime) -> Iterator[UnderstoodDays]:

@@ -97,7 +97,9 @@ def show(
 
 def log(
     access: Access,
-    about: Annotated[str, Argument(metavar="PATH|ID", help="Only this file or object, and what rests on it.")] = "",
+    about: Annotated[
+        str, Argument(metavar="PATH|ID", help="Only this file, folder or object, what rests on it and its rules.")
+    ] = "",
     since: Annotated[
         str, Option("--since", metavar="WHEN", help="A day or time, such as yesterday or 2026-01-31.")
     ] = "",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from treering.core.canonical import is_object
 from treering.core.errors import InvalidInput
 from treering.core.objects import TYPES
 from treering.core.scope import ROOT
@@ -20,7 +21,7 @@ from treering.surfaces.web.view import PageView, Rendered
 from treering.verbs.catalog import TYPE_LABELS, kinds_of
 from treering.verbs.envelope import Envelope, parse
 from treering.verbs.feedback import FEEDBACK, GIVEN_BY_PERSON, MARKS, AnswerMarks
-from treering.verbs.query.brief import BriefReport
+from treering.verbs.query.brief import LABEL_WIDTH, BriefReport, card_lines
 from treering.verbs.query.context import ContextReport
 from treering.verbs.query.search import SearchReport
 from treering.verbs.reading import ShownHit, lines_shown_of
@@ -67,7 +68,7 @@ def ask(view: PageView) -> Rendered:
         "report": None,
         "packed": (),
         "feedback": None,
-        "brief": None if question else view.query(BriefReport, "brief", {}),
+        "brief": None if question else shown_brief(view.query(BriefReport, "brief", {})),
     }
     if question and values["wants_pack"]:
         values["report"] = pack = _pack(view, question)
@@ -78,6 +79,26 @@ def ask(view: PageView) -> Rendered:
         values["hits"] = [_answering(hit, question, frozenset(report.terms)) for hit in report.hits]
         values["feedback"] = _feedback(view, report) if report.hits else None
     return Rendered("ask.html", values)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownBrief:
+    """The brief in rows: the heading of the project, then by section its lines, each with the id it names, if any."""
+
+    heading: str
+    sections: Mapping[str, Sequence[tuple[str, str]]]
+
+
+def shown_brief(report: BriefReport) -> ShownBrief:
+    """Return the lines of a brief in sections."""
+    heading, *lines = report.lines if next(card_lines(report.card), "") in report.lines[:1] else ("", *report.lines)
+    sections: dict[str, list[tuple[str, str]]] = {}
+    label = ""
+    for line in lines:
+        label = line[:LABEL_WIDTH].strip() or label
+        text, _, identity = line[LABEL_WIDTH:].rpartition("  ")
+        sections.setdefault(label, []).append((text, identity) if is_object(identity) else (line[LABEL_WIDTH:], ""))
+    return ShownBrief(heading, sections)
 
 
 def _answering(hit: ShownHit, question: str, terms: frozenset[str]) -> AnsweringHit:
