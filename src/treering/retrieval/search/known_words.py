@@ -1,7 +1,7 @@
 """Which words of a question occur in the scopes of a read."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from treering.ports.passages import Reach
@@ -38,8 +38,16 @@ def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
     return KnownWords(
         tuple(unknown_among(names, found.counts)),
         WordsKnown.of(words, found.counts),
-        IdfWeights.of(_terms_asked(question, found), found, _date_terms(question)),
+        IdfWeights.of(_terms_asked(question, found), found, _date_terms(question), rarity_of_terms(question)),
     )
+
+
+def rarity_of_terms(question: Question) -> Mapping[str, float]:
+    """Return how rare the words of a question are in texts of any kind, by term."""
+    rarity = dict[str, float]()
+    for _, word, terms in TypedWords.of(question.text).words:
+        rarity |= {term: max(question.rarity(word), rarity.get(term, 0.0)) for term in terms}
+    return rarity
 
 
 def _terms_asked(question: Question, found: TextFound) -> Sequence[str]:
