@@ -37,8 +37,8 @@ class RelevanceTuning:
     """What coverage counts beside nearness in the relevance of a hit (cases; .35 to .55 are as good)."""
     min_relevance: float = 0.1
     """The least relevance that answers in a small space (cases; spaces of 12 to 100 passages of all sets)."""
-    nearness_unknown: float = -0.17
-    """The nearness of a text that has no vector, for that: words alone answer from `min_coverage` on."""
+    nearness_unknown: float = -0.15
+    """The nearness of a text that has no vector, for that (cases, by words)."""
     broken_names_weight: float = 0.4
     """What names that no hit has whole count against that (HotpotQA, LoCoMo)."""
     min_share: float = 0.35
