@@ -333,7 +333,7 @@ class TestRecallBeforeTheRun:
 
     def test_decisions_on_structure_are_told_even_where_they_share_no_word_with_the_task(self, wiki):
         wiki.keep("One section for the core and one for each package.")
-        wiki.keep("Tea is harvested in spring, request by request.", kind="pattern_found")
+        wiki.keep("Tea is harvested in spring, leaf by leaf.", kind="pattern_found")
         _, seen = wiki.run(DONE)
         assert "One section for the core" in seen[0][1].text
         assert "Tea" not in seen[0][1].text

@@ -4,7 +4,7 @@ The simple case stays simple: `model.answer("Why?").text`.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -340,6 +340,15 @@ class QuickEmbedder(Protocol):
 def expected_of(embedder: Embedder) -> tuple[float, float]:
     """Return what of the cosines of an embedder is to be expected of those of a larger model."""
     return embedder.expected if isinstance(embedder, QuickEmbedder) else (1.0, 0.0)
+
+
+Rarity = Callable[[str], float]
+"""How rare a word is in texts of any kind: from 0 for the most common ones to 1 for one that no vocabulary has."""
+
+
+def equally_rare(_word: str) -> float:
+    """Take every word for a rare one, if no vocabulary is at hand."""
+    return 1.0
 
 
 # The port for reading a question and a text together.

@@ -13,6 +13,7 @@ from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.models.onnx import BUILT_IN_EMBEDDER, SCHEME, BgeSmall
 from treering.models.vectoriser import BackgroundVectoriser, OnRequest
+from treering.models.vocabulary import word_rarity
 from treering.ports.adapter import Adapter, FileAccess, ReadLimits, TreeLookup
 from treering.ports.format import Segmenter
 from treering.ports.index import Index, quick_vectors
@@ -443,6 +444,7 @@ def _engine(
         limits=ReadLimits(),
         segmenters=LazyMapping(_segmenters),
         reranker=_reranker(opening),
+        rarity=word_rarity,
         time_zone=opening.settings.time_zone,
     )
 

@@ -14,7 +14,7 @@ from treering.ports.adapter import Adapter, FileAccess, FileLookup, NoFiles, Rea
 from treering.ports.format import Segmenter
 from treering.ports.index import Index
 from treering.ports.ledger import Ledger
-from treering.ports.models import Embedder, Reranker
+from treering.ports.models import Embedder, Rarity, Reranker, equally_rare
 from treering.ports.runtime import Backlog, Clock, JobLog, Leases
 from treering.ports.stores import NoteAnswer, Protection
 from treering.ports.vector_engine import EngineSelection
@@ -91,6 +91,8 @@ class Engine:
     """Where it is asked from, which may be a work tree of a repository; `None`: the working folder."""
     quick: Embedder | None = None
     """The quick model, whose vectors stand for those of `embedder` until these are made."""
+    rarity: Rarity = equally_rare
+    """How rare the words of questions are in texts of any kind."""
     time_zone: TimeZone = MACHINE
     """The zone whose days a question means, unless it names one."""
     reranker: Reranker | None = None

@@ -1,6 +1,6 @@
 """What all reads share: options, points in time, how a hit is shown, and why an answer is empty."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
@@ -27,6 +27,7 @@ from treering.retrieval.search.lines import ShownLine, shown_lines
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.reranking import MOST_PAIRS
 from treering.retrieval.search.retrieval import Hit, Retrieval
+from treering.retrieval.text.misspelling import spellings_of
 from treering.retrieval.text.time_zones import TimeZone, parse_zone
 from treering.retrieval.text.typed_words import TypedWords, WordsKnown
 from treering.verbs.confined_ledger import ConfinedLedger
@@ -292,12 +293,23 @@ def question_of(
         now=now or engine.clock.now(),
         zone=zone or engine.time_zone,
         lag=lag,
+        rarity=engine.rarity,
     )
+    reach = Reach(call.scope, descend=True)
+    if doubtful := question.doubtful():
+        misspelt = doubtful - _counts(engine, reach, doubtful).keys()
+        spellings = frozenset[str]().union(*map(spellings_of, misspelt))
+        question = question.corrected(misspelt, _counts(engine, reach, spellings)) if misspelt else question
     if not (compounds := question.compounds()):
         return question
-    terms = tuple(sorted({term for one in compounds for term in (*one.whole, *one.parts)}))
-    (found,) = engine.index.text.search([TextRequest(Reach(call.scope, descend=True), 0, counted=terms)])
-    return question.with_parts(compounds, found.counts)
+    parts = {term for one in compounds for term in (*one.whole, *one.parts)}
+    return question.with_parts(compounds, _counts(engine, reach, parts))
+
+
+def _counts(engine: Engine, reach: Reach, terms: Set[str]) -> Mapping[str, int]:
+    """Count the passages that have each of some terms."""
+    (found,) = engine.index.text.search([TextRequest(reach, 0, counted=tuple(sorted(terms)))])
+    return found.counts
 
 
 def note_recalled(engine: Engine, hits: Iterable[Hit]) -> None:

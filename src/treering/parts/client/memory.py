@@ -50,7 +50,7 @@ from treering.parts.client.items.recording import (
     operations_of,
 )
 from treering.parts.client.items.weighing import NO_RERANKER
-from treering.parts.client.profiles import AgentProfile, shipped_threshold
+from treering.parts.client.profiles import AgentProfile
 from treering.parts.client.records import Records
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.runtime import fresh_id, fresh_salt
@@ -129,7 +129,7 @@ class ClientMemory:
 
     def retrieve(
         self,
-        query: str,
+        query: str = "",
         top_k: int | None = None,
         filters: Mapping[str, Any] | None = None,
         session_id: object | None = None,
@@ -137,7 +137,7 @@ class ClientMemory:
         *,
         profile: AgentProfile | str | None = None,
     ) -> RetrievedMemories:
-        """Return the memories that answer a query best, best first; what was stored before is among them.
+        """Return the memories that answer a query best, best first; without a query the newest.
 
         `top_k`: how many; by default the profile's `max_items`, which bounds it, else the configuration's. `filters`:
         conditions on metadata, all of which hold. `session_id`: see the lineage of that session, and what belongs to
@@ -145,14 +145,13 @@ class ClientMemory:
         default that of the client's agent type, if there is one.
 
         Memories below the threshold (the profile's `relevance_threshold`, else `retrieval.min_similarity`) are left
-        out. Where filters leave no more than `top_k` memories all of them are returned, unless the threshold was set
-        to another value than the default.
+        out, however few the filters leave.
         """
         if not isinstance(query, str):
             raise InvalidInput(f"query: {type(query).__name__} is not text.", hint="Give a text.")
         asking, settings = self._profile(profile), self._config.retrieval
         agents = {self._who.agent_type, asking.agent_type if asking else None}
-        if agents & set(self._config.excluded_agents) or not query.strip():
+        if agents & set(self._config.excluded_agents):
             return RetrievedMemories()
         self.flush()
         threshold = asking.relevance_threshold if asking else None
@@ -170,7 +169,6 @@ class ClientMemory:
             limit=self._limit(top_k, asking),
             reach=reach,
             min_similarity=least,
-            all_of_few=bool(filters) and least == shipped_threshold(asking),
             switches=asking.switches.over(settings) if asking else settings,
             priorities=asking.priorities if asking else (),
             no_reranker=self._no_reranker,

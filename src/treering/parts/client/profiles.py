@@ -144,10 +144,3 @@ def profile_named(name: str, profiles: Mapping[str, ProfileConfig]) -> AgentProf
 
 MIN_SIMILARITY = 0.7
 """The threshold where neither a configuration nor a profile names one."""
-
-
-def shipped_threshold(profile: AgentProfile | None) -> float:
-    """Return the threshold that applies where nobody changed it."""
-    if profile is None or profile.relevance_threshold is None:
-        return MIN_SIMILARITY
-    return float(BUILT_IN.get(profile.agent_type, {}).get("relevance_threshold", MIN_SIMILARITY))

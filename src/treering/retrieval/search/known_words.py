@@ -1,7 +1,7 @@
 """Which words of a question occur in the scopes of a read."""
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from treering.ports.passages import Reach
@@ -47,8 +47,17 @@ def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
             [term for term in question.terms.words if term not in beside] or question.terms.words,
             found,
             _date_terms(question),
+            rarity_of_terms(question),
         ),
     )
+
+
+def rarity_of_terms(question: Question) -> Mapping[str, float]:
+    """Return how rare the words of a question are in texts of any kind, by term."""
+    rarity = dict[str, float]()
+    for _, word, terms in TypedWords.of(question.text).words:
+        rarity |= {term: max(question.rarity(word), rarity.get(term, 0.0)) for term in terms}
+    return rarity
 
 
 def _terms_beside_subject(text: str, known: Container[str]) -> frozenset[str]:

@@ -17,7 +17,8 @@ from treering.core.characters import well_formed
 from treering.core.errors import Denied, InvalidInput, Unavailable
 from treering.core.screening import screened
 from treering.models.onnx import BgeSmall
-from treering.parts.client.items.similarity import QueryWords, of_cosine
+from treering.models.vocabulary import word_rarity
+from treering.parts.client.items.similarity import of_cosine, of_relevance
 from treering.parts.wiki.memories import mongo_rows
 from treering.parts.wiki.memories.mongo_rows import INDEXES, SearchIndexes, State, text_stage, vector_stage
 from treering.parts.wiki.memories.wiki_memory import (
@@ -32,6 +33,12 @@ from treering.parts.wiki.memories.wiki_memory import (
 )
 from treering.ports.models import Embedder, Vector
 from treering.ports.runtime import Clock
+from treering.ports.search import TextFound
+from treering.retrieval.search.hit_signals import nearness
+from treering.retrieval.search.idf import IdfWeights
+from treering.retrieval.search.known_words import rarity_of_terms
+from treering.retrieval.search.question import Question
+from treering.retrieval.text.analysis import index_text
 from treering.system.machine import SystemClock
 from treering.verbs.ingest.turns import cleaned
 
@@ -159,7 +166,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
         limit: int,
         score_threshold: float,
     ) -> FoundWikiMemories:
-        weigh = _Weighing(QueryWords.of(query), vector, self._embedder)
+        weigh = _Weighing(query, vector, self._embedder)
         with _answering():
             where = {**self._seen(repository), **named}
             found, searched = self._candidates(query, vector, where, limit)
@@ -335,18 +342,21 @@ class MongoWikiMemories(EmbeddedWikiMemories):
 class _Weighing:
     """Tells how like a document is to a query: its score, and its cosine."""
 
-    def __init__(self, words: QueryWords, vector: Vector, embedder: Embedder) -> None:
-        self._words = words
+    def __init__(self, query: str, vector: Vector, embedder: Embedder) -> None:
+        question = Question.of(query, embedder=None, rarity=word_rarity)
+        self._idf = IdfWeights.of(question.terms.words, TextFound(), rarity=rarity_of_terms(question))
         self._vector = vector
         self._embedder = embedder
 
     def __call__(self, row: Mapping[str, Any]) -> tuple[float, float]:
-        by_words = self._words.similarity(str(row.get(mongo_rows.CONTENT, "")))
-        near = mongo_rows.vector_of(row, model=self._embedder.model_id, dimension=self._embedder.dimension)
-        if near is None:
-            return by_words, -1.0
-        cosine = float(self._vector @ near)
-        return max(by_words, of_cosine(cosine, unrelated_below=self._embedder.unrelated_below)), cosine
+        vector = mongo_rows.vector_of(row, model=self._embedder.model_id, dimension=self._embedder.dimension)
+        cosine = None if vector is None else float(self._vector @ vector)
+        if not self._idf.weights:
+            cosine = -1.0 if cosine is None else cosine
+            return of_cosine(cosine, unrelated_below=self._embedder.unrelated_below), cosine
+        coverage = self._idf.coverage(index_text(str(row.get(mongo_rows.CONTENT, ""))).split())
+        near = None if cosine is None else nearness(cosine, self._embedder.unrelated_below)
+        return of_relevance(near, coverage), -1.0 if cosine is None else cosine
 
 
 def client_of(connection: "str | MongoClient[Any]") -> "MongoClient[Any]":
