@@ -37,7 +37,7 @@ def test_a_directory_is_made_filled_and_emptied_by_commands(server, databases, r
     addresses = {name: server.url(databases.new()) for name in ("one", "two")}
     assert "no server yet" in run("servers", "list", *directory)
     for name, address in addresses.items():
-        assert run("servers", "add", name, address, *directory) == f"Added {name}: it takes new spaces now.\n"
+        assert run("servers", "add", name, address, *directory) == f"Added {name}: it accepts new spaces now.\n"
     spaces = [new_space() for _ in range(3)]
     make = Builder(SteppingClock())
     for space in spaces:
@@ -50,10 +50,10 @@ def test_a_directory_is_made_filled_and_emptied_by_commands(server, databases, r
     ]
     moved = run("move", spaces[0], "two", *directory)
     assert moved.startswith(f"Moved {spaces[0]} from one to two: 1 events, 0 vectors")
-    assert "Writers were held up for" in moved
+    assert "Writers were blocked for" in moved
     assert run("move", spaces[0], "two", *directory) == f"{spaces[0]} is on two.\n"
     assert "Moved" in run("servers", "drain", "two", *directory)
-    assert run("servers", "list", *directory).splitlines()[1].startswith("two: 0 spaces, takes no new ones")
+    assert run("servers", "list", *directory).splitlines()[1].startswith("two: 0 spaces, accepts no new spaces")
     for space in spaces:
         with closing(treering.open_ledger(f"{directory[1]}&space={space}&directory=on", create=False)) as ledger:
             assert ledger.verify().seq == 1

@@ -596,7 +596,7 @@ cli.main([])
 
 def test_a_lease_is_listed_and_can_be_taken_away(stage):
     stage.done("init")
-    assert stage.done("unlock").out == "Nobody holds a lease here.\n"
+    assert stage.done("unlock").out == "No leases are held here.\n"
     with treering.open(f"sqlite:{stage.folder / FOLDER / FILE}", background=False) as space:
         space.engine.leases.take("vectors", "somebody", seconds=60)
         told = stage.done("unlock").out

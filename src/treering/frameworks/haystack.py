@@ -114,7 +114,7 @@ class TreeringDocumentStore:
             if len(origins) > _MOST_MATCHING:
                 raise InvalidInput(
                     f"The filter lets {len(origins):,} documents pass, more than {_MOST_MATCHING:,}.",
-                    hint="Make it narrower, or keep the documents in several collections.",
+                    hint="Narrow the filter, or split the documents into several collections.",
                 )
             where = Compare("origin", "in", origins)
         found = self.client.records.search(

@@ -149,7 +149,7 @@ class MemoryFiles:
         if not files:
             raise FileRefused(f"The path {old} does not exist")
         if to.startswith(f"{key}/"):
-            raise FileRefused(f"The destination {new} lies in {old}")
+            raise FileRefused(f"The destination {new} is inside {old}")
         self._check_parents(to)
         moved = {self._name(file.path): to + file.path[len(key) :] for file in files}
         self._records.write(rename=moved, reason=_REASON)

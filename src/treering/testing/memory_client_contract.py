@@ -241,7 +241,7 @@ class MemoryEngineContract(MemoryClientContract):
 
     @pytest.fixture
     def lose_engine(self) -> Callable[[], None]:
-        raise NotImplementedError("return what makes the engine lose all that it keeps")
+        raise NotImplementedError("return a function that deletes all data of the engine")
 
     def test_what_the_engine_lost_is_found_and_taken_over_again(
         self, open_client: OpenClient, lose_engine: Callable[[], None]

@@ -205,7 +205,7 @@ class AskingInput(TextInput):
 def _fields_or_text(given: Any) -> Any:
     if isinstance(given, Mapping | str):
         return given
-    raise ValueError("an input is an object with fields, or a plain text where the mode takes one")
+    raise ValueError("the input must be an object with fields, or a text if the mode accepts one")
 
 
 Given = Annotated[dict[str, Any] | str, BeforeValidator(_fields_or_text)]

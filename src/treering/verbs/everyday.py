@@ -69,7 +69,7 @@ def fact(text: str, because: Because = _NOTHING, *, subject: str = "") -> Envelo
         subject, _, name = name.rpartition(".")
     if not subject:
         raise InvalidInput(
-            f"{text!r} does not name what it is about.",
+            f"{text!r} does not name its subject.",
             hint=f"Add --of SUBJECT, or write SUBJECT.{name} = {value}.",
         )
     payload = {"subject": subject, "predicate": name, "value": value}

@@ -206,7 +206,7 @@ def scopes_with_feedback(jobs: JobLog) -> tuple[str, ...]:
 
 def _jobs(call: Call) -> JobLog:
     if call.engine.feedback is None:
-        raise InvalidInput("This space keeps no feedback.", hint="Open it for writing.")
+        raise InvalidInput("This space does not store feedback.", hint="Open it for writing.")
     return call.engine.feedback
 
 
@@ -229,7 +229,7 @@ class FeedbackInput(Value):
     @model_validator(mode="after")
     def _says_something(self) -> "FeedbackInput":
         if not (self.right or self.wrong or self.used or self.neither):
-            raise ValueError("say what was right, wrong or used, or neither")
+            raise ValueError("give hits as right, wrong, used or neither")
         return self
 
 
@@ -256,7 +256,7 @@ def give_feedback(call: Call, given: FeedbackInput, _options: Nothing) -> Feedba
         )
     words = _words_asked(call.scope, given.question)
     if not words:
-        raise InvalidInput("The question has no words that tell what is asked.", hint="Give the question as asked.")
+        raise InvalidInput("The question has no significant words.", hint="Give the question as asked.")
     now = engine.clock.now()
     verdicts: Mapping[Verdict, Sequence[str]] = {"right": given.right, "wrong": given.wrong, "used": given.used}
     fresh = [
@@ -332,7 +332,7 @@ def _key(one: _Kept) -> tuple[Any, ...]:
 
 FEEDBACK = Mode(
     "feedback",
-    "Call hits right, wrong, used.",
+    "Mark hits right, wrong, used.",
     FeedbackInput,
     Nothing,
     FeedbackReport,

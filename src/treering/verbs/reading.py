@@ -450,7 +450,7 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
         hint = f"{told} Vectors are still being made; ask again.".lstrip()
         return Empty(reason="not_indexed_yet", count=question.lag.without, hint=hint)
     if found.counts:
-        return Empty(reason="known_but_empty", hint=f"{told} Nothing here says anything about that.".lstrip())
+        return Empty(reason="known_but_empty", hint=f"{told} No indexed text mentions that.".lstrip())
     hint = f"No word of the question occurs here; ingest what knows it. {told}".rstrip()
     return Empty(reason="unknown_entity", hint=hint)
 

@@ -140,8 +140,8 @@ def test_a_hit_tells_why_it_is_there_and_marks_the_words_of_the_question(site):
 
     assert "<mark>fetch</mark>" in text
     assert "<mark>tried</mark>" in text
-    assert "Why this is here" in text
-    assert "These words of the question stand in it: “fetch”, “tried”" in text
+    assert "Why this result" in text
+    assert "It contains these words of the question: “fetch”, “tried”" in text
 
 
 def test_filters_narrow_what_is_found(site):
@@ -168,7 +168,7 @@ def test_evidence_that_changed_stands_beside_the_source_as_it_is_now(site):
     client, ids = site
     text = shown(client, f"/web/object/{ids['stale']}")
 
-    assert "As it was cited" in text
+    assert "As cited" in text
     assert "<del>three</del><ins>five</ins>" in text
     assert re.search(r"badge good.>same<", shown(client, f"/web/object/{ids['decision']}"))
 
@@ -451,7 +451,7 @@ def test_what_a_context_pack_is_made_of_is_marked_on_the_page_of_the_pack(tmp_pa
     with running(tmp_path, allow=frozenset(["review"])) as client:
         asked = f"{ASKED_OF}&view=pack"
         page = shown(client, asked)
-        assert "What it is made of" in page
+        assert "Items of this pack" in page
         answer, place = mark(client, page, "wrong")
         assert answer.headers["location"].startswith(f"{asked}&said=wrong#")
         assert client.post("/v1/feedback/status", json={}).json()["verdicts"] == {"wrong by user": 1}

@@ -55,41 +55,41 @@ def hit_with(explain, **changes):
 @pytest.mark.parametrize(
     ("explain", "changes", "told"),
     [
-        ({"arms": {"words": (3, 8.2)}}, {}, ["These words of the question stand in it: “retry_fetch”, “Retries”."]),
+        ({"arms": {"words": (3, 8.2)}}, {}, ["It contains these words of the question: “retry_fetch”, “Retries”."]),
         (
             {"arms": {"words": (3, 8.2)}},
             {"text": "pass"},
-            ["These words of the question stand in its title or heading: “retry_fetch”."],
+            ["Its title or heading contains these words of the question: “retry_fetch”."],
         ),
-        ({"arms": {"vectors": (1, 0.9)}}, {}, ["In meaning it is nearest to the question of all passages."]),
+        ({"arms": {"vectors": (1, 0.9)}}, {}, ["Its meaning is the closest of all passages."]),
         ({"arms": {"vectors": (4, 0.7)}}, {}, ["In meaning it is near to the question: number 4 of all passages."]),
-        ({"arms": {"places": (1, 1.0)}}, {}, ["What was asked for is its path, its title or its id."]),
+        ({"arms": {"places": (1, 1.0)}}, {}, ["The question contains its path, title or id."]),
         (
             {"arms": {"walked": (2, 0.6)}, "path": ["retries", "src/client.py — retry_fetch"]},
             {},
-            ["It is reached over “Retries”."],
+            ["It is linked through “Retries”."],
         ),
         (
             {"arms": {"walked": (2, 0.6)}, "path": ["src/client.py — Client", "src/client.py", "src/client.py — x"]},
             {},
-            ["It stands in the same file as what was found first: Client."],
+            ["It is in the same file as a first result: Client."],
         ),
         (
             {"arms": {"walked": (2, 0.6), "bridged": (1, 0.2)}, "path": ["Notes", "outage", "src/client.py — x"]},
             {},
-            ["It is reached from what was found first, over “Notes” → “outage”."],
+            ["It is linked to the first results through “Notes” → “outage”."],
         ),
         (
             {"arms": {"neighbours": (0, 0.0), "file": (0, 0.95)}},
             {},
-            ["Its file as a whole says much about it."],
+            ["Its file as a whole matches the question."],
         ),
         (
             {"arms": {"role": (0, 0.5)}, "role": "test", "trust": {"factor": 0.7}},
             {"trust": "low"},
             [
-                "It counts less than code would: the role of its file is test.",
-                "It counts less: it came through adapter, which has low trust.",
+                "It ranks lower than code: the role of its file is test.",
+                "It ranks lower: it was received through adapter, which has low trust.",
             ],
         ),
     ],
@@ -113,7 +113,7 @@ def test_no_reason_on_the_page_is_a_stem_or_a_score(tmp_path):
     assert [hit.explain["path"] for hit in hits if hit.title == "Gates"] == [
         ["retry policies", "retry policy", "Gates"]
     ]
-    told = " ".join(re.findall(r"Why this is here</summary>(.*?)</details>", text, re.DOTALL))
+    told = " ".join(re.findall(r"Why this result</summary>(.*?)</details>", text, re.DOTALL))
     assert "over “retry policies” → “Retry Policy”." in told
     assert "“Ada”, “Lovelace”" in told
     assert not re.search(r"\d\.\d|polici\b|lovelac\b", told)

@@ -102,7 +102,7 @@ class GenerationSteps:
         paths = self.generation.plan()
         self.estimate = self.generation.estimate()
         if self.confirm and self.estimate and not self.confirm(self.estimate):
-            raise CeilingReached("The pages were not asked for at what they are estimated to take.")
+            raise CeilingReached("The pages were not generated: their estimated cost is over the limit.")
         self.progress("Writing pages", 0, len(paths))
         return paths
 

@@ -104,14 +104,14 @@ def _brought(into: WilmerImport, paths: Sequence[Path]) -> Imported:
 class FilesInput(DiscussionInput):
     """Which discussion, and where its files are."""
 
-    path: Path = Field(description="A folder; to import, also a file of WilmerAI.")
+    path: Path = Field(description="A folder; for import, also a WilmerAI file.")
 
 
 class ExportOptions(Value):
     """In which form."""
 
     form: ExportForm = Field(
-        default="treering", description="Treering's own files, or those of WilmerAI, which contain no messages."
+        default="treering", description="Treering's files, or WilmerAI's, which contain no messages."
     )
 
 
@@ -159,7 +159,7 @@ EXPORT = Operation(
 )
 IMPORT = Operation(
     "discussion import",
-    "Import a folder of an export, or a file of WilmerAI.",
+    "Import an exported folder or a WilmerAI file.",
     FilesInput,
     Nothing,
     ImportReport,

@@ -179,7 +179,7 @@ def routes(memory: MemoryOf, workers: Workers, bounds: Bounds) -> Sequence[Route
             writes=True,
             takes=IndexRequest,
             gives=IndexReport,
-            links={"retrieve what was indexed": _same_project("retrieve"), "delete it": _same_project("delete")},
+            links={"retrieve documents": _same_project("retrieve"), "delete it": _same_project("delete")},
         ),
         route(
             "retrieve",
@@ -198,7 +198,7 @@ def routes(memory: MemoryOf, workers: Workers, bounds: Bounds) -> Sequence[Route
             writes=True,
             takes=DeleteRequest,
             gives=DeleteReport,
-            links={"index something anew": _same_project("index")},
+            links={"index again": _same_project("index")},
         ),
     )
 

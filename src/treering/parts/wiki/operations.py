@@ -344,7 +344,7 @@ PUBLISH = Operation(
 )
 STATUS = Operation(
     "wiki status",
-    "Report the pages of a wiki that are stale and why, pages changed by a person, and broken links.",
+    "Report stale pages with the reason, pages changed by a person, and broken links.",
     WikiInput,
     Nothing,
     WikiStatus,

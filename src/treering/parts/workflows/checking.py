@@ -208,7 +208,9 @@ def _wrong_variable(name: str, position: int, count: int, variables: Sequence[st
         return f"unknown {{{name}}}; inputs given: {known.inputs}"
     if numbered and position <= int(numbered[1]) <= count:
         itself = int(numbered[1]) == position
-        return f"{{{name}}} is not available yet: " + ("it is this node's own" if itself else "that node comes later")
+        return f"{{{name}}} is not available yet: " + (
+            "it is this node's own output" if itself else "that node comes later"
+        )
     if name in CHAT_VARIABLES:
         return f"{{{name}}} needs a conversation, but the workflow runs without one"
     return f"unknown variable {{{name}}}. {(nearest(name, variables) if variables else '')}".strip()

@@ -137,7 +137,7 @@ def _chat_variables() -> Iterator[ChatVariable]:
     yield ChatVariable("chat_system_prompt", "the client's system prompt", lambda chat: chat.system_prompt)
     yield ChatVariable("system_prompts_as_string", "the same", lambda chat: chat.system_prompt)
     yield ChatVariable("current_chat_summary", "the rolling summary", lambda chat: chat.recollection.summary())
-    yield ChatVariable("current_state_document", "what is true now", lambda chat: chat.recollection.state())
+    yield ChatVariable("current_state_document", "the current facts", lambda chat: chat.recollection.state())
     yield ChatVariable("discussion_id", "the discussion's id", lambda chat: chat.discussion_id)
     yield ChatVariable("Discussion_Id", "the same", lambda chat: chat.discussion_id)
     yield ChatVariable("todays_date", "such as 2025-08-30 (UTC, as all times)", lambda chat: f"{chat.now:%Y-%m-%d}")

@@ -246,7 +246,7 @@ def _state_of(space: ServedSpace) -> tuple[Route, ...]:
             raise Unavailable(error.message, hint=error.hint, details=error.as_dict()) from error
         return _answer(Readiness(space="open" if there else "new"))
 
-    up, usable = "Tell whether the server is up.", "Tell whether the space can be used."
+    up, usable = "Report whether the server is up.", "Report whether the space is available."
     return (
         *(Route("GET", path, path[1:], up, health, _ANYBODY, (Health,)) for path in _HEALTH),
         *(Route("GET", path, path[1:], usable, ready, _ANYBODY, (Readiness,)) for path in _READY),

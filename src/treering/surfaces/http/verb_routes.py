@@ -277,7 +277,7 @@ class McpEndpoint:
 
         caller = _caller_of(by)
         if caller is None:
-            return error_answer(Denied("It is not known who calls.", hint="Call the tool over HTTP."))
+            return error_answer(Denied("The caller is unknown.", hint="Call the tool over HTTP."))
         report = partial(self._space.call, caller=caller, progress=watch.report)
         return answer_call(verb, arguments, report, check=check, urls=self._urls)
 

@@ -116,7 +116,7 @@ def _time(record: logging.LogRecord) -> str:
 # When the work of one call has to end: at a time, or because nobody waits for it any more.
 
 
-_STAYS = "What was written stays; ask again to go on."
+_STAYS = "Earlier writes are saved; repeat the call to continue."
 
 
 class Deadline:
@@ -145,8 +145,8 @@ class Deadline:
             raise Unavailable(self._why, hint=_STAYS)
         if self._at is not None and monotonic() >= self._at:
             raise TimedOut(
-                f"The call took longer than the {self._seconds:g} seconds it has.",
-                hint=f"Ask for less at once, or allow more time (--timeout, --work-timeout). {_STAYS}",
+                f"The call exceeded its limit of {self._seconds:g} seconds.",
+                hint=f"Send a smaller request, or allow more time (--timeout, --work-timeout). {_STAYS}",
                 details={"seconds": self._seconds},
             )
 

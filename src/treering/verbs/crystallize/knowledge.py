@@ -206,7 +206,7 @@ def _reword(
     operations = changing(old, changes, status, revision=revision)
     if not operations:
         raise InvalidInput(
-            f"{old.id} says the same already.",
+            f"{old.id} already states the same.",
             hint="Give another payload or a later valid_from, or other words or evidence.",
             details={"id": old.id},
         )
@@ -245,7 +245,7 @@ def _correct(
         changes["payload"] = parse(type(item.payload), said, where="input.payload")
     operations = changing(item, changes, status, revision=revision, beside={*KnowledgeInput.model_fields, "status"})
     if not operations:
-        raise InvalidInput("The correction changes nothing.", hint="Give the fields to change beside the id.")
+        raise InvalidInput("The correction changes nothing.", hint="Give the fields to change along with the id.")
     return submit(call, operations, options, verb="crystallize", mode="knowledge", evidence=evidence)
 
 
@@ -253,8 +253,8 @@ def _require_writable(item: Knowledge, changes: Mapping[str, Any]) -> None:
     """Raise `InvalidInput` for a summary: what it tells of is the evidence for its words, which no caller gives."""
     if "summary" in (item.kind, changes.get("kind")):
         raise InvalidInput(
-            f"{item.id} cannot be written as a summary: summaries are made of what they tell of.",
-            hint="Correct what it tells of, or edit it where it is kept, such as `treering discussion state`.",
+            f"{item.id} cannot be recorded as a summary: summaries are generated from other objects.",
+            hint="Correct those objects, or edit the document itself, for example with `treering discussion state`.",
             details={"id": item.id},
         )
 

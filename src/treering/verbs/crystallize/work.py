@@ -135,13 +135,15 @@ def _change(call: Call, given: ActivityInput, said: dict[str, Any], made: _Made)
     beside = {*ActivityInput.model_fields, *Outputs.model_fields}
     changed = changing(item, changes, given.status, revision=given.revision, beside=beside)
     if not changed:
-        raise InvalidInput(f"The input changes nothing of {item.id}.", hint="Give fields or a status beside the id.")
+        raise InvalidInput(
+            f"The input changes nothing of {item.id}.", hint="Give fields or a status along with the id."
+        )
     return [*made.operations, *changed, *made.links(item.id)]
 
 
 ACTIVITY = Mode(
     "activity",
-    "Record work done and what it produced; finalize, archive, correct.",
+    "Record work and its results; finalize, archive, correct.",
     ActivityInput,
     WriteOptions,
     WriteReport,
@@ -184,7 +186,7 @@ def crystallize_work_item(call: Call, given: WorkItemInput, options: WriteOption
     operations += [AddLink(link=Link(type=link.type, source=identity, target=link.target)) for link in given.links]
     if not operations:
         raise InvalidInput(
-            f"The input changes nothing of {identity}.", hint="Give a status, links or fields beside the id."
+            f"The input changes nothing of {identity}.", hint="Give a status, links or fields along with the id."
         )
     return submit(call, operations, options, verb="crystallize", mode="work_item")
 
@@ -266,14 +268,14 @@ def _node_changes(call: Call, given: NodeInput) -> list[Operation]:
         operations.append(Merge(id=item.id, expected_revision=given.revision or item.revision, into=given.into))
     if not operations:
         raise InvalidInput(
-            f"The input changes nothing of {item.id}.", hint="Give fields, a status or 'into' beside the id."
+            f"The input changes nothing of {item.id}.", hint="Give fields, a status or 'into' along with the id."
         )
     return operations
 
 
 NODE = Mode(
     "node",
-    "Make, change, archive or merge a node.",
+    "Create, change, archive or merge a node.",
     NodeInput,
     WriteOptions,
     WriteReport,
@@ -307,7 +309,7 @@ def crystallize_source(call: Call, given: SourceStatus, options: WriteOptions) -
 
 SOURCE = Mode(
     "source",
-    "Make a source invalid, valid or archived.",
+    "Mark a source invalid, valid or archived.",
     SourceStatus,
     WriteOptions,
     WriteReport,

@@ -268,8 +268,8 @@ def _repair(call: Call, finding: Finding, *, apply: bool) -> Repair:
         return Repair(**common, outcome="failed", why=f"{error.message} {error.hint}")
 
 
-STRUCTURE = Mode("structure", "Broken form.", LintInput, LintOptions, LintReport, lint_structure, rights=READS)
-SEMANTIC = Mode("semantic", "Drifted meaning.", LintInput, LintOptions, LintReport, lint_semantic, rights=READS)
+STRUCTURE = Mode("structure", "Broken references.", LintInput, LintOptions, LintReport, lint_structure, rights=READS)
+SEMANTIC = Mode("semantic", "Drifted knowledge.", LintInput, LintOptions, LintReport, lint_semantic, rights=READS)
 REPAIR = Mode(
     "repair",
     "Apply the fixes of findings.",

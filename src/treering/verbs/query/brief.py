@@ -286,7 +286,7 @@ def _labeled(label: str, text: str) -> Iterator[str]:
 
 BRIEF = Mode(
     name="brief",
-    summary="What to know before starting: project, rules, decisions, open work.",
+    summary="A brief before starting: project, rules, decisions, open work.",
     input=Nothing,
     options=ReadOptions,
     report=BriefReport,

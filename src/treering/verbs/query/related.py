@@ -319,7 +319,7 @@ def _referrers(call: Call, frontier: Iterable[str], moment: AsOf, altered: Alter
 
 RELATED = Mode(
     "related",
-    "Neighbours by link type, direction, depth; of code: what imports, calls, tests it.",
+    "Neighbours by link type, direction, depth; for code also imports, calls, tests.",
     RelatedInput,
     ReadOptions,
     RelatedReport,

@@ -230,11 +230,11 @@ def _listed(memories: Sequence[GeneratedMemory], origin: str) -> str:
 def _misplaced(use: str, unknown: Sequence[str], missing: Sequence[str]) -> InvalidInput:
     known = _PLACES[use][1]
     if unknown:
-        problem, hint = f"has no place [{unknown[0]}]", nearest(unknown[0], known)
+        problem, hint = f"has an unknown placeholder [{unknown[0]}]", nearest(unknown[0], known)
     elif missing:
-        problem, hint = f"needs the place [{missing[0]}]", f"Write [{missing[0]}] where it is to be put in."
+        problem, hint = f"needs the placeholder [{missing[0]}]", f"Add [{missing[0]}] to the prompt."
     else:
-        problem, hint = "has places in its system prompt", "Put the material into the prompt itself."
+        problem, hint = "has placeholders in its system prompt", "Move them to the prompt."
     return InvalidInput(f"The prompt {use!r} {problem}.", hint=hint, details={"prompt": use, "known": list(known)})
 
 

@@ -168,7 +168,7 @@ _QUESTION = "question"
 _TYPES = (*get_args(LinkType), "refers_to")
 _IN_FORCE = ("active",)
 _MATTERS: Sequence[tuple[str, dict[str, Any], int]] = (
-    ("needs somebody", {"type": "knowledge", "statuses": ("stale", "contested")}, 6),
+    ("needs attention", {"type": "knowledge", "statuses": ("stale", "contested")}, 6),
     ("in force", {"type": "knowledge", "statuses": _IN_FORCE}, 8),
     ("open", {"type": "work_item", "statuses": ("open", "in_progress", "blocked")}, 4),
 )
