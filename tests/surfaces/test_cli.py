@@ -616,4 +616,4 @@ def test_an_input_may_be_a_json_text_or_name_a_query(stage, given):
 def test_a_json_text_beside_words_is_refused(stage):
     stage.done("ingest", "-", stdin="Retry three times.")
     told = stage.run("query", "how often", "--mode", "search", "--input", '"retries"')
-    assert (told.code, "--input is a plain text" in told.err) == (2, True)
+    assert (told.code, "--input is plain text" in told.err) == (2, True)

@@ -20,9 +20,9 @@ class _Locator(BaseModel):
 
 
 class Lines(_Locator):
-    """Lines `start..end` (1-based, inclusive) of a file, at a commit where it came from one.
+    """Lines `start..end` (1-based, inclusive) of a file, at a commit if it is from a repository.
 
-    `heading` names the spot for people: a heading path or a symbol's qualified name.
+    `heading` is the place's name for people: a heading path or a symbol's qualified name.
     """
 
     type: Literal["lines"] = "lines"
@@ -39,9 +39,9 @@ class Lines(_Locator):
 
 
 class Section(_Locator):
-    """A stretch of an inline text: its heading path and character offset.
+    """A part of an inline text: its heading path and character offset.
 
-    `link` is where a browser shows a passage of a web page: the address of the page with a text fragment.
+    `link` is the URL of a passage of a web page: the address of the page with a text fragment.
     """
 
     type: Literal["section"] = "section"
@@ -70,8 +70,8 @@ class Page(_Locator):
 class Turn(_Locator):
     """One message of a conversation.
 
-    `turn` is its position, `speaker` who spoke: a name, or else the role. `chain` is what
-    `core.canonical.chain_hashes` gives: it tells the message from an equal one said elsewhere.
+    `turn` is its position, `speaker` the speaker's name or role. `chain` is the result of
+    `core.canonical.chain_hashes` and distinguishes the message from an equal one at another place.
     """
 
     type: Literal["turn"] = "turn"
@@ -127,7 +127,7 @@ _CITED_LINES = re.compile(r"#L(\d+)-L(\d+)(?: @ [0-9a-f]{7,40})?")
 
 
 class Triple(BaseModel):
-    """A statement of three parts: what it is about, how it is related, to what. In the words of the text."""
+    """A statement of three parts: subject, relation and object, in the words of the text."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -137,7 +137,7 @@ class Triple(BaseModel):
 
 
 class Definition(BaseModel):
-    """A definition in a segment of code: its qualified name, and its first and last line there, counted from 1."""
+    """A definition in a segment of code: its qualified name, and its first and last line in the segment, from 1."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -147,7 +147,7 @@ class Definition(BaseModel):
 
 
 class SegmentPlace(BaseModel):
-    """Where a segment stands in some contents of its source, which are named by their fingerprint."""
+    """The place of a segment in a version of its source, which is identified by a fingerprint."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -156,10 +156,10 @@ class SegmentPlace(BaseModel):
 
 
 class Segment(BaseModel):
-    """A stretch of a source, word for word.
+    """A passage of a source, word for word.
 
-    `hash` is `digest(excerpt, salt=<the source's salt>)`. `segment_id` survives re-reading where the text is
-    unchanged. `heading`, `role` and `gist` say how it is searched (see `ports.adapter.SegmentDraft`).
+    `hash` is `digest(excerpt, salt=<the source's salt>)`. `segment_id` stays the same when unchanged text is read
+    again. `heading`, `role` and `gist` determine how it is searched (see `ports.adapter.SegmentDraft`).
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)

@@ -157,15 +157,15 @@ def _schema(required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
 
 _RETRIEVE = _schema(
     "query",
-    query={"type": "string", "description": "What to look for, in words."},
-    top_k={"type": "integer", "description": "How many memories, 5 by default.", "minimum": 1, "maximum": 50},
+    query={"type": "string", "description": "The query, in words."},
+    top_k={"type": "integer", "description": "Number of memories, 5 by default.", "minimum": 1, "maximum": 50},
     filters={"type": "object", "description": 'Conditions on metadata, such as {"agent_type": "planner"}.'},
 )
 _STORE = _schema(
     "content",
     content={"type": "string", "description": "The text to remember."},
-    metadata={"type": "object", "description": "What else is known of it, such as tags."},
-    importance={"type": "number", "description": "How much it matters.", "minimum": 0, "maximum": 1},
+    metadata={"type": "object", "description": "More about it, such as tags."},
+    importance={"type": "number", "description": "Its importance.", "minimum": 0, "maximum": 1},
 )
 
 
@@ -182,7 +182,7 @@ def memory_server(client: AnyClient, *, session_id: str | None = None, name: str
         return await _answered(
             lambda: (
                 recalled_text(used.retrieve(given["query"], top_k, given.get("filters"), session_id))
-                or "Nothing is known of it."
+                or "No memories match."
             )
         )
 
@@ -237,7 +237,7 @@ class _Hooks:
             try:
                 await in_thread(lambda: self._client.store(*run.memory))
             except TreeringError as error:
-                _LOG.warning("A run of the tool %s was not kept in memory: %s", run.tool, error.message)
+                _LOG.warning("A run of the tool %s was not stored in memory: %s", run.tool, error.message)
         return {}
 
 

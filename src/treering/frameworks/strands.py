@@ -27,7 +27,7 @@ class TreeringMemoryStore(MemoryStore):
         space: str = "default",
         *,
         name: str = "treering",
-        description: str | None = "What is remembered of earlier conversations.",
+        description: str | None = "Memories of earlier conversations.",
         max_search_results: int = 5,
         writable: bool = True,
         extraction: Any = True,

@@ -54,7 +54,7 @@ _steps = st.lists(
 
 @dataclass(frozen=True, slots=True)
 class FedSpace:
-    """A new, empty ledger, its own index, and what engines follow of it."""
+    """A new, empty ledger, its index, and the feed for engines."""
 
     ledger: Ledger
     index: Index
@@ -236,7 +236,7 @@ def take_over(engine: VectorEngine, vectors: dict[int, Vector]) -> None:
 
 
 def found(engine: VectorEngine, vector: Vector, limit: int) -> list[int]:
-    """Return what an engine finds among everything."""
+    """Return the results of an engine without a filter."""
     assert engine.sight() is not None
     keys: Keys | None = engine.search(vector, limit, None)
     assert keys is not None

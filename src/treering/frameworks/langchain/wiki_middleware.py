@@ -103,10 +103,10 @@ class WikiMemoryMiddleware(AgentMiddleware[WikiAgentState, WikiRunContext, Any])
         try:
             told = self._service.with_store(lambda kept: recall_pack(store_for(kept, repository), repository, task))
         except MemoryUnreachable:
-            _LOG.warning("A run goes on without what its wiki remembers.", exc_info=True)
+            _LOG.warning("A run continues without the memories of its wiki.", exc_info=True)
             return {PACK: _UNREADABLE}
         except TreeringError as error:
-            _LOG.warning("A run goes on without a memory of its wiki.", exc_info=True)
+            _LOG.warning("A run continues without a memory of its wiki.", exc_info=True)
             return {PACK: f"{_UNUSABLE} {error.message}"}
         return {PACK: told}
 

@@ -201,7 +201,7 @@ class MemoryTools:
         stored = self._asked("store memory", runtime, store)
         told = f"Memory stored successfully (ID: {stored.id})"
         if stored.kept_chars < stored.given_chars:
-            told += f". It was cut: the first {stored.kept_chars:,} of {stored.given_chars:,} characters are kept."
+            told += f". It was cut: the first {stored.kept_chars:,} of {stored.given_chars:,} characters are stored."
         return told
 
     def recall(

@@ -42,11 +42,11 @@ _Result = TypeVar("_Result", bound=BaseModel)
 class PageToPlan(BaseModel):
     """A page of the plan."""
 
-    path: str = Field(description="Where it lies, such as modules/routing.md.")
+    path: str = Field(description="Its path, such as modules/routing.md.")
     title: str
     kind: PageKind
-    purpose: str = Field(description="What a reader finds there, in one sentence.")
-    relevant_files: list[str] = Field(description="The files it is written from, by path from the root.")
+    purpose: str = Field(description="Its content, in one sentence.")
+    relevant_files: list[str] = Field(description="Its source files, by path from the root.")
 
 
 class WikiStructure(BaseModel):
@@ -73,7 +73,7 @@ class WikiPageText(BaseModel):
     body: str = Field(description="The page in Markdown, beginning with its title.")
     citations: list[QuotedPlace] = []
     patterns: list[str] = Field(default=[], description="Patterns in the code that later runs should know.")
-    cross_references: list[str] = Field(default=[], description="What belongs together, for later runs.")
+    cross_references: list[str] = Field(default=[], description="Related pages and files, for later runs.")
 
 
 class AgentWriter:
@@ -270,7 +270,7 @@ class RepositoryTools:
             path = hit.origin.removeprefix(self._place.prefix)
             if hit.origin.startswith(self._place.prefix) and path in self._tree.sizes:
                 found.append(fence(hit.text[: MOST_CHARS // _MOST_FOUND], origin=hit.place))
-        return "\n".join(found) or "Nothing was found. Ask with other words, or list folders."
+        return "\n".join(found) or "No results. Use other words, or list folders."
 
 
 # What agents of a generation spend: charged to a budget before every call of a model, and told afterwards.

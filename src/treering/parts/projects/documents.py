@@ -128,14 +128,14 @@ REQUESTS_PER_DOCUMENT = 2
 
 
 class NotRead(Value):
-    """A document, or a part of one, that the model could not read, and why."""
+    """A document, or a part of one, that the model could not read, with the reason."""
 
     position: int = Field(description="Index of the given document, from 0.")
     why: str
 
 
 class ReadByModel(Value):
-    """What a model read, and what it took. A document of which something could not be read is kept without it."""
+    """The documents read by a model, and the cost. A document that could not be read completely has no result."""
 
     model: str
     documents: int

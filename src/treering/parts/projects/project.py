@@ -68,7 +68,7 @@ DeleteOutcome = Literal["deleted", "erased", "unknown", "proposed", "failed"]
 
 
 class Indexed(Value):
-    """What became of one document."""
+    """The result for one document."""
 
     position: int = Field(description="Index of the given document, from 0.")
     outcome: IndexOutcome
@@ -80,7 +80,7 @@ class Indexed(Value):
 
 
 class IndexReport(Value):
-    """What became of all documents, in the order given."""
+    """The results for all documents, in the given order."""
 
     project_id: str
     results: tuple[Indexed, ...] = ()
@@ -92,7 +92,7 @@ class IndexReport(Value):
 
 
 class Deleted(Value):
-    """What became of the deletion of one document."""
+    """The result of deleting one document."""
 
     position: int = Field(description="Index of the given document, from 0.")
     outcome: DeleteOutcome
@@ -101,7 +101,7 @@ class Deleted(Value):
 
 
 class DeleteReport(Value):
-    """What became of all deletions, in the order given."""
+    """The results of all deletions, in the given order."""
 
     project_id: str
     results: tuple[Deleted, ...] = ()

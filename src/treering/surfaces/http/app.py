@@ -83,7 +83,7 @@ class Health(Value):
 
 
 class Readiness(Value):
-    """The space opens. Where there is none yet, the first write makes it."""
+    """The space can be opened. If there is none yet, the first write creates it."""
 
     status: Literal["ready"] = "ready"
     space: Literal["open", "new"]

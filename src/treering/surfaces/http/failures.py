@@ -31,7 +31,7 @@ _RETRY_SECONDS = "1"
 
 
 class Failure(BaseModel):
-    """What every answer but a good one is."""
+    """The body of every error."""
 
     code: str = Field(description="The kind of error, for programs; the same on every surface.")
     message: str = Field(description="What went wrong.")
@@ -40,7 +40,7 @@ class Failure(BaseModel):
 
 
 class OpenAIError(BaseModel):
-    """What went wrong, as OpenAI's API says it."""
+    """An error in the format of OpenAI's API."""
 
     message: str = Field(description="What went wrong and how to fix it.")
     type: str = Field(description="`invalid_request_error`, or `api_error` if the request is not the cause.")
@@ -49,7 +49,7 @@ class OpenAIError(BaseModel):
 
 
 class OpenAIFailure(BaseModel):
-    """What every failure is where OpenAI's API is spoken, unless it is the upstream's own."""
+    """The body of every error of OpenAI-compatible endpoints, except errors of the upstream."""
 
     error: OpenAIError
 

@@ -119,25 +119,25 @@ class NewWorkItem(WorkItemFields):
 
 
 class ActivityChange(ActivityInput):
-    """What changes of an activity."""
+    """Changes of an activity."""
 
     id: str = Field(min_length=1, description="The activity to change.")
 
 
 class NodeChange(NodeInput):
-    """What changes of a node."""
+    """Changes of a node."""
 
     id: str = Field(min_length=1, description="The node to change.")
 
 
 class KnowledgeChange(KnowledgeInput):
-    """Fields of knowledge that change."""
+    """Changes of knowledge."""
 
     id: str = Field(min_length=1, description="The knowledge to change.")
 
 
 class WorkItemChange(WorkItemInput):
-    """What changes of a work item."""
+    """Changes of a work item."""
 
     id: str = Field(min_length=1, description="The work item to change.")
 

@@ -45,7 +45,7 @@ class KnowledgeInput(Value):
     SHORT_NAMES = FLAT_FIELDS
 
     id: str | None = Field(default=None, description="The one to change; none: a new one.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
+    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -104,11 +104,11 @@ class _Evidence(Value):
 
 
 class PromoteInput(Value):
-    """Candidates to believe, or a scope whose content moves up."""
+    """Candidates to promote, or a scope whose content moves up."""
 
     ids: tuple[str, ...] = Field(default=(), max_length=500, description="Knowledge to make active.")
-    from_scope: Scope | None = Field(default=None, description="A child scope whose objects move.")
-    to_scope: Scope | None = Field(default=None, description="Where they move; default: the parent scope.")
+    from_scope: Scope | None = Field(default=None, description="A child scope whose objects move up.")
+    to_scope: Scope | None = Field(default=None, description="Their new scope; default: the parent scope.")
 
     @model_validator(mode="after")
     def _names_something(self) -> "PromoteInput":
@@ -127,7 +127,7 @@ def promote(call: Call, given: PromoteInput, options: WriteOptions) -> WriteRepo
 
 
 class SupersedeInput(Value):
-    """What is replaced, and by what.
+    """The knowledge to replace, and its replacement.
 
     Or flat, as in mode knowledge.
     """
@@ -211,7 +211,7 @@ def _reword(
             details={"id": old.id},
         )
     what = ", ".join(sorted(changes)) or "status"
-    warning = f"{old.id} says the same for the same time: its {what} changed, and nothing was superseded."
+    warning = f"{old.id} already states the same for the same time: its {what} changed, and nothing was superseded."
     return submit(call, operations, options, verb="crystallize", mode="supersede", warnings=(warning,))
 
 

@@ -32,13 +32,13 @@ from treering.verbs.reading import behind_warning
 class Outputs(Value):
     """New objects that an activity produced."""
 
-    knowledge: tuple[KnowledgeFields, ...] = Field(default=(), max_length=100, description="What was learned.")
+    knowledge: tuple[KnowledgeFields, ...] = Field(default=(), max_length=100, description="Knowledge gained.")
     nodes: tuple[NodeFields, ...] = Field(default=(), max_length=100)
-    work_items: tuple[WorkItemFields, ...] = Field(default=(), max_length=100, description="Work it opened.")
+    work_items: tuple[WorkItemFields, ...] = Field(default=(), max_length=100, description="Work items opened by it.")
 
 
 class ActivityFields(Outputs):
-    """What was done, and what came of it."""
+    """Work and its results."""
 
     kind: Literal["episode", "debug", "review", "research", "implementation", "meeting", "reading"] = "episode"
     title: str = Field(min_length=1)
@@ -48,7 +48,7 @@ class ActivityFields(Outputs):
     started_at: str | None = None
     ended_at: str | None = None
     source_refs: tuple[str, ...] = ()
-    artifact_refs: tuple[str, ...] = Field(default=(), description="Files, commits, URLs it left outside.")
+    artifact_refs: tuple[str, ...] = Field(default=(), description="Files, commits and URLs it produced.")
     related_node_refs: tuple[str, ...] = ()
     related_work_item_refs: tuple[str, ...] = ()
     produced_object_refs: tuple[str, ...] = ()
@@ -60,8 +60,8 @@ class ActivityInput(Value):
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
     id: str | None = Field(default=None, description="The one to change; none: a new one.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
-    status: str | None = Field(default=None, description="Where it moves. New: finalized.")
+    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
+    status: str | None = Field(default=None, description="New status. New activities: finalized.")
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -169,9 +169,9 @@ class WorkItemInput(Value):
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
     id: str | None = Field(default=None, description="The one to change; none: a new one.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
-    status: str | None = Field(default=None, description="Where it moves; `resolved` needs a resolution.")
-    resolution: str = Field(default="", description="What resolved it.")
+    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
+    status: str | None = Field(default=None, description="New status; `resolved` needs a resolution.")
+    resolution: str = Field(default="", description="How it was resolved.")
     links: tuple[LinkFields, ...] = ()
 
     @property
@@ -233,8 +233,8 @@ class NodeInput(Value):
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
     id: str | None = Field(default=None, description="The one to change; none: a new one.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
-    status: str | None = Field(default=None, description="Where it moves.")
+    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
+    status: str | None = Field(default=None, description="New status.")
     into: str | None = Field(default=None, description="A node to merge it into.")
 
     @property
@@ -289,12 +289,12 @@ NODE = Mode(
 
 
 class SourceStatus(Value):
-    """Which source, and what becomes of it."""
+    """A source and its new status."""
 
     id: str = Field(min_length=1, description="The source.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
+    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
     status: Literal["active", "invalid", "archived"] = Field(
-        description="invalid: counts for nothing; archived: it is over."
+        description="invalid: ignored; archived: no longer current."
     )
 
 

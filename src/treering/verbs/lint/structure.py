@@ -34,7 +34,7 @@ def same_files(seen: Survey) -> Iterator[Finding]:
                 explanation=f"{len(group)} active sources of {scope} are the same file: "
                 f"{', '.join(named(source.origin) for source in group)}. The first one was read last.",
                 fix=_folding(kept, older, origin, seen),
-                fix_summary=f"Keep the one that was read last ({kept.id}), move valid evidence there, and archive the "
+                fix_summary=f"Retain the one read last ({kept.id}), move valid evidence there, and archive the "
                 f"{'other' if len(older) == 1 else 'others'}.",
             )
 
@@ -100,7 +100,7 @@ def dangling_references(seen: Survey) -> Iterator[Finding]:
                 ids=(item.id, *missing),
                 explanation=f"{named(title_of(item))} refers to {', '.join(missing)}, which is not in the space.",
                 fix=fix,
-                fix_summary="Drop the reference." if fix else "",
+                fix_summary="Remove the reference." if fix else "",
             )
     for link in seen.links:
         lost = [end for end in (link.source, link.target) if not seen.exists(end)]
@@ -139,8 +139,7 @@ def hash_mismatches(seen: Survey) -> Iterator[Finding]:
                     rule="hash-mismatch",
                     severity="error",
                     ids=(source.id,),
-                    explanation=f"Segment {part.segment_id} of {named(source.origin)} "
-                    "was changed behind the ledger's back.",
+                    explanation=f"Segment {part.segment_id} of {named(source.origin)} was changed outside Treering.",
                 )
 
 

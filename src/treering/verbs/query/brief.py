@@ -39,7 +39,7 @@ _PROGRESS = ("in_progress", "blocked", "open")
 
 
 class BriefEntry(Value):
-    """One thing to know before starting."""
+    """One entry of the brief."""
 
     id: str
     kind: str
@@ -58,7 +58,7 @@ class BriefSection(Value):
 
 
 class BriefReport(ReadReport):
-    """What to know before starting, as values and as text with recalled content fenced as data."""
+    """A brief before starting, as values and as text with recalled content fenced as data."""
 
     card: Mapping[str, Any] = Field(default={}, description="The project, according to its manifests.")
     sections: tuple[BriefSection, ...] = ()

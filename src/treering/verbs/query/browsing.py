@@ -66,7 +66,7 @@ _DEFAULT_TOKENS = 8_000
 
 
 class PageInput(AskingInput):
-    """Which object: its id, or a node's name, slug or alias, or a file's path or module."""
+    """The object: its id, a node's name, slug or alias, or a file's path or module."""
 
     id: str = Field(default="", description="An id such as know:01k….")
     name: str = Field(default="", description="A node's name, slug or alias; a file's path, or its module's name.")
@@ -85,7 +85,7 @@ class PageInput(AskingInput):
 
 
 class Referrer(Value):
-    """An object that names another one or is named by it, and in which fields."""
+    """An object that refers to another one or is referred to by it, and the fields that do."""
 
     id: str
     type: str
@@ -100,7 +100,7 @@ class Referrer(Value):
 
 
 class PageReport(Report):
-    """One object with its history, links, and what rests on it."""
+    """One object with its history, links and dependents."""
 
     object: dict[str, Any]
     title: str
@@ -176,7 +176,7 @@ class ExpandInput(AskingInput):
 
 
 class Expanded(Value):
-    """One id, opened."""
+    """The content of one id."""
 
     id: str
     title: str
@@ -195,7 +195,7 @@ class Expanded(Value):
 
 
 class ExpandReport(Report):
-    """What stands behind the ids, word for word; what is not there is named."""
+    """The exact text behind the ids, and the ids that were not found."""
 
     items: tuple[Expanded, ...]
     missing: tuple[str, ...] = ()

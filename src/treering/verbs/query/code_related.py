@@ -46,7 +46,7 @@ _ORDER = {key: at for at, key in enumerate(_IN_WORDS)}
 
 
 class CodeNeighbour(Value):
-    """A place in code that is linked to what was asked about."""
+    """A place in code that is linked to the given one."""
 
     id: str
     """The source it is in."""

@@ -117,7 +117,7 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
 
 
 class RecentInput(Value):
-    """A window of time; open ends are the beginning and now."""
+    """A time window; the defaults are the beginning and now."""
 
     since: str | None = Field(default=None, description="ISO time, or a day, also in words such as yesterday.")
     until: str | None = Field(default=None, description="ISO time, or a day, which is included.")
@@ -131,7 +131,7 @@ class RecentInput(Value):
 
 
 class RecentChange(HistoryEntry):
-    """A change, and what it changed; or something that happened, with who wrote it down first."""
+    """A change with its effects, or an event with its first author."""
 
     id: str
     type: str

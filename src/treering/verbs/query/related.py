@@ -140,13 +140,13 @@ _NO_HISTORY = "Links of code are known only for the current state; none are show
 
 
 class RelatedInput(AskingInput):
-    """Where to start, which relations to follow, how far."""
+    """The start, the relations to follow, and the depth."""
 
     TEXT: ClassVar[str] = "id"
 
     id: str = Field(
         min_length=1,
-        description="Where to start; in code also a path, `source_id segment_id`, or a symbol's name.",
+        description="The start; in code also a path, `source_id segment_id`, or a symbol's name.",
     )
     types: tuple[LinkType | Literal["refers_to"] | CodeRelation, ...] = Field(
         default=(),
@@ -157,7 +157,7 @@ class RelatedInput(AskingInput):
 
 
 class Neighbour(Value):
-    """An object that was reached, by which relation, from where."""
+    """An object that was reached, with its relation and start."""
 
     id: str
     type: str
@@ -177,7 +177,7 @@ class Neighbour(Value):
 
 
 class RelatedReport(Report):
-    """Neighbours, nearest first, and places in code that are linked."""
+    """Neighbours, nearest first, and linked places in code."""
 
     neighbours: tuple[Neighbour, ...]
     code: tuple[CodeNeighbour, ...] = ()

@@ -291,8 +291,8 @@ async def retrieve_memory(
 
     Args:
         ctx: The context of the run.
-        query: What to look for, in words.
-        top_k: How many memories to retrieve.
+        query: The query, in words.
+        top_k: Number of memories to retrieve.
         filters: Conditions on metadata, such as {"agent_type": "planner"}.
 
     Returns:
@@ -310,8 +310,8 @@ async def store_memory(
     Args:
         ctx: The context of the run.
         content: The text to remember.
-        metadata: What else is known of it, such as tags.
-        importance: How much it matters, from 0.0 to 1.0.
+        metadata: More about it, such as tags.
+        importance: Its importance, from 0.0 to 1.0.
 
     Returns:
         Whether it was stored, and the id of the memory or the reason why not.

@@ -108,7 +108,7 @@ _PASSED_ON = "Forwarded to the upstream; its answers and errors are returned wit
 
 
 class ChatRequest(BaseModel):
-    """A chat as OpenAI's API takes it. Every field is passed on; these few are looked at."""
+    """A chat request of OpenAI's API. Every field is forwarded; only these are read."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 

@@ -75,7 +75,7 @@ def _add_commands_of(part: Part, app: typer.Typer) -> None:
         brought = typer.Typer()
         load(place)(brought)
         for name in known.intersection(_names(brought)):
-            leave_out(f"The command {name!r} of the part {part.name} is ignored: another command has that name.")
+            leave_out(f"The command {name!r} of the part {part.name} is ignored: that name is already taken.")
         app.registered_commands += [one for one in brought.registered_commands if _name(one) not in known]
         app.registered_groups += [one for one in brought.registered_groups if _name(one) not in known]
 

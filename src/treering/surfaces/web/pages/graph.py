@@ -303,7 +303,7 @@ def _relation(one: Neighbour) -> str:
     """Say a relation in words."""
     told = one.relation.replace("_", " ")
     if one.fields == ("evidence_refs",):
-        return "rests on"
+        return "cites"
     return f"{told} ({', '.join(one.fields).replace('_', ' ')})" if one.fields else told
 
 
