@@ -209,7 +209,7 @@ def test_a_search_may_be_for_what_was_said_at_a_time(kept, time, positions):
 
 def test_a_search_that_finds_nothing_says_so(kept):
     told = kept.done("discussion", "search", "lamp", "submarine", "--mode", "keywords")
-    assert told.out == "Nothing was found.\n"
+    assert told.out == "No results.\n"
 
 
 @pytest.mark.parametrize(

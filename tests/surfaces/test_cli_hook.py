@@ -147,7 +147,7 @@ def test_hooks_of_the_repository_in_another_folder_are_used_and_those_of_all_rep
 
 def test_the_space_of_a_database_is_not_written_into_a_hook(repository, capsys):
     assert run(["hook", "install", "--space", "postgresql://ada:secret@host/db?space=x"]) == 2
-    assert "may hold a password" in capsys.readouterr().err
+    assert "may contain a password" in capsys.readouterr().err
     assert hooks(repository) == {}
 
 

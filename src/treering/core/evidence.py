@@ -1,4 +1,4 @@
-"""Segments of sources, the evidence that rests on them, and finding them again after an edit."""
+"""Segments of sources, the evidence that cites them, and finding them again after an edit."""
 
 import re
 from bisect import bisect_left
@@ -173,13 +173,13 @@ class Segment(BaseModel):
     role: Literal["prose", "symbol", "code", "data"] = "prose"
     gist: str | None = None
     triples: tuple[Triple, ...] = Field(default=(), exclude_if=lambda triples: not triples)
-    """What the text states, where a writer or a model said so; the graph reads the text besides."""
+    """The statements of the text, if a writer or a model gave them; the graph also extracts others."""
     definitions: tuple[Definition, ...] = Field(default=(), exclude_if=lambda definitions: not definitions)
-    """The definitions that fill a part of it: knowledge about one of them outlives a change of the rest."""
+    """The definitions in it: knowledge about one of them survives a change of the rest."""
     uses: tuple[str, ...] = Field(default=(), exclude_if=lambda uses: not uses)
-    """What it imports, calls and uses of other code, as the code says it (`retrieval.index.code_names`)."""
+    """The other code that it imports, calls and uses, in the words of the code (`retrieval.index.code_names`)."""
     places: tuple[SegmentPlace, ...] = Field(default=(), exclude_if=lambda places: not places)
-    """Where it stands in each of the contents it is part of, where its source holds several (`core.versions`)."""
+    """Its place in each version of the contents, if its source has several (`core.versions`)."""
 
     def place_in_contents(self, contents: str | None) -> Locator | None:
         """Return where it stands in some contents of its source; `None` where they do not have it."""
@@ -213,17 +213,17 @@ class EvidenceRef(BaseModel):
     With the path and the commit that the place of the segment names, this is where to look it up in git.
     """
     lines: tuple[PositiveInt, PositiveInt] | None = Field(default=None, exclude_if=lambda lines: lines is None)
-    """The first and last line of the segment that are evidence, counted from 1 in its text; `None`: all of it."""
+    """The first and last cited line of the segment, from 1 in its text; `None`: all of it."""
 
     def quote(self, segment: Segment) -> str:
-        """Return the words of its segment that are evidence."""
+        """Return the cited words of its segment."""
         if self.lines is None:
             return segment.excerpt
         first, last = self.lines
         return "\n".join(segment.excerpt.splitlines()[first - 1 : last])
 
     def locator(self, segment: Segment) -> Locator:
-        """Return the place of the words that are evidence."""
+        """Return the place of the cited words."""
         if self.lines is None or not isinstance(segment.locator, Lines):
             return segment.locator
         start = segment.locator.start - 1

@@ -1,4 +1,4 @@
-"""The one way to write: a patch, a list of operations that is applied whole or not at all."""
+"""The only way to write: a patch, a list of operations that is applied completely or not at all."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -176,9 +176,9 @@ class Patch(_Value):
     reason: str = ""
     created_at: Instant
     scope: Scope | None = None
-    """The scope it was made at, which limits what it may name and change (`core.writing.plan`); `None`: no limit."""
+    """The scope of the call, which limits the objects of the patch (`core.writing.plan`); `None`: no limit."""
     request: str = ""
-    """A digest of the call it carries out: an idempotency key stands for one request."""
+    """A digest of the call: an idempotency key identifies one request."""
 
 
 class PatchRecord(_Value):
@@ -242,7 +242,7 @@ class Receipt(_Value):
     head: str
     """Hash of the last audit event."""
     replayed: bool = False
-    """True where an idempotency key found the receipt of an earlier commit."""
+    """True if an idempotency key returned the receipt of an earlier commit."""
 
 
 class Waiting(_Value):

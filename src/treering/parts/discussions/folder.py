@@ -1,4 +1,4 @@
-"""A discussion as files in a folder: `parts.discussions.files` says what is in them."""
+"""A discussion as files in a folder; see `parts.discussions.files` for their content."""
 
 import os
 from collections.abc import Sequence
@@ -30,8 +30,8 @@ ExportForm = Literal["treering", "wilmer"]
 def write_discussion(discussion: Discussion, folder: Path | str, *, form: ExportForm = "treering") -> dict[str, int]:
     """Write a discussion into a folder; return the number of lines of each file of lines.
 
-    `form`: our own files, or `<id>_memories.jsonl`, `<id>_summary.jsonl` and `<id>_vector_memory.db`, which hold no
-    messages. Each file is whole, or as it was before. Raises `Unavailable` where the folder cannot be written.
+    `form`: Treering's files, or WilmerAI's `<id>_memories.jsonl`, `<id>_summary.jsonl` and `<id>_vector_memory.db`,
+    which contain no messages. Each file is complete or unchanged. Raises `Unavailable` if the folder cannot be written.
     """
     place = Path(folder)
     if form == "wilmer":
@@ -48,10 +48,10 @@ def write_discussion(discussion: Discussion, folder: Path | str, *, form: Export
 
 
 def read_discussion(discussion: Discussion, folder: Path | str) -> Imported:
-    """Read the files of a folder into a discussion: our own (`parts.discussions.restoring`), or those of WilmerAI.
+    """Read the files of a folder into a discussion: Treering's (`parts.discussions.restoring`) or WilmerAI's.
 
-    Of the latter those named by the discussion's id, or of the only id there. Raises `NotFound` for a folder without
-    any of them, `InvalidInput` where several ids are named there, `Unavailable` where one cannot be read.
+    Of WilmerAI's, reads the files with the discussion's id, or with the only id. Raises `NotFound` for a folder without
+    any, `InvalidInput` for files of several ids, `Unavailable` if a file cannot be read.
     """
     place = Path(folder)
     found = {name: _text(place / name) for name in NAMES if (place / name).is_file()}

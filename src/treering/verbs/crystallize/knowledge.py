@@ -137,7 +137,9 @@ class SupersedeInput(Value):
     id: str = Field(min_length=1, description="The knowledge to replace.")
     revision: int | None = Field(default=None, ge=1)
     by: str | None = Field(default=None, description="Active knowledge that replaces it.")
-    knowledge: KnowledgeFields | None = Field(default=None, description="Or the new knowledge, also flat.")
+    knowledge: KnowledgeFields | None = Field(
+        default=None, description="Alternatively the new knowledge, also as flat fields."
+    )
 
     @model_validator(mode="before")
     @classmethod
