@@ -125,7 +125,7 @@ class ShownReply(Value):
 
     segment_id: str
     heading: str
-    """Who said it, and when where that is known."""
+    """The speaker, and the time if known."""
     text: str
     place: str
 
@@ -165,11 +165,11 @@ class ShownHit(Value):
     scope: str
     heading: str
     place: str
-    """Where it stands, such as `src/app.py#L10-L20 @ 1f3c…`."""
+    """Its place, such as `src/app.py#L10-L20 @ 1f3c…`."""
     first_line: int = 0
-    """The number of the first line of `text` in its file; 0 where it is of no file."""
+    """The number of the first line of `text` in its file; 0 without a file."""
     lines: tuple[int, ...] = ()
-    """The lines of `text` to show first, counted from 0: those that answer, and lines next to them."""
+    """The lines of `text` to show first, counted from 0: matching lines and their neighbors."""
     columns: tuple[int, ...] = Field(
         default=(), exclude_if=no_columns, description="In each of `lines`, the column at which the answer begins."
     )
@@ -180,13 +180,13 @@ class ShownHit(Value):
     `superseded`: only knowledge that was superseded rests on it.
     """
     channel: str
-    """The channel its words came through: `user`, `agent`, `adapter`, `import` or `system`."""
+    """The channel of its author: `user`, `agent`, `adapter`, `import` or `system`."""
     trust: TrustLevel
     """How far the policy trusts that channel, which counts in the ranking."""
     reply: ShownReply | None = None
     """In a conversation, the turn that answers a hit which ends in a question."""
     current: bool = True
-    """Whether it is how things stand in the tree that is asked about."""
+    """Whether it is current in the requested tree."""
     note: str = ""
     """Why it is not: `not on this branch (feature/x)`, `changed since: …`, or `superseded by know:…`."""
     superseded_by: str = Field(
@@ -196,7 +196,7 @@ class ShownHit(Value):
     )
     explain: dict[str, Any] | None = None
     more: tuple[ShownPassage, ...] = ()
-    """Where hits are grouped by source: its other passages that answer, best first."""
+    """With grouping by source: its other matching passages, best first."""
 
 
 class Empty(Value):
@@ -216,13 +216,13 @@ def understood_days(question: Question, now: datetime) -> tuple[UnderstoodDays, 
 
 
 class ReadReport(Report):
-    """What every ranked read answers with."""
+    """Fields of every ranked answer."""
 
     empty: Empty | None = None
     left_out: tuple[str, ...] = ()
     """Ids that did not fit; fetch them with mode `expand`."""
     as_of: int | None = None
-    """The audit sequence number the answer stands for."""
+    """The audit sequence number of the answer."""
     answer: str = Field(default="", exclude_if=lambda name: not name, description="Id of this answer for feedback.")
     trace: dict[str, Any] = Field(default={}, description="Details of the search.")
 

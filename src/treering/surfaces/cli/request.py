@@ -222,7 +222,7 @@ def _pairs(texts: Iterable[str], mode: Mode | None) -> dict[str, JsonValue]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise InvalidInput(f"--option needs KEY=VALUE, got {text!r}.", hint="Write it such as --option limit=5.")
+            raise InvalidInput(f"--option needs KEY=VALUE, got {text!r}.", hint="For example: --option limit=5")
         given.setdefault(name.strip().replace("-", "_"), []).append(value)
     return {name: _value(values, _field(name, mode)) for name, values in given.items()}
 

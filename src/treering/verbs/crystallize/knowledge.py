@@ -39,7 +39,7 @@ _NEAR = 0.6
 
 
 class KnowledgeInput(Value):
-    """New knowledge, or with `id` a correction of fields of what is known."""
+    """New knowledge, or with `id` a correction of its fields."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
     SHORT_NAMES = FLAT_FIELDS

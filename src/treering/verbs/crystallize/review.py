@@ -164,7 +164,7 @@ class ProposeOptions(Value):
 
 
 class ProposedWork(Value):
-    """A patch that waits now: what it would open or end, and the source that asks for it."""
+    """A waiting patch: the work it would open or close, and the requesting source."""
 
     patch_id: str
     """Empty in a dry run."""
@@ -174,7 +174,7 @@ class ProposedWork(Value):
 
 
 class WorkProposals(Value):
-    """What was proposed. `known` counts what is tracked or waits already, or was turned down."""
+    """The proposals. `known` counts requests that are tracked or waiting already, or were rejected."""
 
     proposed: tuple[ProposedWork, ...] = ()
     known: int = 0

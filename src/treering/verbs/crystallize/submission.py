@@ -45,9 +45,9 @@ class WriteReport(Report):
     staled: tuple[str, ...] = ()
     contested: tuple[str, ...] = ()
     possible_duplicates: tuple[str, ...] = ()
-    """Near duplicates of what was written: to look at, never rejected or merged by likeness."""
+    """Near duplicates of the written knowledge, for review; never rejected or merged automatically."""
     evidence: tuple[ResolvedEvidence, ...] = Field(default=(), exclude_if=lambda resolved: not resolved)
-    """What evidence that was given as text was resolved to."""
+    """The resolution of evidence given as text."""
     candidates: tuple[str, ...] = Field(default=(), exclude_if=lambda ids: not ids)
     """New knowledge that is only a candidate: it holds once it is promoted."""
 

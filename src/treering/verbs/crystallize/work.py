@@ -55,7 +55,7 @@ class ActivityFields(Outputs):
 
 
 class ActivityInput(Value):
-    """What was done, or with `id` what changes of an activity: its fields, its status, and what it produced since."""
+    """An activity, or with `id` changes of one: its fields, its status, and its new results."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
@@ -164,7 +164,7 @@ class LinkFields(Value):
 
 
 class WorkItemInput(Value):
-    """A new work item, or with `id` what changes of an existing one."""
+    """A new work item, or with `id` changes of one."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
@@ -228,7 +228,7 @@ WORK_ITEM = Mode(
 
 
 class NodeInput(Value):
-    """A new node, or with `id` what changes of one."""
+    """A new node, or with `id` changes of one."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 

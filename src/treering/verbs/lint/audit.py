@@ -57,7 +57,7 @@ class AuditedChange(Value):
     reason: str
     patch_id: str
     fields: tuple[FieldChange, ...] = ()
-    """Of an object or a patch that was asked for: which fields changed, from what to what."""
+    """For a requested object or patch: the changed fields with old and new values."""
 
 
 class AuditedPatch(Value):
@@ -66,7 +66,7 @@ class AuditedPatch(Value):
     id: str
     source: Author
     operations: tuple[dict[str, Any], ...]
-    """What was asked; where it was erased since, only what it was about."""
+    """The requested operations; after an erasure, only their targets."""
     operations_left_out: int = 0
     reason: str
     status: PatchStatus
@@ -86,7 +86,7 @@ class AuditReport(Report):
     events: tuple[str, ...]
     """The changes, one line each."""
     changes: tuple[AuditedChange, ...] = ()
-    """The same events as values, with what was before and after."""
+    """The same events as values, with old and new values."""
     patch: AuditedPatch | None = None
 
 

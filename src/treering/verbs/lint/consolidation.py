@@ -95,7 +95,7 @@ class BudgetReport(Value):
     passages_after: int
     bytes_after: int
     protected: int
-    """Objects that are never archived: a person's, what something current rests on, and files kept elsewhere."""
+    """Objects that are never archived: written by a person, evidence of current knowledge, or stored elsewhere."""
 
 
 class ConsolidateReport(Report):
@@ -105,7 +105,7 @@ class ConsolidateReport(Report):
     counts: dict[str, int]
     """Objects found, by kind, also those beyond the limit."""
     protected: int = 0
-    """Repetitions that were left alone: a person's, or what something current rests on."""
+    """Duplicates that stay: written by a person, or evidence of current knowledge."""
     budget: BudgetReport | None = None
 
 

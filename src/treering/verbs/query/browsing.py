@@ -94,9 +94,9 @@ class Referrer(Value):
     title: str
     fields: tuple[str, ...]
     current: bool = True
-    """Whether it is how things stand."""
+    """Whether it is current."""
     note: str = ""
-    """Why it is not, where that is due to the tree that is asked from."""
+    """Why it is not current in the requested tree."""
 
 
 class PageReport(Report):
@@ -109,15 +109,15 @@ class PageReport(Report):
     dependents: tuple[str, ...]
     """Ids of knowledge that rests on it."""
     referrers: tuple[Referrer, ...] = ()
-    """What names it in a field: knowledge about it, work and activities on it, and so on."""
+    """Objects that refer to it: knowledge about it, work and activities on it, and so on."""
     referrers_left_out: int = 0
     """How many more there are; mode `related` lists them."""
     references: tuple[Referrer, ...] = ()
-    """What it names itself: nodes that knowledge is about, work and sources of an activity, and so on."""
+    """Objects it refers to: nodes that knowledge is about, work and sources of an activity, and so on."""
     current: bool = True
-    """Whether it is how things stand: its status says so, and it is neither past its validity nor archived."""
+    """Whether it is current: by its status, its validity and the archive."""
     note: str = ""
-    """Why it is not, where that is due to the tree that is asked from, such as `not on this branch (feature/x)`."""
+    """Why it is not current in the requested tree, such as `not on this branch (feature/x)`."""
 
 
 def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
@@ -187,11 +187,11 @@ class Expanded(Value):
     object: dict[str, Any] | None = None
     cut: bool = False
     current: bool = True
-    """Whether it is how things stand."""
+    """Whether it is current."""
     note: str = ""
-    """Why it is not, where that is due to the tree that is asked from."""
+    """Why it is not current in the requested tree."""
     vanished: bool = False
-    """Of a place: whether its source says this no more; the text is what it said last."""
+    """For a place: whether its source no longer contains it; the text is its last version."""
 
 
 class ExpandReport(Report):

@@ -166,14 +166,14 @@ class Neighbour(Value):
     title: str
     relation: str
     fields: tuple[str, ...] = ()
-    """Where the relation is `refers_to`: the fields in which one of the two names the other."""
+    """For the relation `refers_to`: the fields with the reference."""
     direction: Literal["out", "in"]
     via: str
     depth: int
     current: bool = True
-    """Whether it is how things stand."""
+    """Whether it is current."""
     note: str = ""
-    """Why it is not, where that is due to the tree that is asked from."""
+    """Why it is not current in the requested tree."""
 
 
 class RelatedReport(Report):
@@ -181,7 +181,7 @@ class RelatedReport(Report):
 
     neighbours: tuple[Neighbour, ...]
     code: tuple[CodeNeighbour, ...] = ()
-    """Of a file of code, a part or a symbol of one, or a node that stands for some: what is linked to it now."""
+    """Current links of a file of code, a part or symbol of one, or a node for some."""
     code_left_out: int = 0
     """How many more such places there are."""
 
