@@ -64,7 +64,7 @@ def test_without_a_directory_the_commands_say_how_to_name_one(server, monkeypatc
     monkeypatch.delenv("TREERING_SPACE", raising=False)
     assert "--directory postgresql://" in run("servers", "list", code=2)
     monkeypatch.setenv("TREERING_SPACE", server.url(space="x"))
-    assert "not in a directory" in run("servers", "list", code=2)
+    assert "not in a server directory" in run("servers", "list", code=2)
 
 
 def test_the_directory_is_that_of_the_space_in_use(team, monkeypatch, run):

@@ -59,7 +59,7 @@ def render_made(made: MakingReport) -> Iterator[IndentedLine]:
     elif not (told or made.errors):
         yield line("No memories are due.")
     if told:
-        yield line(("Made, of ", "bold") if parts else ("Made: ", "bold"), "; ".join(told), ".")
+        yield line(("Processed ", "bold") if parts else ("Made: ", "bold"), "; ".join(told), ".")
     yield from _each("failed: ", "red", made.errors)
     yield from _each("not used: ", "yellow", made.rejected)
 
