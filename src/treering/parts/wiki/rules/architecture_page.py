@@ -143,8 +143,8 @@ def write_architecture(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan,
         body.section("Imports between folders", _pairs(facts, body, groups))
     if len(groups.groups) <= _FEW_GROUPS:
         files = file_groups(facts, _FILES_DRAWN)
-        if len(files.groups) > 1:
-            body.section("Most central modules", "Imports between them:", _drawn(facts, files, numbers=False))
+        if len(files.groups) > 1 and (drawn := _drawn(facts, files, numbers=False)):
+            body.section("Most central modules", "Imports between them:", drawn)
     body.section("External dependencies", _outside(facts, paths, body))
     if not body.parts:
         body.add("The space contains no imports between the files of this repository.")
