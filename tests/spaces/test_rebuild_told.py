@@ -166,7 +166,7 @@ class TestCommands:
         monkeypatch.setattr(subprocess, "Popen", note)
         monkeypatch.setenv("TREERING_BACKGROUND", "1")
         assert run(["query", "--mode", "search", "--space", address, "moths"]) == 0
-        assert "being made anew" in capsys.readouterr().out
+        assert "being rebuilt" in capsys.readouterr().out
         ((arguments, _),) = started
         assert arguments[-2:] == ["vectors", "--quiet"]
 
