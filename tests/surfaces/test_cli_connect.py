@@ -167,7 +167,7 @@ def test_a_client_is_connected_to_the_space_of_the_folder_and_disconnected(folde
     assert server["args"][-4:] == ["--space", f"sqlite:{folder}/.treering/treering.db", "--files", str(folder)]
     assert "SessionEnd" in json.loads((folder / ".claude/settings.local.json").read_text())["hooks"]
     assert run(["connect", "claude-code"]) == 0
-    assert "connected already" in capsys.readouterr().out
+    assert "already connected" in capsys.readouterr().out
     assert run(["disconnect", "claude-code"]) == 0
     assert not (folder / ".mcp.json").exists()
     assert not (folder / ".claude").exists()

@@ -373,7 +373,7 @@ class TestSearch:
     def test_vectors_find_what_shares_no_word_only_when_they_are_made(self, space):
         note(space, "Uploads are retried.")
         report = search(space, "uploads")
-        assert report.warnings == ("1 of 1 passages have no vector yet: those are found by words and names only.",)
+        assert report.warnings == ("1 of 1 passages are not embedded yet: they are found only by words and names.",)
         space.embed_pending()
         assert search(space, "uploads").warnings == ()
 

@@ -181,7 +181,7 @@ def _differences(mark: str, clone: Path, blob: str, lines: Mapping[str, Any], te
     elif not plain:
         yield f"{spot}: the citation has no text"
     elif plain not in plain_there:
-        yield f"{spot}: the lines have different text{(' (a secret was taken out)' if '[redacted:' in text else '')}"
+        yield f"{spot}: the lines have different text{(' (a secret was redacted)' if '[redacted:' in text else '')}"
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ _steps = st.lists(
 
 @dataclass(frozen=True, slots=True)
 class FedSpace:
-    """A new, empty ledger, its own index, and what engines follow of it."""
+    """A new, empty ledger, its index, and the feed for engines."""
 
     ledger: Ledger
     index: Index

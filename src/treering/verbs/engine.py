@@ -1,4 +1,4 @@
-"""What the four verbs work with: one space's parts behind their ports."""
+"""The components of one space for the four verbs, behind their ports."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ from treering.verbs.evidence_files import EvidenceFiles
 from treering.verbs.numbered_places import PlacesOf, no_places
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with what is being done, how many items are done, and of how many (`None` where unknown)."""
+"""Called with the current step, the number of items done, and the total (`None` if unknown)."""
 
 
 def silent(_what: str, _done: int, _total: int | None) -> None:
@@ -60,7 +60,7 @@ class Vectoriser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """The parts of one open space, and in whose name they are used."""
+    """The components of an open space and the author of its writes."""
 
     ledger: Ledger
     index: Index
@@ -116,11 +116,11 @@ class Engine:
     """The id of the job that the call is, where somebody waits for it by that id; else ingest gives it one."""
 
     def with_author(self, author: Author) -> "Engine":
-        """Return the same engine working in another name."""
+        """Return the same engine with another author."""
         return replace(self, author=author)
 
     def asked_from(self, folder: Path | None) -> "Engine":
-        """Return the same engine asked from a folder, such as a work tree; with `None` from where it is."""
+        """Return the same engine for calls from a folder, such as a work tree; with `None` from the working folder."""
         return replace(self, folder=folder) if folder else self
 
     def with_progress(self, progress: Progress) -> "Engine":

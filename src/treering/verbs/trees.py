@@ -106,14 +106,14 @@ class AskedTree:
         if lying is None:
             return ""
         if lying.data is None:
-            return f"{CHANGED}{path} is not in the work tree any more"
+            return f"{CHANGED}{path} is no longer in the work tree"
         contents = self.view.contents(head.origin, head.fingerprint)
         if contents and is_blob(contents, lying.contents):
             return ""
         if isinstance(segment.locator, Lines):
             text = redact(lying.data.decode("utf-8", "replace").replace("\r\n", "\n")).text
             return "" if find_lines(quote, text) else f"{CHANGED}these lines of {path} are gone"
-        return f"{CHANGED}{path} is another file in the work tree now"
+        return f"{CHANGED}{path} is a different file in the work tree now"
 
     def _file(self, path: str) -> LyingFile | None:
         if path not in self._lying and self.here and self.lookup and len(self._lying) < MOST_READ:
@@ -332,7 +332,7 @@ def several_branches(engine: Engine, scope: str) -> tuple[str, ...]:
     if not names:
         return ()
     told = ", ".join([*names][:_MOST_NAMED]) + (" and more" if len(names) > _MOST_NAMED else "")
-    return (f"This is of all branches that were read ({told}); options.at asks what holds on one.",)
+    return (f"This covers all branches that were read ({told}); options.at selects one.",)
 
 
 def repository_maps(ledger: Ledger, scope: str, *, descend: bool, altered: Altered | None = None) -> Iterator[Source]:
@@ -403,7 +403,7 @@ def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | Non
     if same:
         return AskedTree(TreeView(repository.origin, same, here.branch), here, lookup)
     view = _beside(repository, here.branch, here.commit, here.place, lookup)
-    unread = f"{here.branch} was not read: what it alone has is not known. treering ingest reads what differs."
+    unread = f"{here.branch} was not read, so its own changes are unknown. Run: treering ingest."
     if view is None:
         leading = str(repository.payload.get("leading") or next(iter(known)))
         view = TreeView(repository.origin, leading, here.branch)

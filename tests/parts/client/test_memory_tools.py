@@ -207,4 +207,4 @@ def test_the_tools_are_tools_of_pydantic_ai():
     assert tools["retrieve_memory"].description.startswith("<summary>Retrieve memories")
     properties = tools["retrieve_memory"].parameters_json_schema["properties"]
     assert [*properties] == ["query", "top_k", "filters"]
-    assert properties["query"]["description"] == "What to look for, in words."
+    assert properties["query"]["description"] == "The query, in words."

@@ -17,7 +17,7 @@ DO $treering$ DECLARE exempt text; BEGIN
     SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'treering'
       AND c.relkind IN ('r', 'p') AND c.relname <> ALL('{migrations,servers,placements,membership}')
       AND NOT (c.relrowsecurity AND c.relforcerowsecurity) AND has_table_privilege(r.oid, c.oid, 'SELECT')
-  ) THEN 'may read a table whose row-level security somebody has lifted'
+  ) THEN 'may read a table whose row-level security was disabled'
   ELSE '' END FROM pg_roles r WHERE r.rolname = 'app');
   IF exempt <> '' THEN
     RAISE EXCEPTION USING MESSAGE = format('The role %L %s: spaces are not protected from it.', 'app', exempt),
@@ -50,7 +50,7 @@ DO $treering$ DECLARE exempt text; BEGIN
     SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'treering'
       AND c.relkind IN ('r', 'p') AND c.relname <> ALL('{migrations,servers,placements,membership}')
       AND NOT (c.relrowsecurity AND c.relforcerowsecurity) AND has_table_privilege(r.oid, c.oid, 'SELECT')
-  ) THEN 'may read a table whose row-level security somebody has lifted'
+  ) THEN 'may read a table whose row-level security was disabled'
   ELSE '' END FROM pg_roles r WHERE r.rolname = 'report');
   IF exempt <> '' THEN
     RAISE EXCEPTION USING MESSAGE = format('The role %L %s: spaces are not protected from it.', 'report', exempt),

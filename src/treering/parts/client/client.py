@@ -100,26 +100,27 @@ class BlockingMemoryClient:
     catch_up = _of_memory(ClientMemory.catch_up, disabled=partial(EngineReport, "none"))
 
     def create_nested_context(self, parent_session_id: object | None, loop_id: object) -> NestedContext:
-        """Return the context of a nested loop: it sees what its parent sees, which does not see it until it is merged.
+        """Return the context of a nested loop, which sees its parent's memories but is hidden from it until merged.
 
-        The same parent and loop give the same context. Opens nothing. Raises `InvalidInput` where it is too deep.
+        The same parent and loop return the same context. Opens nothing. Raises `InvalidInput` if it is nested too
+        deeply.
         """
         return nested_context(parent_session_id, loop_id)
 
     @property
     def records(self) -> Records:
-        """Values kept under names, for framework adapters. Raises `InvalidInput` where the client is disabled."""
+        """Values stored under names, for framework adapters. Raises `InvalidInput` if the client is disabled."""
         if not self.config.enabled:
             raise InvalidInput("This memory client is disabled and stores no records.", hint="Set memory.enabled=true.")
         return self._memory.records
 
     def flush(self) -> None:
-        """Write what is buffered. Raises what the ledger raises; it stays buffered then."""
+        """Write buffered memories. Raises the errors of the ledger; the memories stay buffered then."""
         if self._space.is_open:
             self._memory.flush()
 
     def close(self) -> None:
-        """Write what is buffered, and close the space."""
+        """Write buffered memories and close the space."""
         self._space.close()
 
     @property
@@ -177,10 +178,10 @@ class _OpenedOnUse:
 
 
 class StoringMemory(Coroutine[Any, Any, str]):
-    """Storing that has begun: `await` it for the id, or call `result()` where nothing can be awaited.
+    """A running store call: `await` it for the id, or call `result()` without an event loop.
 
-    It goes on whether anybody waits or not, so that a synchronous tool runner loses nothing. Where it fails and nobody
-    asked, that is logged. It is a coroutine for `asyncio.create_task` and `asyncio.run`, too.
+    It continues even if it is not awaited, so that a synchronous tool runner loses nothing. If it fails and is not
+    awaited, the error is logged. It is also a coroutine for `asyncio.create_task` and `asyncio.run`.
     """
 
     def __init__(self, work: "Future[str]") -> None:
@@ -189,7 +190,7 @@ class StoringMemory(Coroutine[Any, Any, str]):
         self._asked = False
 
     def result(self, timeout: float | None = None) -> str:
-        """Wait for the id. Raises what storing raises, and `TimeoutError` after `timeout` seconds."""
+        """Wait for the id. Raises the errors of storing, and `TimeoutError` after `timeout` seconds."""
         self._asked = True
         return self._work.result(timeout)
 
@@ -201,7 +202,7 @@ class StoringMemory(Coroutine[Any, Any, str]):
         return self._coroutine().send(value)
 
     def throw(self, *given: Any) -> Any:
-        """Raise something where it waits, as a coroutine does."""
+        """Raise an exception at the point of waiting, as in a coroutine."""
         return self._coroutine().throw(*given)
 
     def close(self) -> None:
@@ -261,17 +262,16 @@ def _given_to(
 
 
 class MemorySystemClient:
-    """The memory client, asynchronous; `sync` is the same client with blocking methods.
+    """The asynchronous memory client; `sync` is the same client with blocking methods.
 
-    Work runs in a few threads of its own, never on the event loop. An asynchronous context manager. A copy of it, deep
-    or not, is the client itself; pickled, it is found again in the same process, or opened anew from its configuration.
+    Work runs in a few threads, never on the event loop. An asynchronous context manager. A copy, deep or not, is the
+    client itself; unpickling returns the same client in the same process, or opens a new one from its configuration.
 
-    `config`: a `MemoryConfig`, or nested mappings such as Hydra's. `connection`: an open driver of the backend, which
-    is used and not closed, such as a psycopg pool or a client of Redis; SQLite has none. `agent_type`, `user_id`: whose
-    memories are stored, where the metadata does not say. `embedder`, `reranker`: instead of those that the
-    configuration names; an embedder may be a function that gives a vector for each text. `vector_store`: a store of
-    the host that searches beside the ledger. Raises `InvalidInput` for a configuration that makes no sense, a backend
-    that is not there, and a model that cannot be had; nothing is opened then.
+    `config`: a `MemoryConfig`, or nested mappings such as Hydra's. `connection`: an open driver of the backend, such as
+    a psycopg pool or a Redis client, which is used but not closed; SQLite has none. `agent_type`, `user_id`: the owner
+    of stored memories, unless the metadata names one. `embedder`, `reranker`: replace the configured ones; an embedder
+    may be a function that returns one vector per text. `vector_store`: a store of the host that searches next to the
+    ledger. Raises `InvalidInput` for an invalid configuration, an unavailable backend or model; nothing is opened then.
     """
 
     @_given_to(BlockingMemoryClient)
@@ -285,24 +285,24 @@ class MemorySystemClient:
 
     @property
     def config(self) -> MemoryConfig:
-        """What it was configured with."""
+        """The configuration of the client."""
         return self.sync.config
 
     @property
     def agent_type(self) -> str | None:
-        """The type of the agent whose memories it keeps, where it has one."""
+        """The agent type of its memories, if there is one."""
         return self.sync.agent_type
 
     @property
     def key(self) -> str:
-        """What `live_client` finds it by, in its process, until it is closed."""
+        """The key for `live_client` in this process, until the client is closed."""
         return self._key
 
     def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> StoringMemory:
-        """Keep a text, a `MemoryDocument` or a host's own document: await what it returns for the id.
+        """Store a text, a `MemoryDocument` or a host's own document; await the result for the id.
 
-        Storing begins at once, so that nothing is lost where nobody awaits it; `store(…).result()` waits for the id
-        without an event loop.
+        Storing starts at once, so that nothing is lost if the result is not awaited; `store(…).result()` waits for the
+        id without an event loop.
         """
         work = partial(self.sync.store, content, metadata)
         if not self.config.enabled or self.sync.closed:
@@ -330,7 +330,7 @@ class MemorySystemClient:
         return self.sync.create_nested_context(parent_session_id, loop_id)
 
     async def aclose(self) -> None:
-        """Write what is buffered, and close the space."""
+        """Write buffered memories and close the space."""
         await self._run(self.sync.close)
         self._threads.shutdown(wait=False)
         _LIVE.pop(self._key, None)
@@ -394,7 +394,7 @@ _LIVE: weakref.WeakValueDictionary[str, MemorySystemClient] = weakref.WeakValueD
 
 
 def live_client(key: str) -> MemorySystemClient | None:
-    """Return the client of this process that has a key; `None` where there is none, or none any more."""
+    """Return the open client of this process with a key; `None` if there is none."""
     return _LIVE.get(key)
 
 

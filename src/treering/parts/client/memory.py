@@ -1,4 +1,4 @@
-"""The memory of an agent system over one space: what `MemorySystemClient` does, without opening anything."""
+"""The memory of an agent system over one space: the methods of `MemorySystemClient`, without opening anything."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -98,10 +98,10 @@ class ClientMemory:
         self._storing_once = Lock()
 
     def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
-        """Keep a text, a `MemoryDocument` or a host's own document, and return its id.
+        """Store a text, a `MemoryDocument` or a host's own document; return its id.
 
-        An excluded agent stores nothing, and gets an empty id. Raises `InvalidInput` naming what is wrong, and with
-        `enable_async_writes=false` what the ledger raises.
+        For an excluded agent, stores nothing and returns an empty id. Raises `InvalidInput` with the invalid field, and
+        with `enable_async_writes=false` the errors of the ledger.
         """
         if isinstance(content, str):
             return self._stored(entry_of(self._engine, content, metadata, self._who))
@@ -114,10 +114,10 @@ class ClientMemory:
         return stored_id
 
     def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
-        """Keep those of some memories whose keys are new, in order, and return their ids.
+        """Store the memories with new keys, in order; return the ids of all.
 
-        What was stored under a key stays as it is, even archived or erased. Raises what `store` raises; then none is
-        kept.
+        A memory stored under a key stays unchanged, even if it was archived or erased. Raises the errors of `store`;
+        then none is stored.
         """
         entries = [entry_of(self._engine, one.content, one.metadata, self._who, identity=one.id) for one in memories]
         with self._storing_once:
@@ -137,15 +137,15 @@ class ClientMemory:
         *,
         profile: AgentProfile | str | None = None,
     ) -> RetrievedMemories:
-        """Return the memories that answer a query best, best first; without a query the newest.
+        """Return the memories that match a query best, best first; without a query the newest.
 
-        `top_k`: how many; by default the profile's `max_items`, which bounds it, else the configuration's. `filters`:
-        conditions on metadata, all of which hold. `session_id`: see the lineage of that session, and what belongs to
-        none; without it everything that is in no unmerged nested context. `profile`: a profile, or the name of one; by
-        default that of the client's agent type, if there is one.
+        `top_k`: the maximum number; default: the profile's `max_items`, which also limits it, else the configuration's.
+        `filters`: conditions on metadata, all of which must hold. `session_id`: only memories of that session and its
+        parents, and those without a session; without it all except unmerged nested contexts. `profile`: a profile or
+        its name; default: the profile of the client's agent type, if any.
 
-        Memories below the threshold (the profile's `relevance_threshold`, else `retrieval.min_similarity`) are left
-        out, however few the filters leave.
+        Memories below the threshold (the profile's `relevance_threshold`, else `retrieval.min_similarity`) are omitted,
+        however few the filters leave.
         """
         if not isinstance(query, str):
             raise InvalidInput(f"query: {type(query).__name__} is not text.", hint="Give a text.")
@@ -210,9 +210,9 @@ class ClientMemory:
         direction: Literal["any", "out", "in"] = "any",
         depth: int = 1,
     ) -> list[MemoryItem]:
-        """Return the memories linked to one, nearest first. `types`: such as `["FOLLOWS"]`; by default all relations.
+        """Return the memories linked to one, nearest first. `types`: such as `["FOLLOWS"]`; default: all relations.
 
-        What lies in a nested context is told only of what lies in it, too. Raises `NotFound` for an unknown id.
+        Memories in a nested context are returned only for memories in it. Raises `NotFound` for an unknown id.
         """
         self.flush()
         wanted = [relation_type(name) for name in types] if types else list(RELATIONS.values())
@@ -226,19 +226,19 @@ class ClientMemory:
         return [_related_item(one) for one in found if _is_told(one, start)]
 
     def merge_nested_context(self, context: NestedContext) -> int:
-        """Move what lies in a nested context to its parent; return how many memories that were. Again moves nothing."""
+        """Move the memories of a nested context to its parent; return their number. Idempotent."""
         self.flush()
         return retry_on_conflict(lambda: merge(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound))
 
     def discard_nested_context(self, context: NestedContext) -> int:
-        """Archive what lies in a nested context and in those below it; return how many memories that were."""
+        """Archive the memories of a nested context and those nested in it; return their number."""
         self.flush()
         return retry_on_conflict(lambda: discard(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound))
 
     def delete(self, memory_id: str, *, erase: bool = False) -> bool:
-        """Withdraw a memory; tell whether it was there. `erase`: leave nothing of it in any revision or index.
+        """Withdraw a memory; return whether it existed. `erase`: delete it permanently from all revisions and indexes.
 
-        Raises `Denied` where the author may not erase.
+        Raises `Denied` if the author may not erase.
         """
         self.flush()
         if aside := [one for one in self._journal.aside() if one.id == memory_id]:
@@ -251,11 +251,11 @@ class ClientMemory:
 
     @property
     def records(self) -> Records:
-        """The values that are kept under names, such as the items of a session."""
+        """The values stored under names, such as the items of a session."""
         return Records(self._engine)
 
     def flush(self) -> None:
-        """Write what is buffered. Raises what the ledger raises; it stays buffered then."""
+        """Write buffered memories. Raises the errors of the ledger; the memories stay buffered then."""
         self._buffer.flush()
 
     def set_aside(self) -> Sequence[SetAside]:
@@ -263,7 +263,7 @@ class ClientMemory:
         return self._journal.aside()
 
     def retry_set_aside(self) -> int:
-        """Try to write again what was set aside; return how many memories that wrote. The others stay set aside."""
+        """Try again to write memories that were set aside; return the number written. The others stay set aside."""
         written = 0
         for one in self._journal.aside():
             try:
@@ -276,10 +276,10 @@ class ClientMemory:
         return written
 
     def catch_up(self) -> EngineReport:
-        """Write what is buffered, make all vectors, and have the engine take them over; tell how the engine is.
+        """Write buffered memories, embed everything, and update the engine; return the engine's status.
 
-        Nothing has to wait for this: retrieving gives the same before. Raises `Unavailable` where the engine cannot be
-        reached, and what the embedder raises.
+        Optional: retrieving works without it. Raises `Unavailable` if the engine is not reachable, and the errors of
+        the embedder.
         """
         self.flush()
         engine = self._engine
@@ -291,7 +291,7 @@ class ClientMemory:
         return engine.selection.report()
 
     def close(self) -> None:
-        """Write what is buffered, and end."""
+        """Write buffered memories and close."""
         self._buffer.close()
 
     def _stored(self, entry: MemoryEntry) -> str:
@@ -407,10 +407,10 @@ def _related_item(item: Object) -> MemoryItem:
 
 
 def merge(engine: Engine, context: NestedContext) -> int:
-    """Move what lies in a nested context to its parent, and return how many memories that are.
+    """Move the memories of a nested context to its parent; return their number.
 
-    Each keeps `part_of`: the context in its metadata, and a link to the activity that stands for it. Nested contexts
-    below it stay what they are. Without anything to move, nothing is written.
+    Each gets `part_of`: the context in its metadata, and a link to the activity of the context. Contexts nested in it
+    stay as they are. Without memories to move, nothing is written.
     """
     held = _held(engine, context)
     if not held:
@@ -429,7 +429,7 @@ def merge(engine: Engine, context: NestedContext) -> int:
 
 
 def discard(engine: Engine, context: NestedContext) -> int:
-    """Archive what lies in a nested context and in those below it, and return how many memories that are."""
+    """Archive the memories of a nested context and those nested in it; return their number."""
     held = [item for item in _held(engine, context, below=True) if _is_memory(item)]
     operations = [Transition(id=item.id, expected_revision=item.revision, to="archived") for item in held]
     if operations:

@@ -59,7 +59,7 @@ EXEMPT = f"""SELECT CASE
     SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{SCHEMA}'
       AND c.relkind IN ('r', 'p') AND c.relname <> ALL('{{{_OPEN}}}')
       AND NOT (c.relrowsecurity AND c.relforcerowsecurity) AND has_table_privilege(r.oid, c.oid, 'SELECT')
-  ) THEN 'may read a table whose row-level security somebody has lifted'
+  ) THEN 'may read a table whose row-level security was disabled'
   ELSE '' END FROM pg_roles r WHERE r.rolname = """  # noqa: S608 - our own names
 """Asks why row-level security does not hold a role, whose name follows: empty where it does."""
 

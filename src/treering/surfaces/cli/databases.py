@@ -41,7 +41,7 @@ def create_key(name: str, wanted: KeyFlags, kept: KeptKeys) -> None:
         keys.add(key)
     lines = [
         line(shown),
-        line("Keep it now: it is shown once. Programs send it as 'Authorization: Bearer trk_…'."),
+        line("Store it now: it is shown only once. Programs send it as 'Authorization: Bearer trk_…'."),
         *_of_key(key, clock.now()),
     ]
     answer(Access(as_json=kept.as_json), {"key": shown, **_facts(key)}, lines)
@@ -52,7 +52,7 @@ def list_keys(space: str, kept: KeptKeys) -> None:
     now = SystemClock().now()
     with _opened(space, kept, create=False) as keys:
         found = keys.all()
-    lines = [one for key in found for one in _of_key(key, now)] or [line("There is no key yet.")]
+    lines = [one for key in found for one in _of_key(key, now)] or [line("There are no keys yet.")]
     answer(Access(as_json=kept.as_json), {"keys": [_facts(key) for key in found]}, lines)
 
 
@@ -63,7 +63,7 @@ def revoke_key(named: str, space: str, kept: KeptKeys) -> None:
         key = _find(named, keys)
         keys.revoke(key.id, at=now)
     told = replace(key, revoked=key.revoked or now)
-    said = f"Revoked {key.name} ({key.id}): it opens nothing any more."
+    said = f"Revoked {key.name} ({key.id}): it no longer works."
     answer(Access(as_json=kept.as_json), _facts(told), [line(said)])
 
 
@@ -84,12 +84,12 @@ def _space_of(wanted: KeyFlags, settings: Settings) -> str:
         return space_name(settings.space_address(wanted.space or None))
     if wanted.space or wanted.scope != ROOT:
         raise InvalidInput(
-            "A key of a project opens all of that project, and nothing else.",
-            hint="Leave --space and --scope out, or make another key for the space.",
+            "A key of a project opens that whole project and nothing else.",
+            hint="Omit --space and --scope, or create a separate key for the space.",
         )
     for spaces_at in brought("spaces"):
         return space_name(spaces_at(wanted.projects, settings).address(wanted.project))
-    raise InvalidInput("No part here keeps projects.", hint="Leave --project out.")
+    raise InvalidInput("Projects are not available in this installation.", hint="Omit --project.")
 
 
 def _find(named: str, keys: AccessKeys) -> AccessKey:
@@ -142,10 +142,10 @@ def _facts(key: AccessKey) -> dict[str, Any]:
 
 
 _SAID = {
-    "loading": "It takes the vectors over: {vectors} of {total}. Until it knows all, the space's own answer.",
-    "following": "It keeps {vectors} of {total} vectors; {waiting} changes wait and are searched besides.",
-    "ready": "It keeps all {vectors} vectors.",
-    "failing": "It cannot be used, and the space's own vectors answer: {problem}",
+    "loading": "Copying vectors to it: {vectors} of {total}. Until then, the space's own vectors answer.",
+    "following": "It holds {vectors} of {total} vectors; {waiting} pending changes are searched separately.",
+    "ready": "It holds all {vectors} vectors.",
+    "failing": "It is not available; the space's own vectors answer: {problem}",
 }
 
 
@@ -174,11 +174,11 @@ def drop_engine(access: Access) -> None:
     """Use no engine."""
     with opened(access) as space:
         told = space.perform(DROP)
-    lines = [line("This space used no engine.")]
+    lines = [line("This space had no engine.")]
     if told.state != "none":
         lines = [line(f"{told.address} is no longer used; the space searches its own vectors.")]
     if told.problem:
-        lines += [line(f"What it keeps could not be removed: {told.problem}"), line(told.hint, indent=2)]
+        lines += [line(f"Its data could not be removed: {told.problem}"), line(told.hint, indent=2)]
     answer(access, told, lines)
 
 
@@ -234,7 +234,7 @@ class SpaceWorker:
             try:
                 turns = self.go_round(lambda: wait(0))
             except TreeringError as error:  # such as a server that is being restarted
-                _LOG.warning("No work can be looked for: %s", error)
+                _LOG.warning("Cannot look for work: %s", error)
                 turns = 0
             if not turns and wait(_IDLE_SECONDS):
                 return
@@ -247,7 +247,7 @@ class SpaceWorker:
         except TreeringError as error:
             if self._failed.get(name) != str(error):
                 self._failed[name] = str(error)
-                _LOG.warning("No work can be done for the space %r: %s", name, error)
+                _LOG.warning("Cannot work on the space %r: %s", name, error)
             return False
         self._failed.pop(name, None)
         return True

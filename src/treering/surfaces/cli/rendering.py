@@ -92,7 +92,7 @@ def render_context(report: "ContextReport", *, fenced: bool) -> Iterator[Indente
 def render_brief(report: "BriefReport", *, fenced: bool) -> Iterator[IndentedLine]:
     """Show what to know before starting."""
     if not report.text:
-        yield line("Nothing to know yet: no project was read, and no rule, decision or work is recorded.")
+        yield line("Nothing here yet: no project was read, and no rule, decision or work item is recorded.")
     elif fenced:
         yield line(report.text)
     else:
@@ -150,7 +150,7 @@ def render_page(report: "PageReport", *, fenced: bool) -> Iterator[IndentedLine]
         yield line(("segment ", "cyan"), segment["segment_id"], indent=2)
         yield line(_quoted(segment["excerpt"], report.title, fenced=fenced), indent=4)
     yield from _listed("Links", [f"{link['source']} {link['type']} {link['target']}" for link in report.links])
-    yield from _listed("Rests on it", report.dependents)
+    yield from _listed("Based on it", report.dependents)
     yield from _listed("Names it", _referrers(report, fenced=fenced))
     yield from _listed("It names", [_told_referrer(one, fenced=fenced) for one in report.references])
     yield from _listed("History", [_change(change, fenced=fenced) for change in report.history])
@@ -159,7 +159,7 @@ def render_page(report: "PageReport", *, fenced: bool) -> Iterator[IndentedLine]
 def render_related(report: "RelatedReport", *, fenced: bool) -> Iterator[IndentedLine]:
     """Show neighbours, nearest first."""
     if not report.neighbours and not report.code:
-        yield line("Nothing is related to it here.")
+        yield line("No related objects.")
     for one in report.neighbours:
         arrow = _ARROWS[one.direction]
         title = _name(one.title, fenced=fenced)

@@ -47,8 +47,8 @@ def envelope_of(
     said = read_input(calling.input)
     if isinstance(said, str) and (moved or given):
         raise InvalidInput(
-            "--input is a plain text, and more was given beside it.",
-            hint='Give an object, such as --input \'{"task": "…"}\', or the text alone.',
+            "--input is plain text, but further fields were given.",
+            hint='Give an object, such as --input \'{"task": "…"}\', or only the text.',
         )
     _check_text({"mode": mode, "input": {**moved, **given}, "options": wishes})
     data: dict[str, Any] = {
@@ -122,7 +122,7 @@ def check_kind(kind: str) -> None:
     if kind and kind not in known:
         listed = "; ".join(f"{what}: {', '.join(kinds)}" for what, kinds in known_kinds().items())
         raise InvalidInput(
-            f"There is no kind {kind!r}. {listed}.", hint=nearest(kind, sorted(known)), details={"known": sorted(known)}
+            f"Unknown kind {kind!r}. {listed}.", hint=nearest(kind, sorted(known)), details={"known": sorted(known)}
         )
 
 
@@ -222,7 +222,7 @@ def _pairs(texts: Iterable[str], mode: Mode | None) -> dict[str, JsonValue]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise InvalidInput(f"--option needs KEY=VALUE, got {text!r}.", hint="Write it such as --option limit=5.")
+            raise InvalidInput(f"--option needs KEY=VALUE, got {text!r}.", hint="For example: --option limit=5")
         given.setdefault(name.strip().replace("-", "_"), []).append(value)
     return {name: _value(values, _field(name, mode)) for name, values in given.items()}
 

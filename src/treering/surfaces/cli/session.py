@@ -176,7 +176,7 @@ def confirm_destroying(operation: Operation[Any], what: str, *, sure: bool) -> N
         return
     if not sys.stdin.isatty():
         raise InvalidInput("Erasing asks for confirmation; there is no terminal.", hint="Add --yes.")
-    if not confirm(f"Erase {what} for good? This cannot be taken back."):
+    if not confirm(f"Erase {what} permanently? This cannot be undone."):
         raise typer.Exit(_REFUSED)
 
 

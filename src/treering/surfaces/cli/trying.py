@@ -146,7 +146,7 @@ def _drift(space: Space, place: Path, change: _Change) -> Iterator[list[Indented
     report = space.ingest("path", input={"path": str(folder)})
     at = _first_difference(words, change.after)
     yield [
-        line(("Later, a colleague who does not know of the decision changes that line (here in a copy):", "italic")),
+        line(("Later, a colleague who does not know the decision changes that line (here in a copy):", "italic")),
         line(("- ", "red"), _around(words, at), indent=3),
         *([line(("+ ", "green"), _around(change.after, at), indent=3)] if change.after else []),
         line(""),

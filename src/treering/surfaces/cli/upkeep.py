@@ -36,7 +36,7 @@ def init(access: Access, *, here: bool) -> None:
     """
     settings = Settings.read()
     if here and access.space:
-        raise InvalidInput("--here and --space name two places.", hint="Give one of them.")
+        raise InvalidInput("--here and --space name different spaces.", hint="Give only one of them.")
     named = "" if here else access.space or settings.space
     address = settings.space_address(named) if named else settings.own_space if here else settings.new_space
     existed = _is_there(address)
@@ -76,7 +76,7 @@ def move(source: str, target: str, *, as_json: bool) -> None:
 def diff(left: str, right: str, *, as_json: bool) -> None:
     """Compare two spaces."""
     report = merging.diff(left, right)
-    lines = [line(f"{report.alike} objects are alike; {len(report.differences)} are not.")]
+    lines = [line(f"{report.alike} objects are the same; {len(report.differences)} differ.")]
     marks = {"left": "-", "right": "+", "both": "~"}
     for one in report.differences:
         states = " -> ".join(dict.fromkeys(filter(None, (one.left, one.right))))
@@ -89,7 +89,7 @@ def merge(other: str, access: Access) -> None:
     """Merge another space into the one that is opened."""
     with opened(access) as space:
         report = space.merge(other)
-    stay = f"Patches that wait for review stay in the other space: {len(report.waiting)} (treering review list there)."
+    stay = f"Patches waiting for review stay in the other space: {len(report.waiting)} (treering review list there)."
     answer(access, report, [*_of_merge(report), *([line(stay)] if report.waiting else [])])
 
 
@@ -102,15 +102,15 @@ def sync(access: Access, remote: str, *, fetch: bool, push: bool, key: Path | No
     if report.received:
         lines += _of_merge(report.received)
     elif wishes.fetch:
-        lines.append(line("Nothing new came."))
+        lines.append(line("Nothing new received."))
     if report.waiting:
-        lines.append(line(f"Patches that wait for review are not sent: {len(report.waiting)} (treering review list)."))
+        lines.append(line(f"Patches waiting for review are not sent: {len(report.waiting)} (treering review list)."))
     answer(access, report, [*lines, *(line(one) for one in report.warnings)])
 
 
 def _of_merge(report: merging.MergeReport) -> list[IndentedLine]:
     if not (report.entries or report.created or report.changed or report.erased):
-        return [line("Nothing new came.")]
+        return [line("Nothing new received.")]
     counts = {
         "new": report.created,
         "changed": report.changed,
@@ -152,7 +152,9 @@ def _import_new(folder: Path, file: Path, address: Address, writing: WriteFlags)
         with opened(file_address(partial), replace(writing, no_background=True), create=True) as space:
             counts = space.import_from(folder)
         if file.exists():
-            raise Conflict(f"There is a space at {address} now; somebody else made it.", hint="Name another one.")
+            raise Conflict(
+                f"There is a space at {address}now; another process created it.", hint="Use another address."
+            )
         partial.rename(file)
         sync_folder(file.parent)
     finally:
@@ -171,7 +173,7 @@ def vectors(access: Access, *, quiet: bool) -> None:
             report = busy.perform(VECTORS)
         _tend(space)
         ready = report.total - report.pending
-        answer(access, report, [line(f"{report.made} vectors made; {ready} of {report.total} texts have one.")])
+        answer(access, report, [line(f"Embedded {report.made} texts; {ready} of {report.total} are done.")])
 
 
 def _work_quietly(space: Space) -> None:
@@ -205,7 +207,9 @@ def verify(
         say(checker_of_proofs())
         return
     if file is None:
-        raise InvalidInput("treering verify needs a proof.", hint="Name what `treering query --proof FILE` wrote.")
+        raise InvalidInput(
+            "treering verify needs a proof.", hint="Give the file written by `treering query --proof FILE`."
+        )
     told, problems = proof_checking.verify(file, anchor, clone, signers)
     answer(Access(as_json=as_json), {"holds": told, "problems": problems}, map(line, (*told, *problems)))
     if problems:
@@ -217,10 +221,10 @@ def unlock(name: str, access: Access) -> None:
     with opened(access) as space:
         if not name:
             leases = space.perform(LEASES)
-            answer(access, leases, [line(_told(one)) for one in leases.held] or [line("Nobody holds a lease here.")])
+            answer(access, leases, [line(_told(one)) for one in leases.held] or [line("No leases are held here.")])
             return
         report = space.perform(UNLOCK, input={"name": name})
-    told = line(f"Taken away: {_told(report.cleared)}")
+    told = line(f"Released: {_told(report.cleared)}")
     answer(access, report, [told, line("Its holder stops at its next renewal.", indent=2)])
 
 

@@ -160,7 +160,10 @@ def query(
     options = {**asked(reading), **({"as_of": moment(reading.as_of)} if reading.as_of else {})}
     envelope = envelope_of("query", mode, calling, given=given, options=options)
     if (key and not proof) or (proof and mode not in ("", "context")):
-        raise InvalidInput("--proof is of a context, and --sign of a proof.", hint="Give --proof FILE, without --mode.")
+        raise InvalidInput(
+            "--proof works only in the mode context, and --sign only with --proof.",
+            hint="Give --proof FILE, without --mode.",
+        )
     with opened(access) as space:
         report = _proven(space, envelope, proof, key) if proof else _called(space, "query", envelope)
         note_for_hooks(space.engine, report, envelope.input, in_shell=True)
@@ -176,9 +179,9 @@ def _proven(space: "Space", envelope: Envelope, file: Path, key: Path | None) ->
     try:
         write_new(file, (proving.signed(found.proof, key) if key else found.proof).encode())
     except FileExistsError:
-        raise InvalidInput(f"{file} is there already.", hint="Name a new file.") from None
+        raise InvalidInput(f"{file} already exists.", hint="Give the name of a new file.") from None
     except OSError as error:
-        raise Unavailable(f"{file} cannot be written: {error.strerror}.", hint="Name another file.") from error
+        raise Unavailable(f"{file} cannot be written: {error.strerror}.", hint="Give another file name.") from error
     return found.context
 
 
@@ -198,7 +201,7 @@ def crystallize(
     given = record_from(ids, chosen, saying)
     if not given and not calling.input:
         raise InvalidInput(
-            "treering crystallize needs flags or --input that say what to record.", hint="See the examples of --help."
+            "treering crystallize needs flags or --input with something to record.", hint="See the examples of --help."
         )
     envelope = envelope_of("crystallize", chosen, calling, given=given, options=asked(recording))
     with opened(access, writing) as space:
@@ -313,7 +316,7 @@ def _addresses(what: str) -> dict[str, Any]:
     with Path(what).open("rb") as file:
         data = file.read(_LONGEST_LIST + 1)
     if len(data) > _LONGEST_LIST:
-        raise InvalidInput(f"The list {what} is over {_LONGEST_LIST:,} bytes.", hint="Give it in parts.")
+        raise InvalidInput(f"The list {what} is over {_LONGEST_LIST:,} bytes.", hint="Split it into several files.")
     return {"addresses": data.decode("utf-8", "replace")}
 
 

@@ -38,7 +38,7 @@ def text_of(report: Report, *, max_tokens: int) -> str:
     if isinstance(report, ContextReport):
         return _context(report, max_tokens)
     if isinstance(report, BriefReport):
-        return cut_to_tokens(report.text or "Nothing is known here yet.", max_tokens)
+        return cut_to_tokens(report.text or "This space is empty.", max_tokens)
     if isinstance(report, SearchReport):
         title = _counted_results(len(report.hits))
         hits = list(cited_hits(report, max_line_chars=_LINE_CHARS))

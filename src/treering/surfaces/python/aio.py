@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def open_async(
     address: str | None = None, *, actor: str | None = None, channel: Channel = "agent", **options: Any
 ) -> "AsyncSpace":
-    """Return a space for `async with`; it is opened there. `options` are those of `treering.open`."""
+    """Return a space for `async with`, which opens it. Takes the options of `treering.open`."""
     return AsyncSpace(address, actor=actor, channel=channel, **options)
 
 
@@ -69,11 +69,11 @@ class AsyncSpace:
         )
 
     async def ask(self, task: str, *, max_tokens: int | None = None, scope: str = ROOT) -> Pack:
-        """Return what is known for a task or a question."""
+        """Return the knowledge for a task or a question."""
         return await asyncio.to_thread(self.space.ask, task, max_tokens=max_tokens, scope=scope)
 
     async def brief(self, *, scope: str = ROOT) -> Brief:
-        """Return what to know before starting."""
+        """Return a brief before starting."""
         return await asyncio.to_thread(self.space.brief, scope=scope)
 
     async def show(self, what: str, *, scope: str = ROOT) -> "PageReport":
@@ -87,7 +87,7 @@ class AsyncSpace:
     async def log(
         self, about: str = "", *, since: date | datetime | str | None = None, limit: int = 50, scope: str = ROOT
     ) -> Log:
-        """Return what changed, newest first."""
+        """Return the changes, newest first."""
         return await asyncio.to_thread(self.space.log, about, since=since, limit=limit, scope=scope)
 
     async def decide(
@@ -116,7 +116,7 @@ class AsyncSpace:
     async def rule(
         self, text: str, *, applies_to: str = "", why: str = "", because: Places = (), scope: str = ROOT
     ) -> NewEntry:
-        """Record a rule to keep."""
+        """Record a rule to follow."""
         return await asyncio.to_thread(
             self.space.rule, text, applies_to=applies_to, why=why, because=because, scope=scope
         )
@@ -138,9 +138,9 @@ class AsyncSpace:
         return await asyncio.to_thread(self.space.done, task, resolution, scope=scope)
 
     async def replace(self, old: str, text: str, *, why: str = "", because: Places = ()) -> NewEntry:
-        """Replace a statement by what holds now."""
+        """Replace a statement with a new one."""
         return await asyncio.to_thread(self.space.replace, old, text, why=why, because=because)
 
     async def undo(self, patch_id: str = "") -> "Receipt":
-        """Take back a patch, by default what this author recorded last."""
+        """Undo a patch; the default is this author's last record."""
         return await asyncio.to_thread(self.space.undo, patch_id)

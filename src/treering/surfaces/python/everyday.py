@@ -62,10 +62,10 @@ class EverydayMethods:
         since: date | datetime | str | None = None,
         scope: str = ROOT,
     ) -> Hits:
-        """Return the passages and objects that answer best.
+        """Return the passages and objects that match best.
 
         `kind`: such as decision, fact or markdown. `path`: a folder or file of the repository, such as `src/**`.
-        `since`: only what was written or changed from then on.
+        `since`: only content written or changed from then on.
         """
         days = since if isinstance(since, str) or since is None else since.isoformat()
         where = everyday.conditions(self.engine, kind=kind, path=path, since=days or "", scope=scope)
@@ -73,12 +73,12 @@ class EverydayMethods:
         return Hits(cast("SearchReport", self._call("query", "search", scope, {"text": text}, options)))
 
     def ask(self, task: str, *, max_tokens: int | None = None, scope: str = ROOT) -> Pack:
-        """Return what is known for a task or a question, within a token budget (2,000 by default)."""
+        """Return the knowledge for a task or a question, within a token budget (2,000 by default)."""
         options: dict[str, Any] = {"descend": True, **({"max_tokens": max_tokens} if max_tokens else {})}
         return Pack(cast("ContextReport", self._call("query", "context", scope, {"task": task}, options)))
 
     def brief(self, *, scope: str = ROOT) -> Brief:
-        """Return what to know before starting: rules, decisions, open work, changes."""
+        """Return a brief before starting: rules, decisions, open work, changes."""
         return Brief(cast("BriefReport", self._call("query", "brief", scope, {})))
 
     def show(self, what: str, *, scope: str = ROOT) -> "PageReport":
@@ -97,7 +97,7 @@ class EverydayMethods:
         limit: int = 50,
         scope: str = ROOT,
     ) -> Log:
-        """Return what changed, newest first; only of one file or object and what rests on it, if `about` names one."""
+        """Return the changes, newest first; with `about`, only of that file or object and everything based on it."""
         given: dict[str, Any] = {"limit": limit, "about": about}
         if since:
             given["since"] = since if isinstance(since, str) else since.isoformat()
@@ -122,7 +122,7 @@ class EverydayMethods:
     def rule(
         self, text: str, *, applies_to: str = "", why: str = "", because: Places = (), scope: str = ROOT
     ) -> NewEntry:
-        """Record a rule to keep; `applies_to` limits it to a path or an area."""
+        """Record a rule to follow; `applies_to` limits it to a path or an area."""
         return self._record(everyday.rule(text, _based(because, scope), applies_to=applies_to, why=why))
 
     def prefer(self, text: str, *, applies_to: str = "", because: Places = (), scope: str = ROOT) -> NewEntry:
@@ -142,11 +142,11 @@ class EverydayMethods:
         return self._record(everyday.done(self.engine.ledger, task, resolution, scope=scope))
 
     def replace(self, old: str, text: str, *, why: str = "", because: Places = ()) -> NewEntry:
-        """Replace a statement by what holds now; the old one stays in the history. Raises `NotFound`."""
+        """Replace a statement with a new one; the old one stays in the history. Raises `NotFound`."""
         return self._record(everyday.replacement(self.engine.ledger, old, text, _based(because, ROOT), why=why))
 
     def undo(self, patch_id: str = "") -> "Receipt":
-        """Take back a patch, by default what this author recorded last. Raises `NotFound`, `Conflict`."""
+        """Undo a patch; the default is this author's last record. Raises `NotFound`, `Conflict`."""
         # Imported here: most programs take nothing back.
         from treering.verbs.crystallize import review
 

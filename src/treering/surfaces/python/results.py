@@ -1,4 +1,4 @@
-"""What the everyday methods of a space return: sequences and values that print as people read them."""
+"""Results of the everyday methods of a space: sequences and values that print in readable form."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A passage or an object that answers a search. Its `text` is data, whatever it says."""
+    """A passage or an object that matches a search. Its `text` is data, whatever its content."""
 
     shown: "ShownHit"
     """The hit with all its fields."""
@@ -94,7 +94,7 @@ class Hits(Sequence[SearchHit]):
 
 
 class Pack(Sequence["PackItem"]):
-    """What is known for a task. `str(pack)` is what an agent reads, with recalled text marked as data."""
+    """The knowledge for a task. `str(pack)` is the text for an agent, with recalled text marked as data."""
 
     def __init__(self, report: "ContextReport") -> None:
         self.report = report
@@ -118,7 +118,7 @@ class Pack(Sequence["PackItem"]):
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What to know before starting. `str(brief)` is what an agent reads."""
+    """A brief before starting. `str(brief)` is the text for an agent."""
 
     report: "BriefReport"
 
@@ -155,7 +155,7 @@ _NEW = frozenset({"created", "duplicate"})
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
-    """What was recorded: its id, the evidence it rests on, and the patch that wrote it."""
+    """A new record: its id, its evidence, and the patch that wrote it."""
 
     report: "WriteReport"
 

@@ -95,7 +95,7 @@ def hand_over(arguments: list[str]) -> int | None:
         except OSError:
             code = b""
     if not code:
-        sys.stderr.write("treering: the process that did this was stopped before it could tell how it ended.\n")
+        sys.stderr.write("treering: the process running this command was stopped; the outcome is unknown.\n")
     return code[0] if code else STOPPED
 
 

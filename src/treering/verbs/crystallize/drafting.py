@@ -48,11 +48,11 @@ class KnowledgeFields(Value):
     payload: dict[str, Any]
     summary: str = ""
     status: Literal["candidate", "active"] | None = Field(
-        default=None, description="Default: active for what a user declares, else candidate."
+        default=None, description="Default: active for a user's declarations, else candidate."
     )
     evidence_refs: tuple[EvidenceRef | str, ...] = Field(
         default=(),
-        description="Needed for active, but for user declarations. Also called evidence or because. Each is "
+        description="Required for active, except for a user's declarations. Also called evidence or because. Each is "
         'path:10-14, path::symbol, path, "a quote", or ids of a hit.',
     )
     derived_from: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class WorkItemFields(Value):
     blocked_by: tuple[str, ...] = ()
     parent_ref: str | None = None
     due_at: str | None = None
-    opened_at: str | None = Field(default=None, description="When it came up. Default: now.")
+    opened_at: str | None = Field(default=None, description="Time of opening. Default: now.")
     branch: str | None = Field(default=None, description="Default: the one checked out, if not the default branch.")
 
 

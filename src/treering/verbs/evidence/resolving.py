@@ -46,7 +46,7 @@ _MAX_NAME_CHARS = 200
 
 
 class ResolvedEvidence(Value):
-    """What a caller gave as evidence, and the segments it was resolved to."""
+    """The evidence given by a caller, and the segments it was resolved to."""
 
     given: str
     place: str

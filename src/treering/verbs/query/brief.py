@@ -43,7 +43,7 @@ _PROGRESS = ("in_progress", "blocked", "open")
 
 
 class BriefEntry(Value):
-    """One thing to know before starting."""
+    """One entry of the brief."""
 
     id: str
     kind: str
@@ -62,7 +62,7 @@ class BriefSection(Value):
 
 
 class BriefReport(ReadReport):
-    """What to know before starting, as values and as text with recalled content fenced as data."""
+    """A brief before starting, as values and as text with recalled content fenced as data."""
 
     card: Mapping[str, Any] = Field(default={}, description="The project, according to its manifests.")
     sections: tuple[BriefSection, ...] = ()
@@ -314,7 +314,7 @@ def _labeled(label: str, text: str) -> Iterator[str]:
 
 BRIEF = Mode(
     name="brief",
-    summary="What to know before starting: project, rules, decisions, open work.",
+    summary="A brief before starting: project, rules, decisions, open work.",
     input=Nothing,
     options=ReadOptions,
     report=BriefReport,

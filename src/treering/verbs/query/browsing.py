@@ -66,7 +66,7 @@ _DEFAULT_TOKENS = 8_000
 
 
 class PageInput(AskingInput):
-    """Which object: its id, or a node's name, slug or alias, or a file's path or module."""
+    """The object: its id, a node's name, slug or alias, or a file's path or module."""
 
     id: str = Field(default="", description="An id such as know:01k….")
     name: str = Field(default="", description="A node's name, slug or alias; a file's path, or its module's name.")
@@ -85,7 +85,7 @@ class PageInput(AskingInput):
 
 
 class Referrer(Value):
-    """An object that names another one or is named by it, and in which fields."""
+    """An object that refers to another one or is referred to by it, and the fields that do."""
 
     id: str
     type: str
@@ -94,13 +94,13 @@ class Referrer(Value):
     title: str
     fields: tuple[str, ...]
     current: bool = True
-    """Whether it is how things stand."""
+    """Whether it is current."""
     note: str = ""
-    """Why it is not, where that is due to the tree that is asked from."""
+    """Why it is not current in the requested tree."""
 
 
 class PageReport(Report):
-    """One object with its history, links, and what rests on it."""
+    """One object with its history, links and dependents."""
 
     object: dict[str, Any]
     title: str
@@ -109,15 +109,15 @@ class PageReport(Report):
     dependents: tuple[str, ...]
     """Ids of knowledge that rests on it."""
     referrers: tuple[Referrer, ...] = ()
-    """What names it in a field: knowledge about it, work and activities on it, and so on."""
+    """Objects that refer to it: knowledge about it, work and activities on it, and so on."""
     referrers_left_out: int = 0
     """How many more there are; mode `related` lists them."""
     references: tuple[Referrer, ...] = ()
-    """What it names itself: nodes that knowledge is about, work and sources of an activity, and so on."""
+    """Objects it refers to: nodes that knowledge is about, work and sources of an activity, and so on."""
     current: bool = True
-    """Whether it is how things stand: its status says so, and it is neither past its validity nor archived."""
+    """Whether it is current: by its status, its validity and the archive."""
     note: str = ""
-    """Why it is not, where that is due to the tree that is asked from, such as `not on this branch (feature/x)`."""
+    """Why it is not current in the requested tree, such as `not on this branch (feature/x)`."""
 
 
 def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
@@ -176,7 +176,7 @@ class ExpandInput(AskingInput):
 
 
 class Expanded(Value):
-    """One id, opened."""
+    """The content of one id."""
 
     id: str
     title: str
@@ -187,15 +187,15 @@ class Expanded(Value):
     object: dict[str, Any] | None = None
     cut: bool = False
     current: bool = True
-    """Whether it is how things stand."""
+    """Whether it is current."""
     note: str = ""
-    """Why it is not, where that is due to the tree that is asked from."""
+    """Why it is not current in the requested tree."""
     vanished: bool = False
-    """Of a place: whether its source says this no more; the text is what it said last."""
+    """For a place: whether its source no longer contains it; the text is its last version."""
 
 
 class ExpandReport(Report):
-    """What stands behind the ids, word for word; what is not there is named."""
+    """The exact text behind the ids, and the ids that were not found."""
 
     items: tuple[Expanded, ...]
     missing: tuple[str, ...] = ()

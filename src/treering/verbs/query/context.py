@@ -90,7 +90,7 @@ _NOT_MENTIONED = (
 
 
 class ContextInput(AskingInput):
-    """What the context is for."""
+    """The task."""
 
     TEXT: ClassVar[str] = "task"
 

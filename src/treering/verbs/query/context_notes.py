@@ -123,7 +123,7 @@ def next_reads_of(
     """
     beside = _companions(packed, files, found.histories)
     belonging = (
-        f"{one.left_out} more that belong to {quoted(one.node.name)} (`{one.node.id}`, mode related)"
+        f"{one.left_out} more belong to {quoted(one.node.name)} (`{one.node.id}`, mode related)"
         for one in attached
         if one.left_out
     )

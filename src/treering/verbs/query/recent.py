@@ -120,7 +120,7 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
 
 
 class RecentInput(Value):
-    """A window of time; open ends are the beginning and now."""
+    """A time window; the defaults are the beginning and now."""
 
     since: str | None = Field(default=None, description="ISO time, or a day, also in words such as yesterday.")
     until: str | None = Field(default=None, description="ISO time, or a day, which is included.")
@@ -136,19 +136,19 @@ class RecentInput(Value):
 
 
 class RecentChange(HistoryEntry):
-    """A change, and what it changed; or something that happened, with who wrote it down first."""
+    """A change with its effects, or an event with its first author."""
 
     id: str
     type: str
     title: str
     current: bool = True
-    """Whether what it changed is how things stand."""
+    """Whether the changed object is current."""
     note: str = ""
-    """Why it is not, where that is due to the tree that is asked from. The log is of all branches."""
+    """Why it is not current in the requested tree. The log covers all branches."""
     until: str = ""
-    """When it ended, where it did not happen at one moment."""
+    """The end of the event, if it lasted."""
     dated_by: str = ""
-    """The field that says when it happened, such as `started_at`, `said` or `date`."""
+    """The field with the time of the event, such as `started_at`, `said` or `date`."""
 
 
 class RecentReport(Report):
@@ -156,7 +156,7 @@ class RecentReport(Report):
 
     changes: tuple[RecentChange, ...]
     more: int = 0
-    """Changes in the window beyond the limit; those of a log counted up to `MOST_COUNTED`."""
+    """Changes in the window beyond the limit, counted up to `MOST_COUNTED`."""
 
     @property
     def how_many_more(self) -> str:

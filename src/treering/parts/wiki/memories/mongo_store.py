@@ -62,7 +62,7 @@ _Done = TypeVar("_Done")
 
 @dataclass(frozen=True, slots=True)
 class CollectionState:
-    """What a collection holds, and how it is searched."""
+    """The content of a collection, and how it is searched."""
 
     memories: int
     withdrawn: int
@@ -82,10 +82,10 @@ class CollectionState:
 class MongoWikiMemories(EmbeddedWikiMemories):
     """`WikiGenerationStore` over a collection of MongoDB. Safe to use from many threads.
 
-    `connection`: an address, or a `pymongo.MongoClient`, which stays open. `embedder`: by default the built-in one.
-    `$vectorSearch` and `$search` are used where the server has their indexes ready; else every memory of the repository
-    is compared, in this process. What they find is weighed here, from the documents as they are now: however a memory
-    was found, its score is the same.
+    `connection`: an address, or a `pymongo.MongoClient`, which stays open. `embedder`: default: the built-in one.
+    `$vectorSearch` and `$search` are used if the server has their indexes ready; otherwise all memories of the
+    repository are compared in this process. Results are scored here, from the current documents: a memory's score does
+    not depend on how it was found.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
 
     @property
     def embedder(self) -> Embedder:
-        """What makes the vectors of the collection."""
+        """The embedder of the collection."""
         return self._embedder
 
     def _kept(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
@@ -142,7 +142,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             return self._inserted(row)
 
     def get(self, repository: WikiRepository, memory_id: str) -> KeptWikiMemory | None:
-        """Return a memory by its id; `None` where the repository has none of that id, or no longer."""
+        """Return a memory of the repository by its id; `None` if there is none."""
         with _answering():
             found = self._memories.find_one({"_id": memory_id, **self._seen(repository)})
         return mongo_rows.memory_of(found) if found else None
@@ -181,9 +181,9 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             return [mongo_rows.memory_of(row) for row in found]
 
     def purge(self, repository: WikiRepository, *, erase: bool = False) -> int:
-        """Withdraw all memories of a repository; they stay as documents of the status `withdrawn`.
+        """Withdraw all memories of a repository; they stay as documents with the status `withdrawn`.
 
-        Of one generation where it names one. `erase`: delete them, and those withdrawn before.
+        If it names a generation, only that generation. `erase`: delete them, and those withdrawn before.
         """
         with _answering():
             if erase:
@@ -191,7 +191,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             return self._together(lambda at: self._withdrawn(mongo_rows.owned(repository), at))
 
     def current_generation(self, repository: WikiRepository) -> str | None:
-        """Return the key of the current generation of a repository, or of its branch; `None` where none is complete."""
+        """Return the key of the current generation of a repository, or of its branch; `None` if none is complete."""
         with _answering():
             return self._current(repository) or None
 
@@ -212,7 +212,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             return self._together(complete)
 
     def state(self) -> CollectionState:
-        """Ask the server what the collection holds, and how it is searched."""
+        """Return the content of the collection on the server, and how it is searched."""
         active = {mongo_rows.STATUS: mongo_rows.ACTIVE}
         model = f"{mongo_rows.EMBEDDED}.{mongo_rows.MODEL}"
         with _answering():
@@ -225,7 +225,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             )
 
     def make_indexes(self) -> Mapping[str, State]:
-        """Make the indexes that are missing; return how those of the search node are. They are built behind that."""
+        """Create missing indexes; return the state of the search indexes, which are built afterwards."""
         with _answering():
             self._ensure_indexes()
             states = self._search.states(self._memories)
@@ -236,7 +236,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             return states
 
     def close(self) -> None:
-        """Close the connection, unless it is somebody else's."""
+        """Close the connection, unless the caller opened it."""
         if not self._lent:
             self._client.close()
 
