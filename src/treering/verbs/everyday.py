@@ -5,16 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from treering.core.canonical import is_object, normalise_text
+from treering.core.canonical import normalise_text
 from treering.core.errors import InvalidInput, NotFound, Unavailable
-from treering.core.filters import Compare
-from treering.core.objects import Constraint, Decision, Fact, Knowledge, Preference, title_of
+from treering.core.objects import Constraint, Decision, Fact, Knowledge, Preference
 from treering.core.patch import TITLE, PatchRecord, shortened
 from treering.core.scope import ROOT
-from treering.ports.ledger import Ledger, Selection
+from treering.ports.ledger import Ledger
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Envelope
-from treering.verbs.short_ids import full_id, is_short_id
+from treering.verbs.naming import id_named, is_recording
 from treering.verbs.trees import tree_of
 
 
@@ -82,22 +81,24 @@ def task(text: str, *, priority: str = "normal", summary: str = "", scope: str =
     return Envelope(mode="work_item", scope=scope, input=given)
 
 
-def done(ledger: Ledger, item: str, resolution: str = "", *, scope: str = ROOT) -> Envelope:
-    """Resolve the task with an id, or with these words in its title. Raises `NotFound`, `InvalidInput`."""
+def done(engine: Engine, item: str, resolution: str = "", *, scope: str = ROOT) -> Envelope:
+    """Resolve an open task, named by its id or title (`naming.id_named`). Raises `NotFound`, `InvalidInput`."""
     given = {
-        "id": full_id(ledger, item) if is_object(item) or is_short_id(item) else _open_work(ledger, item),
+        "id": id_named(engine, item, ("work_item",), statuses=_OPEN, what="open task"),
         "status": "resolved",
         "resolution": resolution or "Done.",
     }
     return Envelope(mode="work_item", scope=scope, input=given)
 
 
-def replacement(ledger: Ledger, old: str, text: str, because: Because = _NOTHING, *, why: str = "") -> Envelope:
-    """Replace knowledge by a new statement of the same kind. Raises `NotFound`, `InvalidInput`."""
-    item = ledger.get(full_id(ledger, old))
+def replacement(engine: Engine, old: str, text: str, because: Because = _NOTHING, *, why: str = "") -> Envelope:
+    """Replace knowledge, named by its id or title, by a statement of its kind. Raises `NotFound`, `InvalidInput`."""
+    item = engine.ledger.get(id_named(engine, old, ("knowledge",)))
     if not isinstance(item, Knowledge):
         raise InvalidInput(f"{item.id} is no knowledge, so it cannot be replaced.", hint="Give the id of a statement.")
     new = _restated(item, text, because, why)
+    if item.status == "candidate":  # nobody confirmed it, so it is corrected in place
+        return Envelope(mode="knowledge", scope=item.scope, input={**new, "id": item.id})
     return Envelope(mode="supersede", scope=item.scope, input={"id": item.id, "knowledge": new})
 
 
@@ -131,29 +132,13 @@ def mode_of_path(engine: Engine, path: str) -> str:
 def last_patch(ledger: Ledger, actor: str) -> PatchRecord:
     """Return the newest patch of an author that can be taken back. Raises `NotFound`."""
     for record in ledger.patches(status="applied", limit=_MAX_PATCHES):
-        if record.source.actor == actor and record.operations and record.source.tool == RECORDING_TOOL:
+        if record.source.actor == actor and is_recording(record):
             return record
     raise NotFound(f"{actor} has recorded nothing here that could be undone.", hint="See: treering log")
 
 
-def _open_work(ledger: Ledger, words: str) -> str:
-    """Return the id of the one open work item whose title contains some words. Raises `NotFound`, `InvalidInput`."""
-    selection = Selection(scope=ROOT, descend=True, types=("work_item",), where=Compare("status", "in", _OPEN))
-    wanted = words.strip().casefold()
-    found = [item for item in ledger.select(selection) if wanted and wanted in title_of(item).casefold()]
-    if not found:
-        raise NotFound(f"No open task is called {words!r}.", hint="Give its id. See: treering brief")
-    if len(found) > 1:
-        titles = "; ".join(f"{item.id} {title_of(item)}" for item in found[:_MAX_SHOWN])
-        raise InvalidInput(f"{len(found)} open tasks are called {words!r}.", hint=f"Give the id of one: {titles}.")
-    return found[0].id
-
-
 _OPEN = ("open", "in_progress", "blocked")
-_MAX_SHOWN = 5
 _MAX_PATCHES = 200
-RECORDING_TOOL = "wiki.crystallize"
-"""The tool of the patches that hold what somebody recorded."""
 
 
 def _knowledge(kind: str, text: str, payload: Mapping[str, Any], because: Because) -> Envelope:

@@ -22,6 +22,11 @@ def is_short_id(text: str) -> bool:
     return bool(_SHORT.fullmatch(text)) and (":" in text or "…" in text) and not is_object(text)
 
 
+def may_be_part_of_id(text: str) -> bool:
+    """Return whether a text may be a part of an id without its prefix, as `full_id` takes it."""
+    return bool(_SHORT.fullmatch(text))
+
+
 def short_id(identity: str) -> str:
     """Return the start and the end of an id, enough for `full_id`, such as `patch:…3x8q6rv`."""
     return f"{identity.partition(':')[0]}:…{identity[-SHOWN_CHARS:]}"

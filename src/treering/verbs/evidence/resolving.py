@@ -236,10 +236,10 @@ class _Resolver:
                 segments = [one for one in self._segments(source) if one.segment_id == head.part]
                 matches += [(source, one) for one in segments if sought in " ".join(one.excerpt.split()).casefold()]
         if len(matches) != 1:
-            how_many = f"{len(matches)} places contain" if matches else "No source contains"
-            places = [place_in(one.locator, source.origin) for source, one in matches[:_MAX_CANDIDATES]]
-            hint = _choose(places) if places else f"Quote it word for word, or give {NOTATIONS}."
-            raise InvalidInput(f"{how_many} {words[:200]!r}.", hint=hint)
+            places = [short_place(place_in(one.locator, source.origin)) for source, one in matches[:_MAX_CANDIDATES]]
+            if places:
+                raise InvalidInput(f"{len(matches)} places contain {words[:200]!r}.", hint=_choose(places))
+            raise NotFound(f"No source contains {words[:200]!r}.", hint=f"Quote it word for word, or give {NOTATIONS}.")
         source, segment = matches[0]
         return self._answer(text, source, [segment], quote=words)
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from treering.core.audit import AuditEvent
-from treering.core.canonical import is_object, parse_time, render_time
+from treering.core.canonical import parse_time, render_time
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Turn
 from treering.core.filters import EVERYTHING, Compare
@@ -18,18 +18,17 @@ from treering.ports.ledger import Altered, Head, Selection, head_of
 from treering.retrieval.text.dates import asked_ranges
 from treering.retrieval.text.time_zones import TimeZone, Window, is_day
 from treering.verbs.envelope import READS, Call, Mode, Report, UnderstoodDays, Value
-from treering.verbs.evidence.resolving import resolve_evidence
-from treering.verbs.query.browsing import HistoryEntry, change_of
+from treering.verbs.query.browsing import HistoryEntry, change_of, subject_of
 from treering.verbs.query.search import flagged
 from treering.verbs.reading import (
     DayOptions,
+    ReadOptions,
     altered_warnings,
     scope_warnings,
     standing,
     zone_of,
 )
 from treering.verbs.scoped_ledger import whole
-from treering.verbs.short_ids import full_id
 
 # When what an object tells of happened, which may be long before it was written down.
 
@@ -212,9 +211,8 @@ def _about(call: Call, name: str) -> frozenset[str] | None:
     """Return the ids of an object or a file and of the knowledge that rests on it; `None` for everything."""
     if not name:
         return None
-    identity = full_id(call.engine.ledger, name)
-    found = [identity] if is_object(identity) else [one.source_id for one in resolve_evidence(call, [name]).resolved]
-    return frozenset([*found, *(other for one in found for other in call.engine.ledger.dependents(one))])
+    item, _ = subject_of(call, name, ReadOptions(descend=True))
+    return frozenset([item.id, *call.engine.ledger.dependents(item.id)])
 
 
 def _days_of_window(given: RecentInput, zone: TimeZone, now: datetime) -> Iterator[UnderstoodDays]:
