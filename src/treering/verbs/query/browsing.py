@@ -19,7 +19,7 @@ from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value
 from treering.verbs.evidence.cited import cited_places
 from treering.verbs.evidence.notation import SourceCalled, read_notation
-from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
+from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence, source_at
 from treering.verbs.file_names import files_called
 from treering.verbs.naming import titled
 from treering.verbs.numbered_places import place_numbered
@@ -299,14 +299,13 @@ def subject_of(call: Call, text: str, options: ReadOptions) -> tuple[Object, Res
 
 
 def _named(call: Call, name: str, options: ReadOptions) -> Object | None:
-    """Return the file at a path, else the node or file with a name; `None` if there is none.
+    """Return the source at a path or an origin, else the node or file with a name; `None` if there is none.
 
     Raises `InvalidInput` for several files.
     """
-    found = files_called(call, name, Reach(call.scope, descend=options.descend, now=call.engine.clock.now()))
-    if len(found) == 1 and name in (found[0].origin, found[0].origin.rpartition("#")[2]):
+    if source := source_at(call, name):
         # By its id as of the moment that is asked for: names of files are known as they are now.
-        return call.engine.ledger.get(found[0].id, as_of=options.moment())
+        return call.engine.ledger.get(source.id, as_of=options.moment())
     wanted = name.casefold()
     selection = Selection(
         scope=call.scope,
@@ -318,6 +317,7 @@ def _named(call: Call, name: str, options: ReadOptions) -> Object | None:
     for item in call.engine.ledger.select(selection):
         if isinstance(item, Node) and wanted in {text.casefold() for text in (item.name, item.slug, *item.aliases)}:
             return item
+    found = files_called(call, name, Reach(call.scope, descend=options.descend, now=call.engine.clock.now()))
     if len(found) > 1:
         paths = ", ".join(one.title for one in found[:_MOST_NAMED])
         raise InvalidInput(
