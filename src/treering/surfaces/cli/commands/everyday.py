@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from treering.facades import LazyModule
+from treering.surfaces.cli import completing
 from treering.surfaces.cli.flags import Access, Calling, IngestFlags, Note, QueryFlags, WriteFlags, add_commands
 
 if TYPE_CHECKING:
@@ -24,13 +25,21 @@ Because = Annotated[
         "--because",
         metavar="PLACE",
         help="What it is based on: path:10-14, path::symbol, a path, a quote, or the number of a hit; repeatable.",
+        autocompletion=completing.evidence,
     ),
 ]
 Scope = Annotated[str, Option("--scope", metavar="PATH", help="Where in the space, such as /repo/acme-web.")]
 Why = Annotated[str, Option("--why", metavar="TEXT", help="The reason.")]
 AppliesTo = Annotated[str, Option("--for", metavar="PATH", help="The path or area it is limited to.")]
 Limit = Annotated[int | None, Option("--limit", "-n", metavar="N", min=1, help="At most this many results.")]
-Item = Annotated[str, Argument(metavar="ID", help="An id or the start or end of one, or the number of a hit.")]
+Item = Annotated[
+    str,
+    Argument(
+        metavar="ID|TITLE",
+        help="An id or the end of one, words of its title, or the number of a hit.",
+        autocompletion=completing.statements,
+    ),
+]
 
 
 def add_everyday(app: Typer) -> None:
@@ -87,7 +96,11 @@ def show(
     access: Access,
     what: Annotated[
         list[str],
-        Argument(metavar="ID|PLACE|NAME|N", help="An id, path, path:10-14, path::symbol, name, or number of a hit."),
+        Argument(
+            metavar="ID|PLACE|NAME|N",
+            help="An id, path, path:10-14, path::symbol, title, name, or number of a hit.",
+            autocompletion=completing.places,
+        ),
     ],
     scope: Scope = "/",
 ) -> None:
@@ -97,7 +110,14 @@ def show(
 
 def log(
     access: Access,
-    about: Annotated[str, Argument(metavar="PATH|ID", help="Only this file or object, and what rests on it.")] = "",
+    about: Annotated[
+        str,
+        Argument(
+            metavar="PATH|ID|TITLE",
+            help="Only this file or object, and what rests on it.",
+            autocompletion=completing.places,
+        ),
+    ] = "",
     since: Annotated[
         str, Option("--since", metavar="WHEN", help="A day or time, such as yesterday or 2026-01-31.")
     ] = "",
@@ -210,7 +230,10 @@ def task(
 def done(
     access: Access,
     writing: WriteFlags,
-    item: Annotated[str, Argument(metavar="ID|TITLE", help="The task: its id, or words of its title.")],
+    item: Annotated[
+        str,
+        Argument(metavar="ID|TITLE", help="The task: its id, or words of its title.", autocompletion=completing.tasks),
+    ],
     resolution: Annotated[list[str] | None, Argument(metavar="TEXT", help="What came of it.")] = None,
     scope: Scope = "/",
 ) -> None:
@@ -233,9 +256,12 @@ def replace(
 def undo(
     access: Access,
     writing: WriteFlags,
-    item: Annotated[str, Argument(metavar="PATCH", help="Default: what you recorded last.")] = "",
+    item: Annotated[
+        str,
+        Argument(metavar="PATCH|ID|TITLE", help="Default: what you recorded last.", autocompletion=completing.items),
+    ] = "",
 ) -> None:
-    """Take back what was recorded last, or one patch."""
+    """Take back what was recorded last, or one entry."""
     everyday.undo(item, access, writing)
 
 
