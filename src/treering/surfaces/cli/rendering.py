@@ -1,6 +1,7 @@
 """Reports as lines for people, first what `query` found. Pure: a report in, lines out."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -67,6 +68,7 @@ def render_warnings(warnings: Sequence[str]) -> Iterator[IndentedLine]:
 _SNIPPET_LINES = 6
 _SNIPPET_CHARS = 400
 _NUMBER_WIDTH = 8
+_OFFSET = re.compile(r" \(offset \d+\)$")
 _VALUE_CHARS = 300
 _LEFT_OUT = 10
 _TASK_CHARS = 300
@@ -258,7 +260,8 @@ def _pack_item(item: PackItem, places: Sequence[str]) -> Iterator[IndentedLine]:
 
 def _hit(rank: int, hit: ShownHit, terms: frozenset[str], *, fenced: bool) -> Iterator[IndentedLine]:
     name = _name_of(hit, terms)
-    called = f"  {one_line(name)}" if name and not fenced else ""
+    kind = "" if hit.first_line else f"  ({hit.kind.replace('_', ' ')})"
+    called = kind if fenced else f"  {one_line(name)}" if name else ""
     place = _name(_place(hit), fenced=fenced)
     yield line(f"{rank}  ", (place, "green"), (called, "bold"), (_doubts(hit), "yellow"))
     yield from _answer(hit, terms, name if fenced else "", fenced=fenced)
@@ -283,14 +286,22 @@ def _name_of(hit: ShownHit, terms: frozenset[str]) -> str:
     """Return the symbol or heading of a place in a file, else what the text is called and its kind."""
     if hit.first_line:
         return symbol_of(hit.heading, terms)
-    title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
-    return f"{title} ({hit.kind})" if title else hit.kind
+    names = dict.fromkeys(filter(None, (hit.title, hit.heading)))
+    shown = " — ".join(name for name in names if name != _place(hit))
+    return f"{shown} ({hit.kind.replace('_', ' ')})".lstrip()
 
 
 def _place(passage: ShownHit | ShownPassage) -> str:
-    """Return where a passage is, as an editor opens it: a path and a line if it is of a file."""
+    """Return where a passage is, as an editor opens it: a path and a line if it is of a file.
+
+    A title stands for an id, and for an offset in a note.
+    """
     path, found, _ = passage.place.rpartition("#L")
-    return f"{path}:{passage.first_line}" if found and passage.first_line else passage.place
+    if found and passage.first_line:
+        return f"{path}:{passage.first_line}"
+    if isinstance(passage, ShownHit) and (passage.type != "source" or _OFFSET.search(passage.place)):
+        return passage.title or passage.place
+    return passage.place
 
 
 def _doubts(hit: ShownHit) -> str:

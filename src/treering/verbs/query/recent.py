@@ -197,10 +197,20 @@ def _with_days(given: RecentInput, zone: TimeZone, now: datetime) -> RecentInput
     """Return a window whose ends in words, such as `3 days ago`, are replaced by the days they mean."""
     days = {}
     for name, text in (("since", given.since), ("until", given.until)):
-        ranges = asked_ranges(text, zone.local(now)) if text and text[0].isalnum() and not _is_time(text) else ()
-        if ranges:
-            days[name] = (ranges[0].first if name == "since" else ranges[-1].last).isoformat()
+        if not text or _is_time(text):
+            continue
+        here = zone.local(now)
+        ranges = asked_ranges(text, here) or asked_ranges(f"last {text}", here)  # "monday"
+        if not ranges:
+            raise InvalidInput(
+                f"{name} is {text[:_MAX_WHEN_CHARS]!r}, which is no day or time.",
+                hint="Write yesterday, monday, 3 days ago, 2026-01-31 or 2026-01-31T12:00:00Z.",
+            )
+        days[name] = (ranges[0].first if name == "since" else ranges[-1].last).isoformat()
     return given.model_copy(update=days)
+
+
+_MAX_WHEN_CHARS = 80
 
 
 def _is_time(text: str) -> bool:
