@@ -81,7 +81,7 @@ class Directed:
             if not create:
                 raise NotFound(
                     f"There is no space {self._space!r} in {self._directory.shown}.",
-                    hint="Create it with `treering init` or the first `treering ingest`; or choose another one.",
+                    hint="Create it with `treering init` or `treering add .`; or choose another one.",
                 )
             placement = self._directory.place(self._space)
         return self._open(placement, create=create, mark=mark)
