@@ -1,7 +1,7 @@
 """`query` in mode `recent`: what changed or happened in a window of time."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
 from typing import Any, Literal
@@ -143,6 +143,43 @@ class RecentChange(HistoryEntry):
     """When it ended, where it did not happen at one moment."""
     dated_by: str = ""
     """The field that says when it happened, such as `started_at`, `said` or `date`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldChange:
+    """A change as it is shown, with its number in the report; or all that one ingest read, as one."""
+
+    number: int
+    change: RecentChange
+    read: tuple[str, ...] = ()
+    """Titles of the sources that the ingest read, if it is one."""
+
+
+def told_changes(changes: Iterable[RecentChange]) -> Sequence[ToldChange]:
+    """Return the changes without links, which come with what they link; those of one ingest are one.
+
+    Knowledge that was read from a file comes with its file.
+    """
+    told: list[ToldChange] = []
+    ingest: ToldChange | None = None
+    for number, one in enumerate(changes, start=1):
+        if one.event in _LINKS:
+            continue
+        is_read = one.reason.startswith(_INGEST) and (one.type != "knowledge" or one.event == "created")
+        if not is_read:
+            told.append(ToldChange(number, one))
+        elif one.type == "source":
+            if ingest and (ingest.change.reason, ingest.change.actor) == (one.reason, one.actor):
+                told.remove(ingest)
+                ingest = replace(ingest, read=(*ingest.read, one.title))
+            else:
+                ingest = ToldChange(number, one, (one.title,))
+            told.append(ingest)
+    return told
+
+
+_LINKS = frozenset({"linked", "unlinked"})
+_INGEST = "Ingest "
 
 
 class RecentReport(Report):
