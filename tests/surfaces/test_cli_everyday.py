@@ -159,3 +159,10 @@ def test_show_hides_stored_fields_without_verbose(acme):
     assert "evidence_refs" not in printed(acme, "show", "three")
     assert "rationale: Enough" in printed(acme, "show", "three")
     assert "evidence_refs" in printed(acme, "show", "three", "-v")
+
+
+@pytest.mark.parametrize("text", ["", " ", "\u200b"])
+@pytest.mark.parametrize("command", ["decide", "rule", "prefer", "task", "show"])
+def test_invisible_text_is_refused(acme, command, text):
+    failed = acme.run(command, text)
+    assert (failed.code, "Value error" in failed.err) == (2 if command != "show" or not text.strip() else 3, False)

@@ -187,3 +187,22 @@ def test_unconfirmed_statement_is_corrected_in_place(space):
     assert space.show(corrected).object["payload"]["outcome"] == "Release on Fridays"
     with pytest.raises(NotFound):
         space.show("Ship on Tuesdays")
+
+
+@pytest.mark.parametrize("value", [3, b"x", [None], {"a": 1}, object])
+def test_values_of_wrong_types_are_refused(space, value):
+    sequence = space.engine.ledger.sequence()
+    calls = [
+        lambda: space.show(value),
+        lambda: space.undo(value),
+        lambda: space.replace(value, "New"),
+        lambda: space.decide(value),
+        lambda: space.decide("X", because=value),
+        lambda: space.fact(value, of="api"),
+        lambda: space.search("x", path=value),
+        lambda: space.log(since=value),
+    ]
+    for call in calls:
+        with pytest.raises((InvalidInput, NotFound)):
+            call()
+    assert space.engine.ledger.sequence() == sequence

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from treering.core.canonical import normalise_text
+from treering.core.characters import one_line
 from treering.core.errors import InvalidInput, NotFound, Unavailable
 from treering.core.objects import Constraint, Decision, Fact, Knowledge, Preference
 from treering.core.patch import TITLE, PatchRecord, shortened
@@ -63,7 +64,8 @@ def fact(text: str, because: Because = _NOTHING, *, subject: str = "") -> Envelo
 
     Raises `InvalidInput` if the name, the value or the subject is missing.
     """
-    name, value = _assignment(text)
+    name, value = _assignment(a_text(text, "The fact"))
+    subject = subject.strip()
     if not subject and "." in name:
         subject, _, name = name.rpartition(".")
     if not subject:
@@ -77,7 +79,7 @@ def fact(text: str, because: Because = _NOTHING, *, subject: str = "") -> Envelo
 
 def task(text: str, *, priority: str = "normal", summary: str = "", scope: str = ROOT) -> Envelope:
     """Open a task."""
-    given = {"title": shortened(text, TITLE), "priority": priority, "summary": summary}
+    given = {"title": shortened(_stated(text), TITLE), "priority": priority, "summary": summary}
     return Envelope(mode="work_item", scope=scope, input=given)
 
 
@@ -110,7 +112,7 @@ def conditions(engine: Engine, *, kind: str = "", path: str = "", since: str = "
     where: dict[str, Any] = {"kind": kind} if kind else {}
     if since:
         where["updated_at"] = {"gte": since if "T" in since else f"{since}T00:00:00Z"}
-    if start := path.rstrip("*"):
+    if start := a_text(path, "path").rstrip("*"):
         tree = tree_of(engine, scope, at="", past=False)
         if tree is None:
             raise InvalidInput(
@@ -144,12 +146,26 @@ _MAX_PATCHES = 200
 def _knowledge(kind: str, text: str, payload: Mapping[str, Any], because: Because) -> Envelope:
     given = {
         "kind": kind,
-        "title": shortened(text, TITLE),
+        "title": shortened(_stated(text), TITLE),
         "payload": {name: value for name, value in payload.items() if value not in ("", [])},
         # A stated place is enough for what the caller records to hold; else the caller's channel decides.
         **({"evidence_refs": list(because.evidence), "status": "active"} if because.evidence else {}),
     }
     return Envelope(mode="knowledge", scope=because.scope, input=given)
+
+
+def a_text(value: object, name: str) -> str:
+    """Return a value that has to be a text, called `name`. Raises `InvalidInput` for one of another type."""
+    if isinstance(value, str):
+        return value
+    raise InvalidInput(f"{name} is of type {type(value).__name__}.", hint="Give a text.")
+
+
+def _stated(text: str) -> str:
+    """Return a text. Raises `InvalidInput` if nothing of it can be seen."""
+    if not one_line(a_text(text, "The statement")):
+        raise InvalidInput("There is no text to record.", hint="Write it as one sentence.")
+    return text
 
 
 def _restated(item: Knowledge, text: str, because: Because, why: str) -> dict[str, Any]:

@@ -165,7 +165,7 @@ def _title(ledger: Ledger | None, identity: str) -> str:
 
 def _quoted_titles(ledger: Ledger | None, ids: Sequence[str]) -> str:
     more = f" and {len(ids) - _MAX_DRIFTED} more" if len(ids) > _MAX_DRIFTED else ""
-    return ", ".join(_title(ledger, one) for one in ids[:_MAX_DRIFTED]) + more
+    return ", ".join(dict.fromkeys(_title(ledger, one) for one in ids[:_MAX_DRIFTED])) + more
 
 
 def _places(ledger: Ledger | None, identity: str) -> Sequence[str]:

@@ -299,9 +299,10 @@ def _place(passage: ShownHit | ShownPassage) -> str:
     path, found, _ = passage.place.rpartition("#L")
     if found and passage.first_line:
         return f"{path}:{passage.first_line}"
-    if isinstance(passage, ShownHit) and (passage.type != "source" or _OFFSET.search(passage.place)):
-        return passage.title or passage.place
-    return passage.place
+    place = passage.place
+    if isinstance(passage, ShownHit) and (place == passage.object_id or _OFFSET.search(place)):
+        return passage.title or place
+    return place
 
 
 def _doubts(hit: ShownHit) -> str:

@@ -70,8 +70,7 @@ class EverydayMethods:
         `kind`: such as decision, fact or markdown. `path`: a folder or file of the repository, such as `src/**`.
         `since`: only what was written or changed from then on.
         """
-        days = since if isinstance(since, str) or since is None else since.isoformat()
-        where = everyday.conditions(self.engine, kind=kind, path=path, since=days or "", scope=scope)
+        where = everyday.conditions(self.engine, kind=kind, path=path, since=_when(since), scope=scope)
         options = {"limit": limit, "filter": where, "descend": True}
         return Hits(cast("SearchReport", self._call("query", "search", scope, {"text": text}, options)))
 
@@ -105,9 +104,7 @@ class EverydayMethods:
         scope: str = ROOT,
     ) -> Log:
         """Return what changed, newest first; only of one file or object and what rests on it, if `about` names one."""
-        given: dict[str, Any] = {"limit": limit, "about": about}
-        if since:
-            given["since"] = since if isinstance(since, str) else since.isoformat()
+        given: dict[str, Any] = {"limit": limit, "about": about, **({"since": _when(since)} if since else {})}
         return Log(cast("RecentReport", self._call("query", "recent", scope, given, {"descend": True})))
 
     def decide(
@@ -183,12 +180,19 @@ class EverydayMethods:
 
 
 def _based(because: Places, scope: str) -> everyday.Because:
-    return everyday.Because(_texts([because] if isinstance(because, str | SearchHit) else because), scope)
+    places = because if isinstance(because, Iterable) and not isinstance(because, str) else [because]
+    return everyday.Because(_texts(places), scope)
 
 
 def _id(item: Item) -> str:
-    return item if isinstance(item, str) else item.id
+    return item.id if isinstance(item, SearchHit | NewEntry) else everyday.a_text(item, "The name")
 
 
 def _texts(places: Iterable[Place]) -> tuple[str, ...]:
-    return tuple(one.evidence if isinstance(one, SearchHit) else one for one in places)
+    return tuple(one.evidence if isinstance(one, SearchHit) else everyday.a_text(one, "A place") for one in places)
+
+
+def _when(since: date | datetime | str | None) -> str:
+    if since is None:
+        return ""
+    return since.isoformat() if isinstance(since, date) else everyday.a_text(since, "since")

@@ -279,6 +279,8 @@ def subject_of(call: Call, text: str, options: ReadOptions) -> tuple[Object, Res
     A path or name that is spelled out goes before a title, and a title before words of a source.
     """
     given, moment = place_numbered(text, call.engine.places_of).strip(), options.moment()
+    if not given:
+        raise InvalidInput("Nothing is named.", hint="Give an id, a title, or a place such as src/retry.py:10-14.")
     ledger = call.engine.ledger
     if is_object(given) or is_short_id(given):
         return ledger.get(full_id(whole(ledger), given), as_of=moment), None
