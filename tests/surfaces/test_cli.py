@@ -477,7 +477,7 @@ class TestTrying:
         out = stage.done("try").out
         assert "Read 1 file in " in out
         assert 'search "how does retry budget work?"' in out
-        assert 'Now stale: "We rely on: The budget is three calls a minute." (README.md:9 changed).' in out
+        assert 'Now stale: "We rely on: The budget is three calls a minute" (README.md:9 changed).' in out
 
     @pytest.mark.parametrize(
         ("sentence", "question", "changed"),

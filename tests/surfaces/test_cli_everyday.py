@@ -161,3 +161,26 @@ def test_log_of_a_path_shows_its_rules(stage, monkeypatch):
 def test_fact_needs_a_name_and_a_value(acme, text):
     failed = acme.run("fact", text, "--of", "api")
     assert (failed.code, "port = 8080" in failed.err) == (2, True)
+
+
+def test_titles_name_what_is_shown_replaced_and_undone(acme):
+    printed(acme, "decide", "Three retries", "--because", "README.md:3")
+    assert "based on: README.md:3" in printed(acme, "show", "three")
+    assert "instead of: Three retries" in printed(acme, "replace", "three", "Five retries")
+    assert printed(acme, "undo", "five").startswith("Undone: Five retries")
+    refused = acme.run("show", "Tree retries")
+    assert (refused.code, "Three retries" in refused.err) == (3, True)
+
+
+def test_show_hides_stored_fields_without_verbose(acme):
+    printed(acme, "decide", "Three retries", "--why", "Enough", "--because", "README.md:3")
+    assert "evidence_refs" not in printed(acme, "show", "three")
+    assert "rationale: Enough" in printed(acme, "show", "three")
+    assert "evidence_refs" in printed(acme, "show", "three", "-v")
+
+
+@pytest.mark.parametrize("text", ["", " ", "\u200b"])
+@pytest.mark.parametrize("command", ["decide", "rule", "prefer", "task", "show"])
+def test_invisible_text_is_refused(acme, command, text):
+    failed = acme.run(command, text)
+    assert (failed.code, "Value error" in failed.err) == (2 if command != "show" or not text.strip() else 3, False)

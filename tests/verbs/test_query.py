@@ -661,7 +661,7 @@ class TestPage:
         with pytest.raises(InvalidInput, match="2 files are named 'rules'") as refused:
             space.query("page", input={"name": "rules"})
         assert "other/rules.py" in refused.value.hint
-        with pytest.raises(NotFound, match=r"No node, file or module .*'shop\.nothing'"):
+        with pytest.raises(NotFound, match=r"Nothing here is called 'shop\.nothing'"):
             space.query("page", input={"name": "shop.nothing"})
         (user, *_) = space.query("related", input={"id": "shop.sessions"}).code
         assert user.title.endswith("shop/till.py")

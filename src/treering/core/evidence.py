@@ -123,6 +123,12 @@ def short_place(place: str) -> str:
     return places_as_typed(place).partition(" @ ")[0]
 
 
+def lines_in(place: str) -> tuple[int, int] | None:
+    """Return the first and last line that a citation names; `None` for one without lines."""
+    found = _CITED_LINES.search(place)
+    return (int(found[1]), int(found[2])) if found else None
+
+
 _CITED_LINES = re.compile(r"#L(\d+)-L(\d+)(?: @ [0-9a-f]{7,40})?")
 
 

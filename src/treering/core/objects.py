@@ -393,7 +393,10 @@ def _problem(item: ErrorDetails) -> str:
     bounds = item.get("ctx", {})
     if item["type"] == "string_too_short" and bounds.get("min_length") == 1:
         return "it is empty"
-    return next((f"must be {what} {bounds[name]}" for name, what in _BOUNDS.items() if name in bounds), item["msg"])
+    return next(
+        (f"must be {what} {bounds[name]}" for name, what in _BOUNDS.items() if name in bounds),
+        item["msg"].removeprefix("Value error, "),
+    )
 
 
 _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}

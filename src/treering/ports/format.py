@@ -51,8 +51,10 @@ class FormatLimits:
     """The maximum number of segments; the rest is omitted with a warning. `None`: no limit."""
 
 
-posix_path = lru_cache(maxsize=256)(PurePosixPath)
-"""Gives a path, taken apart once: each format asks a file for its name or its ending."""
+@lru_cache(maxsize=256)
+def posix_path(path: str) -> PurePosixPath:
+    """Return a path, taken apart once: each format asks a file for its name or its ending."""
+    return PurePosixPath(path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,13 @@
 """Reports as lines for people, first what `query` found. Pure: a report in, lines out."""
 
 import json
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from treering.core.characters import label, one_line
+from treering.core.evidence import lines_in, short_place
 from treering.core.fencing import fence, fence_items
 from treering.retrieval.search.lines import MAX_LINE_CHARS, ShownLine, symbol_of
 from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, titled
@@ -36,7 +39,8 @@ def render(
     `verbose`: also ids and details. `ledger`: has the titles of the objects whose ids are in a report.
     """
     if report.verb == "query" and report.mode in _BY_MODE:
-        yield from _BY_MODE[report.mode](report, fenced=fenced)
+        given = {"verbose": verbose} if report.mode == "page" else {}
+        yield from _BY_MODE[report.mode](report, fenced=fenced, **given)
     else:
         from treering.surfaces.cli.rendering_changes import render_change  # what `query` finds is shown without it
 
@@ -65,10 +69,16 @@ def render_warnings(warnings: Sequence[str]) -> Iterator[IndentedLine]:
 _SNIPPET_LINES = 6
 _SNIPPET_CHARS = 400
 _NUMBER_WIDTH = 8
+_OFFSET = re.compile(r" \(offset \d+\)$")
 _VALUE_CHARS = 300
 _LEFT_OUT = 10
 _TASK_CHARS = 300
 _SHOWN_APART = {"id", "type", "kind", "status", "scope", "revision", "title", "segments"}
+_INTERNAL = {
+    *("created_at", "updated_at", "origin_channel", "evidence_refs", "payload", "confidence", "last_verified_at"),
+    *("memory_source", "slug", "fingerprint", "subject_refs", "source_refs", "lifecycle_state", "name"),
+}
+"""Fields that are shown with `-v`."""
 _ARROWS = {"out": "→", "in": "←", "any": "↔"}
 _REASONS = {
     ("unknown_entity", False): ("no indexed text mentions it", ""),
@@ -133,27 +143,60 @@ def render_expanded(report: "ExpandReport", *, fenced: bool) -> Iterator[Indente
         yield line(("not found: ", "red"), identity)
 
 
-def render_page(report: "PageReport", *, fenced: bool) -> Iterator[IndentedLine]:
-    """Show one object whole: fields, links, what rests on it, history."""
+def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) -> Iterator[IndentedLine]:
+    """Show one object: the words of a source, or fields and evidence; then what names it, and its history.
+
+    `verbose`: also the ids, stored fields and links.
+    """
     shown = report.object
+    title = short_place(report.place) or report.title
     status = shown_status(str(shown.get("status")), current=report.current, note=report.note)
-    yield line((_name(report.title, fenced=fenced), "bold"), f"  ({shown.get('kind')}, {status})")
-    yield line((f"{shown.get('id')}  {shown.get('scope')}  revision {shown.get('revision')}", "dim"))
-    fields = {name: _value(value) for name, value in shown.items() if name not in _SHOWN_APART and value}
-    if fenced:
-        yield line(
-            fence("\n".join(f"{name}: {value}" for name, value in fields.items()), origin=report.title), indent=2
-        )
+    yield line((_name(title, fenced=fenced), "bold"), f"  ({shown.get('kind')}, {status})")
+    yield line((str(shown.get("id")), "dim"), indent=2)
+    if "segments" in shown and not verbose:
+        yield from _words(report, fenced=fenced)
+        return
+    fields = shown if verbose else {**shown, **shown.get("payload", {})}
+    hidden = _SHOWN_APART if verbose else _SHOWN_APART | _INTERNAL
+    told = {name: text for name, value in fields.items() if name not in hidden and (text := _value(value))}
+    rows = [(name.replace("_", " "), text) for name, text in told.items() if text != report.title or verbose]
+    rows += [("based on", ", ".join(report.evidence))] if report.evidence else []
+    if fenced and rows:
+        yield line(fence("\n".join(f"{name}: {value}" for name, value in rows), origin=report.title), indent=2)
     else:
-        yield from (line((f"{name}: ", "cyan"), value, indent=2) for name, value in fields.items())
+        yield from (line((f"{name}: ", "cyan"), value, indent=2) for name, value in rows)
     for segment in shown.get("segments", ()):
         yield line(("segment ", "cyan"), segment["segment_id"], indent=2)
         yield line(_quoted(segment["excerpt"], report.title, fenced=fenced), indent=4)
-    yield from _listed("Links", [f"{link['source']} {link['type']} {link['target']}" for link in report.links])
-    yield from _listed("Based on it", report.dependents)
+    if verbose:
+        yield from _listed("Links", [f"{link['source']} {link['type']} {link['target']}" for link in report.links])
+        yield from _listed("Based on it", report.dependents)
     yield from _listed("Names it", _referrers(report, fenced=fenced))
-    yield from _listed("It names", [_told_referrer(one, fenced=fenced) for one in report.references])
-    yield from _listed("History", [_change(change, fenced=fenced) for change in report.history])
+    yield from _listed("It names", [_told_referrer(one, fenced=fenced) for one in _named_besides(report, verbose)])
+    yield from _listed("History", [_change(one, fenced=fenced, verbose=verbose) for one in report.history])
+
+
+def _words(report: "PageReport", *, fenced: bool) -> Iterator[IndentedLine]:
+    """Show the words of a source, on a terminal with the line numbers of its file."""
+    segments = sorted(report.object["segments"], key=lambda one: int(one["position"]))
+    is_of_lines = all(one["locator"]["type"] == "lines" for one in segments)
+    if fenced or not is_of_lines:
+        text = report.text or "\n\n".join(one["excerpt"] for one in segments)
+        yield line(_quoted(text, short_place(report.place) or report.title, fenced=fenced), indent=2)
+    else:
+        first, last = lines_in(report.place) or (1, sys.maxsize)
+        for segment in segments:
+            for number, text in enumerate(segment["excerpt"].splitlines(), start=segment["locator"]["start"]):
+                if first <= number <= last:
+                    yield line((f"{number:>{_NUMBER_WIDTH}}  ", "dim"), text)
+    left = report.object.get("segments_left_out", 0)
+    if left and not report.place:
+        yield line((f"… {left} more passages. Show some lines with: treering show PATH:10-20", "dim"), indent=2)
+
+
+def _named_besides(report: "PageReport", verbose: bool) -> "Sequence[Referrer]":
+    """Return what an object names, without the sources it is based on, whose places are shown."""
+    return [one for one in report.references if verbose or one.fields != ("evidence_refs",)]
 
 
 def render_related(report: "RelatedReport", *, fenced: bool) -> Iterator[IndentedLine]:
@@ -253,8 +296,9 @@ def _name_of(hit: ShownHit, terms: frozenset[str]) -> str:
     """Return the symbol or heading of a place in a file, else what the text is called and its kind."""
     if hit.first_line:
         return symbol_of(hit.heading, terms, _path(hit))
-    title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
-    return f"{title} ({hit.kind})" if title else hit.kind
+    names = dict.fromkeys(filter(None, (hit.title, hit.heading)))
+    shown = " — ".join(name for name in names if name != _place(hit))
+    return f"{shown} ({hit.kind.replace('_', ' ')})".lstrip()
 
 
 def _path(passage: ShownHit | ShownPassage) -> str:
@@ -262,9 +306,17 @@ def _path(passage: ShownHit | ShownPassage) -> str:
 
 
 def _place(passage: ShownHit | ShownPassage) -> str:
-    """Return where a passage is, as an editor opens it: a path and a line if it is of a file."""
+    """Return where a passage is, as an editor opens it: a path and a line if it is of a file.
+
+    A title stands for an id, and for an offset in a note.
+    """
     path, found, _ = passage.place.rpartition("#L")
-    return f"{path}:{passage.first_line}" if found and passage.first_line else passage.place
+    if found and passage.first_line:
+        return f"{path}:{passage.first_line}"
+    place = passage.place
+    if isinstance(passage, ShownHit) and (place == passage.object_id or _OFFSET.search(place)):
+        return passage.title or place
+    return place
 
 
 def _flags(flags: Sequence[str]) -> Iterator[IndentedLine]:
@@ -297,9 +349,10 @@ def _told_referrer(one: "Referrer", *, fenced: bool) -> str:
     return f"{_name(one.title, fenced=fenced)}  ({one.kind}, {state}; {', '.join(one.fields)})  {one.id}"
 
 
-def _change(change: "HistoryEntry", *, fenced: bool) -> str:
+def _change(change: "HistoryEntry", *, fenced: bool, verbose: bool) -> str:
     why = f": {_name(change.reason, fenced=fenced)}" if change.reason else ""
-    return f"{change.time[:19]}Z {change.event} by {_name(change.actor, fenced=fenced)} ({change.patch_id}){why}"
+    patch = f" ({change.patch_id})" if verbose else ""
+    return f"{change.time[:19]}Z {change.event} by {_name(change.actor, fenced=fenced)}{patch}{why}"
 
 
 def _name(text: str, *, fenced: bool) -> str:
@@ -336,7 +389,11 @@ def _snippet(text: str) -> str:
 
 
 def _value(value: object) -> str:
+    if not value:
+        return ""
+    is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = "; ".join(value) if isinstance(value, list) and is_list else text
     return text if len(text) <= _VALUE_CHARS else f"{text[:_VALUE_CHARS]}…"
 
 

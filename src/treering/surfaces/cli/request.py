@@ -9,14 +9,13 @@ from typing import Any
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from treering.core.canonical import PREFIXES, is_object
+from treering.core.canonical import PREFIXES
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import PAYLOADS
 from treering.core.scope import parse_scope
 from treering.surfaces.cli.flags import Calling, RecordFlags, known_kinds
 from treering.verbs.catalog import TOOLS
 from treering.verbs.envelope import Envelope, Mode, Verb, parse
-from treering.verbs.short_ids import is_short_id
 
 _MODE_BY_PREFIX = {PREFIXES[name]: name for name in ("source", "node", "knowledge", "activity", "work_item")}
 _PLURALS = {"alternative": "alternatives", "step": "steps", "target": "object", "evidence": "evidence_refs"}
@@ -97,8 +96,7 @@ def question_from(words: Sequence[str], mode: str) -> dict[str, Any]:
         return {}
     match mode or TOOLS["query"].default:
         case "page":
-            name = " ".join(words)
-            return {"id": name} if is_object(name) or is_short_id(name) else {"name": name}
+            return {"name": " ".join(words)}
         case "expand":
             return {"ids": _places(words)}
         case other:

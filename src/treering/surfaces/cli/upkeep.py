@@ -1,14 +1,15 @@
 """What the commands that make, move and serve a space do."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import typer
 
 from treering.core.characters import visible_line
-from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.core.errors import Conflict, InvalidInput, NotFound, TreeringError
 from treering.models.vectoriser import EMBEDDING
 from treering.ports import runtime
 from treering.ports.runtime import Holding
@@ -17,6 +18,7 @@ from treering.spaces import merging, transfer
 from treering.spaces import sync as syncing
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say
+from treering.surfaces.cli.rendering_changes import counted_things
 from treering.surfaces.cli.session import answer, bars, embed_later, opened, prepare, shown_address, terminable, watched
 from treering.surfaces.python.space import Space
 from treering.system import proof_checking
@@ -94,18 +96,39 @@ def merge(other: str, access: Access) -> None:
 
 
 def sync(access: Access, remote: str, *, fetch: bool, push: bool, key: Path | None, signers: Path | None) -> None:
-    """Share a space over a remote."""
+    """Share a space over a remote. A space that does not exist yet is created for what others shared."""
     wishes = syncing.SyncWishes(fetch=fetch or not push, push=push or not fetch, key=key, signers=signers)
-    with opened(access) as space:
+    address = Settings.read().space_address(access.space or None)
+    with _removed_if_new(address.file), opened(access, create=wishes.fetch) as space:
         report = space.sync(remote, wishes)
-    lines = [line(f"{report.remote}: {report.replicas} others, {report.sent} changes sent ({report.bytes} bytes).")]
+    lines = list[IndentedLine]()
+    if wishes.push:
+        sent = f"{counted_things(report.sent, 'change')} ({report.bytes:,} bytes)" if report.sent else "nothing new"
+        lines.append(line(f"Sent {sent} to {report.remote}."))
     if report.received:
         lines += _of_merge(report.received)
     elif wishes.fetch:
-        lines.append(line("Nothing new received."))
+        lines.append(line("Nothing new received." if report.replicas else "No other copies there yet."))
     if report.waiting:
-        lines.append(line(f"Patches waiting for review are not sent: {len(report.waiting)} (treering review list)."))
+        lines.append(line(f"Not sent: {len(report.waiting)} waiting for review. See: treering review list"))
     answer(access, report, [*lines, *(line(one) for one in report.warnings)])
+
+
+@contextmanager
+def _removed_if_new(file: Path | None) -> Iterator[None]:
+    """Remove the file of a space again if it was created for something that failed."""
+    is_new = file is not None and not file.exists()
+    try:
+        yield
+    except TreeringError:
+        if file and is_new:
+            _remove_space(file)
+        raise
+
+
+def _remove_space(file: Path) -> None:
+    for end in ("", "-wal", "-shm"):
+        file.with_name(file.name + end).unlink(missing_ok=True)
 
 
 def _of_merge(report: merging.MergeReport) -> list[IndentedLine]:
@@ -119,7 +142,7 @@ def _of_merge(report: merging.MergeReport) -> list[IndentedLine]:
         "erased": report.erased,
     }
     said = ", ".join(f"{len(ids)} {what}" for what, ids in counts.items() if ids) or "nothing changed"
-    lines = [line(f"Merged {report.entries} changes: {said}.")]
+    lines = [line(f"Received {counted_things(report.entries, 'change')}: {said}.")]
     return lines + [line(f"contested: {identity}", indent=2) for identity in report.contested[:20]]
 
 
@@ -158,8 +181,7 @@ def _import_new(folder: Path, file: Path, address: Address, writing: WriteFlags)
         partial.rename(file)
         sync_folder(file.parent)
     finally:
-        for end in ("", "-wal", "-shm"):
-            partial.with_name(partial.name + end).unlink(missing_ok=True)
+        _remove_space(partial)
     return counts
 
 

@@ -21,7 +21,7 @@ from treering.surfaces.cli.flags import (
     WriteFlags,
     asked,
 )
-from treering.surfaces.cli.last_answer import note_answer, note_places, place_of
+from treering.surfaces.cli.last_answer import note_answer, note_places
 from treering.surfaces.cli.printing import EXIT_CODES, IndentedLine, line, tell
 from treering.surfaces.cli.rendering import render, render_warnings
 from treering.surfaces.cli.request import (
@@ -50,7 +50,7 @@ from treering.system.settings import Settings
 from treering.verbs import catalog
 from treering.verbs.envelope import Envelope, Report, Verb
 from treering.verbs.everyday import mode_of_path
-from treering.verbs.short_ids import full_id
+from treering.verbs.naming import patch_named
 
 if TYPE_CHECKING:
     from treering.spaces import proof as proving
@@ -168,7 +168,7 @@ def query(
         report = _proven(space, envelope, proof, key) if proof else _called(space, "query", envelope)
         note_for_hooks(space.engine, report, envelope.input, in_shell=True)
         note_answer(space.address, report)
-    answer(access, report, render(report, fenced=is_piped()))
+    answer(access, report, render(report, fenced=is_piped(), verbose=access.verbose))
     if report.mode == "expand" and isinstance(report, browsing.ExpandReport) and report.missing:
         raise typer.Exit(EXIT_CODES[NotFound])
 
@@ -348,7 +348,7 @@ def show_waiting(access: Access) -> None:
 def show(patch: str, access: Access) -> None:
     """Show a patch as a diff."""
     with opened(access) as space:
-        given = full_id(space.engine.ledger, place_of(space.address, patch))
+        given = patch_named(space.engine, patch)
         diff = space.proposal_diff(given)
     answer(access, diff, [line((given, "bold")), *rendering_changes.render_diff(diff, fenced=is_piped())])
 
@@ -357,7 +357,7 @@ def apply(patches: Sequence[str], access: Access, writing: WriteFlags) -> None:
     """Apply patches, each by itself: those before one that fails stay applied."""
     with opened(access, writing) as space:
         for patch in patches:
-            receipt = space.approve(full_id(space.engine.ledger, place_of(space.address, patch)))
+            receipt = space.approve(patch_named(space.engine, patch))
             actor = Settings.read().actor
             shown = receipts.render_receipt(space.engine.ledger, receipt, actor=actor, verbose=access.verbose)
             answer(access, receipt, shown)
@@ -374,7 +374,7 @@ def propose(scope: str, options: Mapping[str, Any], access: Access, writing: Wri
 def reject(patch: str, reason: str, access: Access, writing: WriteFlags) -> None:
     """Turn a patch down."""
     with opened(access, writing) as space:
-        given = full_id(space.engine.ledger, place_of(space.address, patch))
+        given = patch_named(space.engine, patch)
         what = receipts.titles_of_patch(space.engine.ledger, space.engine.ledger.patch(given))
         record = space.reject(given, reason)
     answer(access, record, [line(("Rejected: ", "bold"), what)])
@@ -383,7 +383,7 @@ def reject(patch: str, reason: str, access: Access, writing: WriteFlags) -> None
 def revert(patch: str, reason: str, access: Access, writing: WriteFlags) -> None:
     """Take a patch back."""
     with opened(access, writing) as space:
-        revert_in(space, full_id(space.engine.ledger, patch), reason, access, writing)
+        revert_in(space, patch_named(space.engine, patch), reason, access, writing)
 
 
 def revert_in(space: "Space", patch: str, reason: str, access: Access, writing: WriteFlags) -> None:

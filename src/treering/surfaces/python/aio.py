@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from treering.core.objects import Channel
 from treering.core.scope import ROOT
-from treering.surfaces.python.everyday import Place, Places
+from treering.surfaces.python.everyday import Item, Place, Places
 from treering.surfaces.python.results import Brief, Hits, Log, NewEntry, Pack
 from treering.surfaces.python.space import Space, open_space
 
@@ -76,8 +76,8 @@ class AsyncSpace:
         """Return a brief before starting."""
         return await asyncio.to_thread(self.space.brief, scope=scope)
 
-    async def show(self, what: str, *, scope: str = ROOT) -> "PageReport":
-        """Return one object with its history."""
+    async def show(self, what: Item, *, scope: str = ROOT) -> "PageReport":
+        """Return one object with its history, a file, or some lines of one."""
         return await asyncio.to_thread(self.space.show, what, scope=scope)
 
     async def read(self, *places: Place, scope: str = ROOT) -> "ExpandReport":
@@ -133,14 +133,14 @@ class AsyncSpace:
         """Open a task."""
         return await asyncio.to_thread(self.space.task, text, priority=priority, summary=summary, scope=scope)
 
-    async def done(self, task: str, resolution: str = "", *, scope: str = ROOT) -> NewEntry:
+    async def done(self, task: Item, resolution: str = "", *, scope: str = ROOT) -> NewEntry:
         """Resolve a task."""
         return await asyncio.to_thread(self.space.done, task, resolution, scope=scope)
 
-    async def replace(self, old: str, text: str, *, why: str = "", because: Places = ()) -> NewEntry:
+    async def replace(self, old: Item, text: str, *, why: str = "", because: Places = ()) -> NewEntry:
         """Replace a statement with a new one."""
         return await asyncio.to_thread(self.space.replace, old, text, why=why, because=because)
 
-    async def undo(self, patch_id: str = "") -> "Receipt":
+    async def undo(self, patch_id: Item = "") -> "Receipt":
         """Undo a patch; the default is this author's last record."""
         return await asyncio.to_thread(self.space.undo, patch_id)

@@ -146,8 +146,16 @@ class Log(Sequence["RecentChange"]):
         return len(self.report.changes)
 
     def __str__(self) -> str:
-        """Return a line for each change."""
-        return "\n".join(f"{one.time}  {one.event}  {one.title}" for one in self)
+        """Return a line for each change; links are left out, and what one ingest read is one line."""
+        # Imported here: results are loaded with the package, and few programs print a log.
+        from treering.verbs.query.recent import told_changes
+
+        return "\n".join(
+            f"{one.change.time[:19]}Z  read {len(one.read)} sources"
+            if len(one.read) > 1
+            else f"{one.change.time[:19]}Z  {one.change.event}  {one.change.title}"
+            for one in told_changes(self)
+        )
 
 
 _NEW = frozenset({"created", "duplicate"})

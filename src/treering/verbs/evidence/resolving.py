@@ -92,6 +92,12 @@ def resolve_evidence(call: Call, given: Sequence[EvidenceRef | str], *, dry_run:
     return Resolution(united(refs), tuple(resolved.values()))
 
 
+def source_at(call: Call, name: str) -> Source | None:
+    """Return the source at exactly this path of the caller's tree, or with this origin; `None` if there is none."""
+    resolver = _Resolver(call, tree_of(call.engine, call.scope, at="", past=False), dry_run=True)
+    return resolver.at(name, None) or resolver.with_origin(name)
+
+
 def _resolved(call: Call, texts: Sequence[str], *, dry_run: bool) -> dict[str, ResolvedEvidence]:
     """Resolve texts; files are read after everything else is resolved, so that a refused call reads none."""
     resolver = _Resolver(call, tree_of(call.engine, call.scope, at="", past=False), dry_run=True)
@@ -136,7 +142,7 @@ class _Resolver:
         file = self._file(lines.path)
         source = self._of_file(lines.path, file)
         if source is None:
-            if known := self._by_origin(text):
+            if known := self.with_origin(text):
                 return self._answer(text, known, known.segments)
             raise self._unknown(lines.path)
         source = self._up_to_date(source, file, lines.first, lines.last)
@@ -200,7 +206,7 @@ class _Resolver:
             source = self._up_to_date(source, file) if source else None
         if source is None and " " in text:
             return self._quoted(text, text)
-        if source is None and (source := self._by_origin(name)) is None:
+        if source is None and (source := self.with_origin(name)) is None:
             raise self._unknown(name)
         segments = self._segments(source)
         if turn is not None:
@@ -222,10 +228,10 @@ class _Resolver:
                 segments = [one for one in self._segments(source) if one.segment_id == head.part]
                 matches += [(source, one) for one in segments if sought in " ".join(one.excerpt.split()).casefold()]
         if len(matches) != 1:
-            how_many = f"{len(matches)} places contain" if matches else "No source contains"
-            places = [place_in(one.locator, source.origin) for source, one in matches[:_MAX_CANDIDATES]]
-            hint = _choose(places) if places else f"Quote it word for word, or give {NOTATIONS}."
-            raise InvalidInput(f"{how_many} {words[:200]!r}.", hint=hint)
+            places = [short_place(place_in(one.locator, source.origin)) for source, one in matches[:_MAX_CANDIDATES]]
+            if places:
+                raise InvalidInput(f"{len(matches)} places contain {words[:200]!r}.", hint=_choose(places))
+            raise NotFound(f"No source contains {words[:200]!r}.", hint=f"Quote it word for word, or give {NOTATIONS}.")
         source, segment = matches[0]
         return self._answer(text, source, [segment], quote=words)
 
@@ -294,11 +300,15 @@ class _Resolver:
 
     def _candidates(self, path: str, file: NamedFile | None) -> list[Source]:
         name = file.path if file else PurePosixPath(path).as_posix()
-        origins = [f"{self.tree.view.root}#{name}"] if self.tree else []
-        origins += [f"file:{file.place.as_posix()}"] if file else []
-        if exact := next(filter(None, map(self._by_origin, origins)), None):
+        if exact := self.at(name, file):
             return [exact]
         return list(files_called(self.call, name, Reach(self.call.scope, descend=True)))
+
+    def at(self, name: str, file: NamedFile | None) -> Source | None:
+        """Return the source at a path of the caller's tree, or of a file."""
+        origins = [f"{self.tree.view.root}#{name}"] if self.tree else []
+        origins += [f"file:{file.place.as_posix()}"] if file else []
+        return next(filter(None, map(self.with_origin, origins)), None)
 
     def _up_to_date(self, source: Source, file: NamedFile | None, first: int = 1, last: int = 10**9) -> Source:
         """Return the source as it is in the work tree: read again if it differs there in these lines."""
@@ -339,7 +349,8 @@ class _Resolver:
             return ordered
         return [one for segment in ordered if (one := segment.in_contents(contents))]
 
-    def _by_origin(self, name: str) -> Source | None:
+    def with_origin(self, name: str) -> Source | None:
+        """Return the source with an origin in the caller's scope."""
         states = self.call.engine.ledger.sources_at(scope=self.call.scope, origins=[name])
         return self._source(states[name].id) if name in states else None
 

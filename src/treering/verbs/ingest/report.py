@@ -54,6 +54,7 @@ class IngestReport(Report):
     """Knowledge whose last support went with this reading."""
     contested: tuple[str, ...] = ()
     """Knowledge that now contradicts other knowledge."""
+    titles: dict[str, str] = Field(default={}, description="By id, the titles of stale and contested knowledge.")
     job: str = ""
     """The job's id; empty where there was nothing to write."""
     sequence: int = 0

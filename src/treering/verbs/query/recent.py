@@ -1,7 +1,7 @@
 """`query` in mode `recent`: what changed or happened in a window of time."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
 from pathlib import PurePosixPath
@@ -10,8 +10,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from treering.core.audit import AuditEvent
-from treering.core.canonical import is_object, parse_time, render_time
-from treering.core.errors import InvalidInput, NotFound
+from treering.core.canonical import parse_time, render_time
+from treering.core.errors import InvalidInput
 from treering.core.evidence import Turn
 from treering.core.filters import EVERYTHING, Compare
 from treering.core.objects import Activity, Knowledge, Object, ObjectType, Source, WorkItem, title_of
@@ -19,20 +19,19 @@ from treering.ports.ledger import Altered, Head, Selection, head_of
 from treering.retrieval.text.dates import asked_ranges
 from treering.retrieval.text.time_zones import TimeZone, Window, is_day
 from treering.verbs.envelope import READS, Call, Mode, Report, UnderstoodDays, Value
-from treering.verbs.evidence.resolving import resolve_evidence
 from treering.verbs.query.branch_work import applies_to, scope_of
 from treering.verbs.query.brief import repository_of
-from treering.verbs.query.browsing import HistoryEntry, change_of
+from treering.verbs.query.browsing import HistoryEntry, change_of, subject_of
 from treering.verbs.query.search import flagged
 from treering.verbs.reading import (
     DayOptions,
+    ReadOptions,
     altered_warnings,
     scope_warnings,
     standing,
     zone_of,
 )
 from treering.verbs.scoped_ledger import whole
-from treering.verbs.short_ids import full_id, is_short_id
 
 # When what an object tells of happened, which may be long before it was written down.
 
@@ -151,6 +150,43 @@ class RecentChange(HistoryEntry):
     """The field with the time of the event, such as `started_at`, `said` or `date`."""
 
 
+@dataclass(frozen=True, slots=True)
+class ToldChange:
+    """A change as it is shown, with its number in the report; or all that one ingest read, as one."""
+
+    number: int
+    change: RecentChange
+    read: tuple[str, ...] = ()
+    """Titles of the sources that the ingest read, if it is one."""
+
+
+def told_changes(changes: Iterable[RecentChange]) -> Sequence[ToldChange]:
+    """Return the changes without links, which come with what they link; those of one ingest are one.
+
+    Knowledge that was read from a file comes with its file.
+    """
+    told: list[ToldChange] = []
+    ingest: ToldChange | None = None
+    for number, one in enumerate(changes, start=1):
+        if one.event in _LINKS:
+            continue
+        is_read = one.reason.startswith(_INGEST) and (one.type != "knowledge" or one.event == "created")
+        if not is_read:
+            told.append(ToldChange(number, one))
+        elif one.type == "source":
+            if ingest and (ingest.change.reason, ingest.change.actor) == (one.reason, one.actor):
+                told.remove(ingest)
+                ingest = replace(ingest, read=(*ingest.read, one.title))
+            else:
+                ingest = ToldChange(number, one, (one.title,))
+            told.append(ingest)
+    return told
+
+
+_LINKS = frozenset({"linked", "unlinked"})
+_INGEST = "Ingest "
+
+
 class RecentReport(Report):
     """Changes, newest first."""
 
@@ -203,10 +239,20 @@ def _with_days(given: RecentInput, zone: TimeZone, now: datetime) -> RecentInput
     """Return a window whose ends in words, such as `3 days ago`, are replaced by the days they mean."""
     days = {}
     for name, text in (("since", given.since), ("until", given.until)):
-        ranges = asked_ranges(text, zone.local(now)) if text and text[0].isalnum() and not _is_time(text) else ()
-        if ranges:
-            days[name] = (ranges[0].first if name == "since" else ranges[-1].last).isoformat()
+        if not text or _is_time(text):
+            continue
+        here = zone.local(now)
+        ranges = asked_ranges(text, here) or asked_ranges(f"last {text}", here)  # "monday"
+        if not ranges:
+            raise InvalidInput(
+                f"{name} is {text[:_MAX_WHEN_CHARS]!r}, which is no day or time.",
+                hint="Write yesterday, monday, 3 days ago, 2026-01-31 or 2026-01-31T12:00:00Z.",
+            )
+        days[name] = (ranges[0].first if name == "since" else ranges[-1].last).isoformat()
     return given.model_copy(update=days)
+
+
+_MAX_WHEN_CHARS = 80
 
 
 def _is_time(text: str) -> bool:
@@ -220,22 +266,10 @@ def _about(call: Call, name: str) -> frozenset[str] | None:
     ledger = call.engine.ledger
     found, path = _files_below(call, name)
     if not found:
-        found = _ids_called(call, name)
-        path = next((head.origin.partition("#")[2] for head in ledger.heads(found).values()), "")
+        item, _ = subject_of(call, name, ReadOptions(descend=True))
+        found, path = [item.id], item.origin.partition("#")[2] if isinstance(item, Source) else ""
     rules = _rules_for(call, path) if path else ()
     return frozenset([*found, *(other for one in found for other in ledger.dependents(one)), *rules])
-
-
-def _ids_called(call: Call, name: str) -> list[str]:
-    """Return the ids of an object by its id, which may be shortened, or of a file. Raises `NotFound`."""
-    if is_object(name) or is_short_id(name):
-        return [full_id(call.engine.ledger, name)]
-    try:
-        return [one.source_id for one in resolve_evidence(call, [name]).resolved]
-    except NotFound:
-        if is_object(identity := full_id(call.engine.ledger, name)):
-            return [identity]
-        raise
 
 
 def _files_below(call: Call, name: str) -> tuple[list[str], str]:

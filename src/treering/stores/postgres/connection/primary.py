@@ -271,7 +271,7 @@ def _partition_of(connection: psycopg.Connection, space: int) -> int | None:
 def _no_space(target: Target) -> NotFound:
     return NotFound(
         f"There is no space {target.space!r} at {target.shown}.",
-        hint="Create it with `treering init` or the first `treering ingest`; or choose another with ?space=NAME.",
+        hint="Create it with `treering init` or `treering add .`; or choose another with ?space=NAME.",
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from treering.facades import LazyModule
+from treering.surfaces.cli import completing
 from treering.surfaces.cli.flags import Access, Calling, IngestFlags, Note, QueryFlags, WriteFlags, add_commands
 
 if TYPE_CHECKING:
@@ -24,13 +25,21 @@ Because = Annotated[
         "--because",
         metavar="PLACE",
         help="Its evidence: path:10-14, path::symbol, a path, a quote, or the number of a hit; repeatable.",
+        autocompletion=completing.evidence,
     ),
 ]
 Scope = Annotated[str, Option("--scope", metavar="PATH", help="The scope in the space, such as /repo/acme-web.")]
 Why = Annotated[str, Option("--why", metavar="TEXT", help="The reason.")]
 AppliesTo = Annotated[str, Option("--for", metavar="PATH", help="The path or area it is limited to.")]
 Limit = Annotated[int | None, Option("--limit", "-n", metavar="N", min=1, help="At most this many results.")]
-Item = Annotated[str, Argument(metavar="ID", help="An id or the start or end of one, or the number of a hit.")]
+Item = Annotated[
+    str,
+    Argument(
+        metavar="ID|TITLE",
+        help="An id or the end of one, words of its title, or the number of a hit.",
+        autocompletion=completing.statements,
+    ),
+]
 
 
 def add_everyday(app: Typer) -> None:
@@ -89,7 +98,11 @@ def show(
     access: Access,
     what: Annotated[
         list[str],
-        Argument(metavar="ID|PLACE|NAME|N", help="An id, path, path:10-14, path::symbol, name, or number of a hit."),
+        Argument(
+            metavar="ID|PLACE|NAME|N",
+            help="An id, path, path:10-14, path::symbol, title, name, or number of a hit.",
+            autocompletion=completing.places,
+        ),
     ],
     scope: Scope = "/",
 ) -> None:
@@ -101,7 +114,11 @@ def log(
     access: Access,
     about: Annotated[
         str,
-        Argument(metavar="PATH|ID", help="Only this file, folder or object, everything based on it, and its rules."),
+        Argument(
+            metavar="PATH|ID|TITLE",
+            help="Only this file, folder or object, everything based on it, and its rules.",
+            autocompletion=completing.places,
+        ),
     ] = "",
     since: Annotated[
         str, Option("--since", metavar="WHEN", help="A day or time, such as yesterday or 2026-01-31.")
@@ -215,7 +232,10 @@ def task(
 def done(
     access: Access,
     writing: WriteFlags,
-    item: Annotated[str, Argument(metavar="ID|TITLE", help="The task: its id, or words of its title.")],
+    item: Annotated[
+        str,
+        Argument(metavar="ID|TITLE", help="The task: its id, or words of its title.", autocompletion=completing.tasks),
+    ],
     resolution: Annotated[list[str] | None, Argument(metavar="TEXT", help="The outcome.")] = None,
     scope: Scope = "/",
 ) -> None:
@@ -238,9 +258,12 @@ def replace(
 def undo(
     access: Access,
     writing: WriteFlags,
-    item: Annotated[str, Argument(metavar="PATCH", help="Default: your last record.")] = "",
+    item: Annotated[
+        str,
+        Argument(metavar="PATCH|ID|TITLE", help="Default: your last record.", autocompletion=completing.items),
+    ] = "",
 ) -> None:
-    """Undo your last record, or a patch."""
+    """Undo your last record, an entry, or a patch."""
     everyday.undo(item, access, writing)
 
 
