@@ -92,7 +92,7 @@ def test_files_and_folders_are_renamed_and_keep_their_texts(tool):
 def test_a_folder_is_not_renamed_into_itself(tool):
     create(tool, "/memories/a/one.md")
 
-    with pytest.raises(ToolError, match="lies in /memories/a"):
+    with pytest.raises(ToolError, match="is inside /memories/a"):
         tool.call({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/a/b"})
 
 

@@ -68,7 +68,7 @@ async def test_the_test_model_uses_both_tools_and_what_it_stores_is_found(client
     returned = {part.tool_name: part.content for part in parts_of(result.all_messages(), ToolReturnPart)}
     assert set(returned) == {"retrieve_memory", "store_memory"}
     assert returned["store_memory"]["success"] is True
-    [memory] = await client.retrieve("a", session_id="s")
+    [memory] = await client.retrieve("", session_id="s")
     assert memory.id == returned["store_memory"]["memory_id"]
     assert memory.metadata["session_id"] == "s"
 
@@ -223,7 +223,7 @@ async def test_the_tools_alone_take_what_is_not_given_from_the_dependencies(clie
 
     agent = Agent(TestModel(), deps_type=Deps, toolsets=[memory_toolset()])
     await agent.run("hello", deps=Deps(client))
-    [memory] = await client.retrieve("a", session_id="s")
+    [memory] = await client.retrieve("", session_id="s")
     assert memory.metadata["session_id"] == "s"
 
 

@@ -679,7 +679,7 @@ def test_patches_that_wait_for_review_stay_where_they_are_and_are_counted(
     assert run(["merge", theirs, "--space", ours]) == 0
     assert "Patches waiting for review stay in the other space: 2" in capsys.readouterr().out
     assert run(["sync", remote, "--space", theirs]) == 0
-    assert "Patches waiting for review are not sent: 2" in capsys.readouterr().out
+    assert "Not sent: 2 waiting for review" in capsys.readouterr().out
     assert run(["merge", ours, "--space", theirs]) == 0
     assert "wait for review" not in capsys.readouterr().out, "none waits there"
 

@@ -14,7 +14,7 @@ def test_sync_creates_the_space_of_a_colleague(stage, monkeypatch):
     assert received.splitlines()[0].startswith("Sent nothing new to ")
     assert received.splitlines()[1].startswith("Received ")
     assert "Three retries" in stage.done("show", "three", "--space", "bob").out
-    assert stage.done("sync", "./team", "--space", "bob").out.endswith("Received nothing new.\n")
+    assert stage.done("sync", "./team", "--space", "bob").out.endswith("Nothing new received.\n")
 
 
 def test_failed_sync_leaves_no_space(stage):

@@ -202,7 +202,7 @@ def test_a_late_index_says_so_and_what_is_erased_is_erased_in_it_too(folder):
     space.ingest("path", input={"path": str(folder)})
     report = space.query("search", input={"text": "bees"})
     assert (report.hits, report.empty.reason) == ((), "not_indexed_yet")
-    assert any("brought up to date" in warning for warning in report.warnings)
+    assert any("not found yet" in warning for warning in report.warnings)
     space.engine.index.catch_up()
     (hit,) = space.query("search", input={"text": "bees"}).hits
     receipt = space.erase([hit.source_id])

@@ -63,4 +63,4 @@ def test_evidence_of_other_sources_and_other_segments_stays():
     refs = [make.evidence(source, 1), make.evidence(other), make.evidence(source, 0, role="contradicts")]
     item = make.knowledge("constraint", {"rule": "run() listens"}, *refs)
     gone = frozenset({source.segments[0].segment_id})
-    assert moved_refs(item, source, source.segments[1:], gone=gone) == refs
+    assert moved_refs(item, source, source.segments[1:], gone=gone) == tuple(refs)

@@ -123,8 +123,8 @@ def test_a_search_says_that_the_index_is_late(space, mode):
     index.hold()
     discussion.record(said(*TALK), start=0)
     options = DiscussionSearch(what="turns", mode=mode)
-    (warning,) = [one for one in discussion.search("red boat", options).warnings if "up to date" in one]
-    assert "does not know" in warning
+    (warning,) = [one for one in discussion.search("red boat", options).warnings if "not found yet" in one]
+    assert "rebuilt or updated" in warning
     space.embed_pending()
     index.catch_up()
     assert discussion.search("red boat", options).warnings == ()
@@ -134,7 +134,7 @@ def test_a_search_for_meaning_says_that_vectors_are_missing(space):
     discussion = opened(space.engine)
     discussion.record(said(*TALK), start=0)
     (warning,) = discussion.search("red boat", DiscussionSearch(what="turns", mode="semantic")).warnings
-    assert "no vector yet" in warning
+    assert "not embedded yet" in warning
     assert discussion.search("red boat", DiscussionSearch(what="turns", mode="keywords")).warnings == ()
 
 
@@ -145,4 +145,4 @@ def test_the_operation_hands_the_warning_on(space):
     index.hold()
     opened(late).record(said("Bees hum.", "Ants dig."), start=0)
     report = SEARCH.perform(late, given={"id": "talk", "query": "bees"}, granted=EVERYTHING)
-    assert any("up to date" in warning for warning in report.warnings)
+    assert any("not found yet" in warning for warning in report.warnings)

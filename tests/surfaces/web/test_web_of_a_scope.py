@@ -118,7 +118,7 @@ def test_a_key_of_a_scope_finds_there_and_below_what_the_pages_show(server):
 def test_what_lies_elsewhere_is_answered_as_what_nobody_has(server):
     server, ids = server
     key = server.key("read", scope="/team")
-    unknown = "k:01kefz5b1jt7w2y9a5m3x8q6rv"
+    unknown = "know:01kefz5b1jt7w2y9a5m3x8q6rv"
     told = opened(server, key, f"/web/object/{unknown}")
     for scope in HIDDEN:
         answer = opened(server, key, f"/web/object/{ids[scope][1]}")
