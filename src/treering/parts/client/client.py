@@ -5,9 +5,9 @@ import logging
 import weakref
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import partial, wraps
+from functools import partial
 from threading import Lock
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 from uuid import uuid4
 
 from pydantic import GetCoreSchemaHandler
@@ -17,11 +17,20 @@ from treering.core.errors import InvalidInput, TreeringError
 from treering.core.objects import Channel
 from treering.parts.client.config import MemoryConfig
 from treering.parts.client.default_place import with_place
-from treering.parts.client.engines import GivenEmbedder
-from treering.parts.client.items.documents import MemoryDocument, NestedContext, RetrievedMemories, nested_context
-from treering.parts.client.items.recalling import Who
+from treering.parts.client.items.buffering import SetAside
+from treering.parts.client.items.documents import (
+    MemoryDocument,
+    MemoryItem,
+    NestedContext,
+    RetrievedMemories,
+    nested_context,
+)
+from treering.parts.client.items.recalling import RecallScope, Who
+from treering.parts.client.items.recording import KeyedMemory
 from treering.parts.client.memory import ClientMemory
-from treering.parts.client.opening import GivenStores, MemoryParts, OpenMemory, check_parts, open_memory
+from treering.parts.client.opening import OpenMemory, check, open_memory
+from treering.parts.client.place import Given, GivenEmbedder
+from treering.parts.client.profiles import AgentProfile
 from treering.parts.client.records import Records
 from treering.ports.models import Reranker
 from treering.ports.vector_engine import EngineReport
@@ -30,21 +39,8 @@ from treering.system.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
-_Given = ParamSpec("_Given")
 THREADS = 4
-"""Calls of one client that are worked on side by side; others wait for their turn."""
-
-
-def _of_memory(
-    method: Callable[Concatenate[ClientMemory, _Given], _Answer], *, disabled: Callable[[], _Answer]
-) -> Callable[Concatenate["BlockingMemoryClient", _Given], _Answer]:
-    """Return a method of the memory as one of the client: it opens the space, or returns `disabled()`."""
-
-    @wraps(method)
-    def call(self: "BlockingMemoryClient", /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
-        return method(self._memory, *given, **named) if self.config.enabled else disabled()
-
-    return call
+"""Maximum number of calls of one client that run at the same time; others wait."""
 
 
 class BlockingMemoryClient:
@@ -67,9 +63,10 @@ class BlockingMemoryClient:
         background: bool | None = None,
         vector_store: VectorStoreAdapter | None = None,
     ) -> None:
-        self.config: MemoryConfig = _checked(config)
+        given = Given(connection, vector_store, embedder, reranker, background)
+        self.config: MemoryConfig = _checked(config, given)
         self.agent_type = agent_type
-        """The type of the agent whose memories it keeps, where it has one."""
+        """The type of the agent whose memories it stores, if it has one."""
         self.pickled: tuple[MemoryConfig, str | None, str | None, str | None, Channel] = (
             self.config,
             agent_type,
@@ -77,27 +74,104 @@ class BlockingMemoryClient:
             actor,
             channel,
         )
-        """What a pickled client is opened again with."""
-        given = MemoryParts(GivenStores(connection, vector_store), embedder, reranker, background)
-        if self.config.enabled:
-            check_parts(self.config, given)
+        """The arguments with which a pickled client is opened again."""
         self._space = _OpenedOnUse(
             partial(open_memory, self.config, Who(agent_type, user_id), given, actor=actor, channel=channel)
         )
-        # Where nobody closes it, what is buffered is written at the end all the same.
+        # If the program does not close it, buffered memories are written at the end.
         weakref.finalize(self, self._space.close)
 
-    store = _of_memory(ClientMemory.store, disabled=str)
-    store_once = _of_memory(ClientMemory.store_once, disabled=list)
-    retrieve = _of_memory(ClientMemory.retrieve, disabled=RetrievedMemories)
-    brief = _of_memory(ClientMemory.brief, disabled=str)
-    get_related_memories = _of_memory(ClientMemory.get_related_memories, disabled=list)
-    merge_nested_context = _of_memory(ClientMemory.merge_nested_context, disabled=int)
-    discard_nested_context = _of_memory(ClientMemory.discard_nested_context, disabled=int)
-    delete = _of_memory(ClientMemory.delete, disabled=bool)
-    set_aside = _of_memory(ClientMemory.set_aside, disabled=list)
-    retry_set_aside = _of_memory(ClientMemory.retry_set_aside, disabled=int)
-    catch_up = _of_memory(ClientMemory.catch_up, disabled=partial(EngineReport, "none"))
+    def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
+        """Store a text, a `MemoryDocument` or a host's own document, and return its id.
+
+        An excluded agent stores nothing, and gets an empty id. Raises `InvalidInput` naming what is wrong, and with
+        `enable_async_writes=false` what the ledger raises.
+        """
+        return self._memory.store(content, metadata) if self.config.enabled else ""
+
+    def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
+        """Store the memories whose keys are new, in order, and return their ids.
+
+        A memory that was stored under a key does not change, even if it was archived or erased. Raises what `store`
+        raises, and then stores none.
+        """
+        return self._memory.store_once(memories) if self.config.enabled else []
+
+    def retrieve(
+        self,
+        query: str,
+        top_k: int | None = None,
+        filters: Mapping[str, Any] | None = None,
+        session_id: object | None = None,
+        scope: RecallScope = "lineage",
+        *,
+        profile: AgentProfile | str | None = None,
+    ) -> RetrievedMemories:
+        """Return the memories that answer a query, best first, including those stored just before.
+
+        `top_k`: how many; by default the profile's `max_items`, which bounds it, else the configuration's. `filters`:
+        conditions on metadata, all of which hold. `session_id`: see the lineage of that session, and memories without
+        a session; without it everything that is in no unmerged nested context. `profile`: a profile, or the name of
+        one; by default the profile of the client's agent type, if there is one.
+
+        Memories below the threshold (the profile's `relevance_threshold`, else `retrieval.min_similarity`) are left
+        out. If filters leave no more than `top_k` memories all of them are returned, unless the threshold was set
+        to another value than the default.
+        """
+        if not self.config.enabled:
+            return RetrievedMemories()
+        return self._memory.retrieve(query, top_k, filters, session_id, scope, profile=profile)
+
+    def brief(self, session_id: object | None = None, scope: RecallScope = "lineage", *, max_tokens: int = 500) -> str:
+        """Return the newest memories that a session, an agent or a user sees, for the beginning of a conversation.
+
+        One line each, newest first, fenced as data; empty if there are none. `session_id`, `scope`: as for `retrieve`.
+        """
+        return self._memory.brief(session_id, scope, max_tokens=max_tokens) if self.config.enabled else ""
+
+    def get_related_memories(
+        self,
+        memory_id: str,
+        types: Sequence[str] | None = None,
+        direction: Literal["any", "out", "in"] = "any",
+        depth: int = 1,
+    ) -> list[MemoryItem]:
+        """Return the memories linked to one, nearest first. `types`: such as `["FOLLOWS"]`; by default all relations.
+
+        Memories of a nested context are only visible from within it. Raises `NotFound` for an unknown id.
+        """
+        return self._memory.get_related_memories(memory_id, types, direction, depth) if self.config.enabled else []
+
+    def merge_nested_context(self, context: NestedContext) -> int:
+        """Move the memories of a nested context to its parent; return how many. A second call moves none."""
+        return self._memory.merge_nested_context(context) if self.config.enabled else 0
+
+    def discard_nested_context(self, context: NestedContext) -> int:
+        """Archive the memories of a nested context and of those below it; return how many."""
+        return self._memory.discard_nested_context(context) if self.config.enabled else 0
+
+    def delete(self, memory_id: str, *, erase: bool = False) -> bool:
+        """Withdraw a memory; return whether it existed. `erase`: remove it from every revision and index.
+
+        Raises `Denied` if the author may not erase.
+        """
+        return self._memory.delete(memory_id, erase=erase) if self.config.enabled else False
+
+    def set_aside(self) -> Sequence[SetAside]:
+        """Return the memories that could not be written to the ledger, with the reason. `delete` removes one."""
+        return self._memory.set_aside() if self.config.enabled else []
+
+    def retry_set_aside(self) -> int:
+        """Write the memories that were set aside again; return how many succeeded. The others stay set aside."""
+        return self._memory.retry_set_aside() if self.config.enabled else 0
+
+    def catch_up(self) -> EngineReport:
+        """Write buffered memories, compute all vectors, update the engine, and return its state.
+
+        Optional: `retrieve` returns the same before. Raises `Unavailable` if the engine cannot be reached, and what
+        the embedder raises.
+        """
+        return self._memory.catch_up() if self.config.enabled else EngineReport("none")
 
     def create_nested_context(self, parent_session_id: object | None, loop_id: object) -> NestedContext:
         """Return the context of a nested loop: it sees what its parent sees, which does not see it until it is merged.
@@ -211,7 +285,7 @@ class StoringMemory(Coroutine[Any, Any, str]):
 
     def __del__(self) -> None:
         if not self._asked:
-            self._work.add_done_callback(_tell_of_failure)
+            self._work.add_done_callback(_log_failure)
 
     def _coroutine(self) -> Coroutine[Any, Any, str]:
         if self._waiting is None:
@@ -223,41 +297,9 @@ class StoringMemory(Coroutine[Any, Any, str]):
         return await asyncio.wrap_future(self._work)
 
 
-def _tell_of_failure(work: "Future[str]") -> None:
+def _log_failure(work: "Future[str]") -> None:
     if not work.cancelled() and (error := work.exception()) is not None:
         _LOG.warning("Storing a memory in the background failed: %s", error)
-
-
-def _in_threads(
-    method: Callable[Concatenate[BlockingMemoryClient, _Given], _Answer],
-) -> Callable[Concatenate["MemorySystemClient", _Given], Coroutine[Any, Any, _Answer]]:
-    """Return a blocking method as a coroutine function, whose work is done in the threads of the client."""
-
-    @wraps(method)
-    async def call(self: "MemorySystemClient", /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
-        return await self._run(partial(method, self.sync, *given, **named))
-
-    return call
-
-
-def _given_to(
-    opened: Callable[_Given, BlockingMemoryClient],
-) -> Callable[
-    [Callable[["MemorySystemClient", BlockingMemoryClient], None]],
-    Callable[Concatenate["MemorySystemClient", _Given], None],
-]:
-    """Make of a constructor that takes the blocking client one that takes what that is opened with."""
-
-    def taking(
-        begin: Callable[["MemorySystemClient", BlockingMemoryClient], None],
-    ) -> Callable[Concatenate["MemorySystemClient", _Given], None]:
-        @wraps(BlockingMemoryClient.__init__)
-        def construct(self: "MemorySystemClient", /, *given: _Given.args, **named: _Given.kwargs) -> None:
-            begin(self, opened(*given, **named))
-
-        return construct
-
-    return taking
 
 
 class MemorySystemClient:
@@ -274,9 +316,32 @@ class MemorySystemClient:
     that is not there, and a model that cannot be had; nothing is opened then.
     """
 
-    @_given_to(BlockingMemoryClient)
-    def __init__(self, sync: BlockingMemoryClient) -> None:
-        self.sync = sync
+    def __init__(
+        self,
+        config: MemoryConfig | Mapping[str, Any] | None = None,
+        connection: object | None = None,
+        *,
+        agent_type: str | None = None,
+        user_id: str | None = None,
+        actor: str | None = None,
+        channel: Channel = "agent",
+        embedder: GivenEmbedder | None = None,
+        reranker: Reranker | None = None,
+        background: bool | None = None,
+        vector_store: VectorStoreAdapter | None = None,
+    ) -> None:
+        self.sync = BlockingMemoryClient(
+            config,
+            connection,
+            agent_type=agent_type,
+            user_id=user_id,
+            actor=actor,
+            channel=channel,
+            embedder=embedder,
+            reranker=reranker,
+            background=background,
+            vector_store=vector_store,
+        )
         self._storing: set[Future[str]] = set()
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="treering-memory")
@@ -313,17 +378,66 @@ class MemorySystemClient:
         begun.add_done_callback(self._stored)
         return StoringMemory(begun)
 
-    store_once = _in_threads(BlockingMemoryClient.store_once)
-    retrieve = _in_threads(BlockingMemoryClient.retrieve)
-    brief = _in_threads(BlockingMemoryClient.brief)
-    get_related_memories = _in_threads(BlockingMemoryClient.get_related_memories)
-    merge_nested_context = _in_threads(BlockingMemoryClient.merge_nested_context)
-    discard_nested_context = _in_threads(BlockingMemoryClient.discard_nested_context)
-    delete = _in_threads(BlockingMemoryClient.delete)
-    flush = _in_threads(BlockingMemoryClient.flush)
-    set_aside = _in_threads(BlockingMemoryClient.set_aside)
-    retry_set_aside = _in_threads(BlockingMemoryClient.retry_set_aside)
-    catch_up = _in_threads(BlockingMemoryClient.catch_up)
+    async def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
+        """Store the memories whose keys are new, in order, and return their ids."""
+        return await self._run(partial(self.sync.store_once, memories))
+
+    async def retrieve(
+        self,
+        query: str,
+        top_k: int | None = None,
+        filters: Mapping[str, Any] | None = None,
+        session_id: object | None = None,
+        scope: RecallScope = "lineage",
+        *,
+        profile: AgentProfile | str | None = None,
+    ) -> RetrievedMemories:
+        """Return the memories that answer a query, best first; arguments as for `BlockingMemoryClient.retrieve`."""
+        return await self._run(partial(self.sync.retrieve, query, top_k, filters, session_id, scope, profile=profile))
+
+    async def brief(
+        self, session_id: object | None = None, scope: RecallScope = "lineage", *, max_tokens: int = 500
+    ) -> str:
+        """Return the newest memories that a session, an agent or a user sees, one line each, fenced as data."""
+        return await self._run(partial(self.sync.brief, session_id, scope, max_tokens=max_tokens))
+
+    async def get_related_memories(
+        self,
+        memory_id: str,
+        types: Sequence[str] | None = None,
+        direction: Literal["any", "out", "in"] = "any",
+        depth: int = 1,
+    ) -> list[MemoryItem]:
+        """Return the memories linked to one, nearest first. Raises `NotFound` for an unknown id."""
+        return await self._run(partial(self.sync.get_related_memories, memory_id, types, direction, depth))
+
+    async def merge_nested_context(self, context: NestedContext) -> int:
+        """Move the memories of a nested context to its parent; return how many. A second call moves none."""
+        return await self._run(partial(self.sync.merge_nested_context, context))
+
+    async def discard_nested_context(self, context: NestedContext) -> int:
+        """Archive the memories of a nested context and of those below it; return how many."""
+        return await self._run(partial(self.sync.discard_nested_context, context))
+
+    async def delete(self, memory_id: str, *, erase: bool = False) -> bool:
+        """Withdraw a memory; return whether it existed. `erase`: remove it from every revision and index."""
+        return await self._run(partial(self.sync.delete, memory_id, erase=erase))
+
+    async def flush(self) -> None:
+        """Write buffered memories. Raises what the ledger raises; they stay buffered then."""
+        await self._run(self.sync.flush)
+
+    async def set_aside(self) -> Sequence[SetAside]:
+        """Return the memories that could not be written to the ledger, with the reason. `delete` removes one."""
+        return await self._run(self.sync.set_aside)
+
+    async def retry_set_aside(self) -> int:
+        """Write the memories that were set aside again; return how many succeeded. The others stay set aside."""
+        return await self._run(self.sync.retry_set_aside)
+
+    async def catch_up(self) -> EngineReport:
+        """Write buffered memories, compute all vectors, update the engine, and return its state."""
+        return await self._run(self.sync.catch_up)
 
     def create_nested_context(self, parent_session_id: object | None, loop_id: object) -> NestedContext:
         """Return the context of a nested loop. Opens nothing, so that it is not a coroutine."""
@@ -412,8 +526,12 @@ def _found_again(
     )
 
 
-def _checked(config: MemoryConfig | Mapping[str, Any] | None) -> MemoryConfig:
-    if config is None:
-        config = MemoryConfig()
-    read = config if isinstance(config, MemoryConfig) else MemoryConfig.read(config)
-    return with_place(read, Settings.read()) if read.enabled else read
+def _checked(config: MemoryConfig | Mapping[str, Any] | None, given: Given) -> MemoryConfig:
+    """Return the configuration with the file of its memories. Raises `InvalidInput` if it cannot be used."""
+    read = config if isinstance(config, MemoryConfig) else MemoryConfig.read({} if config is None else config)
+    if not read.enabled:
+        return read
+    settings = Settings.read()
+    placed = with_place(read, settings)
+    check(placed, settings, given)
+    return placed

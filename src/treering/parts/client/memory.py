@@ -77,7 +77,10 @@ _OF_ENTRIES = (TreeringError, ValueError, TypeError, LookupError, ArithmeticErro
 
 
 class ClientMemory:
-    """Store and retrieve over one space. Safe to use from many threads; many processes may use one space."""
+    """Store and retrieve over one space, as `BlockingMemoryClient` documents.
+
+    Safe to use from many threads; many processes may use one space.
+    """
 
     def __init__(
         self,
@@ -98,11 +101,7 @@ class ClientMemory:
         self._storing_once = Lock()
 
     def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
-        """Keep a text, a `MemoryDocument` or a host's own document, and return its id.
-
-        An excluded agent stores nothing, and gets an empty id. Raises `InvalidInput` naming what is wrong, and with
-        `enable_async_writes=false` what the ledger raises.
-        """
+        """Store a text, a `MemoryDocument` or a host's own document, and return its id."""
         if isinstance(content, str):
             return self._stored(entry_of(self._engine, content, metadata, self._who))
         document = MemoryDocument.from_document(content)
@@ -114,11 +113,7 @@ class ClientMemory:
         return stored_id
 
     def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
-        """Keep those of some memories whose keys are new, in order, and return their ids.
-
-        What was stored under a key stays as it is, even archived or erased. Raises what `store` raises; then none is
-        kept.
-        """
+        """Store the memories whose keys are new, in order, and return their ids."""
         entries = [entry_of(self._engine, one.content, one.metadata, self._who, identity=one.id) for one in memories]
         with self._storing_once:
             self.flush()
@@ -137,17 +132,7 @@ class ClientMemory:
         *,
         profile: AgentProfile | str | None = None,
     ) -> RetrievedMemories:
-        """Return the memories that answer a query best, best first; what was stored before is among them.
-
-        `top_k`: how many; by default the profile's `max_items`, which bounds it, else the configuration's. `filters`:
-        conditions on metadata, all of which hold. `session_id`: see the lineage of that session, and what belongs to
-        none; without it everything that is in no unmerged nested context. `profile`: a profile, or the name of one; by
-        default that of the client's agent type, if there is one.
-
-        Memories below the threshold (the profile's `relevance_threshold`, else `retrieval.min_similarity`) are left
-        out. Where filters leave no more than `top_k` memories all of them are returned, unless the threshold was set
-        to another value than the default.
-        """
+        """Return the memories that answer a query, best first, including those stored just before."""
         if not isinstance(query, str):
             raise InvalidInput(f"query: {type(query).__name__} is not text.", hint="Give a text.")
         asking, settings = self._profile(profile), self._config.retrieval
@@ -178,10 +163,7 @@ class ClientMemory:
         return recall(self._engine, asked)
 
     def brief(self, session_id: object | None = None, scope: RecallScope = "lineage", *, max_tokens: int = 500) -> str:
-        """Return the newest memories that a session, an agent or a user sees, for the beginning of a conversation.
-
-        One line each, newest first, fenced as data; empty if there are none. `session_id`, `scope`: as for `retrieve`.
-        """
+        """Return the newest memories that a session, an agent or a user sees, one line each, fenced as data."""
         if self._who.agent_type in self._config.excluded_agents:
             return ""
         self.flush()
@@ -212,10 +194,7 @@ class ClientMemory:
         direction: Literal["any", "out", "in"] = "any",
         depth: int = 1,
     ) -> list[MemoryItem]:
-        """Return the memories linked to one, nearest first. `types`: such as `["FOLLOWS"]`; by default all relations.
-
-        What lies in a nested context is told only of what lies in it, too. Raises `NotFound` for an unknown id.
-        """
+        """Return the memories linked to one, nearest first. Raises `NotFound` for an unknown id."""
         self.flush()
         wanted = [relation_type(name) for name in types] if types else list(RELATIONS.values())
         given = {"id": memory_id, "types": wanted, "direction": direction, "depth": depth}
@@ -228,20 +207,17 @@ class ClientMemory:
         return [_related_item(one) for one in found if _is_told(one, start)]
 
     def merge_nested_context(self, context: NestedContext) -> int:
-        """Move what lies in a nested context to its parent; return how many memories that were. Again moves nothing."""
+        """Move the memories of a nested context to its parent; return how many. A second call moves none."""
         self.flush()
         return retry_on_conflict(lambda: merge(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound))
 
     def discard_nested_context(self, context: NestedContext) -> int:
-        """Archive what lies in a nested context and in those below it; return how many memories that were."""
+        """Archive the memories of a nested context and of those below it; return how many."""
         self.flush()
         return retry_on_conflict(lambda: discard(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound))
 
     def delete(self, memory_id: str, *, erase: bool = False) -> bool:
-        """Withdraw a memory; tell whether it was there. `erase`: leave nothing of it in any revision or index.
-
-        Raises `Denied` where the author may not erase.
-        """
+        """Withdraw a memory; return whether it existed. `erase`: remove it from every revision and index."""
         self.flush()
         if aside := [one for one in self._journal.aside() if one.id == memory_id]:
             for one in aside:
@@ -265,7 +241,7 @@ class ClientMemory:
         return self._journal.aside()
 
     def retry_set_aside(self) -> int:
-        """Try to write again what was set aside; return how many memories that wrote. The others stay set aside."""
+        """Write the memories that were set aside again; return how many succeeded."""
         written = 0
         for one in self._journal.aside():
             try:
@@ -278,11 +254,7 @@ class ClientMemory:
         return written
 
     def catch_up(self) -> EngineReport:
-        """Write what is buffered, make all vectors, and have the engine take them over; tell how the engine is.
-
-        Nothing has to wait for this: retrieving gives the same before. Raises `Unavailable` where the engine cannot be
-        reached, and what the embedder raises.
-        """
+        """Write buffered memories, compute all vectors, update the engine, and return its state."""
         self.flush()
         engine = self._engine
         engine.vectoriser.finish(engine.progress)
