@@ -1,6 +1,6 @@
 """An index: what can be found of one space, in parts that each have a port and may live in different databases."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -92,24 +92,13 @@ class Index(Protocol):
         ...
 
 
-@runtime_checkable
-class TwoStageIndex(Protocol):
-    """An ability that an index may have: texts get a vector of a quick model when they are written.
-
-    It stands for the vector of the space's own model until that is made.
-    """
-
-    @property
-    def quick(self) -> Vectors | None:
-        """Search by the vectors of the quick model; `lag` counts the passages that wait for the space's own model."""
-        ...
-
-
 def quick_vectors(index: Index) -> Vectors | None:
-    """Return the vectors of a quick model that an index has, if it has some."""
-    # `isinstance` of a protocol with a property would read the property, for each search.
-    found: Vectors | None = getattr(index, "quick", None)
-    return found
+    """Return the vectors of the quick model, from the attribute `quick` of an index that has one.
+
+    Texts get them when they are written; `lag` counts the passages that wait for the space's own model.
+    """
+    vectors: Vectors | None = getattr(index, "quick", None)
+    return vectors
 
 
 @runtime_checkable
@@ -126,18 +115,13 @@ class CarryingIndex(Protocol):
         ...
 
 
-@runtime_checkable
-class MomentIndex(Protocol):
-    """An ability that an index may have: its reads, and those of the ledger, may be held together."""
-
-    def one_moment(self) -> AbstractContextManager[object]:
-        """Hold one moment: what this thread reads inside, of the index and of the ledger, is of it, and costs less."""
-        ...
-
-
 def one_moment(index: Index) -> AbstractContextManager[object]:
-    """Hold one moment of an index, and of the ledger in the same database, where it can; else nothing is held."""
-    return index.one_moment() if isinstance(index, MomentIndex) else nullcontext()
+    """Hold one moment: reads of this thread see the same state of the index and of the ledger, and cost less.
+
+    An index in the database of the ledger has a method `one_moment()`; of others nothing is held.
+    """
+    hold: Callable[[], AbstractContextManager[object]] = getattr(index, "one_moment", nullcontext)
+    return hold()
 
 
 # The port of projections: what is made of a ledger's changes, and may be made anew from them at any time.

@@ -4,7 +4,7 @@ The simple case stays simple: `model.answer("Why?").text`.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -284,62 +284,42 @@ def query_vector(embedder: Embedder, text: str) -> Vector:
     return _QUERIES.of(embedder, text)
 
 
-@runtime_checkable
-class CoarseEmbedder(Protocol):
-    """An ability that an embedder may have: it says that its vectors tell less of prose than those of a large model."""
-
-    @property
-    def prose_share(self) -> float:
-        """What its cosines count for among paragraphs of prose, against 1 for those of the built-in model."""
-        ...
-
-
 def prose_share_of(embedder: Embedder) -> float:
-    """Return what the cosines of an embedder count for among paragraphs of prose."""
-    return embedder.prose_share if isinstance(embedder, CoarseEmbedder) else 1.0
+    """Return the weight of an embedder's cosines among paragraphs of prose, 1 for the built-in model.
 
-
-@runtime_checkable
-class VocabularyEmbedder(Protocol):
-    """An ability that an embedder may have: it says which texts it knows the words of.
-
-    Texts of unknown words all get nearly the same vector, and would be found as the same.
+    An embedder with coarser vectors states it in the attribute `prose_share`.
     """
-
-    def knows(self, text: str) -> bool:
-        """Return whether the model knows most of the words of a text."""
-        ...
+    share: float = getattr(embedder, "prose_share", 1.0)
+    return share
 
 
 def has_meaning_to(embedder: Embedder, text: str) -> bool:
-    """Return whether the vector of a text says anything: it has words or symbols, and the model knows them.
+    """Return whether a text has words or symbols, and the model knows them: punctuation alone means nothing.
 
-    Punctuation alone means nothing to any model.
+    An embedder with a vocabulary has a method `knows(text)`: texts of unknown words all get nearly the same vector,
+    and would be found as the same.
     """
     if not any(sign.isalnum() or category(sign) == "So" for sign in text):
         return False
-    return not isinstance(embedder, VocabularyEmbedder) or embedder.knows(text)
+    knows: Callable[[str], bool] | None = getattr(embedder, "knows", None)
+    return knows is None or knows(text)
 
 
-@runtime_checkable
-class QuickEmbedder(Protocol):
-    """An ability that an embedder may have: it is cheap enough to embed a text in the transaction that writes it.
+def is_quick(embedder: Embedder) -> bool:
+    """Return whether an embedder is cheap enough to embed a text in the transaction that writes it.
 
-    Its vectors stand for those of a larger model until these are made.
+    It has the attribute `expected`. Its vectors are used until those of a larger model are computed.
     """
-
-    @property
-    def expected(self) -> tuple[float, float]:
-        """How far above what is unrelated the cosine of a larger model is to be expected: a slope and an offset.
-
-        Both cosines are counted so: 0 at what is unrelated to that model, 1 at what is the same.
-        """
-        ...
+    return hasattr(embedder, "expected")
 
 
 def expected_of(embedder: Embedder) -> tuple[float, float]:
-    """Return what of the cosines of an embedder is to be expected of those of a larger model."""
-    return embedder.expected if isinstance(embedder, QuickEmbedder) else (1.0, 0.0)
+    """Return slope and offset from the cosines of an embedder to those of a larger model.
+
+    Both cosines are scaled: 0 for texts that are unrelated to that model, 1 for equal texts.
+    """
+    expected: tuple[float, float] = getattr(embedder, "expected", (1.0, 0.0))
+    return expected
 
 
 # The port for reading a question and a text together.
@@ -428,7 +408,10 @@ class PlainExtraction(NamedTuple):
 
 
 class Extractor(Protocol):
-    """Finds entities and triples."""
+    """Finds entities and triples.
+
+    A method `extract_plainly(excerpts)`, which returns `PlainExtraction`s, makes indexing quicker.
+    """
 
     @property
     def extractor_id(self) -> str:
@@ -437,13 +420,4 @@ class Extractor(Protocol):
 
     def extract(self, excerpts: Sequence[Excerpt]) -> Sequence[Extraction]:
         """Read excerpts, each by itself; return one extraction for each, in the order given."""
-        ...
-
-
-@runtime_checkable
-class PlainExtractor(Extractor, Protocol):
-    """An extractor that can leave out what an index does not keep, which makes it quicker."""
-
-    def extract_plainly(self, excerpts: Sequence[Excerpt]) -> Sequence[PlainExtraction]:
-        """Return what `extract` gives, as `PlainExtraction.of` writes it; a name may come less often."""
         ...

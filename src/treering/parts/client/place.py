@@ -71,7 +71,7 @@ class MemoryPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class BackendServer:
     """What people write to reach a backend: a class of drivers, the default URL, and the form of a URL."""
 
     driver: str
@@ -79,11 +79,13 @@ class Server:
     form: str = ""
 
 
-SERVERS: Mapping[str, Server] = {
-    "postgres": Server("psycopg_pool.ConnectionPool"),
-    "redis": Server("redis.Redis", "redis://localhost:6379/0", "redis://:PASSWORD@HOST:PORT/0"),
-    "neo4j": Server("neo4j.Driver", "neo4j://localhost:7687", "neo4j://USER:PASSWORD@HOST:PORT"),
-    "mongodb": Server("pymongo.MongoClient", "mongodb://localhost:27017", "mongodb://USER:PASSWORD@HOST:PORT/DATABASE"),
+SERVERS: Mapping[str, BackendServer] = {
+    "postgres": BackendServer("psycopg_pool.ConnectionPool"),
+    "redis": BackendServer("redis.Redis", "redis://localhost:6379/0", "redis://:PASSWORD@HOST:PORT/0"),
+    "neo4j": BackendServer("neo4j.Driver", "neo4j://localhost:7687", "neo4j://USER:PASSWORD@HOST:PORT"),
+    "mongodb": BackendServer(
+        "pymongo.MongoClient", "mongodb://localhost:27017", "mongodb://USER:PASSWORD@HOST:PORT/DATABASE"
+    ),
 }
 """Servers by backend; a host may pass an open driver for each."""
 
