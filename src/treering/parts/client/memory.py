@@ -3,21 +3,21 @@
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
-from typing import Any, Literal, TypeGuard, cast
+from typing import Any, Literal, cast
 
 from treering.core.characters import one_line
 from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, TreeringError, Unavailable
 from treering.core.fencing import fence
 from treering.core.filters import EVERYTHING, And, Compare
 from treering.core.objects import Activity, Object, Source
-from treering.core.patch import TITLE, AddLink, Create, Link, MoveScope, Operation, Transition, Update, shortened
+from treering.core.patch import Transition
 from treering.core.scope import ROOT
+from treering.parts.client import nested_contexts
 from treering.parts.client.config import MemoryConfig
 from treering.parts.client.items.buffering import NoJournal, RefusedEntry, SetAside, WriteBuffer, WriteJournal
 from treering.parts.client.items.documents import (
     AGENT,
     CONTEXT,
-    PART_OF,
     PREFIX,
     RELATIONS,
     TYPE,
@@ -25,10 +25,8 @@ from treering.parts.client.items.documents import (
     MemoryItem,
     NestedContext,
     RetrievedMemories,
-    is_nested,
     item_of,
     relation_type,
-    scope_of,
     session_text,
 )
 from treering.parts.client.items.recalling import (
@@ -53,7 +51,6 @@ from treering.parts.client.items.weighing import NO_RERANKER
 from treering.parts.client.profiles import AgentProfile, shipped_threshold
 from treering.parts.client.records import Records
 from treering.ports.ledger import ObjectRequest, Selection
-from treering.ports.runtime import fresh_id, fresh_salt
 from treering.ports.vector_engine import EngineReport
 from treering.retrieval.search.packing import lines_within
 from treering.verbs import catalog
@@ -209,12 +206,16 @@ class ClientMemory:
     def merge_nested_context(self, context: NestedContext) -> int:
         """Move the memories of a nested context to its parent; return how many. A second call moves none."""
         self.flush()
-        return retry_on_conflict(lambda: merge(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound))
+        return retry_on_conflict(
+            lambda: nested_contexts.merge(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound)
+        )
 
     def discard_nested_context(self, context: NestedContext) -> int:
         """Archive the memories of a nested context and of those below it; return how many."""
         self.flush()
-        return retry_on_conflict(lambda: discard(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound))
+        return retry_on_conflict(
+            lambda: nested_contexts.discard(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound)
+        )
 
     def delete(self, memory_id: str, *, erase: bool = False) -> bool:
         """Withdraw a memory; return whether it existed. `erase`: remove it from every revision and index."""
@@ -375,75 +376,3 @@ def _related_item(item: Object) -> MemoryItem:
         return item_of(item)
     title = item.title if isinstance(item, Activity) else ""
     return MemoryItem(item.id, title, {TYPE: "nested_context"}, 1.0, item.created_at)
-
-
-# Merging and discarding nested contexts: what lies in one moves to its parent, or is archived.
-
-
-def merge(engine: Engine, context: NestedContext) -> int:
-    """Move what lies in a nested context to its parent, and return how many memories that are.
-
-    Each keeps `part_of`: the context in its metadata, and a link to the activity that stands for it. Nested contexts
-    below it stay what they are. Without anything to move, nothing is written.
-    """
-    held = _held(engine, context)
-    if not held:
-        return 0
-    parent = scope_of(context.parent_session_id)
-    activity = _activity(engine, context, parent)
-    operations: list[Operation] = [Create(object=activity)]
-    for item in held:
-        if _is_memory(item):
-            changes = {"metadata": _merged(item, context)}
-            operations.append(Update(id=item.id, expected_revision=item.revision, changes=changes))
-            operations.append(AddLink(link=Link(type="part_of", source=item.id, target=activity.id)))
-        operations.append(MoveScope(id=item.id, expected_revision=item.revision, to=parent))
-    apply_directly(engine, "/", operations, what=_WHAT, reason=f"Merged nested context {context.loop_id}")
-    return sum(map(_is_memory, held))
-
-
-def discard(engine: Engine, context: NestedContext) -> int:
-    """Archive what lies in a nested context and in those below it, and return how many memories that are."""
-    held = [item for item in _held(engine, context, below=True) if _is_memory(item)]
-    operations = [Transition(id=item.id, expected_revision=item.revision, to="archived") for item in held]
-    if operations:
-        apply_directly(engine, "/", operations, what=_WHAT, reason=f"Discarded nested context {context.loop_id}")
-    return len(held)
-
-
-def _held(engine: Engine, context: NestedContext, *, below: bool = False) -> list[Object]:
-    """Return what lies in a context and stands, the memories first made first."""
-    where = Compare("scope", "prefix" if below else "eq", context.scope)
-    found = engine.ledger.select(Selection(context.scope, descend=below, where=where))
-    return [item for item in found if item.status != "archived" and _is_in(item.scope, context, below)]
-
-
-def _is_memory(item: Object) -> TypeGuard[Source]:
-    return isinstance(item, Source) and item.origin.startswith(PREFIX)
-
-
-def _is_in(scope: str, context: NestedContext, below: bool) -> bool:
-    return scope == context.scope or (below and scope.startswith(f"{context.scope}/"))
-
-
-def _merged(item: Source, context: NestedContext) -> dict[str, object]:
-    kept = {name: value for name, value in item.metadata.items() if name != CONTEXT}
-    if is_nested(context.parent_session_id):
-        kept[CONTEXT] = context.parent_session_id
-    return {**kept, PART_OF: context.session_id}
-
-
-def _activity(engine: Engine, context: NestedContext, scope: str) -> Activity:
-    now = engine.clock.now()
-    return Activity(
-        id=fresh_id("activity", engine.clock),
-        kind="episode",
-        status="finalized",
-        scope=scope,
-        created_at=now,
-        updated_at=now,
-        origin_channel=engine.author.channel,
-        salt=fresh_salt(engine.clock),
-        title=shortened(f"Nested context {context.loop_id}", TITLE),
-        ended_at=now,
-    )
