@@ -1,4 +1,4 @@
-from treering.parts.client.client import BlockingMemoryClient as BlockingMemoryClient
+from treering.parts.client.blocking import BlockingMemoryClient as BlockingMemoryClient
 from treering.parts.client.client import MemorySystemClient as MemorySystemClient
 from treering.parts.client.config import MemoryConfig as MemoryConfig
 from treering.parts.client.config_file import read_memory_config as read_memory_config

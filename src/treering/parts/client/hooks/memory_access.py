@@ -12,7 +12,8 @@ from uuid import uuid4
 
 from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput, TreeringError
-from treering.parts.client.client import BlockingMemoryClient, MemorySystemClient, live_client, live_clients
+from treering.parts.client.blocking import BlockingMemoryClient
+from treering.parts.client.client import MemorySystemClient, live_client, live_clients
 from treering.parts.client.config import MemoryConfig
 from treering.parts.client.items.documents import RetrievedMemories, session_text
 from treering.parts.client.memory import MOST_RETRIEVED
