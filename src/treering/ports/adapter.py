@@ -400,23 +400,16 @@ class FilesAround(Protocol):
         ...
 
 
-class OwnFiles(Protocol):
-    """What adapters ask a part about files that it may have written."""
+@dataclass(frozen=True, slots=True)
+class OwnFiles:
+    """How adapters recognize the files that a part wrote.
 
-    def is_manifest(self, path: str, /) -> bool:
-        """Tell by its name whether a file lists what the part wrote."""
-        ...
+    `is_manifest`: whether a path names a list of files that the part wrote. `below`: the files in such lists, given by
+    path. `around`: files recognized by the lists in the folders above them. `as_they_lie`: of a work tree, the
+    lists and the paths of a commit, the files that are gone from the work tree, and those to read from it.
+    """
 
-    def below(self, manifests: Mapping[str, bytes], /) -> WrittenFiles:
-        """Return what manifests tell of, each by its path."""
-        ...
-
-    def around(self, access: FileAccess, /) -> FilesAround:
-        """Return what is looked for in the folders above each file."""
-        ...
-
-    def as_they_lie(
-        self, top: Path, manifests: Mapping[str, bytes], present: Container[str], /
-    ) -> tuple[list[str], list[str]]:
-        """Return which files of a commit are gone from the work tree at `top`, and which to read as they lie there."""
-        ...
+    is_manifest: Callable[[str], bool]
+    below: Callable[[Mapping[str, bytes]], WrittenFiles]
+    around: Callable[[FileAccess], FilesAround]
+    as_they_lie: Callable[[Path, Mapping[str, bytes], Container[str]], tuple[list[str], list[str]]]
