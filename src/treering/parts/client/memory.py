@@ -14,7 +14,7 @@ from treering.core.patch import Transition
 from treering.core.scope import ROOT
 from treering.parts.client import nested_contexts
 from treering.parts.client.config import MemoryConfig
-from treering.parts.client.items.buffering import NoJournal, RefusedEntry, SetAside, WriteBuffer, WriteJournal
+from treering.parts.client.items.buffering import RefusedEntry, SetAside, WriteBuffer, WriteJournal
 from treering.parts.client.items.documents import (
     AGENT,
     CONTEXT,
@@ -93,7 +93,7 @@ class ClientMemory:
         self._config = config
         self._who = who or Who()
         storage = config.storage
-        self._journal = journal or NoJournal()
+        self._journal = journal or WriteJournal()
         self._buffer = WriteBuffer(self._write, self._journal, size=storage.batch_size, interval=storage.flush_interval)
         self._storing_once = Lock()
 

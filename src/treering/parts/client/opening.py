@@ -11,7 +11,7 @@ from pathlib import Path
 from treering.core.errors import InvalidInput, MissingExtra, TreeringError
 from treering.core.objects import Channel
 from treering.parts.client.config import MemoryConfig
-from treering.parts.client.items.buffering import NoJournal, WriteJournal
+from treering.parts.client.items.buffering import WriteJournal
 from treering.parts.client.items.recalling import Who
 from treering.parts.client.memory import ClientMemory
 from treering.parts.client.models import check_embedder, embedder_of, reranker_of
@@ -153,7 +153,7 @@ def _drop(selection: EngineSelection) -> None:
 
 def _journal(config: MemoryConfig, place: MemoryPlace) -> WriteJournal:
     if place.beside is None or os.name != "posix":
-        return NoJournal()
+        return WriteJournal()
     from treering.parts.client.journal import FileJournal, Packer
 
     return FileJournal(Path(f"{place.beside}.journal"), Packer(config.compression))
