@@ -184,6 +184,17 @@ def test_the_hosts_file_tells_all_that_is_missing_here_at_once(tmp_path, monkeyp
     assert "url" not in refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("backend", "url"),
+    [("redis", "neo4j://host"), ("neo4j", "redis://:hunter2@host"), ("mongodb", "host"), ("postgres", "memories")],
+)
+def test_a_url_of_another_server_is_refused(backend, url):
+    with pytest.raises(treering.InvalidInput, match=rf"memory\.{backend}\.url does not begin with") as refused:
+        BlockingMemoryClient({"backend": backend, backend: {"url": url}})
+    assert f"Write {refused.value.message.split()[-1].removesuffix('.')}" in refused.value.hint
+    assert "hunter2" not in f"{refused.value}{refused.value.hint}"
+
+
 def set_default(monkeypatch, backend, url):
     server = replace(place.SERVERS[backend], default=url)
     monkeypatch.setattr(place, "SERVERS", {**place.SERVERS, backend: server})

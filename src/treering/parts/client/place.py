@@ -15,13 +15,14 @@ from treering.parts.client.config import (
     LEDGERS,
     MemoryConfig,
     Neo4jConfig,
-    PostgresConfig,
 )
 from treering.ports.models import Embedder, Reranker
 from treering.spaces.wiring import check_postgres, postgres_of
 from treering.stores.engines.engine_address import (
     BATCH,
     FAISS,
+    MONGODB_SCHEMES,
+    NEO4J_SCHEMES,
     OVER_CONNECTIONS,
     POOL,
     EngineAddress,
@@ -72,19 +73,27 @@ class MemoryPlace:
 
 @dataclass(frozen=True, slots=True)
 class BackendServer:
-    """What people write to reach a backend: a class of drivers, the default URL, and the form of a URL."""
+    """How a server is reached: the class of its drivers, and the schemes, the form and the default of its URL."""
 
     driver: str
+    schemes: tuple[str, ...]
+    form: str
     default: str = ""
-    form: str = ""
 
 
 SERVERS: Mapping[str, BackendServer] = {
-    "postgres": BackendServer("psycopg_pool.ConnectionPool"),
-    "redis": BackendServer("redis.Redis", "redis://localhost:6379/0", "redis://:PASSWORD@HOST:PORT/0"),
-    "neo4j": BackendServer("neo4j.Driver", "neo4j://localhost:7687", "neo4j://USER:PASSWORD@HOST:PORT"),
+    "postgres": BackendServer(
+        "psycopg_pool.ConnectionPool", ("postgresql", "pgvector"), "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+    ),
+    "redis": BackendServer(
+        "redis.Redis", ("redis", "rediss"), "redis://:PASSWORD@HOST:PORT/0", "redis://localhost:6379/0"
+    ),
+    "neo4j": BackendServer("neo4j.Driver", NEO4J_SCHEMES, "neo4j://USER:PASSWORD@HOST:PORT", "neo4j://localhost:7687"),
     "mongodb": BackendServer(
-        "pymongo.MongoClient", "mongodb://localhost:27017", "mongodb://USER:PASSWORD@HOST:PORT/DATABASE"
+        "pymongo.MongoClient",
+        MONGODB_SCHEMES,
+        "mongodb://USER:PASSWORD@HOST:PORT/DATABASE",
+        "mongodb://localhost:27017",
     ),
 }
 """Servers by backend; a host may pass an open driver for each."""
@@ -181,7 +190,7 @@ def _ledger(
         address = parse_address(config.sqlite.path or "", named=settings.data_dir)
         return address, address.file
     if connection is None:
-        address = _postgres(config.postgres, settings)
+        address = _postgres(config)
         database = str(address)
     else:
         check_postgres(connection)
@@ -191,13 +200,27 @@ def _ledger(
     return address, settings.data_dir / "memories" / digest(database)[:_DIGITS]
 
 
-def _postgres(section: PostgresConfig, settings: Settings) -> Address:
-    if section.url is None:
-        raise _without_url("postgres")
-    address = parse_address(section.url, named=settings.data_dir)
+def _postgres(config: MemoryConfig) -> Address:
+    section, address = config.postgres, _address(config, "postgres")
     options = dict(address.options)
     space = section.space if _SPACE in section.model_fields_set else options.get(_SPACE, section.space)
-    return replace(address, options=tuple({**options, _SPACE: space}.items()))
+    return replace(address, scheme="postgresql", options=tuple({**options, _SPACE: space}.items()))
+
+
+def _address(config: MemoryConfig, name: str) -> Address:
+    """Return the address of a server, in its section or the default one."""
+    server = SERVERS[name]
+    url = getattr(config, name).url or server.default
+    if not url:
+        raise InvalidInput(
+            f"memory.{name}.url is not set, and no connection was given.",
+            hint=f"Set it, or pass the client connection= with a {server.driver}.",
+        )
+    if url.partition(":")[0].lower() not in server.schemes:
+        raise InvalidInput(
+            f"memory.{name}.url does not begin with {server.schemes[0]}://.", hint=f"Write {server.form}."
+        )
+    return parse_address(url, named=Path())
 
 
 def _engine(
@@ -236,11 +259,7 @@ def _faiss(config: MemoryConfig, beside: Path | None) -> EngineAddress:
 
 
 def _on_server(config: MemoryConfig, name: str) -> EngineAddress:
-    section = getattr(config, name)
-    url = section.url or SERVERS[name].default
-    if not url:
-        raise _without_url(name)
-    address = parse_engine_address(url).address
+    section, address = getattr(config, name), _address(config, name)
     if name == "postgres":
         # `space` names the space of a ledger; Postgres does not know it.
         options = tuple(option for option in address.options if option[0] != _SPACE)
@@ -268,10 +287,3 @@ def _neo4j_options(section: Neo4jConfig) -> dict[str, str]:
         BATCH: str(section.batch_size),
         POOL: str(section.connection_pool_size),
     }
-
-
-def _without_url(backend: str) -> InvalidInput:
-    return InvalidInput(
-        f"memory.{backend}.url is not set, and no connection was given.",
-        hint=f"Set it, or pass the client connection= with a {SERVERS[backend].driver}.",
-    )
