@@ -2,11 +2,14 @@
 
 The tasks are those of `benchmarks.agent_context`: commits that the space does not know. Decisions are made by rule:
 one for each of the commits before, resting on the passages of the files it changed that share most words with its
-subject. A decision is relevant to a task that changes one of its files.
+subject. A decision is relevant to a task that changes one of its files. Releases, updates and merges are neither tasks
+nor decisions. A file that more than a tenth of the decisions rest on, such as a changelog, relates nothing: what has
+only such files in common with a task counts neither as right nor as wrong.
 """
 
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +32,12 @@ _DECISIONS = 60
 _COMMITS_READ = 400
 _MAX_FILES = 3
 """Files of a commit that a decision is made of: one that changes more decides nothing of each."""
+_MAX_SHARE_OF_FILE = 0.1
+"""Share of the decisions that may rest on a file that relates them to tasks."""
+_DECIDES_NOTHING = re.compile(
+    r"^(?:bump|chore|build\(deps|merge|\[pre-commit)|\bv?\d+(?:\.\d+)+(?:\s*\(#\d+\))?$", re.IGNORECASE
+)
+"""Subjects of merges, of updates, and of releases, which end with a version."""
 
 
 AgentTask = tuple[str, frozenset[str]]
@@ -59,7 +68,8 @@ def rows(repository: str, clone: Path, commit: str, cache: Path, tasks: Sequence
             paths = _paths(space)
             packed = [_packed(space, prompt, changed, paths) for prompt, changed in tasks]
             decisions = _decide(space, clone, commit, {path: identity for identity, path in paths.items()})
-            chosen = [_decisions_in(_pack(space, prompt).pack) for prompt, _ in tasks]
+            asked = [(prompt, changed) for prompt, changed in tasks if not _DECIDES_NOTHING.search(prompt)]
+            shown = [_decisions_in(_pack(space, prompt).pack) for prompt, _ in asked]
     beside = 100 * _mean([one.first_in_search for one in packed])
     yield Figure(
         f"{repository}: pack, a changed file in the first {_FIRST} items",
@@ -82,15 +92,40 @@ def rows(repository: str, clone: Path, commit: str, cache: Path, tasks: Sequence
         at_least(85),
         note,
     )
-    relevant = [{one for one, files in decisions.items() if files & changed} for _, changed in tasks]
-    right = sum(len(shown & wanted) for shown, wanted in zip(chosen, relevant, strict=True))
-    number = f"{len(decisions)} decisions"
+    judged = [_judged(one, changed, decisions) for one, (_, changed) in zip(shown, asked, strict=True)]
+    right = sum(one.right for one in judged)
+    number = f"{len(decisions)} decisions, {len(asked)} tasks"
     yield Figure(
-        f"{repository}: pack, precision of decisions", _share(right, sum(map(len, chosen))), "%", at_least(80), number
+        f"{repository}: pack, precision of decisions",
+        _share(right, right + sum(one.wrong for one in judged)),
+        "%",
+        at_least(80),
+        number,
     )
     yield Figure(
-        f"{repository}: pack, recall of decisions", _share(right, sum(map(len, relevant))), "%", at_least(90), number
+        f"{repository}: pack, recall of decisions",
+        _share(right, sum(one.relevant for one in judged)),
+        "%",
+        at_least(90),
+        number,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """How many of the decisions in a pack are right and wrong, and how many are relevant to its task."""
+
+    right: int
+    wrong: int
+    relevant: int
+
+
+def _judged(shown: set[str], changed: frozenset[str], decisions: Mapping[str, set[str]]) -> _Judged:
+    uses = Counter(path for files in decisions.values() for path in files)
+    common = {path for path, count in uses.items() if count > _MAX_SHARE_OF_FILE * len(decisions)}
+    relevant = {one for one, files in decisions.items() if files & (changed - common)}
+    unclear = {one for one, files in decisions.items() if files & changed} - relevant
+    return _Judged(len(shown & relevant), len(shown - relevant - unclear), len(relevant))
 
 
 def _packed(space: Space, prompt: str, changed: frozenset[str], paths: Mapping[str, str]) -> _Packed:
@@ -142,7 +177,7 @@ def _decide(space: Space, clone: Path, commit: str, sources: Mapping[str, str]) 
     for record in log.split("\x1e")[1:]:
         subject, *paths = record.strip().split("\n")
         files = {path for path in paths if path in sources}
-        if not 0 < len(files) <= _MAX_FILES or len(decided) == _DECISIONS:
+        if _DECIDES_NOTHING.search(subject) or not 0 < len(files) <= _MAX_FILES or len(decided) == _DECISIONS:
             continue
         given = {
             "kind": "decision",

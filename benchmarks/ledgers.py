@@ -145,7 +145,7 @@ def _rows(connection: "psycopg.Connection", space: str) -> dict[str, set[tuple[A
     """Return all rows of a space by table, without the number of the space."""
     from psycopg.sql import SQL, Identifier
 
-    from treering.stores.postgres.connection.homes import see_space
+    from treering.stores.postgres.connection.primary import see_space
     from treering.stores.postgres.connection.schema import TABLES
 
     with connection.transaction():

@@ -111,7 +111,6 @@ def _measured(engine: PgvectorEngine, model: StaticEmbedder, wanted: int, server
         held = dict(zip(keys.tolist(), vectors, strict=True))
         engine.apply(VectorChanges("m", tuple(held), held), EngineState("benchmark", "m", loaded=int(keys[-1])))
         table.add(keys, vectors)
-    engine.apply(VectorChanges("m"), EngineState("benchmark", "m"))
     yield Figure(f"{count:,} vectors: fill", count / (time.perf_counter() - began), "per s")
     yield Figure("— disk per vector before the graph", _disk(server) / count, "B")
     batches = range(0, len(queries), _BATCH_SIZE)
@@ -120,7 +119,7 @@ def _measured(engine: PgvectorEngine, model: StaticEmbedder, wanted: int, server
     yield _times("— a search, every vector compared", took)
     yield Figure(f"— recall of the nearest {_LIMIT}, every vector compared", _recall(compared, best), "", at_least(1))
     began = time.perf_counter()
-    engine.flush()
+    engine.apply(VectorChanges("m"), EngineState("benchmark", "m"))
     yield Figure("— build the graph", time.perf_counter() - began, "s")
     yield Figure("— disk per vector with the graph", _disk(server) / count, "B")
     _asked(queries, lambda query: _found(engine, query))  # so that pages are in memory

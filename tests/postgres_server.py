@@ -67,6 +67,11 @@ class PostgresServer:
         command = [self._binaries / program, "-h", self.folder, "-U", "postgres", *map(str, arguments)]
         subprocess.run(command, user=self._user, check=True, timeout=_STARTING_SECONDS, capture_output=True)
 
+    def environment(self) -> dict[str, str]:
+        """Return what has the programs of the server, such as psql, found and connect to it as its superuser."""
+        path = f"{self._binaries}{os.pathsep}{os.environ['PATH']}"
+        return {"PATH": path, "PGHOST": str(self.folder), "PGUSER": "postgres"}
+
     def beside(self) -> "PostgresServer":
         """Return a server that is not started, with a folder of its own that has no data yet."""
         folder = Path(tempfile.mkdtemp(prefix="pg-"))

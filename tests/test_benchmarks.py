@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import agent_page, page, peers
+from benchmarks import agent_packs, agent_page, page, peers
 from benchmarks.agent_cards import LABELS, score
 from benchmarks.cached_embedder import CachedEmbedder
 from benchmarks.conversations import recalls
@@ -263,3 +263,18 @@ def _prompt_figures(repository: str, *, shown: float, right: float) -> list[dict
         Figure(f"{repository}: pack, a changed file in the first 3 items", 1, "%", at_least(2)),
     ]
     return [as_data(one) for one in figures]
+
+
+def test_decisions_share_files_that_few_decisions_rest_on() -> None:
+    decisions = {f"know:{n}": {f"src/{n}.py", "CHANGES"} for n in range(20)}
+    judged = agent_packs._judged({"know:1", "know:2"}, frozenset({"src/1.py", "src/3.py", "CHANGES"}), decisions)
+    assert (judged.right, judged.wrong, judged.relevant) == (1, 0, 2)
+    assert agent_packs._judged({"know:2"}, frozenset({"src/1.py"}), decisions).wrong == 1
+
+
+@pytest.mark.parametrize(
+    "subject", ["4.12.29", "release version 3.1.1", "Bump moto", "[pre-commit.ci] autoupdate (#2)"]
+)
+def test_releases_and_updates_decide_nothing(subject: str) -> None:
+    assert agent_packs._DECIDES_NOTHING.search(subject)
+    assert not agent_packs._DECIDES_NOTHING.search(f"Keep the old file after {subject} is read")

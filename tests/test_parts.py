@@ -331,14 +331,14 @@ def test_what_a_part_brings_under_a_name_that_is_taken_is_left_out_with_a_warnin
     assert told["home"].count(">Wiki</a>") == 1
     assert "Graph of bees" not in told["home"]
     for name in ("wiki", "lint", "review"):
-        assert f"The command '{name}' of the part bees is ignored: another one has that name." in warned
+        assert f"The command '{name}' of the part bees is ignored: that name is already taken." in warned
     for name, what in (
         ("/wiki", "pages"),
         ("/graph", "pages"),
         ("cycle", "lint_rules"),
         ("StaticResponse", "node_types"),
     ):
-        assert f"'{name}' of {what} of the part bees is ignored: another one has that name." in warned
+        assert f"'{name}' of {what} of the part bees is ignored: that name is already taken." in warned
 
 
 def test_a_part_that_cannot_be_loaded_or_lacks_what_it_needs_is_left_out(bees):

@@ -20,7 +20,7 @@ told = 1  # kept for later
 
 def check() -> None:
     """Return the path."""
-    raise ValueError("The file says otherwise.")
+    raise ValueError("The file differs.")
 '''
 
 
@@ -49,6 +49,8 @@ def baseline(tree):
 
 
 def test_ratchet_counts_messages_docstrings_names_and_prose(tree):
+    (tree / "src/core/refuse.py").write_text('raise ValueError("The file says otherwise.")\n', encoding="utf-8")
+
     assert totals(tree) == {"docs": 1, "docstrings": 2, "messages": 1, "names": 1}
 
 
@@ -56,7 +58,22 @@ def test_ratchet_counts_every_string_of_a_surface(tree):
     (tree / "src/surfaces").mkdir()
     (tree / "src/surfaces/page.py").write_text('LINE = "Nobody keeps it."\n', encoding="utf-8")
 
-    assert totals(tree)["messages"] == 3
+    assert totals(tree)["messages"] == 2
+
+
+def test_ratchet_ignores_code_in_messages(tree):
+    (tree / "src/surfaces").mkdir()
+    code = 'import re\nKEEP = "keep"\nMARK = re.compile("a kept mark")\nHELP = "treering session keep --now"\n'
+    (tree / "src/surfaces/page.py").write_text(code, encoding="utf-8")
+
+    assert totals(tree)["messages"] == 0
+
+
+def test_ratchet_ignores_listed_constants_in_messages(tree):
+    (tree / "src/surfaces/cli").mkdir(parents=True)
+    (tree / "src/surfaces/cli/trying.py").write_text('_WITHOUT_WORDS = "what is this about"\n', encoding="utf-8")
+
+    assert totals(tree)["messages"] == 0
 
 
 def test_ratchet_ignores_questions_and_releases(tree):
@@ -74,6 +91,15 @@ def test_ratchet_fails_when_a_count_rises(tree, monkeypatch):
     with pytest.raises(SystemExit, match="docs: 2 phrases, 1 allowed"):
         run(tree, monkeypatch, "--update")
     assert baseline(tree)["docs"] == 1
+
+
+def test_ratchet_fails_on_any_message(tree, monkeypatch):
+    run(tree, monkeypatch, "--update")
+    (tree / "src/core/refuse.py").write_text('raise ValueError("Nobody wrote it.")\n', encoding="utf-8")
+    (tree / ratchet.BASELINE).unlink()
+
+    with pytest.raises(SystemExit, match="messages: 1 phrases, 0 allowed"):
+        run(tree, monkeypatch, "--update")
 
 
 def test_ratchet_update_lowers_the_baseline(tree, monkeypatch):

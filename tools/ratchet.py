@@ -20,6 +20,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 BASELINE = "tools/ratchet.json"
+ALWAYS_ZERO = frozenset({"messages"})
+"""Areas that may not have any match, independent of the baseline."""
 
 AREAS = ("messages", "docstrings", "names", "docs")
 """Strings that users see, docstrings and comments, names of variables, and documentation; each has a total."""
@@ -45,6 +47,35 @@ NOT_COUNTED = ("docs/releases/", "CHANGELOG.md", "changes/")
 
 MESSAGE_FOLDERS = ("surfaces", "parts")
 """Folders in which every string may be shown to a user; elsewhere only those in `raise` and in `hint=`."""
+
+NOT_MESSAGES = {
+    ("parts/discussions/generators/by_model.py", "_SHAPE"): "a prompt; stored memories name its version",
+    ("parts/discussions/generators/by_model.py", "_MATERIAL"): "a prompt; stored memories name its version",
+    ("parts/discussions/generators/by_model.py", "DEFAULT_PROMPTS"): "prompts; stored memories name their version",
+    ("parts/workflows/generator.py", "_REPAIR"): "a prompt; stored memories name its version",
+    ("parts/workflows/generator.py", "_REPAIR_SYSTEM"): "a prompt; stored memories name its version",
+    ("parts/discussions/identity.py", "NOTHING_YET"): "placeholders, recognized in texts that users have stored",
+    ("surfaces/cli/trying.py", "_WITHOUT_WORDS"): "a question, as a user would type it",
+    ("surfaces/cli/trying.py", "_asked_for_default"): "a question, as a user would type it",
+}
+"""Constants and functions whose strings are not counted, by the end of the file's path, with the reason.
+
+Strings without a space (names of options, keys, commands) and regular expressions are not counted anywhere.
+"""
+
+ALLOWED = {
+    "session keep": "the name of a command",
+    "begin, keep, edit": "names of hooks",
+    "--keep-passages": "the name of an option",
+    "--keep/--no-keep": "the name of an option",
+    "treering:keep": "a marker in users' pages",
+    "'says'": "a field of an exam",
+    "beside others": "a state in the JSON of `hook status`",
+    "what was given inline": "the stored target of a job",
+    "said in a discussion": "a reason in the audit log",
+    "What was made of messages": "a reason in the audit log",
+}
+"""Texts in messages that are not counted, with the reason."""
 
 
 class Match(NamedTuple):
@@ -84,10 +115,11 @@ def main() -> None:
 
 def rises(totals: Mapping[str, int], baseline: Mapping[str, int]) -> list[str]:
     """Return an error for each area with more matches than the baseline allows."""
+    allowed = {area: 0 if area in ALWAYS_ZERO else baseline.get(area, count) for area, count in totals.items()}
     return [
-        f"{area}: {count} phrases, {baseline[area]} allowed. `python tools/ratchet.py --list {area}` prints them."
+        f"{area}: {count} phrases, {allowed[area]} allowed. `python tools/ratchet.py --list {area}` prints them."
         for area, count in totals.items()
-        if count > baseline.get(area, count)
+        if count > allowed[area]
     ]
 
 
@@ -109,10 +141,18 @@ def _matches(area: str, file: str, line: int, text: str) -> Iterator[Match]:
     if area == "names":
         yield Match(area, "participle as a name", file, line, text)
         return
+    counted = _without_allowed(text) if area == "messages" else text
     for pattern, expression in PHRASES.items():
-        for match in re.finditer(expression, text, re.IGNORECASE):
+        for match in re.finditer(expression, counted, re.IGNORECASE):
             before = text.count("\n", 0, match.start())
             yield Match(area, pattern, file, line + before, text.splitlines()[before])
+
+
+def _without_allowed(text: str) -> str:
+    """Blank the allowed texts, so that all positions stay the same."""
+    for allowed in ALLOWED:
+        text = text.replace(allowed, " " * len(allowed))
+    return text
 
 
 def _texts_of_code(code: str, file: str) -> Iterator[tuple[str, int, str]]:
@@ -126,12 +166,13 @@ def _texts_of_code(code: str, file: str) -> Iterator[tuple[str, int, str]]:
         id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
     shown = [tree] if shows_all else [node for node in ast.walk(tree) if _is_message(node)]
-    messages = {id(part) for node in shown for part in ast.walk(node)}
+    hidden = {id(part) for node in ast.walk(tree) if _is_hidden(node, file) for part in ast.walk(node)}
+    messages = {id(part) for node in shown for part in ast.walk(node)} - hidden
     for node in ast.walk(tree):
         match node:
             case ast.Constant(value=str(text)) if id(node) in docstrings:
                 yield "docstrings", node.lineno, text
-            case ast.Constant(value=str(text)) if id(node) in messages:
+            case ast.Constant(value=str(text)) if id(node) in messages and " " in text:
                 yield "messages", node.lineno, text
             case ast.Name(id=name, ctx=ast.Store()) if name in NAMES:
                 yield "names", node.lineno, name
@@ -139,6 +180,19 @@ def _texts_of_code(code: str, file: str) -> Iterator[tuple[str, int, str]]:
 
 def _is_message(node: ast.AST) -> bool:
     return isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and node.arg == "hint")
+
+
+def _is_hidden(node: ast.AST, file: str) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr="compile")):
+            return True
+        case (
+            ast.Assign(targets=[ast.Name(id=name)])
+            | ast.AnnAssign(target=ast.Name(id=name))
+            | ast.FunctionDef(name=name)
+        ):
+            return any(file.endswith(path) and name == hidden for path, hidden in NOT_MESSAGES)
+    return False
 
 
 def _prose(text: str) -> str:

@@ -6,7 +6,7 @@ with treering.open("sqlite:treering.db") as space:
     space.ingest(mode="repo", input={"path": "."})
     pack = space.query(input={"task": "make retries configurable"}).pack
 
-What programs use stands here; `treering.testing` has what people need who write backends. Everything deeper may move.
+Import from here, or from `treering.testing` to test your own backend. Deeper modules may move.
 """
 
 from treering.facades import lazily

@@ -10,9 +10,9 @@ _HOOKS = ("begin", "keep", "edit", "prompt", "failure", "asked")
 
 
 def main() -> None:
-    """Run a command and leave with its exit code: in the resident process where one is there, else here.
+    """Run a command and exit with its code: in the resident process if there is one, else in this one.
 
-    Where there could be one, it is started for the next.
+    If a resident process is possible but not running, it is started for the next command.
     """
     from treering.surfaces.resident import client
 

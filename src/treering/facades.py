@@ -21,8 +21,8 @@ def lazily(
 ) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
     """Return `__getattr__` and `__dir__` of the module `facade`, which has a stub.
 
-    `extras`: the extra that installs a package that may be missing, by the package. `framework`: the name of a
-    framework in `frameworks`, which says the same.
+    `extras`: the extra that installs a package, by package. `framework`: the name of a framework in `frameworks`, which
+    defines them instead.
     """
 
     @cache

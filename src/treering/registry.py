@@ -1,8 +1,8 @@
-"""What can be plugged in, by name. Each kind has one table: what comes with Treering, and what other packages add.
+"""Everything that can be plugged in, by name. Each kind has one table with the built-in entries and those of packages.
 
-A package adds to a table by an entry point of the table's group, such as `treering.ledgers`. An entry says where a
-thing is, as `module:name`; it is imported when it is first used. This module imports nothing of Treering: whoever asks
-it does not depend on what it finds.
+A package adds an entry to a table with an entry point in the table's group, such as `treering.ledgers`. An entry is
+a location, `module:name`, which is imported at its first use. This module imports nothing from Treering, so that its
+users do not depend on the entries.
 """
 
 import sys
@@ -20,17 +20,17 @@ _Thing = TypeVar("_Thing")
 
 @dataclass(frozen=True, slots=True)
 class Place(Generic[_Thing]):
-    """Where something is: `module:name`."""
+    """A location: `module:name`."""
 
     place: str
 
     def load(self) -> _Thing:
-        """Import it. Raises `ModuleNotFoundError` where a package is missing."""
+        """Import it. Raises `ModuleNotFoundError` if a package is missing."""
         return cast("_Thing", load(self.place))
 
 
 class LazyPlaces(Mapping[str, _Thing]):
-    """Things by name, each imported when it is asked for: whoever asks for one does not wait for the others."""
+    """Things by name, each imported when it is first used."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
         """Say where each is, as `module:name`."""
@@ -116,9 +116,9 @@ def load(place: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Something that people use by a name of its own, such as discussions, and what it brings to each surface.
+    """A feature with its own name, such as discussions, and its additions to each surface.
 
-    All but the name are places, `module:name`; an empty one says that it brings nothing there.
+    All fields except the name are locations, `module:name`; empty if the part adds nothing there.
     """
 
     name: str
@@ -236,7 +236,7 @@ def _loaded() -> Iterator[tuple[str, Part]]:
 
 
 def brought(what: str) -> Iterator[Any]:
-    """Load what each part brings under a field of `Part`, such as `making`."""
+    """Load the additions of all parts for one field of `Part`, such as `making`."""
     for part in parts():
         place = getattr(part, what)
         if place:
@@ -253,7 +253,7 @@ def brought_by_name(what: str, name_of: Callable[[Any], str], taken: Collection[
         for one in load(getattr(part, what)) if getattr(part, what) else ():
             name = name_of(one)
             if name in known:
-                leave_out(f"{name!r} of {what} of the part {part.name} is ignored: another one has that name.")
+                leave_out(f"{name!r} of {what} of the part {part.name} is ignored: that name is already taken.")
                 continue
             known.add(name)
             yield one

@@ -1,3 +1,3 @@
-"""The version of Treering, for all that tells it."""
+"""The version of Treering."""
 
 __version__ = "0.2.0"

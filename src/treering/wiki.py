@@ -1,4 +1,4 @@
-"""Wikis of repositories, and what the agents that write them remember.
+"""Wikis of repositories, and the memory of the agents that write them.
 
 from treering.wiki import WikiMemoryService, generate_wiki
 

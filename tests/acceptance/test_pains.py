@@ -134,7 +134,7 @@ class TestEmbeddingModel:
         with open_space(address, embedder=HashingEmbedder(32)) as space:
             report = space.query("search", input={"text": "upload number 7"})
             assert report.hits[0].text == "upload number 7"
-            assert "40 of 40 passages have no vector yet" in report.warnings[0]
+            assert "40 of 40 passages are not embedded yet" in report.warnings[0]
             assert "vectors" not in report.trace["arms"]
             self.embed_some(space)
             report = space.query("search", input={"text": "upload number 7"}, options={"explain": True})

@@ -116,7 +116,7 @@ def test_the_system_prompt_names_the_memories_and_forbids_to_paste_them():
     assert "You have access to the memory of this project" in SYSTEM
     assert "'Memories invoked:'" in SYSTEM
     assert "never paste it into next_prompt" in SYSTEM
-    assert "summary of the whole ticket" in SYSTEM
+    assert "summary of all turns" in SYSTEM
 
 
 def test_a_prompt_for_the_worker_that_pastes_the_block_of_memories_is_asked_for_again(projects):

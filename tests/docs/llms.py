@@ -19,12 +19,17 @@ SKIPPED_FIRST = {"Decisions", "Releases"}
 
 
 def on_post_build(config: Any, **_: Any) -> None:
-    """Put the Markdown of each page of the site beside its HTML; MkDocs calls this."""
+    """Put the Markdown of each page of the site next to its HTML, and redirects at former addresses."""
     docs, site = Path(config["docs_dir"]), Path(config["site_dir"])
     for page in docs.rglob("*.md"):
         beside = site / page.relative_to(docs)
         if beside.with_suffix(".html").exists():
             shutil.copyfile(page, beside)
+    for former, current in config["extra"]["moved"].items():
+        redirect = (
+            f'<!doctype html><meta http-equiv="refresh" content="0; url=../{current}"><a href="../{current}">Moved</a>'
+        )
+        (site / f"{former}.html").write_text(redirect, encoding="utf-8")
 
 
 def rendered() -> str:

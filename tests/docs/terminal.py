@@ -30,16 +30,17 @@ class Terminal:
     """A shell in a folder, whose `treering` is the one under test.
 
     Ids differ from run to run. Those that documentation shows are remembered with what they turned out to be, so
-    that its later commands can name them. A command that ends in `&` runs until the terminal is closed.
+    that its later commands can name them. A command that ends in `&` runs until the terminal is closed. `more`:
+    variables of its environment.
     """
 
-    def __init__(self, folder: Path, place: Path) -> None:
+    def __init__(self, folder: Path, place: Path, more: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self._real: dict[str, str] = {}
         self._port = _free_port()
         self._behind: list[tuple[subprocess.Popen[bytes], int]] = []
-        self._environment = {**os.environ, **environment(place)}
-        self._environment["PATH"] = f"{_command(place)}{os.pathsep}{os.environ['PATH']}"
+        self._environment = {**os.environ, **environment(place), **(more or {})}
+        self._environment["PATH"] = f"{_command(place)}{os.pathsep}{self._environment['PATH']}"
         self._environment.pop("TREERING_SPACE", None)
 
     def __enter__(self) -> Self:

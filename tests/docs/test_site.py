@@ -10,6 +10,7 @@ from pathlib import Path
 
 import llms
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
@@ -73,6 +74,16 @@ def test_every_page_is_in_the_site_but_the_plan(site: Path) -> None:
 
     assert pages - built <= {Path("plan")}
     assert Path("plan") not in built
+
+
+@pytest.mark.nightly
+def test_former_address_of_a_page_leads_to_a_page(site: Path) -> None:
+    moved = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["extra"]["moved"]
+
+    for former, current in moved.items():
+        assert f"url=../{current}" in (site / f"{former}.html").read_text(encoding="utf-8")
+        page, _, anchor = current.partition("#")
+        assert f'id="{anchor}"' in (site / page).read_text(encoding="utf-8") or not anchor
 
 
 @pytest.mark.nightly

@@ -126,7 +126,7 @@ async def test_claude_stores_and_retrieves_by_tools_in_the_process():
         assert json.loads(text_of(stored))["memory_id"].startswith("src:")
         assert "The dog is called Rex." in text_of(found)
         assert text_of(found).startswith("<<treering:recalled")
-        assert text_of(nothing) == "Nothing is known of it."
+        assert text_of(nothing) == "No memories match."
         assert refused.is_error
         [memory] = await client.retrieve("dog called")
         assert (memory.metadata["session_id"], memory.metadata["importance_score"]) == ("monday", 0.8)

@@ -15,7 +15,9 @@ from langchain_core.tools import tool
 from scripted_agents import Scripted, recalls, says, stores
 from wiki_parts import DONE, FLASK, TYPER, WRITE, Wiki, answers, stored
 
+from sources.git_scratch import Scratch
 from treering import InvalidInput
+from treering.core.fencing import without_recalled
 from treering.langchain import WikiMemoryMiddleware, WikiRunContext
 from treering.parts.wiki.memories.decisions import MOST_PACK_CHARS
 from treering.wiki import WikiMemoryService
@@ -181,6 +183,47 @@ class TestGuidance:
             assert kind in wiki.middleware.system_prompt
 
 
+class TestBrief:
+    @pytest.fixture
+    def typer(self, wiki, tmp_path):
+        made = Scratch(tmp_path / "typer")
+        made.commit(
+            {"pyproject.toml": '[project]\nname = "typer"\ndescription = "Builds command lines."\n', "a.py": ""}
+        )
+        wiki.space.ingest("repo", input={"path": str(made.folder)})
+        wiki.space.with_actor("ada", channel="user").rule("No new dependencies")
+        wiki.middleware = WikiMemoryMiddleware("page_agent", service=WikiMemoryService(wiki.space))
+        return str(made.folder)
+
+    def first_message(self, wiki, **run):
+        _, seen = wiki.run(DONE, **run)
+        return seen[0][1].text
+
+    @pytest.mark.parametrize("in_context", [True, False])
+    def test_run_begins_with_the_brief_of_its_repository(self, wiki, typer, in_context):
+        wiki.keep("Pages follow the packages.", repository=TYPER)
+        given = {"repository_id": TYPER, "repo_dir": typer}
+        run = {"context": WikiRunContext(**given)} if in_context else {"context": None, "state": given}
+        text = self.first_message(wiki, **run)
+        assert "typer – Builds command lines, Python" in text
+        assert "Rules     No new dependencies  know:" in text
+        assert text.index("No new dependencies") < text.index("Pages follow the packages.")
+        assert without_recalled(text)[1] == 2
+
+    def test_run_without_a_known_work_tree_gets_no_brief(self, wiki, typer, tmp_path):
+        wiki.keep("Pages follow the packages.")
+        other = Scratch(tmp_path / "other")
+        other.commit({"b.py": ""})
+        for folder in (None, str(other.folder), str(tmp_path / "gone")):
+            text = self.first_message(wiki, context=WikiRunContext(FLASK, repo_dir=folder))
+            assert ("Pages follow" in text, "dependencies" in text, "typer" in text) == (True, False, False)
+
+    def test_context_with_a_repository_hides_the_work_tree_of_the_state(self, wiki, typer):
+        wiki.keep("Pages follow the packages.")
+        text = self.first_message(wiki, context=WikiRunContext(FLASK), state={"repo_dir": typer})
+        assert "typer" not in text
+
+
 class TestScope:
     def test_a_run_without_a_repository_is_refused_before_the_model_is_called(self, wiki):
         agent, model = wiki.agent(says("", stored("Routes.")), DONE)
@@ -290,7 +333,7 @@ class TestRecallBeforeTheRun:
 
     def test_decisions_on_structure_are_told_even_where_they_share_no_word_with_the_task(self, wiki):
         wiki.keep("One section for the core and one for each package.")
-        wiki.keep("Tea is harvested in spring, request by request.", kind="pattern_found")
+        wiki.keep("Tea is harvested in spring, leaf by leaf.", kind="pattern_found")
         _, seen = wiki.run(DONE)
         assert "One section for the core" in seen[0][1].text
         assert "Tea" not in seen[0][1].text

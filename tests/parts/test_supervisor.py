@@ -119,7 +119,7 @@ def test_a_supervisor_is_told_that_a_ticket_cannot_be_complete_before_its_first_
     supervisor(ModelAssessor(model), NotingWorker(), memory).work(CACHE)
     opening, judging = model.prompts
     assert "cannot be complete" in opening
-    assert "title and description as they stand" in opening
+    assert "title and description unchanged" in opening
     assert "cannot be complete" not in judging
 
 

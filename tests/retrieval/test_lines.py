@@ -134,8 +134,11 @@ def test_numbers_and_marks_are_of_lines_of_files_alone():
 
 
 def test_symbol_with_words_of_the_query_is_named():
-    assert symbol_of("Task.apply, Task.retry, …", LineQuery("when to retry").terms) == "Task.retry"
-    assert symbol_of("Calling tasks, and retrying them", LineQuery("retry").terms) == "Calling tasks, and retrying them"
+    terms = LineQuery("when to retry").terms
+    assert symbol_of("Task.apply, Task.retry, …", terms, "acme/task.py") == "Task.retry"
+    assert symbol_of("Task.retry (part 2)", terms, "acme/task.py") == "Task.retry"
+    assert symbol_of("Calling tasks, and retrying them", terms, "a.md") == "Calling tasks, and retrying them"
+    assert symbol_of("task.py", terms, "acme/task.py") == ""
 
 
 @given(

@@ -154,7 +154,7 @@ def test_a_format_that_fails_on_a_file_fails_that_file_alone(install, tmp_path):
         ("acme_logbook:Nothing", "no attribute"),
         ("nowhere_at_all:Logbook", "No module"),
         ("acme_logbook:Incomplete", "it has no limits, claims, read"),
-        ("acme_logbook:Markdown", "another one has that name"),
+        ("acme_logbook:Markdown", "that name is already taken"),
     ],
 )
 def test_a_package_that_cannot_be_used_is_logged_and_left_out(install, caplog, value, why):
@@ -223,8 +223,8 @@ def test_the_command_line_knows_an_adapter_by_the_name_before_the_colon(board, t
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
-        ("url", "acme_logbook:Board", "another one has that name"),
-        ("file", "acme_logbook:Board", "another one has that name"),
+        ("url", "acme_logbook:Board", "that name is already taken"),
+        ("file", "acme_logbook:Board", "that name is already taken"),
         ("A", "acme_logbook:Board", "lowercase letters"),
         ("deaf", "acme_logbook:Deaf", "it has no count, read"),
     ],

@@ -64,9 +64,9 @@ def test_prompts_of_a_direct_call_are_given_what_they_have_places_for(write):
     path = write({"endpointName": "b", "prompts": {"memories": "Known: [Memory_file] New: [TextChunk]"}})
     made = plan(path, a=[], b=["They launch on Tuesday."]).generator.memories(CHUNK, BACKGROUND)
     assert [item.summary for item in made.items] == ["They launch on Tuesday."]
-    with pytest.raises(InvalidInput, match=r"no place \[weather\]"):
+    with pytest.raises(InvalidInput, match=r"unknown placeholder \[weather\]"):
         plan(write({"prompt": "[chunk] [weather]"}), main=[])
-    with pytest.raises(InvalidInput, match=r"needs the place \[chunk\]"):
+    with pytest.raises(InvalidInput, match=r"needs the placeholder \[chunk\]"):
         plan(write({"prompt": "Summarise."}), main=[])
 
 

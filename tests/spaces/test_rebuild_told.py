@@ -61,18 +61,18 @@ def test_where_nothing_runs_in_the_background_it_is_whole_when_it_is_open(addres
 
 def test_a_search_says_how_many_objects_it_does_not_know(space):
     answer = search(space, "moths")
-    assert "it does not know 3 objects yet" in answer.warnings[0]
+    assert "3 new or changed objects are not found yet" in answer.warnings[0]
     assert (answer.empty.reason, answer.empty.count) == ("not_indexed_yet", 3)
     space.engine.index.upkeep.advance()
-    assert "it does not know 2 objects yet" in search(space, "bees ants moths").warnings[0]
+    assert "2 new or changed objects are not found yet" in search(space, "bees ants moths").warnings[0]
 
 
 def test_lint_says_it_and_finds_no_difference(space):
     audit, reindex = space.lint("audit"), space.lint("reindex")
     assert audit.verified
     assert audit.differences == reindex.differences == ()
-    assert "it does not know 3 objects yet" in audit.warnings[0]
-    assert "it does not know 3 objects yet" in reindex.warnings[0]
+    assert "3 new or changed objects are not found yet" in audit.warnings[0]
+    assert "3 new or changed objects are not found yet" in reindex.warnings[0]
     waited = space.lint("reindex", options={"wait": True})
     assert waited.warnings == ()
     assert space.engine.index.vectors.lag() == Lag(0, 3)
@@ -82,7 +82,7 @@ def test_recorded_knowledge_says_that_duplicates_may_be_missed(space):
     fact = {"kind": "fact", "title": "Bees hum", "payload": {"subject": "bees", "predicate": "do", "value": "hum"}}
     report = space.crystallize("knowledge", input=fact)
     assert report.status == "ok"
-    assert "it does not know 3 objects yet" in report.warnings[0]
+    assert "3 new or changed objects are not found yet" in report.warnings[0]
 
 
 def test_whoever_waits_for_vectors_waits_for_the_index_first(space):
@@ -146,7 +146,7 @@ def test_a_document_that_the_index_does_not_know_yet_is_erased_with_its_earlier_
         memory.delete("acme", [text])
         memory.index("acme", [text])
         with memory.engine("acme") as engine:
-            own = engine.index._own
+            own = engine.index.own
             with own.vectors._hold_to_write() as connection:
                 write_state(connection, VERSION, 1)
                 own.prepare(connection)
@@ -166,7 +166,7 @@ class TestCommands:
         monkeypatch.setattr(subprocess, "Popen", note)
         monkeypatch.setenv("TREERING_BACKGROUND", "1")
         assert run(["query", "--mode", "search", "--space", address, "moths"]) == 0
-        assert "being made anew" in capsys.readouterr().out
+        assert "being rebuilt" in capsys.readouterr().out
         ((arguments, _),) = started
         assert arguments[-2:] == ["vectors", "--quiet"]
 

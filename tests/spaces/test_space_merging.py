@@ -677,9 +677,9 @@ def test_patches_that_wait_for_review_stay_where_they_are_and_are_counted(
         waiting = [ledger.propose(make.patch(make.source(f"Later {number}.", origin=f"{number}"))) for number in (1, 2)]
     assert set(treering.merge(ours, theirs).waiting) == {one.id for one in waiting}
     assert run(["merge", theirs, "--space", ours]) == 0
-    assert "Patches that wait for review stay in the other space: 2" in capsys.readouterr().out
+    assert "Patches waiting for review stay in the other space: 2" in capsys.readouterr().out
     assert run(["sync", remote, "--space", theirs]) == 0
-    assert "Patches that wait for review are not sent: 2" in capsys.readouterr().out
+    assert "Patches waiting for review are not sent: 2" in capsys.readouterr().out
     assert run(["merge", ours, "--space", theirs]) == 0
     assert "wait for review" not in capsys.readouterr().out, "none waits there"
 

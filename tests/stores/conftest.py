@@ -1,5 +1,6 @@
+import psycopg
 import pytest
-from postgres_team import Databases, Team
+from postgres_spaces import new_space
 
 import postgres_server
 
@@ -15,26 +16,11 @@ def server():
     postgres_server.remove(started)
 
 
-@pytest.fixture(scope="session")
-def template(server):
-    return Databases(server)
-
-
 @pytest.fixture
-def databases(template):
-    """New databases of the tests' server, with their tables."""
-    before = len(template)
-    yield template
-    template.drop(template.made_since(before))
-
-
-@pytest.fixture(scope="session")
-def team(server, template):
-    """A directory with two servers, `a` and `b`, which all tests of one process share."""
-    return Team(server, template)
-
-
-@pytest.fixture
-def new_team(server, databases):
-    """A directory with two servers that no other test has."""
-    return Team(server, databases)
+def database(server):
+    """The name of an empty database of the tests' server."""
+    name = f"d{new_space()}"
+    with psycopg.connect(server.url("postgres", "postgres"), autocommit=True) as owner:
+        owner.execute(f"CREATE DATABASE {name} OWNER treering_owner")
+        yield name
+        owner.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -26,8 +26,8 @@ NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 def address(request, tmp_path):
     if request.param == "file":
         return file_address(tmp_path / "keys.db")
-    server, databases = request.getfixturevalue("server"), request.getfixturevalue("databases")
-    return parse_address(server.url(databases.new(), space="acme"), named=tmp_path)
+    server, database = request.getfixturevalue("server"), request.getfixturevalue("database")
+    return parse_address(server.url(database, space="acme"), named=tmp_path)
 
 
 @pytest.fixture
@@ -70,8 +70,8 @@ def test_a_file_of_the_first_version_opens(tmp_path):
         assert list(keys.all()) == [old, limited]
 
 
-def test_a_table_of_the_first_version_is_read(server, databases, tmp_path):
-    database, old = databases.new(), made("old")
+def test_a_table_of_the_first_version_is_read(server, database, tmp_path):
+    old = made("old")
     address = parse_address(server.url(database, space="acme"), named=tmp_path)
     with closing(open_access_keys(address, create=True)) as keys:
         keys.add(old)

@@ -50,6 +50,7 @@ def test_every_table_is_distributed_by_the_space_and_all_lie_together(coordinato
     found = {name.removeprefix("treering."): (column, group) for name, column, group in rows}
     assert {found[table][0] for table in TABLES} == {"space"}
     assert len({found[table][1] for table in TABLES}) == 1
+    assert set(found) == {"space_names", "migrations", *TABLES}
 
 
 def test_an_ordinary_role_writes_and_finds_what_is_in_its_space_alone(coordinator):

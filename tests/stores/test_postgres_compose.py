@@ -1,4 +1,4 @@
-"""What the compose file of the how-to prepares in a new server is enough for Treering, and no more."""
+"""What the compose file of the reference prepares in a new server is enough for Treering, and no more."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ import yaml
 import treering
 from postgres_server import PostgresServer
 
-_PAGE = Path(__file__).parents[2] / "docs" / "howto" / "keep-a-ledger-on-postgres.md"
+_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "postgres.md"
 
 
 def compose_file():

@@ -7,7 +7,7 @@ import space_parts
 from treering.ports.passages import Reach
 from treering.ports.search import NearRequest
 from treering.ports.vector_engine import ChosenEngine, VectorChanges
-from treering.stores.engines.faiss_engine import FaissEngine, VectorFolder
+from treering.stores.engines.faiss_engine import FaissEngine, VectorFile
 from treering.stores.postgres.index import index_state
 from treering.stores.postgres.index import vectors as vector_feed
 from treering.stores.postgres.index.index import PostgresIndex
@@ -46,7 +46,7 @@ def open_fed(server, clock):
 class TestEngineOnPostgres(VectorEngineContract):
     @pytest.fixture
     def open_engine(self, tmp_path):
-        return lambda: FaissEngine(VectorFolder(tmp_path / "vectors"), EMBEDDER.dimension, "flat")
+        return lambda: FaissEngine(VectorFile(tmp_path / "vectors"), EMBEDDER.dimension, "flat")
 
 
 @pytest.fixture

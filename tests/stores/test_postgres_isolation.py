@@ -43,14 +43,14 @@ class Tenants:
             self.end = space.engine.ledger.sequence()
         self._server, self._own = server, own
         with closing(open_target(server, others)) as opened:
-            self.rows_at = opened._home.rows_at
+            self.rows_at = opened._primary.rows_at
 
     def opened(self, user):
         """Open the first tenant's space as a role, with a bug: each statement names the other tenant's rows."""
         space = PostgresSpace(target_in(self._server, self._own, user=user))
         index = PostgresIndex(space, model_id=EMBEDDER.model_id, dimension=EMBEDDER.dimension)
         ledger = PostgresLedger(space, clock=SteppingClock(), followers=[index])
-        space._home.rows_at = self.rows_at
+        space._primary.rows_at = self.rows_at
         return space, ledger, index
 
 

@@ -1,7 +1,9 @@
 """Opening spaces on Postgres: what is wrong with an address is said, with no password in it."""
 
+import socket
 import subprocess
 import sys
+import threading
 from contextlib import closing
 
 import psycopg
@@ -34,6 +36,7 @@ def target(address, tmp_path):
         ("postgresql://ada:hunter2@db/team?space=a&pool=1", "is not a number of connections"),
         ("postgresql://ada:hunter2@db/team?space=a&sslmod=require", "Unknown option 'sslmod'"),
         ("postgresql://ada:hunter2@db/team?space=a&options=-c", "Unknown option 'options'"),
+        ("postgresql://ada:hunter2@db/team?space=a&directory=on", "directory of servers, which Treering no longer has"),
     ],
 )
 def test_an_address_that_cannot_be_used_is_refused_without_its_password(tmp_path, address, said):
@@ -74,6 +77,70 @@ def test_a_space_that_is_not_there_is_only_made_where_that_is_wanted(server):
     assert "init" in caught.value.hint
     open_target(server, space).close()
     open_target(server, space, create=False).close()
+
+
+@pytest.mark.parametrize(
+    ("mark", "error", "said", "hint"),
+    [
+        ("to:5f:db2", Unavailable, "was moved to the server 'db2'", "treering.servers"),
+        ("from:5f", Unavailable, "is an unfinished copy of a move between", "postgres move"),
+        ("from:copy", Unavailable, "is an unfinished copy of a move", "treering move"),
+        ("5f", Corrupt, "has the move state '5f'", "backup"),
+    ],
+)
+def test_a_space_that_its_database_does_not_serve_is_refused(server, mark, error, said, hint):
+    space = new_space()
+    with closing(open_target(server, space)) as opened_space:
+        with opened_space.write() as transaction:
+            transaction.later("UPDATE spaces SET moving = %(mark)s WHERE space = %(space)s", mark=mark)
+        with pytest.raises(error, match=said), opened_space.read() as transaction:
+            transaction.first("SELECT 1")
+    with pytest.raises(error, match=said) as caught, opened(server, space) as ledger:
+        ledger.sequence()
+    assert hint in caught.value.hint
+
+
+def test_a_server_of_an_earlier_directory_opens_its_spaces_and_makes_new_ones(server, database):
+    address = server.url(database, space="old")
+    with closing(treering.open_ledger(address)) as ledger:
+        make = Builder(SteppingClock())
+        ledger.commit(make.patch(make.node("Hive")))
+    with psycopg.connect(server.url(database), autocommit=True) as owner:
+        owner.execute("INSERT INTO treering.membership(server, directory) VALUES('db1', 'the directory')")
+    with closing(treering.open_ledger(address, create=False)) as ledger:
+        assert ledger.verify().seq == 1
+    treering.open_ledger(server.url(database, space="new")).close()
+
+
+def test_a_space_of_an_earlier_directory_is_not_created_there_again(server, database):
+    treering.open_ledger(server.url(database, space="other")).close()
+    with psycopg.connect(server.url(database), autocommit=True) as owner:
+        owner.execute("INSERT INTO treering.servers(name, address) VALUES('db1', 'postgresql://db1/team')")
+        owner.execute("INSERT INTO treering.placements(name, server) VALUES('notes', 'db1')")
+    with pytest.raises(InvalidInput, match="has it on postgresql://db1/team"):
+        treering.open_ledger(server.url(database, space="notes"))
+    treering.open_ledger(server.url(database, space="more")).close()
+
+
+def test_a_server_that_hangs_holds_up_no_space_of_another_one(server):
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        port = silent.getsockname()[1]
+        address = f"postgresql://ada@127.0.0.1:{port}/x?space=y&connect_timeout=30&sslmode=disable"
+
+        def wait_for_it():
+            with pytest.raises(Unavailable):
+                treering.open_ledger(address)
+
+        waiting = threading.Thread(target=wait_for_it)
+        waiting.start()
+        accepted, _ = silent.accept()
+        try:
+            with closing(treering.open_ledger(server.url(space=new_space(), application_name="another"))) as ledger:
+                assert ledger.sequence() == 0
+            assert waiting.is_alive()
+        finally:
+            accepted.close()
+            waiting.join()
 
 
 def test_two_names_are_two_spaces_of_one_database(server):

@@ -14,7 +14,7 @@ from psycopg import errors
 
 import postgres_server
 import treering
-from treering.stores.postgres.connection.schema import DIRECTORY_TABLES, PARTITIONS, TABLES
+from treering.stores.postgres.connection.schema import PARTITIONS, TABLES
 from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 from treering.verbs.query.overview import STATUS
@@ -52,7 +52,7 @@ def test_names_that_are_none_and_plans_that_exclude_each_other_are_refused():
 
 def test_the_printed_rights_name_all_tables():
     told = printed("--writer", "app").stdout
-    assert all(f"treering.{table}" in told for table in ("space_names", "migrations", *DIRECTORY_TABLES, *TABLES))
+    assert all(f"treering.{table}" in told for table in ("space_names", "migrations", *TABLES))
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_a_fence_that_somebody_lifted_is_told_of(server, space):
     with psycopg.connect(server.url("tests"), autocommit=True) as owner:
         owner.execute("ALTER TABLE treering.objects DISABLE ROW LEVEL SECURITY")
     kept = protection(server, name, "app")
-    assert (kept.protected, kept.why_not) == (False, "may read a table whose row-level security somebody has lifted")
+    assert (kept.protected, kept.why_not) == (False, "may read a table whose row-level security was disabled")
     with pytest.raises(errors.RaiseException, match="lifted"):
         run_plan(server, *PLANS["roles"])
 
@@ -183,25 +183,3 @@ def test_the_partitions_lie_on_the_disks_that_were_named_and_the_space_goes_on(s
     with closing(treering.open_ledger(server.url(space=name))) as ledger:
         ledger.commit(make.patch(make.node("Three")))
         ledger.verify()
-
-
-CITUS = """
-CREATE TABLE pg_dist_partition(logicalrelid regclass);
-CREATE FUNCTION create_reference_table(relation regclass) RETURNS void LANGUAGE sql
-  AS 'INSERT INTO pg_dist_partition VALUES(relation)';
-CREATE FUNCTION create_distributed_table(relation regclass, col text, colocate_with text DEFAULT '') RETURNS void
-  LANGUAGE sql AS 'INSERT INTO pg_dist_partition VALUES(relation)';
-"""
-"""Stands for what the plan calls: it shows that the plan is SQL, and what it calls, not what Citus does then."""
-
-
-@pytest.mark.nightly
-def test_the_plan_for_citus_takes_each_table_once_however_often_it_is_run(server, space):
-    with psycopg.connect(server.url("tests", "postgres"), autocommit=True) as connection:
-        connection.execute(CITUS)
-        for _ in range(2):
-            connection.execute(printed("--citus").stdout)
-        taken = [str(name) for (name,) in connection.execute("SELECT logicalrelid::text FROM pg_dist_partition")]
-    assert sorted(taken) == sorted(f"treering.{table}" for table in ("space_names", "migrations", *TABLES))
-    with psycopg.connect(server.url("tests")) as connection:
-        assert connection.execute("SHOW citus.propagate_set_commands").fetchone() == ("local",)

@@ -12,7 +12,7 @@ import postgres_server
 from space_parts import note, open_space
 from treering.core.errors import InvalidInput
 from treering.ports.runtime import LateReads, late_reads
-from treering.stores.postgres.connection.routes import Replica
+from treering.stores.postgres.connection.replica import Replica
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.target import target_of
 from treering.system.address import parse_address

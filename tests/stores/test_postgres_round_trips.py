@@ -491,7 +491,7 @@ def test_a_note_and_a_search_name_the_partitions_of_their_space_alone(server, mo
 def test_where_a_partition_is_not_the_same_as_its_table_statements_name_tables(server, monkeypatch, changed):
     name = new_space()
     with closing(open_target(server, name)) as opened:
-        part = opened._home.rows_at.partition
+        part = opened._primary.rows_at.partition
     with psycopg.connect(server.url("tests"), autocommit=True) as owner:
         owner.execute(changed.format(part, postgres_server.OWNER))
     try:

@@ -49,7 +49,7 @@ class Database:
     def __init__(self, server, space):
         self._connection = psycopg.connect(server.url("tests", "postgres"), autocommit=True)
         with closing(open_target(server, space)) as opened:
-            self._space = opened._home.number
+            self._space = opened._primary.number
 
     def first(self, sql):
         return self._connection.execute(sql, {"space": self._space}).fetchone()[0]

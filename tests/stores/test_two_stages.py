@@ -63,7 +63,7 @@ def test_a_vector_of_the_encoder_takes_the_place_of_the_quick_one(address):
 def test_a_space_that_was_written_without_the_quick_model_gets_its_vectors_before_those_of_the_encoder(address):
     with treering.open(address, background=False, quick=False) as space:
         note(space, TRIP, "trip")
-        assert "1 of 1 passages have no vector yet" in space.query("search", input={"text": "August"}).warnings[0]
+        assert "1 of 1 passages are not embedded yet" in space.query("search", input={"text": "August"}).warnings[0]
     with treering.open(address, background=False) as space:
         quick = quick_vectors(space.engine.index)
         assert lag_of(space.engine.index) == Lag(1, 1)

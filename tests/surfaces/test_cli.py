@@ -477,7 +477,7 @@ class TestTrying:
         out = stage.done("try").out
         assert "Read 1 file in " in out
         assert 'search "how does retry budget work?"' in out
-        assert 'Now stale: "We rely on: The budget is three calls a minute." (README.md:9 changed).' in out
+        assert 'Now stale: "We rely on: The budget is three calls a minute" (README.md:9 changed).' in out
 
     @pytest.mark.parametrize(
         ("sentence", "question", "changed"),
@@ -596,7 +596,7 @@ cli.main([])
 
 def test_a_lease_is_listed_and_can_be_taken_away(stage):
     stage.done("init")
-    assert stage.done("unlock").out == "Nobody holds a lease here.\n"
+    assert stage.done("unlock").out == "No leases are held here.\n"
     with treering.open(f"sqlite:{stage.folder / FOLDER / FILE}", background=False) as space:
         space.engine.leases.take("vectors", "somebody", seconds=60)
         told = stage.done("unlock").out
@@ -616,4 +616,4 @@ def test_an_input_may_be_a_json_text_or_name_a_query(stage, given):
 def test_a_json_text_beside_words_is_refused(stage):
     stage.done("ingest", "-", stdin="Retry three times.")
     told = stage.run("query", "how often", "--mode", "search", "--input", '"retries"')
-    assert (told.code, "--input is a plain text" in told.err) == (2, True)
+    assert (told.code, "--input is plain text" in told.err) == (2, True)

@@ -434,7 +434,7 @@ def test_annotations_of_github_stand_at_the_lines_and_nothing_in_them_is_a_comma
         "It mentions 'fetch_quote', "
         "which the change removes from 'src/acme/fetch.py'.%0AMend: $EDITOR +5 docs/usage.md",
         f"::notice title=closes%3A #4::Commit {git_says(shop, 'rev-parse', 'HEAD')[:12]} states that it closes #4.",
-        f"2 files changed since {base}; 1 to be mended, 1 to look at, 1 good to know.",
+        f"2 files changed since {base}; 1 to fix, 1 to check, 1 good to know.",
     ]
 
 

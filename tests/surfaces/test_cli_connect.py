@@ -167,7 +167,7 @@ def test_a_client_is_connected_to_the_space_of_the_folder_and_disconnected(folde
     assert server["args"][-4:] == ["--space", f"sqlite:{folder}/.treering/treering.db", "--files", str(folder)]
     assert "SessionEnd" in json.loads((folder / ".claude/settings.local.json").read_text())["hooks"]
     assert run(["connect", "claude-code"]) == 0
-    assert "connected already" in capsys.readouterr().out
+    assert "already connected" in capsys.readouterr().out
     assert run(["disconnect", "claude-code"]) == 0
     assert not (folder / ".mcp.json").exists()
     assert not (folder / ".claude").exists()
@@ -306,6 +306,7 @@ HOOK_MODULES = {
     *("treering.stores", "treering.stores.sqlite", "treering.stores.sqlite.files", "treering.stores.sqlite.ready"),
     "treering.stores.sqlite.noted_answers",
     *("treering.retrieval", "treering.retrieval.text", "treering.retrieval.text.languages", "Stemmer"),
+    *("treering.sources", "treering.sources.conversations", "treering.sources.conversations.tool_calls"),
     *("treering.surfaces", "treering.surfaces.resident", "treering.surfaces.resident.client"),
 }
 """All of Treering that a hook may import which reads no space."""
@@ -350,6 +351,15 @@ def test_session_begins_with_the_brief_as_it_is_now(folder):
     told = told_at_begin(folder)
     assert "SQLite" not in told
     assert "Redis" in told
+
+
+def test_brief_of_a_session_names_each_section_once(folder):
+    with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user") as space:
+        for rule in ("No globals", "No print"):
+            space.rule(rule)
+    lines = told_at_begin(folder).splitlines()
+    assert sum(line.startswith("Rules") for line in lines) == 1
+    assert sum("No globals" in line or "No print" in line for line in lines) == 2
 
 
 @pytest.mark.nightly

@@ -64,7 +64,7 @@ def test_a_file_is_recorded_and_what_is_due_is_made(desk):
     told = desk.done("discussion", "record", "lamp", "chat.json")
     assert told.out.splitlines() == [
         "Recorded in lamp: 8 appended, 0 unchanged, 0 withdrawn; 8 messages now.",
-        "Made, of chunks of messages: 4 done, 1 empty; a new summary; a new state document.",
+        "Processed chunks of messages: 4 done, 1 empty; a new summary; a new state document.",
     ]
     told = desk.done("discussion", "record", "lamp", "chat.json")
     assert told.out.splitlines() == [
@@ -76,7 +76,7 @@ def test_a_file_is_recorded_and_what_is_due_is_made(desk):
 def test_what_is_due_can_be_left_to_an_update(desk):
     assert desk.json("discussion", "record", "lamp", "chat.json", "--no-update")["made"] is None
     assert desk.json("discussion", "show", "lamp")["memories"] == []
-    assert desk.done("discussion", "update", "lamp").out.startswith("Made, of chunks of messages: 4 done")
+    assert desk.done("discussion", "update", "lamp").out.startswith("Processed chunks of messages: 4 done")
     assert desk.json("discussion", "update", "lamp", "--wait", "1")["made"]["done"] == 0
 
 
@@ -209,7 +209,7 @@ def test_a_search_may_be_for_what_was_said_at_a_time(kept, time, positions):
 
 def test_a_search_that_finds_nothing_says_so(kept):
     told = kept.done("discussion", "search", "lamp", "submarine", "--mode", "keywords")
-    assert told.out == "Nothing was found.\n"
+    assert told.out == "No results.\n"
 
 
 @pytest.mark.parametrize(
@@ -382,13 +382,13 @@ def test_a_chunk_that_failed_is_told_of(desk):
         talk.append([said(words) for _, words in WORDS])
         talk.update()
     told = desk.done("discussion", "update", "lamp", "--space", "sqlite:talks.db")
-    assert told.out == "Made, of chunks of messages: 1 waiting.\n"
+    assert told.out == "Processed chunks of messages: 1 waiting.\n"
 
 
 def test_the_lines_of_an_update_tell_of_everything_that_became_of_it():
     made = MakingReport(done=2, empty=1, failed=1, condensed=3, errors=("no answer",), rejected=("no title",))
     assert [one.text.plain for one in render_made(made)] == [
-        "Made, of chunks of messages: 2 done, 1 empty, 1 failed; 3 condensed.",
+        "Processed chunks of messages: 2 done, 1 empty, 1 failed; 3 condensed.",
         "failed: no answer",
         "not used: no title",
     ]

@@ -2,6 +2,8 @@
 
 import pytest
 
+from sources.git_scratch import Scratch
+
 README = "# Acme\n\nAcme retries three times.\n\nReleases are cut on Tuesdays.\n"
 
 
@@ -139,7 +141,46 @@ def test_log_is_limited_to_a_file(acme):
     assert ("Retries are bounded" in logged, "No globals" in logged) == (True, False)
 
 
+def test_log_of_a_path_shows_its_rules(stage, monkeypatch):
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    made = Scratch(stage.folder)
+    made.commit({"api/v1/app.py": "retries = 3\n", "web/app.ts": "export {}\n", "justfile": "test:\n"})
+    stage.done("init")
+    stage.done("add", ".")
+    printed(stage, "rule", "No globals", "--for", "api")
+    printed(stage, "rule", "No print", "--for", "web/**")
+    printed(stage, "decide", "Three retries", "--because", "api/v1/app.py:1")
+    for path in ("api/v1/app.py", "api/v1", "./api/"):
+        logged = printed(stage, "log", path)
+        assert [text in logged for text in ("No globals", "No print", "Three retries")] == [True, False, True]
+    assert "No globals" not in printed(stage, "log", "web/app.ts")
+    assert "justfile" in printed(stage, "log", "justfile")
+
+
 @pytest.mark.parametrize("text", ["port", "port =", "= 8080"])
 def test_fact_needs_a_name_and_a_value(acme, text):
     failed = acme.run("fact", text, "--of", "api")
     assert (failed.code, "port = 8080" in failed.err) == (2, True)
+
+
+def test_titles_name_what_is_shown_replaced_and_undone(acme):
+    printed(acme, "decide", "Three retries", "--because", "README.md:3")
+    assert "based on: README.md:3" in printed(acme, "show", "three")
+    assert "instead of: Three retries" in printed(acme, "replace", "three", "Five retries")
+    assert printed(acme, "undo", "five").startswith("Undone: Five retries")
+    refused = acme.run("show", "Tree retries")
+    assert (refused.code, "Three retries" in refused.err) == (3, True)
+
+
+def test_show_hides_stored_fields_without_verbose(acme):
+    printed(acme, "decide", "Three retries", "--why", "Enough", "--because", "README.md:3")
+    assert "evidence_refs" not in printed(acme, "show", "three")
+    assert "rationale: Enough" in printed(acme, "show", "three")
+    assert "evidence_refs" in printed(acme, "show", "three", "-v")
+
+
+@pytest.mark.parametrize("text", ["", " ", "\u200b"])
+@pytest.mark.parametrize("command", ["decide", "rule", "prefer", "task", "show"])
+def test_invisible_text_is_refused(acme, command, text):
+    failed = acme.run(command, text)
+    assert (failed.code, "Value error" in failed.err) == (2 if command != "show" or not text.strip() else 3, False)

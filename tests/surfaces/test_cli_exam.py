@@ -154,7 +154,7 @@ def test_a_pull_request_reads_a_table(asked: Stage) -> None:
         ("- must: [a]\n", "question 1, ask"),
         ("- ask: x\n", "give results that must be found"),
         ("- ask: x\n  refuse: true\n  must: [a]\n", "has no results to find"),
-        ("- ask: x\n  must: [{file: a, says: b}]\n", "give exactly one of file, object and says"),
+        ("- ask: x\n  must: [{file: a, says: b}]\n", "give exactly one of 'file', 'object' and 'says'"),
         ("- ask: x\n  must: [a]\n  musst: [b]\n", "question 1, musst"),
         ("- {ask: x, must: [a]}\n- {ask: x, must: [b]}\n", "appears twice"),
         ("questions: 3\n", "is"),

@@ -16,7 +16,7 @@ from treering.surfaces.cli.help import command_groups, examples, rendered_modes
 from treering.verbs.catalog import TOOLS
 
 GOLDEN = Path(__file__).parent / "golden"
-COMMANDS = ["", "review", "workflow", "discussion", "postgres", "postgres servers", *examples()]
+COMMANDS = ["", "review", "workflow", "discussion", "postgres", *examples()]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -147,7 +147,7 @@ def test_hooks_of_the_repository_in_another_folder_are_used_and_those_of_all_rep
 
 def test_the_space_of_a_database_is_not_written_into_a_hook(repository, capsys):
     assert run(["hook", "install", "--space", "postgresql://ada:secret@host/db?space=x"]) == 2
-    assert "may hold a password" in capsys.readouterr().err
+    assert "may contain a password" in capsys.readouterr().err
     assert hooks(repository) == {}
 
 
@@ -261,12 +261,12 @@ def test_what_a_hook_cannot_share_over_is_refused_and_nothing_is_installed(team,
 def test_connecting_offers_to_share_and_does_so_where_it_is_told_to(team, capsys):
     ada, *_ = team
     assert run(["connect", "cursor", "--dry-run", "--share", "origin"]) == 0
-    assert "Hooks of git would share the space" in capsys.readouterr().out
+    assert "Git hooks would share the space" in capsys.readouterr().out
     assert hooks(ada) == {}
     assert run(["connect", "cursor"]) == 0
     assert "treering hook install --sync origin" in capsys.readouterr().out
     assert run(["connect", "claude-code", "--share", "origin"]) == 0
-    assert "a push to it sends what is new" in capsys.readouterr().out
+    assert "a push to it sends yours" in capsys.readouterr().out
     assert set(hooks(ada)) == {*HOOKS, "pre-push"}
     assert run(["connect", "codex"]) == 0
     assert "hook install" not in capsys.readouterr().out

@@ -224,4 +224,4 @@ def test_a_place_that_is_not_there_and_a_space_in_memory_are_refused(folder, cap
     assert run(["watch", "nowhere"]) == 2
     assert "There is nothing at nowhere." in capsys.readouterr().err
     assert run(["watch", "--space", ":memory:"]) == 2
-    assert "A space in memory is gone" in capsys.readouterr().err
+    assert "A space in memory is lost" in capsys.readouterr().err

@@ -7,6 +7,8 @@ import pytest
 import treering.aio
 from space_parts import open_space
 from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.core.evidence import short_place
+from treering.surfaces.python.results import SearchHit
 from treering.testing.fakes import HashingEmbedder
 
 
@@ -25,6 +27,19 @@ def test_search_returns_a_sequence_of_hits(space):
     assert [hit.path.rpartition("/")[2] for hit in hits] == ["retry.py"]
     assert (hits[0].lines, "LIMIT = 3" in hits[0].text) == ((1, 5), True)
     assert str(hits).startswith("1  ")
+
+
+def test_printed_hits_mark_weak_answers(space):
+    hits = space.search("releases Tuesdays", limit=1)
+    weak = SearchHit(hits[0].shown.model_copy(update={"flags": ("weak",)}))
+    assert str(weak).splitlines()[0].endswith("notes.md:1-3  (weak)")
+    assert "\n\nWarning: 2 of 2 passages have no vector yet" in str(hits)
+    assert str(space.search("zygote")).startswith("No results: ")
+
+
+def test_printed_knowledge_has_its_title_and_status(space):
+    space.rule("No new dependencies")
+    assert str(space.search("new dependencies", limit=1)).startswith("1  No new dependencies  (candidate; low trust)\n")
 
 
 def test_add_reads_a_note(space):
@@ -117,3 +132,91 @@ def test_methods_are_coroutines_in_aio(space):
     assert any("lamp" in hit.text for hit in hits)
     assert "Light it at dusk" in str(brief)
     assert undone.results
+
+
+@pytest.mark.parametrize(
+    ("what", "place", "words"),
+    [
+        ("retry.py:4-5", "retry.py:4-5", "def retry_limit():\n    return LIMIT"),
+        ("retry.py::retry_limit", "retry.py:4-5", "def retry_limit():\n    return LIMIT"),
+        ('"Releases are cut on Tuesdays."', "notes.md:1-3", "Releases are cut on Tuesdays."),
+    ],
+)
+def test_show_returns_a_part_of_a_file(space, what, place, words):
+    shown = space.show(what)
+    assert (short_place(shown.place).rpartition("/")[2], shown.text) == (place, words)
+
+
+def test_show_returns_a_file_and_a_hit(space):
+    file = space.show("retry.py")
+    assert (file.place, file.object["segments"][0]["excerpt"].splitlines()[0]) == ("", "LIMIT = 3")
+    hit = space.search("retry limit", limit=1)[0]
+    assert space.show(hit).object["id"] == hit.id
+
+
+@pytest.mark.parametrize("name", ["Ship on Tuesdays", "ship on", "on Tues", "Tuesdays ship"])
+def test_show_finds_a_statement_by_its_title(space, name):
+    decided = space.decide("Ship on Tuesdays", because="notes.md:3")
+    shown = space.show(name)
+    assert (shown.object["id"], [one.rpartition("/")[2] for one in shown.evidence]) == (decided.id, ["notes.md:3"])
+
+
+def test_title_of_several_names_the_candidates(space):
+    space.decide("Ship on Tuesdays")
+    space.decide("Ship on Fridays")
+    for call in (space.show, space.undo, lambda name: space.replace(name, "Never ship")):
+        with pytest.raises(InvalidInput, match="in 2 titles") as error:
+            call("ship on")
+        assert all(day in error.value.hint for day in ("Ship on Tuesdays", "Ship on Fridays"))
+    assert space.show("Ship on Fridays").title == "Ship on Fridays"
+
+
+def test_misspelled_title_is_suggested(space):
+    space.decide("Ship on Tuesdays")
+    with pytest.raises(NotFound) as error:
+        space.show("Shop on Tuesdays")
+    assert "Ship on Tuesdays" in error.value.hint
+
+
+def test_statements_are_replaced_and_undone_by_title(space):
+    space = space.with_actor("ada", channel="user")
+    space.decide("Ship on Tuesdays")
+    newer = space.replace("ship on", "Release on Fridays")
+    assert space.show("Ship on Tuesdays").object["status"] == "superseded"
+    space.undo(newer)
+    assert space.show("Ship on Tuesdays").object["status"] == "active"
+    space.undo("Ship on Tuesdays")
+    assert space.show("Ship on Tuesdays").object["status"] == "archived"
+
+
+def test_envelope_takes_a_title_as_an_id(space):
+    space.task("Write the docs")
+    done = space.crystallize("work_item", input={"id": "write the", "status": "resolved", "resolution": "Written"})
+    assert done.status == "ok"
+
+
+def test_unconfirmed_statement_is_corrected_in_place(space):
+    space.decide("Ship on Tuesdays")
+    corrected = space.replace("ship on", "Release on Fridays")
+    assert space.show(corrected).object["payload"]["outcome"] == "Release on Fridays"
+    with pytest.raises(NotFound):
+        space.show("Ship on Tuesdays")
+
+
+@pytest.mark.parametrize("value", [3, b"x", [None], {"a": 1}, object])
+def test_values_of_wrong_types_are_refused(space, value):
+    sequence = space.engine.ledger.sequence()
+    calls = [
+        lambda: space.show(value),
+        lambda: space.undo(value),
+        lambda: space.replace(value, "New"),
+        lambda: space.decide(value),
+        lambda: space.decide("X", because=value),
+        lambda: space.fact(value, of="api"),
+        lambda: space.search("x", path=value),
+        lambda: space.log(since=value),
+    ]
+    for call in calls:
+        with pytest.raises((InvalidInput, NotFound)):
+            call()
+    assert space.engine.ledger.sequence() == sequence

@@ -123,11 +123,7 @@ PRINTED = {
         "mongodb index mongodb://127.0.0.1:1/{hostile}?serverSelectionTimeoutMS=50",
     ],
     "mongodb status": ["mongodb status mongodb://{hostile}:x/y"],
-    "postgres move": ["postgres move {hostile} {hostile} --directory postgresql://127.0.0.1:1/x"],
     "postgres plan": ["postgres plan", "postgres plan --writer {hostile} --reader ada --tablespace {hostile} --citus"],
-    "postgres servers add": ["postgres servers add {hostile} {hostile} --directory postgresql://127.0.0.1:1/x"],
-    "postgres servers drain": ["postgres servers drain {hostile} --directory postgresql://127.0.0.1:1/x"],
-    "postgres servers list": ["postgres servers list --directory {hostile}"],
     "postgres work": ["postgres work --space sqlite:{hostile}.db"],
     "query": [
         "query green bees",

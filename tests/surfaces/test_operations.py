@@ -57,10 +57,6 @@ NO_OPERATIONS = {
     *(
         "postgres plan",
         "postgres work",
-        "postgres move",
-        "postgres servers add",
-        "postgres servers list",
-        "postgres servers drain",
     ),
     *("connect", "disconnect", "session begin", "session keep", "session work"),
     *("mongodb index", "mongodb status"),

@@ -228,7 +228,7 @@ def test_a_mode_that_says_it_only_reads_can_neither_write_nor_read_files(add_mod
     modes = {"write": replace(writing, rights=READS), "files": reading}
     monkeypatch.setitem(catalog.TOOLS, "query", replace(tool, modes=modes))
     told = {"kind": "preference", "title": "Tabs", "payload": {"statement": "Use tabs"}}
-    with pytest.raises(Denied, match="only reads"):
+    with pytest.raises(Denied, match="declared read-only"):
         space.call("query", Envelope(mode="write", input=told))
     with pytest.raises(TreeringError, match="no adapter"):
         space.call("query", Envelope(mode="files", input={"path": str(tmp_path)}))

@@ -266,7 +266,7 @@ def test_what_was_changed_in_the_work_tree_since_it_was_read_is_said_at_the_resu
     pack = space.query("context", "/", {"task": "What is the retry limit?"})
     assert told in pack.text
     limits.unlink()
-    gone = "changed since: limits.md is not in the work tree any more"
+    gone = "changed since: limits.md is no longer in the work tree"
     assert hit_of(space, "retry limit five attempts", "Five attempts").note == gone
     # What is asked of a branch is not about the files as they lie.
     assert hit_of(space, "retry limit five attempts", "Five attempts", at="main").note == ""
@@ -281,7 +281,7 @@ def test_a_file_whose_name_is_not_text_is_found_in_the_work_tree(space, reposito
     ingest(space, repository)
     for is_there in (True, False):
         (hit,) = (one for one in space.query("search", "/", {"text": "gulls heliotrope"}).hits if "gulls" in one.text)
-        assert hit.note == ("" if is_there else f"changed since: {printable(name)} is not in the work tree any more")
+        assert hit.note == ("" if is_there else f"changed since: {printable(name)} is no longer in the work tree")
         if is_there:
             os.unlink(file)  # noqa: PTH108
 
@@ -471,7 +471,7 @@ def test_an_answer_that_is_held_to_no_tree_says_that_it_is_of_all_branches(
     ingest(space, feature)
     for mode, given in (("search", {"text": "retry limit"}), ("page", {"name": "limits.md"}), ("recent", {})):
         (told,) = [one for one in space.query(mode, "/", given).warnings if "all branches" in one]
-        assert told == "This is of all branches that were read (main, feature/x); options.at asks what holds on one."
+        assert told == "This covers all branches that were read (main, feature/x); options.at selects one."
         assert not any("all branches" in one for one in space.query(mode, "/", given, {"at": "main"}).warnings)
 
 

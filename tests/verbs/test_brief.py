@@ -68,6 +68,31 @@ def test_brief_shows_decisions_whose_evidence_changed_as_stale(space):
     assert "Cap retries at five" in report.text
 
 
+def test_brief_names_both_contested_statements_with_their_places(space):
+    five = note(space, "Retries are capped at five.", origin="retries.md")
+    ten = note(space, "Retries are capped at ten.", origin="ops.md")
+    decide(space, "Five retries", five, payload={"question": "Cap?", "outcome": "Five"})
+    later = decide(space, "Ten retries", ten, payload={"question": "Cap?", "outcome": "Ten"})
+    (text,) = sections(brief(space))["Contested"]
+    assert list(sections(brief(space))) == ["Contested"]
+    assert text.startswith("Ten retries (ops.md) – or Five retries (retries.md, know:…")
+    assert brief(space).sections[0].entries[0].id == later
+
+
+def test_brief_shows_a_decision_that_a_candidate_contests(space):
+    decide(space, "Five retries", note(space, "At most five."), payload={"question": "Cap?", "outcome": "Five"})
+    other = {"payload": {"question": "Cap?", "outcome": "Ten"}, "status": "candidate"}
+    decide(space, "Ten retries", note(space, "At most ten."), **other)
+    assert sections(brief(space)) == {"Decided": ["Five retries (contested)"]}
+
+
+def test_brief_shows_contested_facts_only(space):
+    state_fact(space, "api", "port", 80, note(space, "The port is 80."))
+    assert brief(space).status == "empty"
+    state_fact(space, "api", "port", 90, note(space, "The port is 90."))
+    assert list(sections(brief(space))) == ["Contested"]
+
+
 def test_brief_puts_urgent_work_in_progress_first(space):
     task(space, "Later", priority="low")
     task(space, "Soon", priority="urgent")
@@ -169,6 +194,22 @@ def test_decisions_about_files_changed_on_the_branch_come_first(on_branch):
     cite(on_branch, "acme/app.py", "Prices are whole numbers", payload={"question": "Prices?", "outcome": ""})
     cite(on_branch, "acme/tax.py", "Taxes are rounded up", payload={"question": "Taxes?", "outcome": ""})
     assert sections(brief(on_branch))["Decided"] == ["Prices are whole numbers", "Taxes are rounded up"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a = 1\nb = 2\n", {"Decided": ["Anvils are numbered"]}),
+        ("a = 2\n", {"Stale": ["Anvils are numbered (changed since: these lines of acme/app.py are gone)"]}),
+    ],
+)
+def test_unread_branch_keeps_decisions_whose_lines_are_in_its_files(space, repository, text, shown):
+    here = space.asked_from(repository.folder)
+    here.ingest("repo", input={"path": str(repository.folder)})
+    cite(here, "acme/app.py", "Anvils are numbered", payload={"question": "Anvils?", "outcome": ""})
+    repository.git("checkout", "-q", "-b", "unread")
+    repository.commit({"acme/app.py": text}, message="Number hammers")
+    assert sections(brief(here)) == shown
 
 
 def test_rules_for_changed_files_precede_rules_for_others(on_branch):

@@ -139,6 +139,40 @@ def test_knowledge_comes_along_only_with_the_best_evidence(space):
     assert beside not in shown
 
 
+FILES = {
+    "uploads.py": "def upload(file):\n    return file  # Send a file to the bucket in chunks of eight megabytes.\n",
+    "buckets.py": "def bucket(name):\n    return name  # Open a bucket by its name; an upload of a file goes there.\n",
+    "login.py": "def login(user):\n    return user  # Check the password of a user, then open a session.\n",
+}
+
+
+@pytest.fixture
+def bucket_files(space, tmp_path):
+    """The evidence that each file of a small project makes, by its name."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    space.ingest("path", input={"path": str(tmp_path)})
+    sources = {name: space.query("search", input={"text": name}).hits[0] for name in FILES}
+    return {name: {"source_id": hit.object_id, "segment_id": hit.segment_id} for name, hit in sources.items()}
+
+
+def test_decision_about_other_file_needs_more_words(space, bucket_files):
+    first = decide(space, "Eight megabytes it is", bucket_files["uploads.py"])
+    second = decide(space, "Names of a bucket are lower case", bucket_files["buckets.py"])
+    far = decide(space, "Sessions end when a file is signed", bucket_files["login.py"])
+    near = decide(space, "Signed files go in chunks to a bucket", bucket_files["login.py"])
+    task = "Send an upload of a file to its bucket in chunks"
+    shown = {item.object_id for item in context(space, task).items if item.section == "decisions"}
+    assert {first, second, near} <= shown
+    assert far not in shown
+
+
+def test_kind_of_change_is_no_word_of_the_task(space, bucket_files):
+    known = decide(space, "feat: sessions of a user end", bucket_files["login.py"])
+    task = "feat(uploads): send a file in chunks to the bucket"
+    assert known not in {item.object_id for item in context(space, task).items}
+
+
 TITLES = (
     "Retries of an upload are capped at five",
     "Passwords are hashed with bcrypt",

@@ -32,7 +32,8 @@ def test_superseding_by_the_same_payload_changes_the_words(space, fields, change
     assert {name: getattr(changed, name) for name in change} == change
     assert (changed.status, changed.revision) == ("active", old.revision + 1)
     assert report.warnings == (
-        f"{old.id} says the same for the same time: its {next(iter(change))} changed, and nothing was superseded.",
+        f"{old.id} already states the same for the same time: its {next(iter(change))} changed, "
+        "and nothing was superseded.",
     )
 
 
@@ -48,7 +49,7 @@ def test_superseding_by_the_same_payload_adds_its_evidence(space):
 
 def test_superseding_by_the_very_same_says_what_would_replace_it(space):
     old = recorded(space, LIMIT)
-    with pytest.raises(treering.InvalidInput, match="says the same already") as refused:
+    with pytest.raises(treering.InvalidInput, match="already states the same") as refused:
         space.crystallize("supersede", input={"id": old.id, "knowledge": LIMIT})
     assert "a later valid_from" in refused.value.hint
     assert space.engine.ledger.get(old.id) == old

@@ -15,6 +15,7 @@ from treering.verbs.evidence.notation import (
     SymbolOf,
     read_notation,
 )
+from treering.verbs.ingest.known import repointed
 
 CODE = '''\
 """Retries."""
@@ -222,6 +223,47 @@ def test_knowledge_goes_stale_with_its_lines(space, repository):
     (identity,) = [one for one in decide(space, "src/retry.py:3").ids if one.startswith("know:")]
     edit(space, repository, "LIMIT = 3", "LIMIT = 5")
     assert read(space, identity).status == "stale"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status"),
+    [
+        ("A call is tried three times.", "A call is tried once.", "stale"),
+        ("The pause doubles each time.", "The pause is a second.", "stale"),
+        ("Padding 1 ", "Filling 1 ", "active"),
+        ("# Waiting\n", "\n\n# Waiting\n", "active"),
+    ],
+)
+def test_lines_in_two_passages_hold_together(space, repository, old, new, status):
+    file = repository.folder / "docs/long.md"
+    padding = "".join(f"Padding {number} says nothing about retries.\n" for number in range(150))
+    text = DOC.replace("A call", f"{padding}\nA call")
+    file.write_text(text)
+    space.ingest("repo", "/", {"path": str(repository.folder)}, {"worktree": True})
+    person = space.with_actor("ada", channel="user")
+    report = decide(person, "docs/long.md:154-158")
+    (identity,) = [one for one in report.ids if one.startswith("know:")]
+    assert report.evidence[0].quote.startswith("A call")
+    assert len(report.evidence[0].segment_ids) == 2
+    file.write_text(text.replace(old, new))
+    assert ("changed since" in str(person.brief())) == (status == "stale")
+    space.ingest("repo", "/", {"path": str(repository.folder)}, {"worktree": True})
+    assert read(space, identity).status == status
+
+
+def test_lines_are_cited_still_if_another_source_holds_them(space):
+    one = resolved(space, "src/retry.py:9-10")
+    (folded,) = [read(space, one.source_id)]
+    part = folded.segments[0].model_copy(update={"segment_id": "seg_new", "excerpt": f"# Moved\n{CODE}"})
+    (ref,) = repointed(one.refs, folded, "src:kept", [part])
+    assert (ref.source_id, ref.segment_id) == ("src:kept", "seg_new")
+    assert ref.quote(part) == one.quote
+
+
+def test_each_of_two_places_supports_by_itself(space, repository):
+    (identity,) = [one for one in decide(space, "src/retry.py:3", "docs/retry.md:3").ids if one.startswith("know:")]
+    edit(space, repository, "LIMIT = 3", "LIMIT = 5")
+    assert read(space, identity).status == "active"
 
 
 def test_uncommitted_change_outside_the_lines_is_not_reported(space, repository):

@@ -48,7 +48,7 @@ class AuditEvent(BaseModel):
 
 
 class Anchor(BaseModel):
-    """The head of a log, kept outside the store."""
+    """The head of a log, stored outside the database."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 

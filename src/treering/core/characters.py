@@ -191,3 +191,12 @@ def digest(text: str, *, salt: str = "") -> str:
 def normalise_text(text: str) -> str:
     """Fold what does not change meaning: Unicode form (NFKC), case, runs of white space."""
     return _SPACES.sub(" ", unicodedata.normalize("NFKC", text)).strip().casefold()
+
+
+def short_id(identity: str) -> str:
+    """Return the start and the end of an id, enough to name it, such as `patch:…3x8q6rv`."""
+    return f"{identity.partition(':')[0]}:…{identity[-SHORT_ID_CHARS:]}"
+
+
+SHORT_ID_CHARS = 7
+"""Characters of a short id that Treering prints, as git does of commits."""

@@ -24,7 +24,7 @@ from typing import Any
 
 
 class TreeringError(Exception):
-    """The root of all errors Treering raises on purpose."""
+    """The root of all errors that Treering raises on purpose."""
 
     code = "error"
 
@@ -42,7 +42,7 @@ class TreeringError(Exception):
             self.add_note(f"Hint: {hint}")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the one shape in which every surface shows an error."""
+        """Return the common form of an error on all surfaces."""
         return {"code": self.code, "message": self.message, "hint": self.hint, "details": self.details}
 
 
@@ -96,7 +96,7 @@ class NotFound(TreeringError):
 
 
 class UnknownProject(NotFound):
-    """Nothing was ever kept for this project: reading makes none."""
+    """Nothing was ever stored for this project; reading does not create it."""
 
     def __init__(self, project_id: str) -> None:
         super().__init__(
@@ -107,7 +107,7 @@ class UnknownProject(NotFound):
 
 
 class Conflict(TreeringError):
-    """The object changed since it was read, or the change would undo somebody else's."""
+    """The object changed since it was read, or the change would undo another write."""
 
     code = "conflict"
 
@@ -125,7 +125,7 @@ class Unavailable(TreeringError):
 
 
 class TimedOut(Unavailable):
-    """The call did not come to its end in the time it has."""
+    """The call exceeded its time limit."""
 
     code = "timed_out"
 
@@ -137,18 +137,18 @@ class Corrupt(TreeringError):
 
 
 class Defect(TreeringError):
-    """Treering contradicts itself: a fault of the program, not of the call; nothing was changed."""
+    """Treering is inconsistent: an error in the program, not in the call; nothing was changed."""
 
     code = "defect"
 
 
 def as_sentence(text: str) -> str:
-    """Return a text that ends with a full stop, or with the mark that it has."""
+    """Return a text that ends with a full stop or its own final mark."""
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def nearest(given: str, known: Iterable[str]) -> str:
-    """Return which of `known` was probably meant, else all of them; never what was given."""
+    """Return a hint with the most similar name in `known`, else all of them; never the given text."""
     # Imported here: few processes ever need it, and the hooks of coding agents have no time for it.
     from difflib import get_close_matches
 

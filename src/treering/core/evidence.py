@@ -1,9 +1,9 @@
-"""Segments of sources, the evidence that rests on them, and finding them again after an edit."""
+"""Segments of sources, the evidence that cites them, and finding them again after an edit."""
 
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Annotated, ClassVar, Literal, TypeVar
@@ -20,9 +20,9 @@ class _Locator(BaseModel):
 
 
 class Lines(_Locator):
-    """Lines `start..end` (1-based, inclusive) of a file, at a commit where it came from one.
+    """Lines `start..end` (1-based, inclusive) of a file, at a commit if it is from a repository.
 
-    `heading` names the spot for people: a heading path or a symbol's qualified name.
+    `heading` is the place's name for people: a heading path or a symbol's qualified name.
     """
 
     type: Literal["lines"] = "lines"
@@ -39,9 +39,9 @@ class Lines(_Locator):
 
 
 class Section(_Locator):
-    """A stretch of an inline text: its heading path and character offset.
+    """A part of an inline text: its heading path and character offset.
 
-    `link` is where a browser shows a passage of a web page: the address of the page with a text fragment.
+    `link` is the URL of a passage of a web page: the address of the page with a text fragment.
     """
 
     type: Literal["section"] = "section"
@@ -70,8 +70,8 @@ class Page(_Locator):
 class Turn(_Locator):
     """One message of a conversation.
 
-    `turn` is its position, `speaker` who spoke: a name, or else the role. `chain` is what
-    `core.canonical.chain_hashes` gives: it tells the message from an equal one said elsewhere.
+    `turn` is its position, `speaker` the speaker's name or role. `chain` is the result of
+    `core.canonical.chain_hashes` and distinguishes the message from an equal one at another place.
     """
 
     type: Literal["turn"] = "turn"
@@ -123,11 +123,17 @@ def short_place(place: str) -> str:
     return places_as_typed(place).partition(" @ ")[0]
 
 
+def lines_in(place: str) -> tuple[int, int] | None:
+    """Return the first and last line that a citation names; `None` for one without lines."""
+    found = _CITED_LINES.search(place)
+    return (int(found[1]), int(found[2])) if found else None
+
+
 _CITED_LINES = re.compile(r"#L(\d+)-L(\d+)(?: @ [0-9a-f]{7,40})?")
 
 
 class Triple(BaseModel):
-    """A statement of three parts: what it is about, how it is related, to what. In the words of the text."""
+    """A statement of three parts: subject, relation and object, in the words of the text."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -137,7 +143,7 @@ class Triple(BaseModel):
 
 
 class Definition(BaseModel):
-    """A definition in a segment of code: its qualified name, and its first and last line there, counted from 1."""
+    """A definition in a segment of code: its qualified name, and its first and last line in the segment, from 1."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -147,7 +153,7 @@ class Definition(BaseModel):
 
 
 class SegmentPlace(BaseModel):
-    """Where a segment stands in some contents of its source, which are named by their fingerprint."""
+    """The place of a segment in a version of its source, which is identified by a fingerprint."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -156,10 +162,10 @@ class SegmentPlace(BaseModel):
 
 
 class Segment(BaseModel):
-    """A stretch of a source, word for word.
+    """A passage of a source, word for word.
 
-    `hash` is `digest(excerpt, salt=<the source's salt>)`. `segment_id` survives re-reading where the text is
-    unchanged. `heading`, `role` and `gist` say how it is searched (see `ports.adapter.SegmentDraft`).
+    `hash` is `digest(excerpt, salt=<the source's salt>)`. `segment_id` stays the same when unchanged text is read
+    again. `heading`, `role` and `gist` determine how it is searched (see `ports.adapter.SegmentDraft`).
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -173,13 +179,13 @@ class Segment(BaseModel):
     role: Literal["prose", "symbol", "code", "data"] = "prose"
     gist: str | None = None
     triples: tuple[Triple, ...] = Field(default=(), exclude_if=lambda triples: not triples)
-    """What the text states, where a writer or a model said so; the graph reads the text besides."""
+    """The statements of the text, if a writer or a model gave them; the graph also extracts others."""
     definitions: tuple[Definition, ...] = Field(default=(), exclude_if=lambda definitions: not definitions)
-    """The definitions that fill a part of it: knowledge about one of them outlives a change of the rest."""
+    """The definitions in it: knowledge about one of them survives a change of the rest."""
     uses: tuple[str, ...] = Field(default=(), exclude_if=lambda uses: not uses)
-    """What it imports, calls and uses of other code, as the code says it (`retrieval.index.code_names`)."""
+    """The other code that it imports, calls and uses, in the words of the code (`retrieval.index.code_names`)."""
     places: tuple[SegmentPlace, ...] = Field(default=(), exclude_if=lambda places: not places)
-    """Where it stands in each of the contents it is part of, where its source holds several (`core.versions`)."""
+    """Its place in each version of the contents, if its source has several (`core.versions`)."""
 
     def place_in_contents(self, contents: str | None) -> Locator | None:
         """Return where it stands in some contents of its source; `None` where they do not have it."""
@@ -213,21 +219,47 @@ class EvidenceRef(BaseModel):
     With the path and the commit that the place of the segment names, this is where to look it up in git.
     """
     lines: tuple[PositiveInt, PositiveInt] | None = Field(default=None, exclude_if=lambda lines: lines is None)
-    """The first and last line of the segment that are evidence, counted from 1 in its text; `None`: all of it."""
+    """The first and last cited line of the segment, from 1 in its text; `None`: all of it."""
+    together: bool = Field(default=False, exclude_if=lambda together: not together)
+    """Whether the evidence is one place that goes on in other segments of its source: they support only together."""
 
     def quote(self, segment: Segment) -> str:
-        """Return the words of its segment that are evidence."""
+        """Return the cited words of its segment."""
         if self.lines is None:
             return segment.excerpt
         first, last = self.lines
         return "\n".join(segment.excerpt.splitlines()[first - 1 : last])
 
     def locator(self, segment: Segment) -> Locator:
-        """Return the place of the words that are evidence."""
+        """Return the place of the cited words."""
         if self.lines is None or not isinstance(segment.locator, Lines):
             return segment.locator
         start = segment.locator.start - 1
         return segment.locator.model_copy(update={"start": start + self.lines[0], "end": start + self.lines[1]})
+
+
+def any_place_holds(refs: Iterable[EvidenceRef], holds: Callable[[EvidenceRef], bool]) -> bool:
+    """Return whether a place that supports knowledge holds; one in several segments holds if all of these do."""
+    supporting = [ref for ref in refs if ref.role == "supports"]
+    parts: dict[str, list[EvidenceRef]] = {}
+    for ref in supporting:
+        if ref.together:
+            parts.setdefault(ref.source_id, []).append(ref)
+    places = [*([ref] for ref in supporting if not ref.together), *parts.values()]
+    return any(all(map(holds, place)) for place in places)
+
+
+def united(refs: Iterable[EvidenceRef]) -> tuple[EvidenceRef, ...]:
+    """Return one reference to each segment; of several to one segment, one to all lines between theirs."""
+    by_segment: dict[tuple[str, str, str], EvidenceRef] = {}
+    for ref in refs:
+        key = (ref.source_id, ref.segment_id, ref.role)
+        known = by_segment.get(key, ref)
+        lines = None
+        if ref.lines and known.lines:
+            lines = (min(ref.lines[0], known.lines[0]), max(ref.lines[1], known.lines[1]))
+        by_segment[key] = ref.model_copy(update={"lines": lines, "together": ref.together or known.together})
+    return tuple(by_segment.values())
 
 
 def segment_hash(excerpt: str, *, salt: str) -> str:

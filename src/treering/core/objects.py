@@ -33,9 +33,9 @@ class _Payload(BaseModel):
 
 
 class Fact(_Payload):
-    """`subject predicate object` for a relation, `subject predicate value` for an attribute.
+    """A relation (`subject predicate object`) or an attribute (`subject predicate value`).
 
-    An attribute has one value at a time; a relation may have many unless the space's rules say otherwise.
+    An attribute has one value at a time; a relation may have many, unless the space's rules restrict it.
     """
 
     subject: str = Field(min_length=1)
@@ -56,7 +56,7 @@ class Fact(_Payload):
 
 
 class Procedure(_Payload):
-    """Steps that lead somewhere."""
+    """Steps to reach a goal."""
 
     steps: tuple[str, ...] = Field(min_length=1)
     preconditions: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Procedure(_Payload):
 
 
 class Decision(_Payload):
-    """A question that was settled, and why."""
+    """A question, its answer and the reason."""
 
     question: str = Field(min_length=1)
     outcome: str = ""
@@ -78,7 +78,7 @@ class Decision(_Payload):
 
 
 class Constraint(_Payload):
-    """A rule to keep, where it holds, and what breaking it costs."""
+    """A rule, its scope, and the impact of violating it."""
 
     rule: str = Field(min_length=1)
     scope: str = ""
@@ -86,16 +86,16 @@ class Constraint(_Payload):
 
 
 class Preference(_Payload):
-    """How somebody likes things."""
+    """A preferred way of doing things."""
 
     statement: str = Field(min_length=1)
     scope: str = ""
 
 
 class Utterance(_Payload):
-    """A sentence of a memory: its words, who said them, on which day (`2026-01-31`), and in which message.
+    """A sentence of a memory: its words, speaker, day (`2026-01-31`) and message.
 
-    `message` is a position in the discussion. What the words themselves look like names nobody.
+    `message` is a position in the discussion. The speaker is never guessed from the words.
     """
 
     text: str = Field(min_length=1)
@@ -108,13 +108,13 @@ SummaryForm = Literal["memory", "condensation", "rolling_summary", "state_docume
 
 
 class Summary(_Payload):
-    """A shorter account of everything it rests on; its text is the `summary` of the knowledge.
+    """A summary of its evidence; its text is the `summary` of the knowledge.
 
-    It holds only while all of that holds: what was withdrawn must not live on in a summary. `key` tells it from
-    others of its scope. `first` and `last` are the positions of the messages it tells of, where it tells of any;
-    `utterances` are its sentences, each with its speaker, where they are known.
-    `by_hand` and `struck_by_hand` are lines that a person wrote into it or struck out. `made_by` names what wrote
-    it: a model with the version of its prompt, or a built-in rule.
+    It becomes invalid when any of its evidence does, so that withdrawn content does not live on in a summary. `key`
+    identifies it in its scope. `first` and `last` are the positions of the summarized messages, if any;
+    `utterances` are its sentences, with their speakers if known.
+    `by_hand` and `struck_by_hand` are lines that a person added or removed. `made_by` names its generator: a model
+    with the version of its prompt, or a built-in rule.
     """
 
     form: SummaryForm
@@ -178,7 +178,7 @@ class _Object(BaseModel):
 
 
 class Source(_Object):
-    """Something the system has seen, kept word for word in segments."""
+    """Observed content, stored word for word in segments."""
 
     type: Literal["source"] = "source"
     kind: Literal[
@@ -232,7 +232,7 @@ class Node(_Object):
 
 
 class Knowledge(_Object):
-    """Something currently believed, or once believed, with what it rests on."""
+    """A current or former belief, with its evidence."""
 
     type: Literal["knowledge"] = "knowledge"
     kind: Literal["fact", "procedure", "decision", "constraint", "preference", "summary"]
@@ -272,6 +272,11 @@ class Knowledge(_Object):
         payload = self.payload.model_dump(mode="json")
         return digest(canonical_json([self.scope, self.kind, normalise(payload)]))
 
+    @property
+    def was_active(self) -> bool:
+        """Whether it is or was active: candidates too become contested or stale."""
+        return self.status == "active" or self.last_verified_at is not None
+
     def claim_key(self) -> str | None:
         """Hash what two claims of one scope may contradict each other about; `None` where they cannot.
 
@@ -287,7 +292,7 @@ class Knowledge(_Object):
 
 
 class Activity(_Object):
-    """Work that happened."""
+    """Completed or current work."""
 
     type: Literal["activity"] = "activity"
     kind: Literal["episode", "debug", "review", "research", "implementation", "meeting", "reading"]
@@ -305,7 +310,7 @@ class Activity(_Object):
 
 
 class WorkItem(_Object):
-    """Work to be tracked or advanced."""
+    """Work to track and finish."""
 
     type: Literal["work_item"] = "work_item"
     kind: Literal["task", "requirement", "issue", "bug", "improvement", "question", "investigation"]
@@ -388,7 +393,10 @@ def _problem(item: ErrorDetails) -> str:
     bounds = item.get("ctx", {})
     if item["type"] == "string_too_short" and bounds.get("min_length") == 1:
         return "it is empty"
-    return next((f"must be {what} {bounds[name]}" for name, what in _BOUNDS.items() if name in bounds), item["msg"])
+    return next(
+        (f"must be {what} {bounds[name]}" for name, what in _BOUNDS.items() if name in bounds),
+        item["msg"].removeprefix("Value error, "),
+    )
 
 
 _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}

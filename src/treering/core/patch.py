@@ -1,4 +1,4 @@
-"""The one way to write: a patch, a list of operations that is applied whole or not at all."""
+"""The only way to write: a patch, a list of operations that is applied completely or not at all."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -30,7 +30,7 @@ class _Value(BaseModel):
 
 
 class Author(_Value):
-    """Who writes, through which door, with which tool. The door (`channel`) decides what is trusted."""
+    """The author of a write, with the channel and the tool. The channel determines the trust."""
 
     actor: str = Field(min_length=1)
     channel: Channel
@@ -38,7 +38,7 @@ class Author(_Value):
 
 
 class Link(_Value):
-    """A typed, directed relation, and the patch that made it."""
+    """A typed, directed relation, and the patch that created it."""
 
     type: LinkType
     source: str
@@ -47,7 +47,7 @@ class Link(_Value):
 
 
 class Create(_Value):
-    """Bring a new object into being, at revision 1."""
+    """Create an object at revision 1."""
 
     op: Literal["create"] = "create"
     object: AnyObject
@@ -63,7 +63,7 @@ class Update(_Value):
 
 
 class Transition(_Value):
-    """Move an object to another status; a work item needs a `resolution` to be resolved."""
+    """Change the status of an object; a work item needs a `resolution` to be resolved."""
 
     op: Literal["transition"] = "transition"
     id: str
@@ -73,21 +73,21 @@ class Transition(_Value):
 
 
 class AddLink(_Value):
-    """Relate two objects."""
+    """Add a relation between two objects."""
 
     op: Literal["link"] = "link"
     link: Link
 
 
 class RemoveLink(_Value):
-    """Undo a relation."""
+    """Remove a relation."""
 
     op: Literal["unlink"] = "unlink"
     link: Link
 
 
 class Merge(_Value):
-    """Fold a node into another; the first keeps `merged_into` and resolves through it."""
+    """Merge a node into another; the first stores `merged_into` and resolves to the other."""
 
     op: Literal["merge"] = "merge"
     id: str
@@ -114,7 +114,7 @@ class MoveScope(_Value):
 
 
 class Erase(_Value):
-    """Remove an object's content everywhere; only hashes and the fact remain."""
+    """Remove an object's content everywhere; only hashes and the fact of the erasure remain."""
 
     op: Literal["erase"] = "erase"
     id: str
@@ -128,9 +128,9 @@ Operation = Annotated[
 
 
 class RecordedCreate(_Value):
-    """A `Create` that was applied: the revision it made holds what it said.
+    """An applied `Create`: its content is in the revision it created.
 
-    Of a duplicate, `id` is what stands for it, and `merged` the id it was to have.
+    For a duplicate, `id` is the existing object, and `merged` the id intended for the new one.
     """
 
     op: Literal["create"] = "create"
@@ -140,7 +140,7 @@ class RecordedCreate(_Value):
 
 
 class RecordedUpdate(_Value):
-    """An `Update` that was applied: `revision` holds the values of the fields."""
+    """An applied `Update`: `revision` contains the values of the fields."""
 
     op: Literal["update"] = "update"
     id: str
@@ -150,7 +150,7 @@ class RecordedUpdate(_Value):
 
 
 class RecordedTransition(_Value):
-    """A `Transition` that was applied: `revision` holds the resolution."""
+    """An applied `Transition`: `revision` contains the resolution."""
 
     op: Literal["transition"] = "transition"
     id: str
@@ -176,17 +176,17 @@ class Patch(_Value):
     reason: str = ""
     created_at: Instant
     scope: Scope | None = None
-    """The scope it was made at, which limits what it may name and change (`core.writing.plan`); `None`: no limit."""
+    """The scope of the call, which limits the objects of the patch (`core.writing.plan`); `None`: no limit."""
     request: str = ""
-    """A digest of the call it carries out: an idempotency key stands for one request."""
+    """A digest of the call: an idempotency key identifies one request."""
 
 
 class PatchRecord(_Value):
-    """A patch as the ledger remembers it.
+    """A patch as stored in the ledger.
 
-    As long as it is `proposed`, `operations` say what they would change. Of an applied patch, they and `effects` name
-    the revisions that hold the content, so that erasing an object erases it here too. A patch that was rejected, that
-    changed nothing, or that took another one back, has none.
+    While it is `proposed`, `operations` are the proposed changes. After it is applied, they and `effects` name the
+    revisions that contain the content, so that erasing an object also erases it here. A patch that was rejected,
+    changed nothing or reverted another one has none.
     """
 
     id: str
@@ -212,7 +212,7 @@ def record_hash(record: PatchRecord) -> str:
 
 
 class Effect(_Value):
-    """One thing a patch did: an object went from one revision to another, or a link came or went."""
+    """One effect of a patch: a new revision of an object, or an added or removed link."""
 
     event: str
     target: str
@@ -222,7 +222,7 @@ class Effect(_Value):
 
 
 class OperationResult(_Value):
-    """What became of one operation: `created updated unchanged merged_into …` and the object it touched."""
+    """The result of one operation: `created updated unchanged merged_into …` and the affected object."""
 
     outcome: Literal["created", "updated", "unchanged", "duplicate", "linked", "unlinked", "erased"]
     id: str
@@ -230,7 +230,7 @@ class OperationResult(_Value):
 
 
 class Receipt(_Value):
-    """Proof of a commit: durable when returned."""
+    """Proof of a commit, which is durable when the receipt is returned."""
 
     patch_id: str
     sequence: int
@@ -242,7 +242,7 @@ class Receipt(_Value):
     head: str
     """Hash of the last audit event."""
     replayed: bool = False
-    """True where an idempotency key found the receipt of an earlier commit."""
+    """True if an idempotency key returned the receipt of an earlier commit."""
 
 
 class Waiting(_Value):

@@ -1,4 +1,4 @@
-"""What may change: a space's policy says who may write what, and the lifecycle which status may follow which."""
+"""The rules of changes: a space's policy states who may write what, and the lifecycle which status may follow which."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -36,21 +36,21 @@ _WORDS = frozenset({"title", "summary", "name", "aliases", "payload", "segments"
 
 
 def trust_of(channel: str, status: str, levels: Mapping[Channel, TrustLevel] = CHANNEL_TRUST) -> TrustLevel:
-    """Return the trust in an object: that of its channel, and one level less for a candidate.
+    """Return the trust in an object: the trust of its channel, and one level less for a candidate.
 
-    An unknown channel is trusted least.
+    An unknown channel has the least trust.
     """
     place = _place(channel, levels)
     return LEVELS[min(place + (status == "candidate"), len(LEVELS) - 1)]
 
 
 def less_trusted(one: str, other: str, levels: Mapping[Channel, TrustLevel]) -> bool:
-    """Tell whether the channel `one` is trusted less than the channel `other`."""
+    """Return whether the channel `one` is trusted less than the channel `other`."""
     return _place(one, levels) > _place(other, levels)
 
 
 def changes_words(fields: Mapping[str, object]) -> bool:
-    """Tell whether changing these fields changes what an object says."""
+    """Return whether changing these fields changes the content of an object."""
     return not _WORDS.isdisjoint(fields)
 
 
@@ -79,12 +79,12 @@ _ERASING = (
 
 
 class Policy(BaseModel):
-    """The rules of one space, told by its audit log. A space for which none was ever set has these defaults."""
+    """The rules of one space, stored in its audit log. A space without a policy has these defaults."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     direct_channels: frozenset[Channel] = ALL_CHANNELS
-    """Channels whose patches are applied at once; those of the others wait as `proposed` for review."""
+    """Channels whose patches are applied at once; patches of others wait as `proposed` for review."""
     reviewed_operations: frozenset[str] = frozenset()
     """Operations (`erase`, `supersede`, …) that wait for review whatever the channel."""
     candidate_only_channels: frozenset[Channel] = frozenset({"adapter"})
@@ -92,21 +92,21 @@ class Policy(BaseModel):
     erasing_channels: frozenset[Channel] = frozenset({"user", "system"})
     """Channels that may erase."""
     declaring_channels: frozenset[Channel] = frozenset({"user", "import", "system"})
-    """Channels that may say `user_declared` or `human_curated`."""
+    """Channels that may set `user_declared` or `human_curated`."""
     channel_trust: dict[Channel, TrustLevel] = dict(CHANNEL_TRUST)
-    """How far each channel is trusted when answers are ranked: `high`, `medium` or `low`."""
+    """The trust of each channel when answers are ranked: `high`, `medium` or `low`."""
     trust_weights: dict[TrustLevel, Annotated[float, Field(gt=0, le=1)]] = dict(TRUST_WEIGHTS)
-    """What the score of a text counts for by the trust in its channel, above 0 and up to 1."""
+    """The factor on a text's score by the trust in its channel, above 0 and up to 1."""
     functional_predicates: frozenset[str] = FUNCTIONAL_PREDICATES
     """Relations with one object at a time. Facts with a `value` are always functional."""
     newer_supersedes: bool = True
     """A claim with a later `valid_from` and evidence in the same source supersedes instead of contesting."""
     silenced_rules: dict[str, str] = {}
-    """Lint rules to keep quiet, each with the reason."""
+    """Lint rules to silence, each with the reason."""
     self_approval: bool = False
     """Whether the proposer of a patch may approve it."""
     private_scopes: frozenset[str] = Field(default=frozenset(), exclude_if=lambda scopes: not scopes)
-    """Scopes that never leave the space by merge or sync, with what lies below them."""
+    """Scopes that never leave the space by merge or sync, including the scopes below them."""
 
     @field_validator("channel_trust", mode="before")
     @classmethod
@@ -120,27 +120,27 @@ class Policy(BaseModel):
 
 
 def needs_review(patch: Patch, policy: Policy) -> bool:
-    """Tell whether a patch has to wait as `proposed`."""
+    """Return whether a patch must wait as `proposed`."""
     return operations_need_review(patch.operations, patch.source.channel, policy)
 
 
 def operations_need_review(operations: Iterable[Operation], channel: Channel, policy: Policy) -> bool:
-    """Tell whether a patch of these operations, written through a channel, would have to wait as `proposed`."""
+    """Return whether a patch of these operations, written through a channel, must wait as `proposed`."""
     return channel not in policy.direct_channels or any(
         operation.op in policy.reviewed_operations for operation in operations
     )
 
 
 def check_trust(patch: Patch, policy: Policy) -> None:
-    """Raise `Denied` where the author's channel claims more trust than the policy gives it."""
+    """Raise `Denied` if the author's channel claims more trust than the policy grants it."""
     for operation in patch.operations:
         _check_operation(operation, patch.source, policy)
 
 
 def check_revision_of(item: Object | None, changes: Mapping[str, Any], author: Author, policy: Policy) -> None:
-    """Raise `Denied` where a channel that only proposes knowledge rewrites what is more than a candidate.
+    """Raise `Denied` if a channel that only proposes knowledge changes more than a candidate.
 
-    Moving evidence within the sources it stands in, after they changed, rewrites nothing.
+    Moving evidence within its sources after they changed is allowed.
     """
     if not isinstance(item, Knowledge) or author.channel not in policy.candidate_only_channels:
         return
@@ -159,7 +159,7 @@ def _sources_of(refs: Iterable[EvidenceRef]) -> set[tuple[str, str]]:
 
 
 def check_gate(patch: Patch, policy: Policy) -> None:
-    """Raise `Denied` where a patch is to be applied that has to wait for review."""
+    """Raise `Denied` if a patch that must wait for review is to be applied."""
     if needs_review(patch, policy):
         raise Denied(
             f"The space's policy requires a review of this patch from {patch.source.channel!r}.",
@@ -169,16 +169,16 @@ def check_gate(patch: Patch, policy: Policy) -> None:
 
 
 def check_reverter(author: Author, policy: Policy) -> None:
-    """Raise `Denied` where a channel takes a patch back that could not have applied one."""
+    """Raise `Denied` if a channel reverts a patch that it could not have applied."""
     if author.channel not in policy.direct_channels or author.channel in policy.candidate_only_channels:
         raise _denied(author, "revert patches")
 
 
 def check_approval(proposer: Author, approver: Author, policy: Policy) -> None:
-    """Raise `Denied` where somebody approves their own proposal, or through a channel that is itself reviewed.
+    """Raise `Denied` for approving your own proposal, or for approving through a channel that itself needs review.
 
-    The name of an actor is only what they say it is; so a reviewed channel cannot approve at all, except in a
-    space where every channel is reviewed.
+    The name of an actor is not verified; so a channel that needs review cannot approve at all, except in a space in
+    which every channel does.
     """
     if policy.direct_channels and approver.channel not in policy.direct_channels:
         raise _denied(approver, "approve patches")
@@ -190,7 +190,7 @@ def check_approval(proposer: Author, approver: Author, policy: Policy) -> None:
 
 
 def check_policy_change(old: Policy, new: Policy, author: Author) -> None:
-    """Raise `Denied` where a channel that speaks for no person would loosen a policy that somebody set."""
+    """Raise `Denied` if a channel without a person would loosen an existing policy."""
     loosened = loosened_fields(old, new)
     if loosened and author.channel not in PERSONS:
         raise Denied(
@@ -328,12 +328,12 @@ def check_transition(item: Object, to: str) -> None:
 
 
 def is_current(item: Object) -> bool:
-    """Tell whether the object's status lets it be presented as how things stand."""
+    """Return whether the object's status lets it be presented as current."""
     return item.status in CURRENT[item.type]
 
 
 def is_over(item: Object, *, now: datetime) -> bool:
-    """Tell whether it has ended whatever its status: knowledge past `valid_until`, and work that was archived."""
+    """Return whether it has ended regardless of its status: knowledge past `valid_until`, and archived work."""
     match item:
         case Knowledge(valid_until=until):
             return until is not None and until <= now

@@ -1,4 +1,4 @@
-"""Adapters to agent frameworks: a module for each, which nothing else imports; here is what each needs installed."""
+"""Adapters to agent frameworks: one module each, imported by no other module. This module lists their packages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from treering.core.errors import MissingExtra
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """A framework: what people call it, the extra that installs it, and a package that is there then."""
+    """A framework: its name for people, the extra that installs it, and a package to check for."""
 
     title: str
     extra: str
@@ -20,7 +20,7 @@ class Framework:
 
     @property
     def needs(self) -> frozenset[str]:
-        """Return what is imported first of each of its packages."""
+        """Return the first import of each of its packages."""
         return frozenset(name.partition(".")[0] for name in (self.package, *self.further))
 
 
@@ -39,11 +39,11 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "pydantic_ai_harness": Framework("Pydantic AI Harness", "pydantic-ai-harness", "pydantic_ai_harness"),
     "strands": Framework("Strands Agents", "strands", "strands"),
 }
-"""By the module here that is its adapter; `treering.MODULE` offers what programs use of it."""
+"""By adapter module; `treering.MODULE` exports its public names."""
 
 
 def imported(adapter: str, name: str, framework: Framework) -> Any:
-    """Return what the module `adapter` has under a name. Raises `MissingExtra` where its framework is not installed."""
+    """Return a name from the module `adapter`. Raises `MissingExtra` if its framework is not installed."""
     try:
         return getattr(import_module(adapter), name)
     except ModuleNotFoundError as error:
@@ -55,7 +55,7 @@ def imported(adapter: str, name: str, framework: Framework) -> Any:
 def missing_extra(
     error: ModuleNotFoundError, extras: Mapping[str, str], framework: str, *, needed_for: str
 ) -> Exception:
-    """Return what to raise where a package is missing: `MissingExtra` where an extra installs it, else the error."""
+    """Return the error for a missing package: `MissingExtra` if an extra installs it, else the original error."""
     package = (error.name or "").partition(".")[0]
     if framework and package in FRAMEWORKS[framework].needs:
         return MissingExtra(FRAMEWORKS[framework].extra, needed_for=FRAMEWORKS[framework].title)

@@ -15,10 +15,10 @@ _REASON = "Memories of Microsoft Agent Framework"
 
 
 class TreeringContextProvider(ContextProvider):
-    """Recalls before a run what fits its last message, and keeps after it what was said.
+    """Recall memories for the last message before a run, and store the messages after it.
 
-    `Agent(…, context_providers=[TreeringContextProvider(client, "ann")])`. `space`: whose memories these are, such as a
-    user. What is recalled comes as data in a message of the user.
+    `Agent(…, context_providers=[TreeringContextProvider(client, "ann")])`. `space`: the owner of the memories, such as
+    a user. Recalled memories are added as data in a user message.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class TreeringContextProvider(ContextProvider):
     async def before_run(
         self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]
     ) -> None:
-        """Add what is remembered to the context."""
+        """Add memories to the context."""
         asked = next((one.text for one in reversed(context.input_messages) if one.role == "user"), "")
         found = await in_thread(lambda: self._texts.search(asked, self._top_k))
         if found:
@@ -41,7 +41,7 @@ class TreeringContextProvider(ContextProvider):
     async def after_run(
         self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]
     ) -> None:
-        """Keep what the user and the agent said."""
+        """Store the messages of the user and the agent."""
         number = state["runs"] = state.get("runs", 0) + 1
         said = [*context.input_messages, *(context.response.messages if context.response else [])]
         texts = [
@@ -56,7 +56,7 @@ class TreeringContextProvider(ContextProvider):
 
 
 class TreeringHistoryProvider(HistoryProvider):
-    """Keeps the messages of sessions word for word, but for secrets."""
+    """Store the messages of sessions word for word, except secrets."""
 
     def __init__(self, client: AnyClient, source_id: str = "treering-history", **options: Any) -> None:
         super().__init__(source_id, **options)

@@ -22,9 +22,9 @@ from treering.frameworks.memory_files import FileRefused, MemoryFiles
 class TreeringMemoryTool(BetaAbstractMemoryTool):
     """The memory tool of Claude: `client.beta.messages.run_tools(…, tools=[TreeringMemoryTool(memory)])`.
 
-    Files lie below `/memories`, and nothing else can be reached. What they say is found by `retrieve` of the memory
-    client, too; secrets are redacted. `folder`: whose files these are, such as a user or a project. `erase`: what is
-    deleted leaves nothing behind; otherwise it is withdrawn, and the history of the space still has it.
+    Files are below `/memories`; nothing else is accessible. `retrieve` of the memory client also finds their text;
+    secrets are redacted. `folder`: the owner of the files, such as a user or a project. `erase`: delete permanently;
+    otherwise deleted files are withdrawn and stay in the history of the space.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class TreeringMemoryTool(BetaAbstractMemoryTool):
         self._erase = erase
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Return the text of a file with line numbers, or what lies in a folder."""
+        """Return the text of a file with line numbers, or list a folder."""
         return self._done(lambda files: files.view(_text(command, "path"), _lines(command)))
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
@@ -65,7 +65,7 @@ class TreeringMemoryTool(BetaAbstractMemoryTool):
         )
 
     def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Delete a file, or a folder with all that lies in it."""
+        """Delete a file, or a folder with its files."""
         return self._done(lambda files: files.delete(_text(command, "path")))
 
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
@@ -101,7 +101,7 @@ class AsyncTreeringMemoryTool(BetaAsyncAbstractMemoryTool):
         self._tool = TreeringMemoryTool(client, folder=folder, erase=erase)
 
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Return the text of a file with line numbers, or what lies in a folder."""
+        """Return the text of a file with line numbers, or list a folder."""
         return await in_thread(lambda: self._tool.view(command))
 
     async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
@@ -117,7 +117,7 @@ class AsyncTreeringMemoryTool(BetaAsyncAbstractMemoryTool):
         return await in_thread(lambda: self._tool.insert(command))
 
     async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Delete a file, or a folder with all that lies in it."""
+        """Delete a file, or a folder with its files."""
         return await in_thread(lambda: self._tool.delete(command))
 
     async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:

@@ -45,11 +45,10 @@ MEMORY_TOOLS = ["mcp__treering__retrieve_memory", "mcp__treering__store_memory"]
 
 
 class TreeringSessionStore(SessionStore):
-    """Keeps transcripts in a space: `ClaudeAgentOptions(session_store=TreeringSessionStore(client))`.
+    """Store transcripts in a space: `ClaudeAgentOptions(session_store=TreeringSessionStore(client))`.
 
-    Entries come back as they were appended, but secrets are redacted; one with a `uuid` is kept once. What users and
-    Claude said is found by `client.retrieve`. `erase`: what is deleted leaves nothing behind; otherwise it is
-    withdrawn.
+    Entries are returned as appended, except redacted secrets; one with a `uuid` is stored once. `client.retrieve` finds
+    the messages of users and Claude. `erase`: delete permanently; otherwise deleted entries are withdrawn.
     """
 
     def __init__(self, client: AnyClient, *, erase: bool = False) -> None:
@@ -61,7 +60,7 @@ class TreeringSessionStore(SessionStore):
         await in_thread(lambda: retry_on_conflict(lambda: self._append(key, entries), attempts=_ATTEMPTS))
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """Return the entries of a transcript; `None` where nothing was ever appended."""
+        """Return the entries of a transcript; `None` if nothing was ever appended."""
         return await in_thread(lambda: self._load(key))
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
@@ -84,7 +83,7 @@ class TreeringSessionStore(SessionStore):
         return [one.value["subpath"] for one in heads if one.value["subpath"]]
 
     async def delete(self, key: SessionKey) -> None:
-        """Delete a transcript; that of a session with those of its subagents."""
+        """Delete a transcript; for a session also the transcripts of its subagents."""
         await in_thread(lambda: self._delete(key))
 
     @property
@@ -157,15 +156,15 @@ def _schema(required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
 
 _RETRIEVE = _schema(
     "query",
-    query={"type": "string", "description": "What to look for, in words."},
-    top_k={"type": "integer", "description": "How many memories, 5 by default.", "minimum": 1, "maximum": 50},
+    query={"type": "string", "description": "The query, in words."},
+    top_k={"type": "integer", "description": "Number of memories, 5 by default.", "minimum": 1, "maximum": 50},
     filters={"type": "object", "description": 'Conditions on metadata, such as {"agent_type": "planner"}.'},
 )
 _STORE = _schema(
     "content",
     content={"type": "string", "description": "The text to remember."},
-    metadata={"type": "object", "description": "What else is known of it, such as tags."},
-    importance={"type": "number", "description": "How much it matters.", "minimum": 0, "maximum": 1},
+    metadata={"type": "object", "description": "More about it, such as tags."},
+    importance={"type": "number", "description": "Its importance.", "minimum": 0, "maximum": 1},
 )
 
 
@@ -182,7 +181,7 @@ def memory_server(client: AnyClient, *, session_id: str | None = None, name: str
         return await _answered(
             lambda: (
                 recalled_text(used.retrieve(given["query"], top_k, given.get("filters"), session_id))
-                or "Nothing is known of it."
+                or "No memories match."
             )
         )
 
@@ -201,8 +200,8 @@ def memory_hooks(
 ) -> dict[HookEvent, list[HookMatcher]]:
     """Return hooks: `ClaudeAgentOptions(hooks=memory_hooks(client))`.
 
-    `log_tools`: every run of a tool is kept as a memory, without secrets and capped. `recall`: memories that fit what
-    the user asks are added to it as data. What goes wrong with the memory keeps nobody from working.
+    `log_tools`: store every tool run as a memory, capped and without secrets. `recall`: add matching memories to the
+    user's prompt as data. Errors of the memory never stop the agent.
     """
     hooks = _Hooks(blocking(client), top_k)
     found: dict[HookEvent, list[HookMatcher]] = {}
@@ -237,7 +236,7 @@ class _Hooks:
             try:
                 await in_thread(lambda: self._client.store(*run.memory))
             except TreeringError as error:
-                _LOG.warning("A run of the tool %s was not kept in memory: %s", run.tool, error.message)
+                _LOG.warning("A run of the tool %s was not stored in memory: %s", run.tool, error.message)
         return {}
 
 

@@ -1,4 +1,4 @@
-"""What adapters share: the client they work on, threads for its work, and recalled text as data."""
+"""Shared code of adapters: the client, threads for its work, and recalled text as data."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,7 +45,7 @@ _ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True)
 class KeyedText:
-    """A text and its key: a message has the same key whenever it comes. `value`: what the framework gets back."""
+    """A text and its key: the same message always has the same key. `value`: the value for the framework."""
 
     key: str
     text: str
@@ -54,7 +54,7 @@ class KeyedText:
 
 
 class TextCollection:
-    """The texts of one collection. What comes again is kept once, and what was forgotten stays so."""
+    """The texts of one collection. Repeated texts are stored once, and forgotten ones stay forgotten."""
 
     def __init__(self, client: AnyClient, path: Sequence[str], *, reason: str) -> None:
         self._client = blocking(client)
@@ -62,13 +62,13 @@ class TextCollection:
         self._reason = reason
 
     def keep(self, texts: Sequence[KeyedText]) -> None:
-        """Keep the texts whose keys were never used, in one patch; what was only recalled is not one."""
+        """Store the texts with new keys in one patch, except recalled text."""
         said = {text.key: text for text in texts if searchable(text.text).strip()}
         if said and self._client.config.enabled:
             retry_on_conflict(lambda: self._keep(said), attempts=_ATTEMPTS)
 
     def search(self, query: str, limit: int) -> list[KeptRecord]:
-        """Return the texts that answer a query best; those that cannot be told from chance are left out."""
+        """Return the texts that match a query best, without those that only match by chance."""
         if not self._client.config.enabled:
             return []
         least = self._client.config.retrieval.min_similarity

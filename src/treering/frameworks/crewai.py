@@ -20,8 +20,8 @@ _REASON = "Memories of CrewAI"
 class TreeringStorage:
     """A storage for CrewAI: `Memory(storage=TreeringStorage(client), embedder=…)`.
 
-    CrewAI searches with vectors of its own embedder, which are kept with its records and compared one by one. The texts
-    are found by `client.retrieve`, too. What is deleted is withdrawn; with `erase` nothing of it is left.
+    CrewAI searches with vectors of its own embedder, which are stored with its records and compared exactly.
+    `client.retrieve` also finds the texts. Deleted records are withdrawn; with `erase` they are deleted permanently.
     """
 
     def __init__(self, client: AnyClient, *, space: str = "default", erase: bool = False) -> None:
@@ -30,7 +30,7 @@ class TreeringStorage:
         self._erase = erase
 
     def save(self, records: list[MemoryRecord]) -> None:
-        """Keep records, in one patch; one with the same id is replaced."""
+        """Store records in one patch; a record with the same id is replaced."""
         self._client.records.keep([self._draft(record) for record in records], reason=_REASON)
 
     def update(self, record: MemoryRecord) -> None:
@@ -78,7 +78,7 @@ class TreeringStorage:
         return there[offset : offset + limit]
 
     def get_scope_info(self, scope: str) -> ScopeInfo:
-        """Tell what lies in a scope."""
+        """Return the contents of a scope."""
         there = self.list_records(scope, limit=1 << 62)
         return ScopeInfo(
             path=scope,
@@ -108,7 +108,7 @@ class TreeringStorage:
         self.delete(scope_prefix)
 
     async def asave(self, records: list[MemoryRecord]) -> None:
-        """Keep records."""
+        """Store records."""
         await in_thread(lambda: self.save(records))
 
     async def asearch(self, query_embedding: list[float], **wanted: Any) -> list[tuple[MemoryRecord, float]]:

@@ -20,8 +20,8 @@ _REASON = "Memories of Google ADK"
 class TreeringMemoryService(BaseMemoryService):
     """A memory service: `Runner(…, memory_service=TreeringMemoryService(client))`.
 
-    Every user of every app has memories of their own. Sessions may be added again and again: an event is kept once, by
-    its id, and one that was deleted does not come back.
+    Every user of every app has separate memories. Sessions may be added repeatedly: an event is stored once, by its id,
+    and a deleted one is not restored.
     """
 
     def __init__(self, client: AnyClient, *, top_k: int = 10) -> None:
@@ -29,7 +29,7 @@ class TreeringMemoryService(BaseMemoryService):
         self._top_k = top_k
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Keep what was said in a session."""
+        """Store the messages of a session."""
         await self.add_events_to_memory(
             app_name=session.app_name, user_id=session.user_id, events=session.events, session_id=session.id
         )
@@ -43,7 +43,7 @@ class TreeringMemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Keep what was said in some events."""
+        """Store the messages of some events."""
         own = {**(custom_metadata or {}), "memory_type": "message", "session_id": session_id}
         texts = [
             _kept(
@@ -62,7 +62,7 @@ class TreeringMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Keep memories as they are."""
+        """Store memories unchanged."""
         texts = [
             _kept(
                 memory.id or digest(canonical_json(memory.content.model_dump(mode="json"))),
@@ -75,7 +75,7 @@ class TreeringMemoryService(BaseMemoryService):
         await in_thread(lambda: self._texts(app_name, user_id).keep(texts))
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        """Return what answers a query best."""
+        """Return the best matches for a query."""
         found = await in_thread(lambda: self._texts(app_name, user_id).search(query, self._top_k))
         memories = [
             MemoryEntry(

@@ -28,10 +28,10 @@ _MOST_MATCHING = 10_000
 class TreeringDocumentStore:
     """A document store of Haystack over a space: `TreeringDocumentStore(client)`.
 
-    Documents come back as they were written, but secrets are redacted; every change is a revision in the audit log.
-    `collection`: which documents. Without a `client`, one is made of `config`, as a pipeline that is read from a file
-    does. `erase`: what is deleted leaves nothing behind; otherwise it is withdrawn. Writing a document that is there
-    fails, unless the policy says otherwise.
+    Documents are returned as written, except redacted secrets; every change is a revision in the audit log.
+    `collection`: the set of documents. Without a `client`, one is created from `config`, as for a pipeline loaded from
+    a file. `erase`: delete permanently; otherwise deleted documents are withdrawn. Writing an existing document fails,
+    unless the policy allows it.
     """
 
     __module__ = "treering.haystack"  # what files of pipelines name
@@ -52,13 +52,13 @@ class TreeringDocumentStore:
         self._records = RecordCollection((_HOME, collection))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a pipeline keeps of this store; where the space lies, but not what an open client has besides."""
+        """Return the configuration of this store for a pipeline, without an open client."""
         config = self.client.config.model_dump(mode="json")
         return default_to_dict(self, collection=self.collection, config=config, erase=self.erase)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "TreeringDocumentStore":
-        """Return the store that a pipeline kept."""
+        """Return a store from the configuration of a pipeline."""
         return default_from_dict(cls, data)
 
     def count_documents(self) -> int:
@@ -70,9 +70,9 @@ class TreeringDocumentStore:
         return [_document(record) for record in self._matching(filters)]
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
-        """Write documents in one patch, and return how many were.
+        """Write documents in one patch; return the number written.
 
-        By default, where one is there already, nothing is written and `DuplicateDocumentError` is raised.
+        By default, if one already exists, nothing is written and `DuplicateDocumentError` is raised.
         """
         if not isinstance(documents, list) or not all(isinstance(one, Document) for one in documents):
             raise ValueError("Give a list of Documents.")
@@ -80,7 +80,7 @@ class TreeringDocumentStore:
         return retry_on_conflict(lambda: self._write(drafts, policy), attempts=_ATTEMPTS, on=(Conflict,))
 
     def delete_documents(self, document_ids: list[str]) -> None:
-        """Delete documents; ids that nobody has are passed over."""
+        """Delete documents; unknown ids are ignored."""
         names = [self._records.name(identity) for identity in document_ids]
         self.client.records.remove(names, reason=_REASON, erase=self.erase)
 
@@ -114,7 +114,7 @@ class TreeringDocumentStore:
             if len(origins) > _MOST_MATCHING:
                 raise InvalidInput(
                     f"The filter lets {len(origins):,} documents pass, more than {_MOST_MATCHING:,}.",
-                    hint="Make it narrower, or keep the documents in several collections.",
+                    hint="Narrow the filter, or split the documents into several collections.",
                 )
             where = Compare("origin", "in", origins)
         found = self.client.records.search(
@@ -152,7 +152,7 @@ class TreeringDocumentStore:
 class TreeringDocumentRetriever:
     """A component that searches a `TreeringDocumentStore` by words and by meaning.
 
-    `min_similarity`: documents whose calibrated score is below are left out; 0.7 is the least that can be told from
+    `min_similarity`: omit documents with a lower calibrated score; scores below 0.7 are not distinguishable from
     chance.
     """
 
@@ -174,7 +174,7 @@ class TreeringDocumentRetriever:
         self.filter_policy = filter_policy
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a pipeline keeps of this component."""
+        """Return the configuration of this component for a pipeline."""
         return default_to_dict(
             self,
             document_store=self.document_store,
@@ -186,7 +186,7 @@ class TreeringDocumentRetriever:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "TreeringDocumentRetriever":
-        """Return the component that a pipeline kept."""
+        """Return a component from the configuration of a pipeline."""
         given = data.get("init_parameters", {})
         if "filter_policy" in given:
             given["filter_policy"] = FilterPolicy.from_str(given["filter_policy"])

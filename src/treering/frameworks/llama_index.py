@@ -1,4 +1,4 @@
-"""LlamaIndex: a memory block that keeps what leaves the chat buffer, and a retriever over memories."""
+"""LlamaIndex: a memory block that stores messages leaving the chat buffer, and a retriever over memories."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,11 +21,11 @@ _CHARS_PER_TOKEN = 4
 
 
 class TreeringMemoryBlock(BaseMemoryBlock[list[ChatMessage]]):
-    """A block of LlamaIndex's `Memory`: keeps messages that leave the chat buffer, and recalls what fits the last one.
+    """A block of LlamaIndex's `Memory`: store messages that leave the chat buffer, and recall matches for the last one.
 
-    What is recalled comes as data in messages of the user, before the chat, best first. `filters`: which memories.
-    `across_sessions=False` recalls of the session of this `Memory` alone. A `priority` above 0 lets `Memory` shorten
-    what is recalled to fit its token limit.
+    Recalled memories are data in user messages before the chat, best first. `filters`: which memories.
+    `across_sessions=False` recalls only from the session of this `Memory`. With a `priority` above 0, `Memory` may
+    shorten the recalled text to fit its token limit.
     """
 
     name: str = "treering"
@@ -50,7 +50,7 @@ class TreeringMemoryBlock(BaseMemoryBlock[list[ChatMessage]]):
         await in_thread(lambda: [client.store(text, _metadata(message)) for text, message in kept])
 
     async def atruncate(self, content: list[ChatMessage], tokens_to_truncate: int) -> list[ChatMessage] | None:
-        """Leave out the last of what was recalled, until so many tokens are saved by a rough count."""
+        """Omit the last recalled memories until this many tokens are saved, by a rough count."""
         left = list(content)
         while left and tokens_to_truncate > 0:
             tokens_to_truncate -= len(left.pop().content or "") // _CHARS_PER_TOKEN + 1

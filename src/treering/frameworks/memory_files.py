@@ -55,7 +55,7 @@ class MemoryFiles:
         self._erase = erase
 
     def view(self, path: str, lines: Sequence[int] | None = None) -> str:
-        """Return the text of a file with line numbers, or what lies in a folder up to two levels deep."""
+        """Return the text of a file with line numbers, or list a folder up to two levels deep."""
         key = _key(path)
         if file := self._file(key):
             return _numbered(path, file.text, lines)
@@ -79,7 +79,7 @@ class MemoryFiles:
         return f"The file {path} has been edited."
 
     def delete(self, path: str) -> str:
-        """Delete a file, or a folder with all that lies in it."""
+        """Delete a file, or a folder with its files."""
         key = _key(path)
         if not key:
             raise FileRefused(f"Cannot delete the {ROOT} directory itself")
@@ -149,7 +149,7 @@ class MemoryFiles:
         if not files:
             raise FileRefused(f"The path {old} does not exist")
         if to.startswith(f"{key}/"):
-            raise FileRefused(f"The destination {new} lies in {old}")
+            raise FileRefused(f"The destination {new} is inside {old}")
         self._check_parents(to)
         moved = {self._name(file.path): to + file.path[len(key) :] for file in files}
         self._records.write(rename=moved, reason=_REASON)

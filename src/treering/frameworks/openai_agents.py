@@ -20,9 +20,9 @@ _MESSAGE = "message"
 class TreeringSession(SessionABC):
     """A session of the OpenAI Agents SDK: `Runner.run(agent, text, session=TreeringSession("user-1", client))`.
 
-    Items are kept word for word, but secrets are redacted. What users and agents said is found by `client.retrieve`,
-    with this `session_id` and without one. `erase`: what is popped or cleared leaves nothing behind; otherwise it is
-    withdrawn, and the history of the space still has it. Many processes may use one session.
+    Items are stored word for word, except redacted secrets. `client.retrieve` finds the messages of users and agents,
+    with this `session_id` and without one. `erase`: pop and clear permanently; otherwise removed items are withdrawn
+    and stay in the history of the space. Many processes may use one session.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class TreeringSession(SessionABC):
         await in_thread(lambda: self._log.append(entries, reason=_REASON))
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Take the last item away, and return it; `None` where there is none."""
+        """Remove and return the last item; `None` if there is none."""
         popped = await in_thread(lambda: self._log.pop(reason=_REASON, erase=self._erase))
         return _item(popped.value) if popped else None
 
@@ -70,9 +70,9 @@ class TreeringSession(SessionABC):
 def recall_before_model(
     client: AnyClient, *, top_k: int = 5
 ) -> Callable[[CallModelData[Any]], Awaitable[ModelInputData]]:
-    """Return a `call_model_input_filter` that puts memories before the last message of the user, as data.
+    """Return a `call_model_input_filter` that inserts memories before the user's last message, as data.
 
-    What is recalled is seen by the model alone: it becomes no item of the session.
+    Only the model sees them: they do not become items of the session.
     """
     used = blocking(client)
 

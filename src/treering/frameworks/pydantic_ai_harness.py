@@ -30,10 +30,10 @@ _FOLDER = "folder"
 
 
 class TreeringFileStore:
-    """Keeps the files of agents in a space: `Memory(store=TreeringFileStore(client))`.
+    """Store the files of agents in a space: `Memory(store=TreeringFileStore(client))`.
 
-    `folder`: whose files these are; other folders are not seen. A file comes back as it was written, but secrets are
-    redacted. `erase`: what is deleted leaves nothing behind; otherwise it is withdrawn. It satisfies `MemoryStore`,
+    `folder`: the owner of the files; other folders are not visible. A file is returned as written, except redacted
+    secrets. `erase`: delete permanently; otherwise deleted files are withdrawn. It satisfies `MemoryStore`,
     `MetadataMemoryStore` and `SearchableMemoryStore` of the harness.
     """
 
@@ -44,7 +44,7 @@ class TreeringFileStore:
         self._erase = erase
 
     async def read(self, path: str, *, max_chars: int) -> MemoryFile | None:
-        """Return the file at a path; `None` where there is none. Raises `ValueError` for what is not a path."""
+        """Return the file at a path; `None` if there is none. Raises `ValueError` for an invalid path."""
         _check_path(path)
         if max_chars <= 0:
             raise ValueError("max_chars must be positive")
@@ -52,13 +52,13 @@ class TreeringFileStore:
         return _file(record, max_chars) if record else None
 
     async def get_operation(self, operation: MemoryOperation) -> MemoryMutation | None:
-        """Return what an operation did before. Raises `MemoryOperationConflictError` where it was another one."""
+        """Return the earlier result of an operation. Raises `MemoryOperationConflictError` if the operation differs."""
         return await in_thread(lambda: self._done(operation))
 
     async def write(
         self, path: str, content: str, *, expected_version: str | None, operation: MemoryOperation | None = None
     ) -> MemoryMutation:
-        """Make or replace a file. Raises `MemoryConflictError` where it is at another version than was expected."""
+        """Create or replace a file. Raises `MemoryConflictError` if its version is not the expected one."""
         return await self.write_with_metadata(
             path, content, expected_version=expected_version, metadata=None, operation=operation
         )
@@ -72,7 +72,7 @@ class TreeringFileStore:
         metadata: Mapping[str, str] | None,
         operation: MemoryOperation | None = None,
     ) -> MemoryMutation:
-        """Make or replace a file, and keep what is told of this write. Raises what `write` raises."""
+        """Create or replace a file, and store metadata of this write. Raises the errors of `write`."""
         _check_path(path)
         told = dict(metadata or {})
         if not all(isinstance(part, str) for item in told.items() for part in item):
@@ -101,7 +101,7 @@ class TreeringFileStore:
     async def delete(
         self, path: str, *, expected_version: str | None, operation: MemoryOperation | None = None
     ) -> MemoryMutation:
-        """Delete a file. Raises `MemoryConflictError` where it is at another version than was expected."""
+        """Delete a file. Raises `MemoryConflictError` if its version is not the expected one."""
         _check_path(path)
 
         def deleted(record: KeptRecord | None) -> MemoryMutation:

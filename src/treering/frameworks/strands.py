@@ -17,8 +17,8 @@ _ROLES = ("user", "assistant")
 class TreeringMemoryStore(MemoryStore):
     """A store for the `MemoryManager` of Strands: `MemoryManager(stores=[TreeringMemoryStore(client, "ann")])`.
 
-    `space`: whose memories these are, such as a user or a team. What is added twice is kept once: Strands may hand over
-    a message again. `extraction`: whether messages of the conversation are kept, too, without a model call.
+    `space`: the owner of the memories, such as a user or a team. A text added twice is stored once, because Strands may
+    repeat a message. `extraction`: whether to also store messages of the conversation, without a model call.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class TreeringMemoryStore(MemoryStore):
         space: str = "default",
         *,
         name: str = "treering",
-        description: str | None = "What is remembered of earlier conversations.",
+        description: str | None = "Memories of earlier conversations.",
         max_search_results: int = 5,
         writable: bool = True,
         extraction: Any = True,
@@ -48,13 +48,13 @@ class TreeringMemoryStore(MemoryStore):
         ]
 
     async def add(self, content: str, metadata: Metadata | None = None) -> None:
-        """Keep a text."""
+        """Store a text."""
         key = digest(canonical_json([content, str(sorted((metadata or {}).items(), key=str))]))
         kept = KeyedText(key, content, value=dict(metadata or {}), metadata={"memory_type": "knowledge"})
         await in_thread(lambda: self._texts.keep([kept]))
 
     async def add_messages(self, messages: list[Message], context: AddMessagesContext | None = None) -> None:
-        """Keep what users and the agent said."""
+        """Store the messages of users and the agent."""
         numbers = (context.sequence_numbers if context else None) or range(len(messages))
         texts = [
             # Numbers begin anew with every run: only with the words they tell messages apart.

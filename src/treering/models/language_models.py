@@ -1,4 +1,4 @@
-"""Language models: of any provider, through pydantic-ai (extra `llm`), or with answers written beforehand."""
+"""Language models: from any provider, through pydantic-ai (extra `llm`), or with prepared answers."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ TIMEOUT_SECONDS = 120.0
 
 
 def open_model(name: str, *, base_url: str | None = None, api_key: str | None = None) -> LanguageModel:
-    """Open a language model. Nothing is sent until it is asked.
+    """Open a language model. Sends nothing until it is used.
 
-    `name` is `PROVIDER:MODEL` as pydantic-ai knows it (`openai:gpt-5-mini`, `anthropic:claude-haiku-4-5`). With
-    `base_url`, an OpenAI-compatible endpoint such as `http://localhost:11434/v1`, it is the model's name there.
-    Without `api_key` a provider reads the key from its own environment variable; an endpoint gets none.
+    `name` is `PROVIDER:MODEL` as in pydantic-ai (`openai:gpt-5-mini`, `anthropic:claude-haiku-4-5`). With `base_url`,
+    an OpenAI-compatible endpoint such as `http://localhost:11434/v1`, it is the model's name there. Without `api_key`,
+    a provider reads the key from its own environment variable; an endpoint gets none.
 
-    Raises `MissingExtra` where pydantic-ai is not installed, `InvalidInput` for a model nobody knows, a missing
-    key, an invalid URL, or a provider whose package is not installed.
+    Raises `MissingExtra` if pydantic-ai is not installed, `InvalidInput` for an unknown model, a missing key, an
+    invalid URL, or a provider whose package is not installed.
     """
     if find_spec("pydantic_ai") is None:
         raise MissingExtra(EXTRA, needed_for="A language model")
@@ -71,8 +71,8 @@ def open_model(name: str, *, base_url: str | None = None, api_key: str | None = 
 class PydanticAIModel:
     """A `LanguageModel` over a model of pydantic-ai. May be used from any thread, also under a running event loop.
 
-    `timeout_seconds` bounds one answer with all the provider's own retries. `secret` is kept out of every error.
-    Connections are closed by `close`, or when the object goes. Nothing is traced or reported to anybody.
+    `timeout_seconds` limits one answer including the provider's own retries. `secret` is removed from every error.
+    Connections are closed by `close`, or with the object. Nothing is traced or reported.
     """
 
     def __init__(self, model: Model, *, timeout_seconds: float = TIMEOUT_SECONDS, secret: str | None = None) -> None:
@@ -95,10 +95,10 @@ class PydanticAIModel:
         tools: Sequence[ToolSpec] = (),
         max_output_tokens: int = MAX_OUTPUT_TOKENS,
     ) -> Answer:
-        """Answer one prompt. An empty answer is an answer.
+        """Answer one prompt. An empty answer is valid.
 
-        Raises `Unavailable` where the provider cannot be reached, is too busy, fails, has no credit left for this
-        account, or its answer cannot be read; `InvalidInput` where it refuses the key, the model or the prompt.
+        Raises `Unavailable` if the provider is not reachable, too busy, fails, has no credit left for this account, or
+        returns an invalid answer; `InvalidInput` if it refuses the key, the model or the prompt.
         """
         asked = self._request(prompt, system, tools, max_output_tokens)
         with translating(self.model_id, self._secret):
@@ -112,9 +112,9 @@ class PydanticAIModel:
         tools: Sequence[ToolSpec] = (),
         max_output_tokens: int = MAX_OUTPUT_TOKENS,
     ) -> Iterator[str | Answer]:
-        """Yield the words of the answer as they come, and last the whole `Answer`. Raises what `answer` raises.
+        """Yield the text of the answer in pieces, and finally the whole `Answer`. Raises the errors of `answer`.
 
-        A provider that cannot be heard bit by bit is `InvalidInput`. To close the iterator ends the request.
+        Raises `InvalidInput` if the provider cannot stream. Closing the iterator ends the request.
         """
         asked = self._request(prompt, system, tools, max_output_tokens)
         with translating(self.model_id, self._secret):
@@ -122,9 +122,9 @@ class PydanticAIModel:
                 yield said if isinstance(said, str) else self._answer(said, words_of(prompt, tools) + system)
 
     def price(self, *, input_tokens: int, output_tokens: int) -> Decimal | None:
-        """Estimate what so many tokens cost, in US dollars, by the price list that came with pydantic-ai.
+        """Estimate the cost of this many tokens in US dollars, from the price list of pydantic-ai.
 
-        `None` where the price is not known, as behind an endpoint of one's own.
+        `None` if the price is unknown, such as for your own endpoint.
         """
         from pydantic_ai.usage import RequestUsage
 
@@ -221,9 +221,9 @@ def endpoint_provider(called: str, model: str, base_url: str, api_key: str | Non
 
 
 class ScriptedModel:
-    """A `LanguageModel` that gives its answers one after the other: texts, and calls of tools. May be used by threads.
+    """A `LanguageModel` with prepared answers in order: texts, and tool calls. Safe to use from many threads.
 
-    What it gives was written for it: it looks at no tool, and stops at no length.
+    It ignores tools and length limits.
     """
 
     def __init__(self, answers: Iterable[str | Sequence[ToolCall]], *, name: str = "scripted") -> None:

@@ -307,7 +307,7 @@ def files_in(folder: Path, *, what: str, hint: str) -> tuple[Path, Path]:
         names = ", ".join(str(file.relative_to(folder)) for file in networks)
         raise InvalidInput(
             f"The folder {folder} of the {what} contains several networks: {names}.",
-            hint=f"Keep only one, or name one of them {SMALLEST}.",
+            hint=f"Remove all but one, or name one of them {SMALLEST}.",
         )
     return tokenizer, chosen[0]
 

@@ -5,7 +5,6 @@ It is fitted to what the built-in model says of many texts (`tools/distil`): it 
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ import numpy.typing as npt
 from treering.core.errors import InvalidInput
 from treering.models import onnx
 from treering.models.latin import knows_most_words
+from treering.models.vocabulary import vocabulary
 from treering.ports.models import Vector
 
 if TYPE_CHECKING:
@@ -237,9 +237,8 @@ def _together(texts: Iterable[Mapping[int, int]]) -> Iterator[list[Mapping[int, 
 
 def _load(folder: Traversable | None) -> _Tables:
     place = onnx.place_of_model()
-    vocabulary: Mapping[str, int] = json.loads(onnx.verified(place, onnx.TOKENIZER))["model"]["vocab"]
     ours = folder or files(__package__) / _FOLDER
-    return _Tables(_Words(place, vocabulary), _mapped(ours, VECTORS), _mapped(ours, WEIGHTS))
+    return _Tables(_Words(place, vocabulary()), _mapped(ours, VECTORS), _mapped(ours, WEIGHTS))
 
 
 def _mapped(folder: Traversable, name: str) -> npt.NDArray[Any]:

@@ -1,1 +1,1 @@
-"""What the engine asks of the outside, as small protocols and request values."""
+"""The ports of the engine to the outside, as small protocols and request values."""

@@ -15,11 +15,11 @@ ContentType = Literal["text", "markdown", "structured", "repo_map", "binary_stub
 
 @dataclass(frozen=True, slots=True)
 class SegmentDraft:
-    """One stretch of a source.
+    """One passage of a source.
 
-    `text` is kept word for word and searched by words; `heading` is what people call it (a heading path
-    such as `Install > Linux`, a symbol such as `Ledger.commit`); `gist` is what is embedded (`None`: heading
-    and text); `role` orders the embedding: prose and symbols first, bodies of code and data last.
+    `text` is stored word for word and searched by words; `heading` is its name for people (a heading path such as
+    `Install > Linux`, a symbol such as `Ledger.commit`); `gist` is the text to embed (`None`: heading and text); `role`
+    orders the embedding: prose and symbols first, bodies of code and data last.
     """
 
     locator: Locator
@@ -28,11 +28,11 @@ class SegmentDraft:
     role: Role = "prose"
     gist: str | None = None
     triples: tuple[Triple, ...] = ()
-    """What the text states, where somebody said so; the entity graph reads the text besides."""
+    """The statements of the text, if known; the entity graph also extracts statements from the text."""
     definitions: tuple[Definition, ...] = ()
     """The definitions that fill a part of code: knowledge about one of them outlives a change of the rest."""
     uses: tuple[str, ...] = ()
-    """What it imports, calls and uses of other code, as `retrieval.index.code_names.CodeUse` writes it."""
+    """The other code that it imports, calls and uses, in the format of `retrieval.index.code_names.CodeUse`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class KnowledgeDraft:
 
 @dataclass(frozen=True, slots=True)
 class SourceDraft:
-    """One source as read. `origin` is stable across re-reading; `fingerprint` tells whether it changed."""
+    """One source as read. `origin` is stable across readings; a change of `fingerprint` means a change of content."""
 
     kind: str
     origin: str
@@ -80,20 +80,20 @@ class SourceDraft:
     knowledge: Sequence[KnowledgeDraft] = ()
     captured_at: datetime | None = None
     warnings: Sequence[str] = ()
-    """What a person should know of this item, such as a redacted secret (kind and line, never the secret)."""
+    """Warnings for people about this item, such as a redacted secret (kind and line, never the secret)."""
     cleaned: bool = False
     """Its segments come from a format, which takes secrets out of every text before it cuts it (`ports.format`)."""
     awaits_review: bool = False
-    """It is proposed, whatever the policy lets an adapter write: a person decides what becomes of it."""
+    """Whether a person must review it, even if the policy lets an adapter write."""
     screened: bool = False
-    """All its texts were made of what had been searched for secrets (`core.screening`): they are not searched again."""
+    """Whether its texts were already searched for secrets (`core.screening`), so that they are not searched again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """An item whose fingerprint the ledger already holds; it was not read.
+    """An item whose fingerprint is already in the ledger; it was not read.
 
-    `fingerprint`: what it has on the branch that is read, where other branches may have other contents.
+    `fingerprint`: the one on the branch being read, if other branches may have other contents.
     """
 
     origin: str
@@ -103,7 +103,7 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """An origin that was there at the last reading and is gone. `moved_to` names its new origin, if known."""
+    """An origin that existed at the last reading and is gone. `moved_to` is its new origin, if known."""
 
     origin: str
     moved_to: str | None = None
@@ -111,17 +111,17 @@ class Vanished:
 
 @dataclass(frozen=True, slots=True)
 class BranchRead:
-    """Which branch of a repository is read. It comes before what is said of its files.
+    """The branch of a repository being read. It precedes the items of its files.
 
-    `root` is the origin of the repository. `existing` are the branches that there are, `None` where that is not known;
-    then none is taken for deleted. `place` says where: another clone has branches of its own.
+    `root` is the origin of the repository. `existing` are all branches, or `None` if unknown; then no branch counts as
+    deleted. `place` is the clone, because another clone has its own branches.
     """
 
     root: str
     branch: str
     commit: str
     known: Mapping[str, Any] = field(default_factory=dict)
-    """The payload of the repository's map as it was until now; empty where there is none."""
+    """The previous payload of the repository's map; empty if there is none."""
     existing: frozenset[str] | None = None
     heads: Mapping[str, str] = field(default_factory=dict)
     """The newest commit of each of the branches that there are."""
@@ -135,9 +135,9 @@ class BranchRead:
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A source known by another origin than the one it has today: the same file or repository, whatever it says now.
+    """A source stored under an earlier origin: the same file or repository, whatever its content.
 
-    It comes before what is said of `origin` itself.
+    It precedes the item of `origin`.
     """
 
     before: str
@@ -167,16 +167,16 @@ class RootNodes:
     whole: str
     """The node of the root itself, as `kind:slug`; it is tied to the source at the root's origin."""
     prefix: str
-    """What the slugs of all other nodes of the root begin with."""
+    """The prefix of the slugs of all other nodes of the root."""
     present: Mapping[str, frozenset[str]]
-    """By kind: the slugs that nodes of what is there may have. A node with another one has lost what it stood for."""
+    """By kind: the slugs of nodes that still exist. A node with another slug has lost its subject."""
     ties: Mapping[str, Sequence[str]]
     """By `kind:slug` of a node: the origins of its sources."""
 
 
 @dataclass(frozen=True, slots=True)
 class RootRead:
-    """The last reading of a root. `survey` tells how its nodes and sources belong together, if anybody asks."""
+    """The latest reading of a root. `survey` returns how its nodes and sources belong together, on request."""
 
     origin: str
     whole: str
@@ -202,10 +202,10 @@ def _nothing(_root: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class AlreadyRead:
-    """What the ledger already holds below one root: fingerprint by origin, and the last commit read.
+    """The stored state below one root: fingerprint by origin, and the last commit read.
 
-    The same file may be known by other origins: `below` gives the fingerprints of another root (its own, and those
-    that follow it with `#` or `/`), `repositories` the repositories known. Both tell of the scope of the call alone.
+    The same file may be stored under other origins: `below` returns the fingerprints of another root (its own, and
+    those that follow it with `#` or `/`), `repositories` the known repositories. Both cover only the scope of the call.
     """
 
     fingerprints: Mapping[str, str] = field(default_factory=dict)
@@ -229,47 +229,47 @@ class Adapter(Protocol):
     def origin(self, target: str) -> str:
         """Return the stable root origin of `target`.
 
-        Every item's origin is it, or starts with it and `#` or `/`, or is a name that the item has wherever it lies.
+        Every item's origin is this origin, or this origin with `#` or `/` and more, or a location-independent name.
         """
         ...
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:
-        """Estimate how many items `read` will yield, for progress; `None` where unknown."""
+        """Estimate how many items `read` will yield, for progress; `None` if unknown."""
         ...
 
     def read(
         self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
     ) -> Iterator[Reading]:
-        """Yield one result per item. Raises `InvalidInput` where `target` itself cannot be read."""
+        """Yield one result per item. Raises `InvalidInput` if `target` cannot be read."""
         ...
 
 
 @runtime_checkable
 class FileLookup(Protocol):
-    """An adapter that can look where files lie that were read before, without reading them."""
+    """An adapter that can find the current location of files read before, without reading them."""
 
     def origins_today(self, origins: Iterable[str], repositories: Sequence[KnownRepository]) -> Mapping[str, str]:
-        """Return by origin the one that its file has today, empty where the file is gone.
+        """Return the current origin of each file by its stored origin; empty if the file is gone.
 
-        What is not a file, or lies where nobody may look, is left out.
+        Omits origins that are not files or may not be read.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedOut:
-    """A work tree: its folder, the git folder that all work trees of its repository share, and what is checked out."""
+    """A work tree: its folder, the git folder shared by all work trees of its repository, and its checkout."""
 
     top: Path
     place: str
     branch: str
-    """The branch, or what stands in its place where none is checked out (`core.versions.DETACHED`)."""
+    """The branch, or its substitute in a detached checkout (`core.versions.DETACHED`)."""
     commit: str
 
 
 @dataclass(frozen=True, slots=True)
 class LyingFile:
-    """A file as it lies: what its contents are called (`core.versions.GIT_BLOB`), and its bytes, of a text in UTF-8.
+    """The current state of a file: the git name of its contents (`core.versions.GIT_BLOB`), and its bytes if UTF-8.
 
     `data` is `None` without a file.
     """
@@ -282,17 +282,17 @@ class TreeLookup(Protocol):
     """Looks up trees of the repositories whose files a space knows. Nothing is written, and nothing is run there."""
 
     def here(self, folder: Path | None) -> CheckedOut | None:
-        """Return the work tree that a folder lies in; without a folder the one that is asked from, if any."""
+        """Return the work tree of a folder; without a folder, the caller's work tree, if any."""
         ...
 
     def commit(self, place: str, revision: str) -> str:
-        """Return the commit that a revision names in the repository at a place; empty where there is none."""
+        """Return the commit of a revision in the repository at a place; empty if there is none."""
         ...
 
     def differing(self, place: str, before: str, after: str) -> Mapping[str, str | None] | None:
-        """Return by path the blob that the second commit has where the first has another one, `None` for no file.
+        """Return, by path, the blob in the second commit if it differs from the first; `None` as value means no file.
 
-        `None` in all where the repository cannot be read there.
+        Returns `None` if the repository cannot be read there.
         """
         ...
 
@@ -301,7 +301,7 @@ class TreeLookup(Protocol):
         ...
 
     def lying(self, tree: CheckedOut, path: str) -> LyingFile | None:
-        """Read a file of a work tree as it lies; `None` where it may not be read or is too large to be compared."""
+        """Read the current contents of a file in a work tree; `None` if it is too large or may not be read."""
         ...
 
 
@@ -313,22 +313,22 @@ class FileAccess(Protocol):
 
     @property
     def root(self) -> Path | None:
-        """The folder below which files may be read; `None` where none is set."""
+        """The folder from which files may be read; `None` if there is no limit."""
         ...
 
     def place(self, target: str) -> Path:
-        """Return the absolute path a target names, links resolved.
+        """Return the absolute path of a target, with links resolved.
 
-        Raises `Denied` where it may not be read, `InvalidInput` for what cannot be a path.
+        Raises `Denied` if it may not be read, `InvalidInput` if it is not a valid path.
         """
         ...
 
     def check(self, path: Path, what: str) -> Path:
-        """Return a path with its links resolved. `what` names what leads there. Raises `Denied`."""
+        """Return a path with its links resolved. `what` describes its origin in errors. Raises `Denied`."""
         ...
 
     def holds(self, path: Path) -> bool:
-        """Tell whether a resolved path may be read."""
+        """Return whether a resolved path may be read."""
         ...
 
     def text(self, path: Path) -> str | None:
@@ -380,11 +380,11 @@ class WrittenFiles(Protocol):
     def reading(
         self, data: bytes, *, path: str, origin: str, commit: str | None = None
     ) -> SourceDraft | Skipped | None:
-        """Read a file that the part may have written; `None` where it did not."""
+        """Read a file that the part may have written; `None` if it did not."""
         ...
 
     def wrote(self, path: str) -> bool:
-        """Tell whether the part wrote a file: it tells nothing of the repository."""
+        """Return whether the part wrote a file, which is then no evidence about the repository."""
         ...
 
     def cited_by(self, path: str) -> list[str]:
@@ -393,20 +393,20 @@ class WrittenFiles(Protocol):
 
 
 class FilesAround(Protocol):
-    """The same for files that lie anywhere: what the part wrote is looked for in the folders above each."""
+    """The same for files anywhere: written files are looked up in the folders above each file."""
 
     def reading(self, data: bytes, *, place: Path, path: str, origin: str) -> SourceDraft | Skipped | None:
-        """Read a file that the part may have written; `path` is what it is cited by. `None` where it did not."""
+        """Read a file that the part may have written; `path` is its path in citations. `None` if it did not."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OwnFiles:
-    """How adapters recognize the files that a part wrote.
+    """Recognition of files written by a part, for adapters.
 
-    `is_manifest`: whether a path names a list of files that the part wrote. `below`: the files in such lists, given by
-    path. `around`: files recognized by the lists in the folders above them. `as_they_lie`: of a work tree, the
-    lists and the paths of a commit, the files that are gone from the work tree, and those to read from it.
+    `is_manifest`: whether a file is a manifest of written files, by its name. `below`: the files listed in manifests,
+    which are given by path. `around`: a lookup in the folders above each file. `as_they_lie`: of a work tree, the
+    manifests and the paths of a commit, the files that are gone from the work tree, and those to read from it.
     """
 
     is_manifest: Callable[[str], bool]

@@ -23,10 +23,10 @@ from treering.ports.ledger import Ledger, Record
 from treering.ports.search import KeptVectors, Vectors
 
 Told = Callable[[str, int, int | None], None]
-"""Called with what is being done, how much of it is done, and of how much."""
+"""Called with the current step, the amount done, and the total."""
 
 PART = 200
-"""Events in one part: all that they tell of is held in memory at once, and written in one transaction."""
+"""Events per part: their content is held in memory at once and written in one transaction."""
 
 _VECTORS = 500  # texts that are looked up together
 _ROUNDS = 3  # times to go on behind a source that was written meanwhile
@@ -42,19 +42,19 @@ class _StillWritten(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CopyReport:
-    """What a copy holds: the head of its audit log, and the number of records per table."""
+    """The content of a copy: the head of its audit log, and the number of records per table."""
 
     head: Anchor
     counts: dict[str, int]
 
 
 def copy_ledger(source: Ledger, target: Ledger, *, told: Told, part: int = PART) -> CopyReport:
-    """Copy a ledger into an empty one, or go on with a copy that was broken off; the source is only read.
+    """Copy a ledger into an empty one, or resume an interrupted copy; the source is only read.
 
-    The copy goes on behind the last event it holds, so whatever was written meanwhile comes too, erasures included. At
-    the end all records of both are compared, and the copy is verified. Memory is held for one part at a time, and for
-    the ids and hashes that `Ledger.verify` keeps. Raises `Conflict` where the target holds anything else, or the
-    source does not stop being written; `Corrupt` where source or copy do not verify.
+    The copy continues after its last event, so it includes everything written meanwhile, erasures too. At the end all
+    records of both are compared, and the copy is verified. Memory use is one part, plus the ids and hashes of
+    `Ledger.verify`. Raises `Conflict` if the target contains other data or the source is written continuously;
+    `Corrupt` if source or copy do not verify.
     """
     head = head_of_copy(source, target)
     for _ in range(_ROUNDS):
@@ -73,7 +73,7 @@ def copy_ledger(source: Ledger, target: Ledger, *, told: Told, part: int = PART)
 
 
 def head_of_copy(source: Ledger, target: Ledger) -> Anchor:
-    """Return the head of the target. Raises `Conflict` where its log is not the beginning of the source's."""
+    """Return the head of the target. Raises `Conflict` if its log is not a prefix of the source's log."""
     seq = target.sequence()
     if seq == 0:
         return Anchor(seq=0, hash=GENESIS)
@@ -88,7 +88,7 @@ def head_of_copy(source: Ledger, target: Ledger) -> Anchor:
 
 
 def append_rest(source: Ledger, target: Ledger, head: Anchor, *, told: Told, part: int = PART) -> Anchor:
-    """Append to a copy that ends at `head` what the source has behind that; return the new head."""
+    """Append the source's records after `head` to a copy that ends there; return the new head."""
     total = source.sequence()
     while (piece := part_of(source, head, part)).entries:
         target.append(piece)
@@ -104,20 +104,6 @@ def end_of(part: LedgerPart) -> Anchor:
         return part.after
     last = part.entries[-1].event
     return Anchor(seq=last.seq, hash=last.hash)
-
-
-def same_upto(source: Ledger, target: Ledger, head: Anchor, *, end: int) -> Anchor:
-    """Compare what two ledgers hold behind an event, part by part; return the last event up to which they are equal.
-
-    What the source has erased since is different in a target that has not come so far.
-    """
-    while head.seq < end:
-        size = min(PART, end - head.seq)
-        ours = part_of(source, head, size)
-        if ours != part_of(target, head, size) or not ours.entries:
-            break
-        head = end_of(ours)
-    return head
 
 
 def copy_vectors(source: KeptVectors, target: Vectors, *, told: Told) -> int:
@@ -136,7 +122,7 @@ def copy_vectors(source: KeptVectors, target: Vectors, *, told: Told) -> int:
 
 
 def part_of(ledger: Ledger, after: Anchor, limit: int) -> LedgerPart:
-    """Read the events behind one, at most `limit`, and what is still there of what they wrote."""
+    """Read at most `limit` events after one, and the remaining content they wrote."""
     events = list(ledger.events(after=after.seq, limit=limit))
     changes = {change.seq: change for change in ledger.changes(after.seq, len(events))}
     # Read last: an object that is there now was there when the changes were read.
@@ -267,7 +253,7 @@ class LedgerWrites(ABC):
             return transaction.preview(session, patch)
 
     def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
-        """Keep a patch for review, checked against the current state."""
+        """Store a patch for review, checked against the current state."""
         with self._writing() as session:
             return transaction.propose(session, patch, idempotency_key=idempotency_key)
 
@@ -282,12 +268,12 @@ class LedgerWrites(ABC):
             return transaction.reject(session, patch_id, by=by, reason=reason)
 
     def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:
-        """Take back an applied patch, or raise `Conflict` saying what has changed since."""
+        """Revert an applied patch. Raises `Conflict` with the changes since if that is not possible."""
         with self._writing() as session:
             return transaction.revert(session, patch_id, by=by, reason=reason)
 
     def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:
-        """Put another policy in force, audited, and tell whether it was another."""
+        """Put another policy in force, with an audit event; return whether it differs."""
         with self._writing() as session:
             return transaction.change_policy(session, policy, by=by, reason=reason)
 
@@ -297,17 +283,17 @@ class LedgerWrites(ABC):
             transaction.load(session, records)
 
     def append(self, part: LedgerPart) -> None:
-        """Keep a part of another ledger behind what is there, in one transaction."""
+        """Append a part of another ledger in one transaction."""
         with self._writing() as session:
             copying.append(session, part)
 
     def merge(self, incoming: Incoming) -> Merged:
-        """Merge what another space knows, in one transaction."""
+        """Merge the changes of another space in one transaction."""
         with self._writing() as session:
             return merging.merge(session, incoming)
 
     def keep_outcomes(self, outcomes: Outcomes) -> None:
-        """Keep records of patches and idempotency keys of another ledger, in one transaction."""
+        """Store records of patches and idempotency keys of another ledger in one transaction."""
         with self._writing() as session:
             copying.keep_outcomes(session, outcomes)
 
@@ -316,11 +302,11 @@ class LedgerWrites(ABC):
 
 
 ReadRevision = Callable[[str, int], Object | None]
-"""Gives one revision of an object by id and number, or `None` where the object was erased since."""
+"""Return one revision of an object by id and number, or `None` if the object was erased since."""
 
 
 def changes_told(events: Iterable[AuditEvent], revision: ReadRevision) -> list[Change]:
-    """Return the changes of objects that events tell of, in order: the reference meaning of `Ledger.changes`."""
+    """Return the changes of objects in some events, in order: the reference implementation of `Ledger.changes`."""
     # What one event ends with, the next about the same object begins with.
     read = cache(revision)
     return [change for event in events if (change := _change(event, read))]

@@ -48,16 +48,18 @@ class FormatLimits:
     max_bytes: int | None = None
     """A longer file is left to other formats. `None`: as many bytes as of any file (`ReadLimits.max_file_bytes`)."""
     max_segments: int | None = None
-    """The segments after so many are left out, and the source says so. `None`: as many as there are."""
+    """The maximum number of segments; the rest is omitted with a warning. `None`: no limit."""
 
 
-posix_path = lru_cache(maxsize=256)(PurePosixPath)
-"""Gives a path, taken apart once: each format asks a file for its name or its ending."""
+@lru_cache(maxsize=256)
+def posix_path(path: str) -> PurePosixPath:
+    """Return a path, taken apart once: each format asks a file for its name or its ending."""
+    return PurePosixPath(path)
 
 
 @dataclass(frozen=True, slots=True)
 class FileToRead:
-    """What is known of a file besides its bytes, and how it is to be read."""
+    """A file's properties apart from its bytes, and how to read it."""
 
     path: str
     """POSIX. Its segments cite it, and formats recognise the file by it."""
@@ -65,7 +67,7 @@ class FileToRead:
     commit: str | None = None
     redact_secrets: bool = True
     address: str = ""
-    """Where on the web it was fetched from; empty for others."""
+    """The web address it was fetched from; empty for other files."""
 
     @property
     def suffix(self) -> str:
@@ -85,12 +87,12 @@ class FileToRead:
 
 @dataclass(frozen=True, slots=True)
 class DocumentDraft:
-    """What a format read in one file. Where the file lies and what its fingerprint is, the adapter knows."""
+    """The document in one file. The adapter adds location and fingerprint."""
 
     content_type: ContentType
     segments: Sequence[SegmentDraft] = ()
     title: str = ""
-    """What the file calls itself; where it does not, it is called by its path."""
+    """The title in the file; if empty, the path is used."""
     kind: str = "file"
     payload: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -101,21 +103,21 @@ class DocumentDraft:
     missing_extra: str = ""
     """The extra that is not installed and would read more of it: the file is read again, in case it is by then."""
     warnings: Sequence[str] = ()
-    """What a person should know, such as a redacted secret (kind and line, never the secret)."""
+    """Warnings for people, such as a redacted secret (kind and line, never the secret)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A file that is of the format, and so damaged or hostile that nothing of it is kept; and why."""
+    """A file of the format that is too damaged or hostile to store, with the reason."""
 
     why: str
 
 
 class Format(Protocol):
-    """Reads files that are one source each. The same bytes under the same path always give the same document.
+    """Read files with one source each. The same bytes under the same path always return the same document.
 
-    It raises for no content: damaged bytes are not of the format, are `Unreadable`, or give a document that says in its
-    warnings what is missing. The contract suite is `treering.testing.format_contract`.
+    Never raises because of content: damaged bytes are not of the format, are `Unreadable`, or return a document whose
+    warnings state what is missing. The contract suite is `treering.testing.format_contract`.
     """
 
     @property
@@ -129,9 +131,9 @@ class Format(Protocol):
         ...
 
     def claims(self, path: str, head: bytes, /) -> bool:
-        """Tell by its path and its first `HEAD_BYTES` whether a file may be of this format; without reading it.
+        """Return whether a file may be of this format, by its path and first `HEAD_BYTES`, without reading it.
 
-        `head` is empty where only the path is known yet, as before a large file is read.
+        `head` is empty if only the path is known, as before reading a large file.
         """
         ...
 
@@ -144,7 +146,7 @@ class Format(Protocol):
 
 
 class Collection(Protocol):
-    """A format whose files hold many sources, such as an export of conversations. It bounds itself what it reads."""
+    """A format whose files contain many sources, such as an export of conversations. It limits its own reading."""
 
     @property
     def name(self) -> str:
@@ -152,15 +154,16 @@ class Collection(Protocol):
         ...
 
     def claims(self, path: str, /) -> bool:
-        """Tell by its path whether a file is worth opening."""
+        """Return whether to open a file, by its path."""
         ...
 
     def read(
         self, stream: BinaryIO, file: FileToRead, *, origin: str
     ) -> Iterator[SourceDraft | Skipped | Failed] | None:
-        """Return a result per source; `None`: it is no such file. `stream` can seek. Raises what reading it raises.
+        """Return one result per source, or `None` for another format. `stream` is seekable; its errors propagate.
 
-        `origin` is the file's. A source's is it with `#` and a name, or a name that it bears wherever it lies.
+        `origin` is the origin of the file. A source's origin is this origin with `#` and a name, or its own global
+        name.
         """
         ...
 
@@ -192,9 +195,9 @@ class Formats:
 
     @property
     def segmenters(self) -> Mapping[str, Segmenter]:
-        """Return what cuts inline texts, such as notes, by the name of its format: the content type of an inline item.
+        """Return the functions that split inline texts, by the name of the format: the content type of inline items.
 
-        A format that does has the attribute `segmenter`.
+        A format that splits texts that are not files, such as notes, has the attribute `segmenter`.
         """
         return {one.name: segmenter for one in self.documents if (segmenter := getattr(one, "segmenter", None))}
 

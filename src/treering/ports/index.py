@@ -1,4 +1,4 @@
-"""An index: what can be found of one space, in parts that each have a port and may live in different databases."""
+"""The index of one space, in parts with one port each, which may be in different databases."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,9 +12,9 @@ from treering.ports.search import Graph, TextSearch, Vectors
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """How far an index is with being made anew (in objects), or with what it was told (in audit events).
+    """The progress of rebuilding an index (in objects), or of following the ledger (in audit events).
 
-    0 of 0 where it is whole and knows everything that was written.
+    0 of 0 if it is complete and current.
     """
 
     done: int
@@ -27,34 +27,34 @@ class Behind:
 
 
 class Upkeep(Protocol):
-    """What keeps an index right. It may always be made anew from the ledger."""
+    """The maintenance of an index, which can always be rebuilt from the ledger."""
 
     def remains(self, object_ids: Sequence[str]) -> int:
-        """Count what the index still holds of objects, in whatever state; 0 once it was told that they are erased."""
+        """Count what the index still contains of objects in any state; 0 after their erasure was applied."""
         ...
 
     def rebuild(self) -> int:
-        """Throw away the passages and make them anew from the ledger; return their number."""
+        """Delete the passages and rebuild them from the ledger; return their number."""
         ...
 
     def behind(self) -> Behind:
-        """Tell how far it is with being made anew, or behind the ledger. Costs little."""
+        """Return how far a rebuild has progressed, or how far the index is behind the ledger. Cheap."""
         ...
 
     def advance(self) -> Behind:
-        """Go on with making the index anew, where that was begun when the space was opened; tell how far it is then.
+        """Continue a rebuild begun when the space was opened; return the progress.
 
-        An index that lives elsewhere goes on with the change feed.
+        An index in another database continues with the change feed.
 
-        Works for a moment (a fraction of a second) and keeps it, so that writers wait little and nothing is lost
-        where the process ends. Whoever calls it again, in whatever process, goes on from there.
+        Works for a fraction of a second and saves the result, so that writers wait little and nothing is lost if the
+        process ends. Any process may continue with another call.
         """
         ...
 
     def differences(self) -> Sequence[str]:
-        """Compare with a rebuild without changing anything; say what differs.
+        """Compare with a rebuild without changing anything; return the differences.
 
-        What `advance` has still to do is not a difference.
+        Pending work of `advance` is not a difference.
         """
         ...
 
@@ -62,13 +62,13 @@ class Upkeep(Protocol):
 class Index(Protocol):
     """The parts of an index. A passage has the same key in all of them.
 
-    Any part may be late: what it does not find may be there all the same, and what it finds is read again from the
-    ledger before it is shown.
+    Any part may be behind: it may miss existing passages, and its results are read again from the ledger before they
+    are shown.
     """
 
     @property
     def passages(self) -> Passages:
-        """The passages, and who may see them."""
+        """The passages and their visibility."""
         ...
 
     @property
@@ -83,12 +83,12 @@ class Index(Protocol):
 
     @property
     def graph(self) -> Graph:
-        """The graph of what is current."""
+        """The graph of current knowledge."""
         ...
 
     @property
     def upkeep(self) -> Upkeep:
-        """What keeps all of them right."""
+        """The maintenance of all parts."""
         ...
 
 
@@ -103,7 +103,7 @@ def quick_vectors(index: Index) -> Vectors | None:
 
 @runtime_checkable
 class CarryingIndex(Protocol):
-    """An ability that an index may have: what it would make of a copied ledger it takes from the source's index."""
+    """An optional ability of an index: it copies the index of a copied ledger instead of rebuilding it."""
 
     @property
     def carried_vectors(self) -> int:
@@ -116,9 +116,9 @@ class CarryingIndex(Protocol):
 
 
 def one_moment(index: Index) -> AbstractContextManager[object]:
-    """Hold one moment: reads of this thread see the same state of the index and of the ledger, and cost less.
+    """Hold one snapshot: reads of the index and the ledger in this thread see it, at lower cost.
 
-    An index in the database of the ledger has a method `one_moment()`; of others nothing is held.
+    An index in the database of the ledger has a method `one_moment()`; for others this does nothing.
     """
     hold: Callable[[], AbstractContextManager[object]] = getattr(index, "one_moment", nullcontext)
     return hold()
@@ -142,7 +142,7 @@ class Projection(Protocol):
 
     @property
     def cursor(self) -> int:
-        """The audit sequence number up to which changes were applied; kept durably with what they made."""
+        """The audit sequence number up to which changes were applied; stored durably with the projection."""
         ...
 
     def apply(self, changes: Sequence[Change], *, upto: int) -> None:

@@ -29,13 +29,13 @@ AsOf = int | datetime | None
 
 
 Altered = dict[str, str]
-"""By id, what is wrong with an object that is not what the audit log says: filled by reads that leave it out."""
+"""By id, the problem of an object that does not match the audit log; filled by reads that omit it."""
 
 
 class noted:  # noqa: N801 - it is called like a function
-    """Note what does not verify in `altered`, where it is given. `Corrupt` that names no object goes on.
+    """Collect integrity errors in `altered`, if given. `Corrupt` errors that name no object still propagate.
 
-    A class, for a search enters hundreds.
+    A class because a search enters it hundreds of times.
     """
 
     __slots__ = ("_altered",)
@@ -57,7 +57,7 @@ class noted:  # noqa: N801 - it is called like a function
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a list or a re-check needs of an object, without its content."""
+    """The metadata of an object for lists and checks, without its content."""
 
     id: str
     type: str
@@ -69,7 +69,7 @@ class Head:
     origin_channel: str
     updated_at: datetime
     origin: str = ""
-    """Of a source, where it comes from."""
+    """The origin of a source."""
     fingerprint: str = ""
     """Of a source, which contents it holds (`core.versions`)."""
 
@@ -93,7 +93,7 @@ def head_of(item: Object) -> Head:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects to list. `where` sees `type kind status scope title channel created_at updated_at origin`."""
+    """Which objects to list. `where` filters by `type kind status scope title channel created_at updated_at origin`."""
 
     scope: str = "/"
     descend: bool = False
@@ -102,11 +102,11 @@ class Selection:
     where: Filter = EVERYTHING
     as_of: AsOf = None
     newest: int = 0
-    """Only so many, those with the greatest ids; 0: all."""
+    """Only this many objects, those with the greatest ids; 0: all."""
 
 
 def selects(selection: Selection, item: Object) -> bool:
-    """Tell whether a selection takes an object: the reference meaning of `Ledger.select`."""
+    """Return whether a selection includes an object: the reference implementation of `Ledger.select`."""
     fields = {
         "type": item.type,
         "kind": item.kind,
@@ -146,7 +146,7 @@ def missing_segment(source_id: str, segment_id: str) -> NotFound:
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """What the ledger holds of one origin."""
+    """The stored state of one origin."""
 
     id: str
     fingerprint: str
@@ -176,7 +176,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class ObjectRequest:
-    """What one read wants of a ledger, all of one moment. Ids that lead nowhere are no error."""
+    """The objects that one read wants, from one snapshot. Unknown ids are not an error."""
 
     heads: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
@@ -184,26 +184,26 @@ class ObjectRequest:
     segments: tuple[tuple[str, str], ...] = ()
     """Source id and segment id of segments to read."""
     dependents: tuple[str, ...] = ()
-    """Ids of which the knowledge is read, as it stands now, whose evidence or derivation names them."""
+    """Ids whose dependent knowledge is read in its current state: knowledge with them in its evidence or derivation."""
     resting: tuple[str, ...] = ()
     """The same of which only the heads are read, which costs a tenth."""
     referrers: tuple[str, ...] = ()
-    """Ids of which the objects are read, as they stand `as_of`, that name them in a field then."""
+    """Ids whose referring objects are read, as of `as_of`: objects with them in a field at that time."""
     links: tuple[str, ...] = ()
     """Ids of objects whose links are read."""
     as_of: AsOf = None
     vanished: bool = False
-    """Also segments that have vanished from their sources, as they last stood, whatever `as_of` says."""
+    """Whether to also return segments that have vanished from their sources, in their last state."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectsFound:
-    """What one read found in a ledger."""
+    """The result of one read of a ledger."""
 
     sequence: int
-    """The audit sequence number the answer stands for."""
+    """The audit sequence number of the snapshot."""
     policy: Policy
-    """The policy in force now, which says how far each channel is trusted."""
+    """The current policy, which determines the trust of each channel."""
     heads: Mapping[str, Head] = field(default_factory=dict)
     """Of the ids asked for, and of the sources that the objects read name."""
     objects: Mapping[str, Object] = field(default_factory=dict)
@@ -217,7 +217,7 @@ class ObjectsFound:
     links: Mapping[str, tuple[Link, ...]] = field(default_factory=dict)
     """By id asked for, the links that start or end there."""
     altered: Mapping[str, str] = field(default_factory=dict)
-    """By id, what is wrong with objects that are not what the audit log says; they are left out."""
+    """By id, the problem of objects that do not match the audit log; they are omitted."""
 
 
 def sources_named(items: Iterable[Object]) -> Iterator[str]:
@@ -231,57 +231,57 @@ def sources_named(items: Iterable[Object]) -> Iterator[str]:
 
 
 class AnchorStore(Protocol):
-    """Keeps the head of the audit log outside the ledger: a file, a git note, another machine.
+    """Store the head of the audit log outside the ledger: in a file, a git note, on another machine.
 
-    A chain alone cannot show that its tail was cut or that an old copy was put back; an anchor can.
+    A hash chain alone cannot show that its end was cut off or that an old copy was restored; an anchor can.
     """
 
     def read(self) -> Anchor | None:
-        """Return the last head kept, or `None` where there is none yet."""
+        """Return the last stored head, or `None` if there is none."""
         ...
 
     def write(self, anchor: Anchor) -> None:
-        """Keep a newer head. Called after each commit; one that is behind is harmless."""
+        """Store a newer head. Called after each commit; an outdated anchor is harmless."""
         ...
 
 
 class Ledger(Protocol):
     """The system of record of one space. Safe to use from many threads; any number of processes may write.
 
-    Every read may raise `Unavailable` or `Corrupt`. Readers never wait for writers. An object, a segment or a link
-    that is given is what the audit log says (as `verify` checks it, the chain apart); otherwise `Corrupt` names its
-    id, or where a read takes `altered`, it is left out and noted there.
+    Every read may raise `Unavailable` or `Corrupt`. Readers never wait for writers. A returned object, segment or link
+    matches the audit log (as in `verify`, except the chain); otherwise `Corrupt` names its id, or, if a read takes
+    `altered`, it is omitted and noted there.
     """
 
     @property
     def policy(self) -> Policy:
-        """The policy in force now: the one that the audit log recorded last, the default where it records none.
+        """The current policy: the latest in the audit log, or the default if there is none.
 
-        A write is held to the policy in force in its own transaction, whatever was read before.
+        A write must satisfy the policy in force in its own transaction, whatever was read before.
         """
         ...
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch in one transaction, durable before this returns.
 
-        The same key again gives the first receipt, `replayed`. Raises what `core.writing.plan.plan` raises, and
-        `Unavailable` after a bounded wait; nothing was changed then.
+        The same key again returns the first receipt, with `replayed`. Raises the errors of `core.writing.plan.plan`,
+        and `Unavailable` after a bounded wait; nothing was changed then.
         """
         ...
 
     def preview(self, patch: Patch) -> Plan:
-        """Plan a patch against the current state without changing anything; raises what `commit` would."""
+        """Plan a patch against the current state without changing anything. Raises the errors of `commit`."""
         ...
 
     def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
-        """Keep a patch for review. It is checked against the current state, and changes nothing.
+        """Store a patch for review. It is checked against the current state and changes nothing.
 
-        The same key again gives the record of the patch it was first used for, whatever became of that.
+        The same key again returns the record of the first patch with that key, whatever its status.
         """
         ...
 
     def approve(self, patch_id: str, *, by: Author) -> Receipt:
-        """Apply a proposed patch. Raises `Denied` for one's own proposal, `Conflict` where it went stale."""
+        """Apply a proposed patch. Raises `Denied` for your own proposal, `Conflict` if it is outdated."""
         ...
 
     def reject(self, patch_id: str, *, by: Author, reason: str) -> PatchRecord:
@@ -289,18 +289,18 @@ class Ledger(Protocol):
         ...
 
     def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:
-        """Take back an applied patch, or raise `Conflict` saying what has changed since."""
+        """Revert an applied patch. Raises `Conflict` with the changes since if that is not possible."""
         ...
 
     def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:
-        """Put another policy in force, with an audit event that holds it; tell whether it was another.
+        """Put another policy in force, with an audit event that contains it; return whether it differs.
 
-        Raises `Denied` where a channel that speaks for no person would loosen a policy that was set before.
+        Raises `Denied` if a channel without a person would loosen an existing policy.
         """
         ...
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
-        """Return an object as it stands, or as it stood. Raises `NotFound`."""
+        """Return an object in its current or an earlier state. Raises `NotFound`."""
         ...
 
     def history(self, identity: str) -> Sequence[Object]:
@@ -310,9 +310,9 @@ class Ledger(Protocol):
     def heads(
         self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
     ) -> Mapping[str, Head]:
-        """Return the heads of those of the ids that exist.
+        """Return the heads of the existing objects among these ids.
 
-        Heads of now are quick to read and not checked: whoever shows an object reads it, or a segment of it.
+        Current heads are quick to read and not verified: to show an object, read it or one of its segments.
         """
         ...
 
@@ -323,9 +323,9 @@ class Ledger(Protocol):
     def segments(
         self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
     ) -> Mapping[tuple[str, str], Segment]:
-        """Return those of the segments (source id, segment id) that are in their sources now.
+        """Return the given segments (source id, segment id) that are in their sources now.
 
-        Costs what the segments cost, however large their sources are.
+        The cost depends on the segments, not on the size of their sources.
         """
         ...
 
@@ -342,7 +342,7 @@ class Ledger(Protocol):
         ...
 
     def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
-        """Give, by origin, those of the sources that are in exactly this scope, as `sources` gives them."""
+        """Return the given sources that are in exactly this scope, by origin, as `sources` does."""
         ...
 
     def scopes(self, below: str) -> Sequence[str]:
@@ -354,9 +354,9 @@ class Ledger(Protocol):
         ...
 
     def referrers(self, identity: str) -> Sequence[str]:
-        """Return ids of objects of which a revision names this id in a field (`core.writing.integrity`), in order.
+        """Return ids of objects with a revision that names this id in a field (`core.writing.integrity`), in order.
 
-        Whether an object names it now is in the object: `read` tells them apart.
+        To know whether the current revision names it, `read` the object.
         """
         ...
 
@@ -381,16 +381,16 @@ class Ledger(Protocol):
         ...
 
     def changes(self, after: int, limit: int) -> Sequence[Change]:
-        """Return the changes of objects that the `limit` events behind `after` tell of, in order: the change feed.
+        """Return the changes of objects in the `limit` events after `after`, in order: the change feed.
 
-        Each has the object as it stood before and after; `before` is `None` for a new one. Of an erased object only
-        the erasure comes, with neither: a reader drops what it holds of that id. So folding the feed in any pieces,
-        with erasures in between, comes to what folding it anew comes to.
+        Each contains the object before and after; `before` is `None` for a new one. For an erased object there is only
+        the erasure, without both: a reader deletes its data of that id. So applying the feed in any parts, with
+        erasures in between, has the same result as applying it from the beginning.
 
-        Events about links, patches and the policy are no changes, so fewer than `limit` come, or none. Sequence
-        numbers have no gaps: with `upto = min(after + size, sequence())`, the changes up to `upto` are
-        `changes(after, upto - after)`, and `upto` is the next `after`, whatever came. Raises `Corrupt` for a revision
-        that is not what the audit log says.
+        Events about links, patches and the policy are not changes, so the result may have fewer than `limit` entries.
+        Sequence numbers have no gaps: with `upto = min(after + size, sequence())`, the changes up to `upto` are
+        `changes(after, upto - after)`, and `upto` is the next `after`, whatever was returned. Raises `Corrupt` for a
+        revision that does not match the audit log.
         """
         ...
 
@@ -399,10 +399,9 @@ class Ledger(Protocol):
         ...
 
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
-        """Check the audit chain, every revision against it, and every segment against its hash; return the head.
+        """Verify the audit chain, every revision against it, and every segment against its hash; return the head.
 
-        Without an `anchor` the ledger's own is used, where it has one. Raises `Corrupt` naming the first thing
-        that does not verify.
+        Without an `anchor`, the ledger's own is used, if it has one. Raises `Corrupt` with the first mismatch.
         """
         ...
 
@@ -414,32 +413,32 @@ class Ledger(Protocol):
         ...
 
     def load(self, records: Iterable[Record]) -> None:
-        """Fill an empty ledger from an export, in one transaction. Raises `Conflict` where it is not empty.
+        """Fill an empty ledger from an export, in one transaction. Raises `Conflict` if it is not empty.
 
-        The policy comes with the export, unless one was set for the empty ledger: that stays in force.
+        The policy comes from the export, unless one was set for the empty ledger, which then stays in force.
         """
         ...
 
     def append(self, part: LedgerPart) -> None:
-        """Keep a part of another ledger behind what is there, in one transaction: see `ports.copying`.
+        """Append a part of another ledger in one transaction: see `ports.copying`.
 
-        Raises `Conflict` where the log does not end where the part begins. What is appended is not checked: `verify`
+        Raises `Conflict` if the log does not end where the part begins. The appended data is not verified: `verify`
         checks the whole copy.
         """
         ...
 
     def merge(self, incoming: Incoming) -> Merged:
-        """Merge what another space knows, in one transaction (`core.writing.merging`). Raises what that raises."""
+        """Merge the changes of another space in one transaction (`core.writing.merging`), with its errors."""
         ...
 
     def keep_outcomes(self, outcomes: Outcomes) -> None:
-        """Keep records of patches and idempotency keys of another ledger, in the place of those that are there."""
+        """Store records of patches and idempotency keys of another ledger, replacing existing ones."""
         ...
 
     def compact(self) -> tuple[str, ...]:
-        """Overwrite and release what erasure left behind in files; say in words what could not be overwritten yet.
+        """Overwrite and release data left in files after erasure; return descriptions of data that is still pending.
 
-        Raises nothing where others are in the way: what is left is remembered with the erasure, and done by the next
+        Does not raise if other processes are in the way: the rest is recorded with the erasure and done by the next
         `compact`, or when the space is next opened.
         """
         ...
@@ -477,7 +476,7 @@ class _Reads(Protocol):
 
 
 def read_one_by_one(ledger: _Reads, request: ObjectRequest) -> ObjectsFound:
-    """Read what a request wants by a ledger's other reads: what `Ledger.read` means, for ledgers nearby."""
+    """Answer a request with a ledger's other reads: the reference implementation of `Ledger.read`."""
     altered: Altered = {}
     dependents = {identity: tuple(ledger.dependents(identity)) for identity in request.dependents}
     resting = {identity: tuple(ledger.dependents(identity)) for identity in request.resting}

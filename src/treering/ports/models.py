@@ -1,4 +1,4 @@
-"""The port for language models: words in, words out, and what it cost. Tools and streaming where a program wants them.
+"""The port for language models: messages in, answers and usage out. Tools and streaming are optional.
 
 The simple case stays simple: `model.answer("Why?").text`.
 """
@@ -21,12 +21,12 @@ from treering.core.errors import InvalidInput
 from treering.core.evidence import Triple
 
 MAX_OUTPUT_TOKENS = 2_000
-"""The longest answer, where nobody says how long it may be."""
+"""The default maximum length of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What calls of a model used. `cost` is in US dollars, `None` where the model's price is not known."""
+    """The usage of model calls. `cost` is in US dollars, `None` if the model's price is unknown."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -46,7 +46,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool that a model may call: its name, what it does, and the JSON Schema of its arguments (an object)."""
+    """A tool that a model may call: its name, description, and the JSON Schema of its arguments (an object)."""
 
     name: str
     description: str
@@ -55,7 +55,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model's wish that a tool be called. `id` tells it from other calls of one answer."""
+    """A model's request to call a tool. `id` identifies it within one answer."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -64,21 +64,21 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class SystemText:
-    """What the model is told about its task, by the program."""
+    """The program's instructions for the model."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class UserText:
-    """What the user says."""
+    """A message of the user."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ModelText:
-    """What the model said before, and the tools it wanted to be called."""
+    """An earlier answer of the model, with its tool calls."""
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
@@ -86,7 +86,7 @@ class ModelText:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool gave for a call."""
+    """The result of a tool call."""
 
     call: ToolCall
     text: str
@@ -94,12 +94,12 @@ class ToolResult:
 
 PromptMessage = SystemText | UserText | ModelText | ToolResult
 Prompt = str | Sequence[PromptMessage]
-"""What a model is asked: a text, which the user says, or messages, oldest first."""
+"""A prompt: a text of the user, or messages, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model said, what that used, and the tools it wants to be called before it says more."""
+    """An answer of a model: its text, its usage, and the tools to call before it continues."""
 
     text: str
     usage: Usage
@@ -133,7 +133,7 @@ class LanguageModel(Protocol):
         ...
 
     def price(self, *, input_tokens: int, output_tokens: int) -> Decimal | None:
-        """Estimate what so many tokens cost, in US dollars; `None` where the price is not known."""
+        """Estimate the cost of this many tokens in US dollars; `None` if the price is unknown."""
         ...
 
 
@@ -149,18 +149,18 @@ class Streaming(Protocol):
         tools: Sequence[ToolSpec] = (),
         max_output_tokens: int = MAX_OUTPUT_TOKENS,
     ) -> Iterator[str | Answer]:
-        """Yield the words of the answer as they come, and last the whole `Answer`. Raises what `answer` raises.
+        """Yield the text of the answer in pieces, and finally the whole `Answer`. Raises the errors of `answer`.
 
-        Where the iterator is closed before its end, the model's work ends.
+        Closing the iterator early stops the model.
         """
         ...
 
 
 def messages_of(prompt: Prompt) -> tuple[PromptMessage, ...]:
-    """Return what a model is asked as messages.
+    """Convert a prompt to messages.
 
-    Raises `InvalidInput` where there are none, where the last one is the model's own, or where a tool's result belongs
-    to no call of the model's.
+    Raises `InvalidInput` if there are none, if the last one is the model's own, or if a tool result has no matching
+    call of the model.
     """
     messages = (UserText(prompt),) if isinstance(prompt, str) else tuple(prompt)
     if not messages or isinstance(messages[-1], ModelText):
@@ -204,17 +204,17 @@ Vector = npt.NDArray[np.float32]
 
 
 class Embedder(Protocol):
-    """Turns text into vectors of unit length, so that a dot product is a cosine.
+    """Embed text into vectors of unit length, so that a dot product is a cosine.
 
-    A vector must be a function of the text and `model_id` alone, and not of the texts embedded beside it:
-    vectors are cached by content, and a rebuilt index has to equal the one that grew.
+    A vector must depend only on the text and `model_id`, not on other texts in the batch: vectors are cached by
+    content, and a rebuilt index must equal one that grew.
     """
 
     @property
     def model_id(self) -> str:
-        """What made the vector: model, quantisation, dimension, and version of the text preparation.
+        """The identity of the vectors: model, quantization, dimension, and version of the text preparation.
 
-        Vectors are comparable exactly when their `model_id` is equal.
+        Vectors are comparable if and only if their `model_id` is equal.
         """
         ...
 
@@ -225,10 +225,10 @@ class Embedder(Protocol):
 
     @property
     def unrelated_below(self) -> float:
-        """The cosine below which a text that shares no word with a question says nothing about it: -1 to 1.
+        """The cosine below which a text without shared words counts as unrelated to a question: -1 to 1.
 
-        It belongs to the model: some put all texts close together, others spread them. To find it, embed questions
-        with texts that answer them and texts that do not, and take the cosine that parts the two best.
+        It depends on the model: some put all texts close together, others spread them. To find it, embed questions with
+        matching and unrelated texts, and choose the cosine that separates the two best.
         """
         ...
 
@@ -237,7 +237,7 @@ class Embedder(Protocol):
         ...
 
     def embed_query(self, text: str) -> Vector:
-        """Embed what somebody asks: `float32[dim]`, unit length."""
+        """Embed a query: `float32[dim]`, unit length."""
         ...
 
 
@@ -280,24 +280,24 @@ _QUERIES = _QueryVectors()
 
 
 def query_vector(embedder: Embedder, text: str) -> Vector:
-    """Embed what somebody asks, or return the vector of it, where it is one of the last that were embedded."""
+    """Embed a query, or return its vector from the cache of recent queries."""
     return _QUERIES.of(embedder, text)
 
 
 def prose_share_of(embedder: Embedder) -> float:
-    """Return the weight of an embedder's cosines among paragraphs of prose, 1 for the built-in model.
+    """Return the weight of an embedder's cosines among paragraphs of prose, relative to 1 for the built-in model.
 
-    An embedder with coarser vectors states it in the attribute `prose_share`.
+    An embedder with vectors that are less informative for prose has the attribute `prose_share`.
     """
     share: float = getattr(embedder, "prose_share", 1.0)
     return share
 
 
 def has_meaning_to(embedder: Embedder, text: str) -> bool:
-    """Return whether a text has words or symbols, and the model knows them: punctuation alone means nothing.
+    """Return whether the vector of a text is meaningful: it has words or symbols that the model knows.
 
-    An embedder with a vocabulary has a method `knows(text)`: texts of unknown words all get nearly the same vector,
-    and would be found as the same.
+    Punctuation alone is meaningless to any model. An embedder with a vocabulary has a method `knows(text)`: texts
+    without known words all get nearly the same vector and would count as similar.
     """
     if not any(sign.isalnum() or category(sign) == "So" for sign in text):
         return False
@@ -308,18 +308,27 @@ def has_meaning_to(embedder: Embedder, text: str) -> bool:
 def is_quick(embedder: Embedder) -> bool:
     """Return whether an embedder is cheap enough to embed a text in the transaction that writes it.
 
-    It has the attribute `expected`. Its vectors are used until those of a larger model are computed.
+    It has the attribute `expected`. Its vectors are used until those of a larger model are ready.
     """
     return hasattr(embedder, "expected")
 
 
 def expected_of(embedder: Embedder) -> tuple[float, float]:
-    """Return slope and offset from the cosines of an embedder to those of a larger model.
+    """Return the slope and offset from an embedder's cosines to those of a larger model.
 
-    Both cosines are scaled: 0 for texts that are unrelated to that model, 1 for equal texts.
+    Both cosines are normalized: 0 for texts unrelated to that model, 1 for equal texts.
     """
     expected: tuple[float, float] = getattr(embedder, "expected", (1.0, 0.0))
     return expected
+
+
+Rarity = Callable[[str], float]
+"""How rare a word is in texts of any kind: from 0 for the most common ones to 1 for one that no vocabulary has."""
+
+
+def equally_rare(_word: str) -> float:
+    """Take every word for a rare one, if no vocabulary is at hand."""
+    return 1.0
 
 
 # The port for reading a question and a text together.
@@ -330,15 +339,15 @@ Scores = npt.NDArray[np.float32]
 
 
 class Reranker(Protocol):
-    """Tells how well texts answer a question, from both at once (a cross-encoder).
+    """Score how well texts answer a question, from both together (a cross-encoder).
 
-    That finds more than comparing vectors and costs a run of the model per text, so that it is only done for the best
-    of what was found. A score must be a function of question, text and `model_id` alone, and not of other texts.
+    More accurate than comparing vectors, at the cost of one model run per text, so only the best hits are reranked. A
+    score must depend only on question, text and `model_id`, not on other texts.
     """
 
     @property
     def model_id(self) -> str:
-        """Name what made the scores."""
+        """The identity of the scores."""
         ...
 
     def score(self, question: str, texts: Sequence[str]) -> Scores:
@@ -357,8 +366,8 @@ EntityKind = Literal["name", "title", "date", "number", "phrase", "speaker", "sy
 class Excerpt:
     """One passage to read.
 
-    `title` is what its source is called, `heading` what the stretch itself is called (a heading path, a symbol),
-    `speaker` who says it where it is a turn of a conversation.
+    `title` is the title of its source, `heading` of the passage (a heading path, a symbol), `speaker` the speaker if it
+    is a turn of a conversation.
     """
 
     text: str
@@ -370,10 +379,10 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Something a text mentions, as it is written there.
+    """Something that a text mentions, in its own words.
 
-    `start` and `end` are character offsets in the excerpt's text, end exclusive; both are 0 where the entity
-    comes from the title, the heading or the speaker.
+    `start` and `end` are character offsets in the excerpt's text, end exclusive; both are 0 if the entity comes from
+    the title, the heading or the speaker.
     """
 
     name: str
@@ -384,7 +393,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What was found in one excerpt, in order of appearance; an entity may occur more than once."""
+    """The entities and statements in one excerpt, in order of appearance; an entity may occur more than once."""
 
     entities: tuple[Entity, ...] = ()
     triples: tuple[Triple, ...] = ()
@@ -410,12 +419,13 @@ class PlainExtraction(NamedTuple):
 class Extractor(Protocol):
     """Finds entities and triples.
 
-    A method `extract_plainly(excerpts)`, which returns `PlainExtraction`s, makes indexing quicker.
+    A method `extract_plainly(excerpts)` returns them as `PlainExtraction`s, which is faster; there a name may occur
+    less often.
     """
 
     @property
     def extractor_id(self) -> str:
-        """What made the extraction: name and version; of a model, also its name and the version of the prompt."""
+        """The identity of the extraction: name and version; for a model also its name and the prompt version."""
         ...
 
     def extract(self, excerpts: Sequence[Excerpt]) -> Sequence[Extraction]:

@@ -1,4 +1,4 @@
-"""The port of passages: the texts that can be found, what a hit needs of them, and who may see them."""
+"""The port of passages: the searchable texts, their metadata for hits, and their visibility."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from treering.core.filters import EVERYTHING, Filter
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a read may see. Filters are applied inside the ranking, so they never starve a result."""
+    """The visibility of a read. Filters are applied inside the ranking, so they never reduce the number of results."""
 
     scope: str
     descend: bool = False
@@ -21,21 +21,21 @@ class Reach:
     withdrawn: bool = False
     """Also objects that are no longer current (stale, superseded, archived)."""
     at: int | None = None
-    """An audit sequence number: only passages as they stood then."""
+    """An audit sequence number: only passages of that state."""
     now: datetime | None = None
-    """The time it is asked for: what was over by then (`core.policy.is_over`) is withdrawn. `None`: not judged.
+    """The time of the request: knowledge expired by then (`core.policy.is_over`) is withdrawn. `None`: not checked.
 
-    An index need not know it: the ledger decides.
+    An index need not implement it: the ledger decides.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One searchable text: a segment of a source (`part` is its id), or the text form of an object (`part` empty).
+    """One searchable text: a segment of a source (`part` is its id), or the text of an object (`part` empty).
 
-    `gist` is what is embedded; `live` tells whether the object may be presented as how things stand. `said` is when a
-    turn of a conversation was said. `role` is the form of the text (`core.evidence.Segment.role`), `place_role` what
-    its file is for (`retrieval.index.code_places`), which the filter `role` asks for.
+    `gist` is the text to embed; `live` is whether the object is current. `said` is the time of a turn of a
+    conversation. `role` is the form of the text (`core.evidence.Segment.role`), `place_role` the role of its file
+    (`retrieval.index.code_places`), which the filter `role` uses.
     """
 
     object_id: str
@@ -56,7 +56,7 @@ class Passage:
     live: bool
     triples: tuple[Triple, ...] = ()
     uses: tuple[str, ...] = ()
-    """What code imports, calls and uses otherwise, as `retrieval.index.code_names.CodeUse` writes it."""
+    """The other code that this code imports, calls and uses, in the format of `retrieval.index.code_names.CodeUse`."""
     defines: tuple[str, ...] = ()
     """The qualified names of definitions that fill a part of it."""
     metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class PassageHead:
-    """What a hit needs before its text is read from the ledger."""
+    """The metadata of a hit before its text is read from the ledger."""
 
     key: int
     object_id: str
@@ -83,7 +83,7 @@ class PassageHead:
 
 @dataclass(frozen=True, slots=True)
 class AskedDays:
-    """Days that a question is about, both ends within, and what a turn of that time counts for (0 to 1)."""
+    """Days that a question is about, inclusive, and the score of a turn of that time (0 to 1)."""
 
     first: date
     last: date
@@ -98,11 +98,11 @@ MOST_NAMED = 200
 class PassageRequest:
     """Passages to read, by key.
 
-    With `reach`, which of them a read may see is told too; with `days`, how well each tells of those days; with
-    `beside`, the turns before and after each turn of a conversation are read with it.
+    With `reach`, the result includes their visibility; with `days`, how well each matches those days; with `beside`,
+    the turns before and after each turn of a conversation.
 
-    `named` are names of code (`retrieval.index.code_names`): with `reach`, the current passages that vouch for each and
-    that the read may see are found besides, at most `MOST_NAMED` of each.
+    `named` are names of code (`retrieval.index.code_names`): with `reach`, the current visible passages that define
+    each are also returned, at most `MOST_NAMED` of each.
     """
 
     keys: tuple[int, ...]
@@ -114,22 +114,22 @@ class PassageRequest:
 
 @dataclass(frozen=True, slots=True)
 class PassagesFound:
-    """What was read of passages, by key; those that are gone meanwhile are in none of it."""
+    """Passages by key; passages deleted meanwhile are missing."""
 
     heads: Mapping[int, PassageHead] = field(default_factory=dict)
-    """Of those asked for, of those beside them, and of those found by name."""
+    """Metadata of the requested passages, their neighbors, and those found by name."""
     visible: frozenset[int] = frozenset()
     """Those asked for that a read in reach may see, filters included."""
     beside: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """Of turns of a conversation, the turns before and after."""
     dated: Mapping[int, float] = field(default_factory=dict)
-    """How well those in `heads` tell of the days asked for, as `TextFound.days` gives it."""
+    """How well the passages in `heads` match the requested days, as in `TextFound.days`."""
     named: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """By name of code, the passages that vouch for it, by key; their heads are in `heads`."""
 
 
 class Passages(Protocol):
-    """The passages of one space, by key. A key stands for one passage in all parts of an index."""
+    """The passages of one space, by key. A key identifies one passage in all parts of an index."""
 
     def read(self, requests: Sequence[PassageRequest]) -> Sequence[PassagesFound]:
         """Read passages for several requests, in one round trip; the answers are in their order."""

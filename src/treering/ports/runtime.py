@@ -1,4 +1,4 @@
-"""What work runs under: the clock, interrupts, reads that may be late, the job log, leases and the backlog."""
+"""The runtime of work: the clock, interrupts, late reads, the job log, leases and the backlog."""
 
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,16 +14,16 @@ from treering.core.canonical import make_id, make_segment_id
 
 
 class Clock(Protocol):
-    """Tells the time and draws random bytes; tests use one whose values are fixed."""
+    """Provide the time and random bytes; tests use one with fixed values."""
 
     def now(self) -> datetime:
         """Return the current time, in UTC."""
         ...
 
     def elapsed(self) -> float:
-        """Return the seconds since some moment in the past: of a clock that nobody sets, one for the whole machine.
+        """Return the seconds since some moment in the past, from a monotonic clock shared by the whole machine.
 
-        To be used for whatever lasts or waits; the time of day may jump by years.
+        Use it for durations and timeouts; the time of day may jump.
         """
         ...
 
@@ -84,9 +84,9 @@ def uninterrupted() -> Iterator[None]:
 
 
 def check_interrupt() -> None:
-    """Raise what ends the work under way, if it has to end; nothing once it has committed.
+    """Raise the error that ends the current work, if there is one; do nothing after it has committed.
 
-    For every place that may take long: what was written must not be reported as not done.
+    Call it wherever work may take long: committed work must not be reported as not done.
     """
     work = _CURRENT.get()
     if work and not work.committed:
@@ -94,9 +94,9 @@ def check_interrupt() -> None:
 
 
 def check_between_steps() -> None:
-    """Raise what ends the work under way, also where earlier steps of it have committed.
+    """Raise the error that ends the current work, even if earlier steps have committed.
 
-    For work of many steps that can be asked for again, such as reading a folder.
+    For work of many steps that can be repeated, such as reading a folder.
     """
     if work := _CURRENT.get():
         work.check()
@@ -119,9 +119,9 @@ _thresholds_before: list[tuple[int, int, int]] = []
 
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
-    """Let the collector look for cycles seldom: that takes up to a tenth of the time of such work.
+    """Run the garbage collector less often, which otherwise takes up to a tenth of the time of such work.
 
-    Where several threads do such work the collector is as it was when the last of them is done.
+    With several such threads, the collector is reset when the last one is done.
     """
     with _collecting:
         _thresholds_before.append(before := gc.get_threshold())
@@ -135,10 +135,10 @@ def collecting_seldom() -> Iterator[None]:
 
 @cache
 def end_loading() -> None:
-    """Leave the objects of modules out of what the collector looks through, and have it look as calls need it.
+    """Exclude the objects of modules from garbage collection, and set its threshold for a server.
 
-    Answers of a server leave cycles. To be called before the first of them: a command loads its modules with a
-    threshold so high that a server would collect nothing for thousands of requests.
+    Answers of a server leave cycles. Call it before the first answer: a command loads its modules with a threshold so
+    high that a server would collect nothing for thousands of requests.
     """
     gc.freeze()
     gc.set_threshold(_OBJECTS_OF_CALLS)
@@ -151,13 +151,13 @@ JobRow = Mapping[str, Any]
 
 
 class JobLog(Protocol):
-    """Remembers the outcome of long work. Operational, not part of the ledger.
+    """Store the outcome of long work. Operational data, not part of the ledger.
 
-    A row whose `scope` is null is no job: it is found by its id alone, and loses what it tells of erased objects.
+    A row whose `scope` is null is not a job: it is found only by its id, and loses results about erased objects.
     """
 
     def save(self, job_id: str, row: JobRow) -> None:
-        """Keep the state of a job."""
+        """Store the state of a job."""
         ...
 
     def find(self, job_id: str) -> JobRow | None:
@@ -174,17 +174,17 @@ class JobLog(Protocol):
 
 
 IsKept = Callable[[], bool]
-"""Tells whether a row was kept."""
+"""Return whether a row was stored."""
 
 
 @runtime_checkable
 class JobsInCommits(Protocol):
-    """What a log of jobs can that lies beside its ledger: keep a row in a transaction of that, durable with it."""
+    """An optional ability of a job log: store a row durably in a transaction of the ledger in the same database."""
 
     def kept_in_commit(self, job_id: str, row: JobRow) -> AbstractContextManager[IsKept]:
-        """Keep a job's state in the first transaction in which the block changes objects, if it changes any.
+        """Store a job's state in the first transaction in which the block changes objects, if any.
 
-        Asked inside the block, behind that transaction, what is given tells whether it was kept.
+        Yields a function that returns, after that transaction, whether the row was stored.
         """
         ...
 
@@ -193,10 +193,10 @@ class JobsInCommits(Protocol):
 
 
 VECTORS = "vectors"
-"""Whoever holds this lease embeds what waits."""
+"""The holder of this lease embeds pending passages."""
 
 LONGEST_SECONDS = 86_400.0
-"""No lease keeps others out for longer than this without being renewed."""
+"""The maximum time of a lease without renewal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,22 +214,22 @@ class Holding:
 
 
 class Leases(Protocol):
-    """Named leases of one space. One that is not renewed in time is anybody's. Safe to use from many threads.
+    """Named leases of one space. A lease that is not renewed in time becomes free. Safe to use from many threads.
 
-    Time is that of the store, not the time of day: however wrong a process's clock is set, a lease never lasts longer
-    than its own length.
+    Time is the store's time, not the time of day: even with a wrong clock in a process, a lease never lasts longer than
+    its length.
     """
 
     def take(self, name: str, owner: str, *, seconds: float) -> bool:
-        """Take or renew a lease for so many seconds; tell whether `owner` holds it now.
+        """Take or renew a lease for this many seconds; return whether `owner` holds it now.
 
-        With `seconds=0` the owner gives it back. Durable before this returns. Raises `InvalidInput` for more than
+        With `seconds=0` the owner releases it. Durable before this returns. Raises `InvalidInput` for more than
         `LONGEST_SECONDS`.
         """
         ...
 
     def holder(self, name: str) -> str | None:
-        """Tell who holds a lease now."""
+        """Return the current holder of a lease."""
         ...
 
     def held(self) -> Sequence[Holding]:
@@ -237,7 +237,7 @@ class Leases(Protocol):
         ...
 
     def clear(self, name: str) -> Holding | None:
-        """Take a lease away from its owner, who learns it when renewing; return what was held."""
+        """Release a lease on behalf of its owner, who notices when renewing; return the released lease."""
         ...
 
 
@@ -259,17 +259,18 @@ class Claim:
 
 
 class Backlog(Protocol):
-    """Work that was promised and is not done, by kind and key. Operational, not part of the ledger.
+    """Promised work that is not done, by kind and key. Operational data, not part of the ledger.
 
-    A claim lapses: what a process that died was at is anybody's once its time is over. Nobody waits for anybody.
+    A claim expires: work claimed by a process that died becomes free when its time is over. No process waits for
+    another.
     """
 
     def promise(self, kind: str, key: str, owner: str, *, seconds: float) -> Claim:
-        """Note work, durably, and claim it for so many seconds. Work that is promised again is done once more."""
+        """Record work durably and claim it for this many seconds. Work that is promised again is done once more."""
         ...
 
     def claim(self, kind: str, owner: str, *, seconds: float) -> Claim | None:
-        """Claim the unclaimed work that has waited longest; `None` where there is none."""
+        """Claim the unclaimed work that has waited longest; `None` if there is none."""
         ...
 
     def done(self, claim: Claim) -> None:
@@ -277,11 +278,11 @@ class Backlog(Protocol):
         ...
 
     def postpone(self, claim: Claim, *, seconds: float) -> None:
-        """Release work, to be claimed again after so many seconds."""
+        """Release work, to be claimed again after this many seconds."""
         ...
 
     def waiting(self) -> int:
-        """Count what was promised and is not done, claimed or not."""
+        """Count promised work that is not done, claimed or not."""
         ...
 
 
@@ -316,9 +317,9 @@ class Staleness:
 
 
 class LateReads:
-    """The reads of one call. None is of an earlier moment than those before it, nor than `at_least`.
+    """The reads of one call. None is older than those before it, nor than `at_least`.
 
-    `told`: how old the oldest answer of a replica may be; `None` as long as all were of now.
+    `told`: the maximum age of the oldest answer of a replica; `None` as long as all were current.
     """
 
     def __init__(self, at_least: int) -> None:
@@ -326,7 +327,7 @@ class LateReads:
         self.told: Staleness | None = None
 
     def saw(self, sequence: int, staleness: Staleness | None = None) -> None:
-        """Note what a read saw: the state of an audit event, and how old it may be where a replica answered."""
+        """Note the state seen by a read: its audit event, and its maximum age if a replica answered."""
         self.at_least = max(self.at_least, sequence)
         if staleness and (self.told is None or staleness.seconds > self.told.seconds):
             self.told = staleness
@@ -347,7 +348,7 @@ def late_reads(*, at_least: int = 0) -> Iterator[LateReads]:
 
 
 def current_late_reads() -> LateReads | None:
-    """Return what the reads of this thread are allowed; `None` where they have to be of now."""
+    """Return the limits for late reads of this thread; `None` if reads must be current."""
     return _LATE_READS.get()
 
 

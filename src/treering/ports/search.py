@@ -11,16 +11,16 @@ import numpy.typing as npt
 from treering.ports.passages import AskedDays, Reach
 
 MOST_COUNTED = 2_000
-"""Where the passages that have a term are counted, counting ends here: such a term is a common one."""
+"""Counting the passages with a term ends here: such a term is common."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextQuery:
-    """What to look for, as `retrieval.text.analysis` prepares it.
+    """A prepared text query (`retrieval.text.analysis`).
 
     `words` are terms of the word index. `identifiers` are names as typed, folded, for the index of parts of names.
-    `phrases` are what stood in double quotes, each as terms of the word index one after the other. `emphasis` are
-    terms among the words that count twice: what a long text says in its title, or again and again.
+    `phrases` are the quoted phrases, each as consecutive terms of the word index. `emphasis` are words that count
+    twice: the title of a long text, or repeated words.
     """
 
     words: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class NamePart:
-    """A name to look for inside of others. Where the term `whole` occurs in anything current, it is left out."""
+    """A name to look for inside others. If the term `whole` occurs in current passages, the name is skipped."""
 
     name: str
     whole: str = ""
@@ -47,15 +47,15 @@ class NamePart:
 
 @dataclass(frozen=True, slots=True)
 class TextRequest:
-    """One search by text. What is empty is not looked for."""
+    """One search by text. Empty fields are not searched."""
 
     reach: Reach
     limit: int
     """Of each ranking but that by days."""
     words: tuple[str, ...] = ()
-    """Terms, and phrases of several terms with a space between each two; any of them is enough.
+    """Terms, and phrases of several terms separated by spaces; any of them matches.
 
-    One that stands there twice counts twice.
+    A repeated one counts twice.
     """
     names: tuple[NamePart, ...] = ()
     place: str = ""
@@ -70,7 +70,7 @@ class TextRequest:
 
 @dataclass(frozen=True, slots=True)
 class TextFound:
-    """What one search by text found, best first."""
+    """The results of one search by text, best first."""
 
     words: Sequence[Scored] = ()
     """By BM25 over the words."""
@@ -79,16 +79,16 @@ class TextFound:
     places: Sequence[Scored] = ()
     """By how much of an id, origin, title or heading it is, from 0 to 1."""
     days: Sequence[Scored] = ()
-    """Turns said on days asked for, or that speak of them; then the newest.
+    """Turns from the requested days or about them; then the newest.
 
-    A period that only in part is asked for counts by that part; of several the best counts.
+    A period that overlaps only partly counts in proportion; the best period counts.
     """
     counts: Mapping[str, int] = field(default_factory=dict)
     """By each of the terms to be counted that occurs: how many passages have it, at most `MOST_COUNTED`."""
     passages: int = 0
-    """How many passages those terms were looked for in, at most `MOST_COUNTED`; 0 where none were to be counted."""
+    """The number of passages in which terms were counted, at most `MOST_COUNTED`; 0 if none were to be counted."""
     words_in: Sequence[Scored] = ()
-    """What `words` are, of places in the role asked for alone; the scores compare with those in `words`."""
+    """The results for `words` only in places of the requested role; the scores are comparable with those in `words`."""
 
 
 class TextSearch(Protocol):
@@ -107,11 +107,10 @@ Vector = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NearRequest:
-    """What to compare with some vectors (`float32[dimension]`, unit length).
+    """Vectors to compare (`float32[dimension]`, unit length).
 
-    The `limits[i]` passages nearest to `vectors[i]` are looked for, and `keys` are compared besides. `quick[i]` is what
-    `vectors[i]` is to the quick model, where there are passages that have a vector of that model alone; `vectors` is
-    empty where all have.
+    Finds the `limits[i]` passages nearest to `vectors[i]`, and also compares `keys`. `quick[i]` is the vector of the
+    quick model for `vectors[i]`, if some passages have only that model's vector; `vectors` is empty if all have.
     """
 
     reach: Reach
@@ -134,11 +133,11 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How many live passages wait for their vector, of how many.
+    """The number of live passages that are not embedded yet, of how many.
 
-    `behind`: how many objects or changes the index does not know yet, because it is being made anew, or lives
-    elsewhere and is late (`ports.index.Behind`). Their passages are in neither of the two numbers. `quick`: how many of
-    those that wait have a vector of the quick model meanwhile.
+    `behind`: the number of objects or changes that the index does not contain yet, because it is being rebuilt or is
+    behind in another database (`ports.index.Behind`). Their passages are in neither of the two numbers. `quick`: how
+    many of the pending ones have a vector of the quick model.
     """
 
     pending: int
@@ -161,14 +160,14 @@ class Pending:
 
 
 class Vectors(Protocol):
-    """The vectors that one model made for one space; what another model made is never mixed with them."""
+    """The vectors of one model for one space; vectors of different models are never mixed."""
 
     def search(self, requests: Sequence[NearRequest]) -> Sequence[Near]:
         """Compare for several requests, in one round trip; the answers are in their order."""
         ...
 
     def lag(self) -> Lag:
-        """Tell how far vectors lag behind."""
+        """Return how far embedding is behind."""
         ...
 
     def pending(self, limit: int) -> Sequence[Pending]:
@@ -176,7 +175,7 @@ class Vectors(Protocol):
         ...
 
     def add(self, vectors: Mapping[str, Vector]) -> None:
-        """Keep vectors by content hash, durably; a text never needs embedding twice.
+        """Store vectors by content hash, durably; a text is never embedded twice.
 
         Raises `InvalidInput` for a vector of another dimension.
         """
@@ -185,42 +184,42 @@ class Vectors(Protocol):
 
 @runtime_checkable
 class ChosenPending(Protocol):
-    """An ability that vectors may have: they tell which texts of some passages wait, so that these come first."""
+    """An optional ability of vectors: they return which texts of some passages are pending, to embed those first."""
 
     def pending_of(self, keys: Sequence[int]) -> Sequence[Pending]:
-        """Return those of the texts of some passages, by key, that wait for a vector."""
+        """Return the texts of some passages, by key, that are not embedded yet."""
         ...
 
 
 @runtime_checkable
 class KeptVectors(Protocol):
-    """An ability that an index may have: it gives back the vectors it keeps, so that another one need not make them."""
+    """An optional ability of an index: it returns its stored vectors, so that another one need not compute them."""
 
     def known(self, text_hashes: Sequence[str]) -> Mapping[str, Vector]:
-        """Return the vectors of those of the texts, by content hash, that have one of this model."""
+        """Return the vectors of this model for those texts, by content hash, that have one."""
         ...
 
 
 class VectorClaims(Protocol):
-    """Shares out the texts that wait for a vector among any number of processes, each text to one of them.
+    """Share pending texts among any number of processes, each text with one of them.
 
-    A claim is given up by `Vectors.add` of its text, by `give_back`, or by not being renewed: what a process that died
-    had claimed is anybody's once its time is over. `owner` is new for every run.
+    A claim ends with `Vectors.add` of its text, with `give_back`, or if it is not renewed: texts claimed by a process
+    that died become free when their time is over. `owner` is new for every run.
     """
 
     def claim(self, owner: str, limit: int, *, seconds: float) -> Sequence[Pending]:
-        """Claim at most so many unclaimed texts for so many seconds; return them.
+        """Claim at most this many unclaimed texts for this many seconds; return them.
 
-        Nobody is waited for. The order is that of `Vectors.pending`.
+        Never waits. The order is that of `Vectors.pending`.
         """
         ...
 
     def renew(self, owner: str, *, seconds: float) -> None:
-        """Keep what `owner` still has claimed for so many seconds from now on."""
+        """Extend the claims of `owner` to this many seconds from now."""
         ...
 
     def give_back(self, owner: str) -> None:
-        """Let others have what `owner` has claimed and not done."""
+        """Release the unfinished claims of `owner`."""
         ...
 
     def claimed_by_others(self, owner: str) -> int:
@@ -270,10 +269,10 @@ class Edges:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """What some passages state.
+    """The statements of some passages.
 
-    `passage` indexes the passages that were asked for; `subject` and `object` are nodes: `int64[m]`. The words of
-    statement i (see `retrieval.index.ties.word_code`) are `words[bounds[i]:bounds[i + 1]]`, `uint16`.
+    `passage` indexes the requested passages; `subject` and `object` are nodes: `int64[m]`. The words of statement i
+    (see `retrieval.index.ties.word_code`) are `words[bounds[i]:bounds[i + 1]]`, `uint16`.
     """
 
     passage: npt.NDArray[np.int64]
@@ -284,10 +283,10 @@ class Statements:
 
 
 class GraphView(Protocol):
-    """The graph as one read may walk it: as it stood when the view was made, and what its passages vouch for.
+    """The graph for one read: its state when the view was created, limited to visible passages.
 
-    A view is near: asking it costs no round trip. A store elsewhere keeps its graph in memory, and brings it up to
-    date when a view is made.
+    A view is local: using it costs no round trip. A remote store caches its graph in memory, and updates it when a view
+    is created.
     """
 
     def of_passages(self, keys: npt.NDArray[np.int64]) -> Nodes:
@@ -295,11 +294,11 @@ class GraphView(Protocol):
         ...
 
     def passages_of(self, nodes: Nodes) -> npt.NDArray[np.int64]:
-        """Return the keys of the passages that nodes stand for, -1 for nodes that stand for none."""
+        """Return the keys of the passages of nodes, -1 for nodes without one."""
         ...
 
     def named(self, keys: Sequence[str]) -> Mapping[str, int]:
-        """Return the nodes of those of the entity keys (`retrieval.extraction.names.entity_key`) that are known."""
+        """Return the nodes of the known entity keys (`retrieval.extraction.names.entity_key`)."""
         ...
 
     def names(self, nodes: Sequence[int]) -> Mapping[int, str]:
@@ -315,12 +314,12 @@ class GraphView(Protocol):
         ...
 
     def statements(self, passages: Sequence[int]) -> Statements:
-        """Return what passages state, by passage key."""
+        """Return the statements of passages, by passage key."""
         ...
 
 
 class Graph(Protocol):
-    """The graph of what is current in one space. Nothing of it shows what the asker may not see."""
+    """The graph of current knowledge in one space. It reveals nothing that the caller may not see."""
 
     def view(self, reach: Reach) -> GraphView:
         """Return the graph as a read at the scope of `reach` may walk it, in one round trip."""

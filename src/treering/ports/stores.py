@@ -1,6 +1,6 @@
-"""What is asked of a database: all that one open space keeps, its access keys, and servers that share spaces."""
+"""The ports of a database: the stores of one open space, and access keys."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -10,7 +10,6 @@ from treering.core.audit import Anchor
 from treering.core.objects import Channel
 from treering.core.policy import Policy
 from treering.core.scope import ROOT
-from treering.ports.copying import Told
 from treering.ports.index import Index
 from treering.ports.ledger import AnchorStore, Ledger
 from treering.ports.models import Embedder
@@ -21,11 +20,11 @@ from treering.ports.vector_engine import VectorFeed
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What stores are opened with, whatever their technology.
+    """The requirements for opening stores, independent of their technology.
 
-    `model_id` and `dimension` are those of the embedder whose vectors the index keeps; `quick` embeds each text in the
-    transaction that writes it, and is another one, or the same where that costs little. With `create` a space that is
-    not there is made; without it, it raises `NotFound`.
+    `model_id` and `dimension` are those of the embedder of the index; `quick` embeds each text in the transaction that
+    writes it, and may be the same embedder if that is cheap. With `create`, a missing space is created; without it,
+    `NotFound` is raised.
     """
 
     clock: Clock
@@ -33,20 +32,20 @@ class Needs:
     dimension: int
     quick: Embedder | None = None
     policy: Policy | None = None
-    """By what to read a space that holds no policy and cannot be written. Any other holds the policy in force."""
+    """The policy for reading a space that has none and cannot be written. Any other space has its own policy."""
     anchor: AnchorStore | None = None
     create: bool = True
     connection: object | None = None
-    """An open driver of the database, to be used and left open, where the technology has one."""
+    """An open driver of the database, which is used and left open, if the technology has one."""
     arriving: bool = False
     """Whether a copy is to be put there: a space that is made, or was left unfinished, is opened for that alone."""
 
 
 class IncomingCopy(Protocol):
-    """Keeps a space closed to all others while a copy is put there: it is usable when it is complete, not before."""
+    """Keep a space closed to other users while it receives a copy: it becomes usable when the copy is complete."""
 
     def begin(self) -> None:
-        """Refuse, durably, to open the space from now on, and all writes but those of the copy."""
+        """Refuse, durably, to open the space from now on, and all writes except those of the copy."""
         ...
 
     def end(self) -> None:
@@ -69,7 +68,7 @@ class Protection:
     role: str
     """As whom the space is opened there."""
     exempt: str = ""
-    """Why the database does not hold that role to one space, such as `is a superuser`; empty where it does."""
+    """Why the database does not restrict that role to one space, such as `is a superuser`; empty if it does."""
 
 
 class NoteAnswer(Protocol):
@@ -101,103 +100,24 @@ class Stores:
     close: Callable[[], None]
     read_only: bool = False
     feed: VectorFeed | None = None
-    """What engines beside the space follow; `None` where the technology has none, and no engine can be used."""
+    """The change feed for engines; `None` if the technology has none, so that no engine can be used."""
     claims: VectorClaims | None = None
-    """What shares the texts to be embedded among processes; `None` where one process at a time embeds."""
+    """Shares the texts to embed among processes; `None` if one process at a time embeds."""
     backlog: Backlog | None = None
-    """Work that was promised; `None` where only the process that promised it comes to do it."""
+    """Promised work; `None` if only the promising process does it."""
     protection: Callable[[], Protection] | None = None
-    """Asks the database how it keeps spaces apart; `None` where it holds one space alone."""
+    """Checks how the database separates spaces; `None` if it has only one space."""
     note_answer: NoteAnswer | None = None
-    """Notes which files an answer named; `None` where no hook looks for that."""
+    """Notes which files an answer named; `None` if no hook uses it."""
     arrival: IncomingCopy | None = None
-    """What marks the space as an unfinished copy; `None` where it was not opened for one, or cannot be marked."""
-
-
-# Servers that share spaces: a directory says which of them has which space.
-
-
-@dataclass(frozen=True, slots=True)
-class ServerState:
-    """A server as it stands. `answers`: whether it can be connected to. A draining one takes no new spaces."""
-
-    name: str
-    address: str
-    spaces: int
-    draining: bool
-    answers: bool
-
-
-@dataclass(frozen=True, slots=True)
-class UnfinishedMove:
-    """A move that was begun and is not done.
-
-    `target`: the server that a copy is made on; `left_on`: the one whose old copy is still to be removed.
-    """
-
-    space: str
-    server: str
-    target: str | None
-    left_on: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Relocation:
-    """A space that was moved. `paused`: how long writers were held up, in seconds; all of it took `seconds`."""
-
-    space: str
-    old_server: str
-    server: str
-    head: Anchor
-    counts: dict[str, int]
-    """The number of records per table."""
-    vectors: int
-    """Vectors that came along."""
-    paused: float
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class StayedThere:
-    """A space that is where it was to be. `given_up`: the server whose begun copy was removed, if there was one."""
-
-    space: str
-    server: str
-    given_up: str | None = None
-
-
-class ServerDirectory(Protocol):
-    """The servers of a directory, for their administrators."""
-
-    def add(self, name: str, address: str) -> int:
-        """Add a server; return the number of spaces that it has already. Raises `InvalidInput`, `Conflict`."""
-        ...
-
-    def states(self) -> Sequence[ServerState]:
-        """Return all servers, by name."""
-        ...
-
-    def unfinished(self) -> Sequence[UnfinishedMove]:
-        """Return the moves that are not done."""
-        ...
-
-    def move(self, space: str, server: str, told: Told) -> Relocation | StayedThere:
-        """Move a space to a server while it is used, or go on with a move that was broken off.
-
-        To the server that it is on: give up a move that was begun. Raises `NotFound`, `Conflict`.
-        """
-        ...
-
-    def drain(self, server: str, told: Told) -> Iterator[Relocation | StayedThere]:
-        """Have a server take no new spaces, and move those that it has to the others, one after the other."""
-        ...
+    """Marks the space as an unfinished copy; `None` if it was not opened for one, or cannot be marked."""
 
 
 # The port of access keys: who may ask a server that other machines reach, for what, and until when.
 
 
 KeyRight = Literal["read", "write", "review", "admin"]
-"""What a key lets its holder do; each includes those before it."""
+"""The right of a key; each includes the ones before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +128,7 @@ class KeyLimits:
     at_once: int | None = None
     """Requests that are answered at the same time."""
     max_body_bytes: int | None = None
-    """The largest body of a request. A server that takes less than this says so."""
+    """The largest body of a request. A lower limit of the server takes precedence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,13 +138,13 @@ class AccessKey:
     id: str
     """Public: it is part of the key, and names it in lists and logs."""
     name: str
-    """Unique among the keys that are not revoked. What is written with the key is written by an actor of this name."""
+    """Unique among the keys that are not revoked. The author of the key's writes has this name."""
     digest: bytes
     """The SHA-256 of the secret."""
     space: str
     """The space it opens, as `system.access_keys.space_name` writes it. A project is a space, too."""
     scope: str = ROOT
-    """The scope it is confined to: it sees and changes what lies there and below, and nothing above or beside it."""
+    """The scope of the key: it sees and changes this scope and the scopes below, and no others."""
     right: KeyRight = "read"
     channel: Channel = "agent"
     created: datetime | None = None
@@ -237,10 +157,10 @@ class AccessKey:
 
 
 class AccessKeys(Protocol):
-    """Keeps keys, durably. Safe to use from many threads and processes."""
+    """Store keys durably. Safe to use from many threads and processes."""
 
     def add(self, key: AccessKey) -> None:
-        """Keep a new key. Raises `Conflict` where a key that is not revoked has its name."""
+        """Store a new key. Raises `Conflict` if a key with its name exists and is not revoked."""
         ...
 
     def find(self, key_id: str) -> AccessKey | None:
@@ -252,11 +172,11 @@ class AccessKeys(Protocol):
         ...
 
     def revoke(self, key_id: str, *, at: datetime) -> None:
-        """Have a key open nothing from now on. A key that is revoked already keeps its time."""
+        """Revoke a key. A key that is already revoked keeps its time of revocation."""
         ...
 
     def note_use(self, key_id: str, *, at: datetime) -> None:
-        """Keep when a key was used last."""
+        """Store the time of a key's last use."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Ports of engines that search vectors beside a space: what a store tells them, and what they answer."""
+"""Ports of engines that search vectors next to a space: the changes they receive, and the answers they return."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,16 +14,16 @@ Keys = npt.NDArray[np.int64]
 """Keys of passages."""
 
 ENGINE = "index"
-"""Whoever holds this lease writes to the engine of a space."""
+"""The holder of this lease writes to the engine of a space."""
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedPassage:
-    """What an engine may show people of a passage: where it stands, and what it is tied to in the graph.
+    """A passage's details that an engine may show to people: its place and its links in the graph.
 
-    `mentions`, `titles` and `statements` (subject and object) name entities. `references`: the fields of its object
-    that name another object, and the id of that. `links`: the types of the links that begin at its object, and the id
-    of the other. `text`: what it says.
+    `mentions`, `titles` and `statements` (subject and object) are entities. `references`: the fields of its object that
+    refer to another object, with the other's id. `links`: the types of the links from its object, with the other's id.
+    `text`: its text.
     """
 
     object_id: str
@@ -44,15 +44,15 @@ class DescribedPassage:
 
 
 Describe = Callable[[Sequence[int]], Mapping[int, DescribedPassage]]
-"""Describes those of some passages, by key, that are still there."""
+"""Describe the remaining ones of some passages, by key."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorChanges:
-    """Passages whose vectors came or went, and the moment a reader has seen with them.
+    """Passages with added or removed vectors, and the moment of the feed after them.
 
-    `vectors` has the vectors of those of the passages that are current and have one; the others are gone. `left`
-    counts the entries of the feed that follow. `described` is filled for engines that show people the graph.
+    `vectors` has the vectors of the current passages that have one; the others were removed. `left` is the number of
+    following entries in the feed. `described` is filled for engines that show the graph to people.
     """
 
     moment: str
@@ -64,10 +64,9 @@ class VectorChanges:
 
 @dataclass(frozen=True, slots=True)
 class ChosenEngine:
-    """The engine that a space uses: its address as it was given, with its password, and the mark of what it keeps.
+    """The engine of a space: its address as given, with its password, and the mark of its data.
 
-    The mark is made when the engine is chosen. An engine that keeps something with another mark belongs to another
-    space.
+    The mark is created when the engine is chosen. An engine with another mark belongs to another space.
     """
 
     address: str = field(repr=False)
@@ -75,10 +74,10 @@ class ChosenEngine:
 
 
 class VectorFeed(Protocol):
-    """The vectors that one model made for the current passages of a space, in the order in which they came and went.
+    """The vectors of one model for the current passages of a space, in the order of their changes.
 
-    A moment is a text that only the feed can read. It names a place in the feed of this space and of no other: in a
-    copy that was put back and written to since, it is unknown.
+    A moment is a text that only the feed can read. It identifies a position in the feed of this space only: in a
+    restored copy that was written to since, it is unknown.
     """
 
     def moment(self) -> str:
@@ -86,7 +85,7 @@ class VectorFeed(Protocol):
         ...
 
     def since(self, moment: str, limit: int) -> VectorChanges | None:
-        """Return what changed since a moment, `limit` entries at most; `None` where the feed no longer says."""
+        """Return the changes since a moment, at most `limit` entries; `None` if the feed no longer has them."""
         ...
 
     def page(self, after: int, limit: int) -> VectorChanges:
@@ -94,7 +93,7 @@ class VectorFeed(Protocol):
         ...
 
     def forgotten_since(self, moment: str) -> int | None:
-        """Count the passages that were erased since a moment; `None` where the feed no longer says."""
+        """Count the passages erased since a moment; `None` if the feed no longer knows."""
         ...
 
     def count(self) -> int:
@@ -102,31 +101,31 @@ class VectorFeed(Protocol):
         ...
 
     def allowed(self, reaches: Sequence[Reach]) -> Sequence[Keys | None]:
-        """Return, for each reach, the current passages that it may see; `None` where it sees all of them."""
+        """Return, for each reach, the current passages it may see; `None` if it sees all of them."""
         ...
 
     def read(self, keys: Sequence[int]) -> Mapping[int, Vector]:
-        """Return the vectors of those of the passages that have one, current or not."""
+        """Return the vectors of the passages that have one, current or not."""
         ...
 
     def chosen(self, *, fresh: bool = True) -> ChosenEngine | None:
-        """Return the engine that the space uses, or `None` where it uses none.
+        """Return the engine of the space, or `None` if it has none.
 
-        Not `fresh`: as this process last read it, where asking would cost a round trip to a server.
+        Without `fresh`: as this process last read it, if reading it would cost a round trip to a server.
         """
         ...
 
     def choose(self, engine: ChosenEngine | None) -> None:
-        """Keep durably which engine the space uses from now on."""
+        """Store durably which engine the space uses from now on."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """What an engine keeps, durably: the moment of the feed that it has followed to, and how many vectors.
+    """The durable state of an engine: the moment of the feed it has reached, and its number of vectors.
 
-    `mark` names the space, the model and the dimension. `loaded`: the greatest key of those that were taken over so
-    far; `None` once all were.
+    `mark` identifies the space, the model and the dimension. `loaded`: the greatest key copied so far; `None` when all
+    were copied.
     """
 
     mark: str
@@ -136,57 +135,46 @@ class EngineState:
 
 
 class VectorEngine(Protocol):
-    """Keeps the vectors of one space and finds the nearest. It may be late: `sight` says what a search answers for.
+    """A mirror of the vectors of one space that finds the nearest. It may be late; the space has every vector itself.
 
-    Every call may raise `Unavailable`, and `Corrupt` where what it keeps is damaged. Safe to use from many threads;
-    one process at a time writes.
+    Every call may raise `Unavailable`, and `Corrupt` if stored data is damaged. Safe to use from many threads; one
+    process at a time writes.
     """
 
     @property
     def kind(self) -> str:
-        """What people call it, with how it searches."""
+        """Its name for people, with how it searches."""
+        ...
+
+    @property
+    def searches(self) -> bool:
+        """Whether it can search. One that cannot is a copy for other programs; the space's own vectors answer."""
         ...
 
     def state(self) -> EngineState | None:
-        """Return what it keeps, or `None` where it keeps nothing."""
+        """Return the state of what it has, or `None` if it is empty. Searches see that or something newer."""
         ...
 
     def begin(self, state: EngineState) -> None:
-        """Forget everything, and begin with a state of no vectors."""
+        """Remove everything, and begin with a state of no vectors."""
         ...
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
-        """Take changes over, and the state they lead to (its `count` apart). Raises `InvalidInput` for a dimension.
+        """Write changes and the state they lead to (its `count` apart). Raises `InvalidInput` for a dimension.
 
-        What is written may be kept back until `flush`.
+        Durable when it returns, except while vectors are loaded or more changes follow (`changes.left`).
         """
         ...
 
-    def flush(self) -> None:
-        """Write durably what was kept back."""
-        ...
-
-    def is_worth_writing(self, waiting: int, count: int) -> bool:
-        """Tell whether so many changes that wait are worth writing to so many vectors."""
-        ...
-
-    def sight(self) -> str | None:
-        """Return the moment that searches answer for from now on, or `None` where they would miss vectors."""
-        ...
-
-    def refresh(self) -> None:
-        """Let searches answer for what is kept by now, where they answer for an earlier moment."""
-        ...
-
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
-        """Return the passages nearest to a vector (unit length), of those allowed, best first.
+        """Return the allowed passages nearest to a vector (unit length), best first.
 
-        `None` where it cannot tell them exactly among the allowed ones. Raises `InvalidInput` for another dimension.
+        `None` if it cannot find them exactly among the allowed ones. Raises `InvalidInput` for another dimension.
         """
         ...
 
     def drop(self) -> None:
-        """Remove everything that it keeps of the space."""
+        """Remove everything that it has of the space."""
         ...
 
     def close(self) -> None:
@@ -220,17 +208,17 @@ class EngineSelection(Protocol):
         ...
 
     def report(self) -> EngineReport:
-        """Tell how the engine is."""
+        """Return the status of the engine."""
         ...
 
     def advance(self) -> bool:
-        """Have the engine follow for a moment; tell whether more waits. Raises `Unavailable`, `Corrupt`."""
+        """Follow the feed for a moment; return whether more is pending. Raises `Unavailable`, `Corrupt`."""
         ...
 
     def rebuild(self) -> EngineReport:
-        """Begin anew with what the engine keeps. `advance` goes on with it."""
+        """Delete the engine's data to start again. `advance` refills it."""
         ...
 
     def drop(self) -> EngineReport:
-        """Remove what the engine keeps, and use none; tell what was used until now."""
+        """Delete the engine's data and stop using it; return the previous engine."""
         ...

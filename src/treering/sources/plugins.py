@@ -150,7 +150,7 @@ def _installed(
             _LOG.warning("The %s %s of %s cannot be used: %s", what, point.name, package, error)
             continue
         if one.name in names:
-            _LOG.warning("The %s %s of %s is ignored: another one has that name.", what, one.name, package)
+            _LOG.warning("The %s %s of %s is ignored: that name is already taken.", what, one.name, package)
             continue
         names.add(one.name)
         yield one

@@ -146,7 +146,7 @@ def _decompressed(data: bytes) -> Iterator[bytes]:
             piece = reading.unconsumed_tail
     yield reading.flush()
     if not reading.eof or reading.unused_data:
-        raise zlib.error("it does not end where it should")
+        raise zlib.error("its end is missing")
 
 
 def written(manifest: BundleManifest, key: Path | None) -> bytes:

@@ -231,7 +231,7 @@ def receive(
             continue
         warnings = target.compact() if merged.erased else ()
         return _report(merged, warnings)
-    raise Conflict("Other processes keep writing to the space.", hint="Merge when fewer processes are writing.")
+    raise Conflict("Other processes write to the space continuously.", hint="Merge when fewer processes are writing.")
 
 
 def touched_since_merge(ledger: Ledger) -> tuple[Anchor, frozenset[str]]:

@@ -47,10 +47,10 @@ _AGAIN = "Export the space again."
 
 
 def export_space(ledger: Ledger, folder: Path) -> dict[str, int]:
-    """Write everything a ledger holds into a new folder; return the number of records per table.
+    """Write everything in a ledger into a new folder; return the number of records per table.
 
-    The folder appears only when it is complete. Raises `Conflict` where it exists already, and `Corrupt` where
-    the ledger does not verify: a damaged space makes no export that could be taken for a whole one.
+    The folder appears only when it is complete. Raises `Conflict` if it already exists, and `Corrupt` if the ledger
+    does not verify, so that a damaged space is never exported.
     """
     if folder.exists():
         raise Conflict(f"{folder} already exists.", hint="Choose a new folder for the export.")
@@ -72,8 +72,8 @@ def export_space(ledger: Ledger, folder: Path) -> dict[str, int]:
 def import_space(ledger: Ledger, folder: Path) -> dict[str, int]:
     """Fill an empty ledger from an export; return the number of records per table.
 
-    Raises `NotFound`, `InvalidInput` or `Corrupt` for a folder that is not a whole export, `Conflict` where the
-    ledger is not empty; nothing was changed then.
+    Raises `NotFound`, `InvalidInput` or `Corrupt` for an incomplete export, `Conflict` if the ledger is not empty;
+    nothing was changed then.
     """
     manifest = _read_manifest(folder)
     ledger.load(_read(folder, manifest))
@@ -81,13 +81,13 @@ def import_space(ledger: Ledger, folder: Path) -> dict[str, int]:
 
 
 class FolderInput(Value):
-    """Where the plain files are."""
+    """The folder of the plain files."""
 
     folder: Path = Field(description="A folder.")
 
 
 class Moved(Value):
-    """What was written or read."""
+    """The records written or read."""
 
     folder: Path
     counts: dict[str, int]
@@ -226,27 +226,26 @@ def _place_of(head: Anchor) -> tuple[int, str]:
 
 
 class MoveReport(Value):
-    """What is at the new address now, compared with the old one and verified."""
+    """The verified content at the new address."""
 
     head: Anchor
     """The head of the audit log."""
     counts: dict[str, int]
     """The number of records per table."""
     vectors: int
-    """Vectors that came along. What else has none is embedded when the space is next open."""
+    """The number of copied vectors. Passages without one are embedded when the space is next opened."""
 
 
 def move(
     source: str | Address, target: str | Address, *, progress: Progress = silent, embedder: Embedder | None = None
 ) -> MoveReport:
-    """Copy a space to another address, or go on with a copy that was broken off; `treering.move` is this function.
+    """Copy a space to another address, or resume an interrupted copy; `treering.move` is this function.
 
-    The source is read and stays as it is. The copy has the same ids, revisions, audit events, patches and idempotency
-    keys; both are compared record by record, and the copy is verified. Vectors, and what was read in texts for the
-    graph, come along where both sides keep them.
-    Calling it again copies what was written since. Until the copy is complete and verified, nobody can open it.
-    Raises `InvalidInput` for addresses that cannot be moved between, `NotFound` where there is no source, `Conflict`
-    where the target holds something else or the source does not stop being written, and whatever opening raises.
+    The source stays unchanged. The copy has the same ids, revisions, audit events, patches and idempotency keys; both
+    are compared record by record, and the copy is verified. Vectors and extracted statements are copied if both sides
+    store them. Calling it again copies later writes. Until the copy is complete and verified, it cannot be opened.
+    Raises `InvalidInput` for unsupported addresses, `NotFound` if there is no source, `Conflict` if the target contains
+    other data or the source is written continuously, and the errors of opening.
     """
     settings = Settings.read()
     places = [one if isinstance(one, Address) else settings.space_address(one) for one in (source, target)]

@@ -13,20 +13,22 @@ from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.models.onnx import BUILT_IN_EMBEDDER, SCHEME, BgeSmall
 from treering.models.vectoriser import BackgroundVectoriser, OnRequest
+from treering.models.vocabulary import word_rarity
 from treering.ports.adapter import Adapter, FileAccess, ReadLimits, TreeLookup
 from treering.ports.format import Segmenter
 from treering.ports.index import Index, quick_vectors
 from treering.ports.ledger import Ledger
 from treering.ports.models import Embedder, Reranker, is_quick
 from treering.ports.runtime import Clock, SpacesWithWork
-from treering.ports.stores import AccessKeys, BackUp, Needs, ServerDirectory, Stores
+from treering.ports.stores import AccessKeys, BackUp, Needs, Stores
 from treering.registry import Place, Table
-from treering.retrieval.index.engine_following import PassageDescriber
+from treering.retrieval.index.engine_mirror import MAX_COMPARED
+from treering.retrieval.index.passage_texts import PassageDescriber
 from treering.retrieval.index.rounds import make_whole
 from treering.sources.reading.access import AnyFile
 from treering.spaces.policy_and_anchor import AnchorPlace, PolicyFile, anchor_at, policy_file, put_in_force
 from treering.stores.engines.engine_address import ENGINES, GIVEN, EngineAddress, EngineBackend
-from treering.stores.engines.selection import FEW_ALLOWED, EngineIndex, EngineVectors, SelectedEngine
+from treering.stores.engines.selection import EngineIndex, SelectedEngine
 from treering.system.address import MEMORY, Address
 from treering.system.machine import SystemClock, is_busy, shared_secret
 from treering.system.settings import Settings
@@ -206,9 +208,8 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
         selected = _selected(opening, stores, needs, embedder)
         if selected:
             closing.callback(selected.close)
-            few = _compared_one_by_one(opening.given_engine)
-            vectors = EngineVectors(stores.index.vectors, selected.feed, selected.in_use, selected.failed, few=few)
-            stores = replace(stores, index=EngineIndex(stores.index, vectors, selected))
+            compared = _compared_one_by_one(opening.given_engine)
+            stores = replace(stores, index=EngineIndex.over(stores.index, selected, compared=compared))
         upkeep = stores.index.upkeep
         vectoriser = BackgroundVectoriser(
             stores.index.vectors,
@@ -285,21 +286,7 @@ def spaces_with_work(address: Address) -> SpacesWithWork:
     with _postgres_needed("Work for spaces on Postgres"):
         from treering.stores.postgres.connection.target import target_of
         from treering.stores.postgres.opening import WaitingSpaces
-    target = target_of(address)
-    if target.directory:
-        raise InvalidInput(
-            f"{address} is a directory of servers, but background work runs for the spaces of one server.",
-            hint="Give one server, without directory=on, and run one such process per server.",
-        )
-    return WaitingSpaces(target)
-
-
-def postgres_servers(directory: Address, *, embedder: Embedder | None = None) -> ServerDirectory:
-    """Return the servers of a directory. Raises `InvalidInput`, `MissingExtra`."""
-    with _postgres_needed("A directory of servers"):
-        from treering.stores.postgres.relocating import PostgresServers
-    model = embedder or BgeSmall()
-    return PostgresServers(directory, clock=SystemClock(), model=(model.model_id, model.dimension))
+    return WaitingSpaces(target_of(address))
 
 
 def open_access_keys(address: Address, *, create: bool) -> AccessKeys:
@@ -457,6 +444,7 @@ def _engine(
         limits=ReadLimits(),
         segmenters=LazyMapping(_segmenters),
         reranker=_reranker(opening),
+        rarity=word_rarity,
         time_zone=opening.settings.time_zone,
     )
 
@@ -526,14 +514,14 @@ def _listening(embedder: Embedder, opening: Opening) -> Embedder:
 
 def _compared_one_by_one(given: "EngineBackend | HostStore | None") -> int:
     """Return how many passages that pass a filter are compared before the engine is asked: a store says that itself."""
-    return FEW_ALLOWED if given is None or isinstance(given, EngineBackend) else given.store.compare_up_to
+    return MAX_COMPARED if given is None or isinstance(given, EngineBackend) else given.store.compare_up_to
 
 
 def _given(given: "EngineBackend | HostStore", stores: Stores, embedder: Embedder) -> EngineBackend:
     """Return what opens the engine that a program gives."""
     if isinstance(given, EngineBackend):
         return given
-    from treering.retrieval.index.engine_following import PassageTexts
+    from treering.retrieval.index.passage_texts import PassageTexts
     from treering.stores.engines.host import HostEngine, QuestionRecorder, StateFile
 
     texts, file = PassageTexts(stores.index.passages, stores.ledger), StateFile(given.file)

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from treering.core.characters import label, unmarked
 from treering.retrieval.search.lines import lines_as_text, symbol_of
 from treering.retrieval.search.packing import titled
-from treering.verbs.reading import ShownHit, ShownPassage, lines_shown_of, shown_status
+from treering.verbs.reading import USUAL, ShownHit, ShownPassage, lines_shown_of, shown_status
 
 if TYPE_CHECKING:  # a command shows the report of one mode, and each report brings its verb with it
     from treering.verbs.query.search import SearchReport
 
 MAX_HEADING_CHARS = 80
-USUAL_STATUS = frozenset({"active", "finalized", "open"})
 USUAL_TRUST = "medium"
 """The trust of files, which is not worth a mention."""
 
@@ -52,10 +51,8 @@ def cited_hits(report: "SearchReport", *, max_line_chars: int) -> Iterator[Cited
 
 
 def _symbol(passage: ShownHit | ShownPassage, place: str, terms: frozenset[str]) -> list[str]:
-    """Return the symbol or heading of a place in a file, unless it is the name of the file."""
-    symbol = symbol_of(passage.heading, terms)
-    is_file_name = place.partition("#")[0].endswith(symbol)
-    return [] if is_file_name else [unmarked(symbol, most=MAX_HEADING_CHARS)]
+    symbol = symbol_of(passage.heading, terms, place.partition("#")[0])
+    return [unmarked(symbol, most=MAX_HEADING_CHARS)] if symbol else []
 
 
 def _doubts(hit: ShownHit, passage: ShownHit | ShownPassage) -> list[str]:
@@ -63,7 +60,7 @@ def _doubts(hit: ShownHit, passage: ShownHit | ShownPassage) -> list[str]:
     status = shown_status(hit.status, current=hit.current, note=hit.note)
     flags = [flag.replace("_", " ") for flag in passage.flags if flag != "cut"]  # the text shows that by itself
     return [
-        *([] if status in USUAL_STATUS else [status]),
+        *([] if status in USUAL else [status]),
         *([] if hit.trust == USUAL_TRUST else [f"trust: {hit.trust} ({hit.channel})"]),
         *([f"warning: {', '.join(flags)}"] if flags else []),
     ]

@@ -181,10 +181,11 @@ def _differences(mark: str, clone: Path, blob: str, lines: Mapping[str, Any], te
     elif not plain:
         yield f"{spot}: the citation has no text"
     elif plain not in plain_there:
-        yield f"{spot}: the lines have different text{(' (a secret was taken out)' if '[redacted:' in text else '')}"
+        yield f"{spot}: the lines have different text{(' (a secret was redacted)' if '[redacted:' in text else '')}"
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Check the proof that the command line names, and print what holds and what does not."""
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("proof", "--anchor", "--clone", "--signers"):
         reader.add_argument(name, type=Path)
@@ -192,3 +193,7 @@ if __name__ == "__main__":
     for line in (*holds, *fails):  # a proof is somebody else's: what it says may not steer a terminal
         sys.stdout.write("".join(char if char.isprintable() else "?" for char in line) + "\n")
     sys.exit(1 if fails else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -30,7 +30,7 @@ _OF_GIT = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE")
 
 @dataclass(frozen=True, slots=True)
 class SpaceChoice:
-    """The space to use, and why it is this one."""
+    """The space to use, and the reason."""
 
     address: Address
     why: str
@@ -41,63 +41,63 @@ class Settings:
     """What the environment says. `TREERING_…` and `MEMORY_…` variables, all optional."""
 
     space: str = field(default="", repr=False)  # there may be a password in it
-    """`TREERING_SPACE`: the space to use where none is given."""
+    """`TREERING_SPACE`: the default space."""
     data_dir: Path = field(default_factory=Path)
-    """`TREERING_DATA_DIR`: where named spaces live, and the files that are kept ready for spaces."""
+    """`TREERING_DATA_DIR`: the folder of named spaces and of files prepared for spaces."""
     actor: str = "user"
-    """`TREERING_ACTOR`: who writes; default the login name."""
+    """`TREERING_ACTOR`: the author; default the login name."""
     keys: str = field(default="", repr=False)  # there may be a password in it
-    """`TREERING_KEYS`: where access keys are kept; default the space's database, or `keys.db` in the data folder."""
+    """`TREERING_KEYS`: the location of access keys; default the space's database, or `keys.db` in the data folder."""
     anchor: str = ""
-    """`TREERING_ANCHOR`: a file outside the space that keeps the head of its audit log."""
+    """`TREERING_ANCHOR`: a file outside the space for the head of its audit log."""
     policy: str = ""
-    """`TREERING_POLICY`: the policy file to open with; default `<space>.policy.toml` beside the space."""
+    """`TREERING_POLICY`: the policy file to open with; default `<space>.policy.toml` next to the space."""
     background: bool = True
-    """`TREERING_BACKGROUND=0`: make no vectors in the background; `treering vectors` makes them when it suits."""
+    """`TREERING_BACKGROUND=0`: do not embed in the background; use `treering vectors` instead."""
     resident: str = ""
-    """`TREERING_RESIDENT=0`: no process stays loaded for the next command; `1`: in a checkout and in CI one does."""
+    """`TREERING_RESIDENT=0`: do not keep a process for the next command; `1`: also keep one in a checkout and in CI."""
     resident_minutes: float = 10.0
-    """`TREERING_RESIDENT_MINUTES`: how long that process waits for a command before it goes; default 10."""
+    """`TREERING_RESIDENT_MINUTES`: minutes until that process ends without commands; default 10."""
     underscore_names: bool = False
-    """`TREERING_MCP_UNDERSCORE=1`: MCP tools are called `wiki_query`, for clients that refuse a dot."""
+    """`TREERING_MCP_UNDERSCORE=1`: name MCP tools `wiki_query`, for clients that refuse a dot."""
     threads: int = 1
-    """`TREERING_THREADS`: texts embedded side by side."""
+    """`TREERING_THREADS`: texts to embed in parallel."""
     embedder: str = ""
     """`TREERING_EMBEDDER`: `bge-small-en-v1.5` (the default), `static`, `onnx:FOLDER`, PROVIDER:MODEL (such as
     `ollama:nomic-embed-text`, `sentence-transformers:all-MiniLM-L6-v2`), or a name that a package gives an embedder."""
     embedder_url: str = ""
-    """`TREERING_EMBEDDER_URL`: the OpenAI-compatible endpoint that has the model; default the provider's own."""
+    """`TREERING_EMBEDDER_URL`: the OpenAI-compatible endpoint of the model; default the provider's own."""
     quick: bool = True
-    """`TREERING_QUICK=0`: no vectors of the quick model stand for those that are still to be made."""
+    """`TREERING_QUICK=0`: do not use vectors of the quick model for texts that are not embedded yet."""
     reranker: str = ""
-    """`TREERING_RERANKER`: what reads hits again for `options.rerank`, as `onnx:FOLDER`; default nothing."""
+    """`TREERING_RERANKER`: the reranker for `options.rerank`, as `onnx:FOLDER`; default none."""
     upstream: str = ""
     """`TREERING_UPSTREAM`: the base URL of the API that answers chats for `treering serve`."""
     wiki_model: str = ""
     """`TREERING_WIKI_MODEL`: the chat model of agents that write wikis, as LangChain names it; default none."""
     memory_save_dir: str = ""
-    """`MEMORY_SAVE_DIR`: where projects live; default `projects` in the data folder."""
+    """`MEMORY_SAVE_DIR`: the folder of projects; default `projects` in the data folder."""
     memory_llm_model: str = ""
-    """`MEMORY_LLM_MODEL`: the language model of `treering.project_memory` and of projects that are served."""
+    """`MEMORY_LLM_MODEL`: the language model of `treering.project_memory` and of served projects."""
     memory_llm_base_url: str = ""
-    """`MEMORY_LLM_BASE_URL`: the OpenAI-compatible endpoint that has it; default the provider's own."""
+    """`MEMORY_LLM_BASE_URL`: its OpenAI-compatible endpoint; default the provider's own."""
     memory_embedding_model: str = ""
     """`MEMORY_EMBEDDING_MODEL`: their embedding model; default the built-in one, which needs no network."""
     memory_embedding_base_url: str = ""
-    """`MEMORY_EMBEDDING_BASE_URL`: the OpenAI-compatible endpoint that has it; default the provider's own."""
+    """`MEMORY_EMBEDDING_BASE_URL`: its OpenAI-compatible endpoint; default the provider's own."""
     timezone: str = ""
-    """`TREERING_TIMEZONE`: the zone whose days "yesterday" and `since` mean, as `Europe/Berlin` or `+05:30`; default
+    """`TREERING_TIMEZONE`: the time zone of "yesterday" and `since`, such as `Europe/Berlin` or `+05:30`; default
     the machine's own."""
     wiki_memory: str = field(default="", repr=False)  # there may be a password in it
-    """`TREERING_WIKI_MEMORY`: where wiki agents keep memories: a space, or `mongodb://…`; default the space."""
+    """`TREERING_WIKI_MEMORY`: the store of wiki agents' memories: a space, or `mongodb://…`; default the space."""
     hooks_off: frozenset[str] = frozenset()
-    """`TREERING_HOOKS_OFF`: hooks of coding agents that tell nothing: `begin`, `keep`, `edit`, `prompt`, `failure`."""
+    """`TREERING_HOOKS_OFF`: disabled hooks of coding agents: `begin`, `keep`, `edit`, `prompt`, `failure`."""
     hook_sync: bool = True
-    """`TREERING_HOOK_SYNC=0`: hooks of git neither bring nor send memory, whatever they were installed with."""
+    """`TREERING_HOOK_SYNC=0`: git hooks never sync memory, even if installed with --sync."""
     trust: bool = False
     """`TREERING_TRUST=1`: open a space that came with the repository: git tracks its `.treering/`; as `--trust`."""
     check_fail_on: str = ""
-    """`TREERING_CHECK_FAIL_ON`: rules on which `treering check` exits with 1, such as `stale-decision,contested`."""
+    """`TREERING_CHECK_FAIL_ON`: rules for which `treering check` exits with 1, such as `stale-decision,contested`."""
     folder: Path = field(default_factory=Path)
     """The working folder."""
     of_git: Mapping[str, str] = field(default_factory=dict)

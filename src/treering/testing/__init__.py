@@ -1,4 +1,4 @@
-"""For people who write backends: contract suites (they need pytest), honest fakes, values of adapters and formats."""
+"""Tools for authors of backends: contract suites (with pytest), realistic fakes, values of adapters and formats."""
 
 from treering.facades import lazily
 

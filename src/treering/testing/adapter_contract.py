@@ -46,7 +46,7 @@ class Material(Protocol):
 
     @property
     def target(self) -> str:
-        """What the adapter is asked to read."""
+        """The target for the adapter."""
         ...
 
     @property

@@ -37,7 +37,7 @@ class Builder:
         )
 
     def segments(self, source: Source, *texts: str) -> list[dict[str, Any]]:
-        """Make the segments of another reading of a source; texts it has now keep their segment ids."""
+        """Return the segments of a new version of a source; unchanged texts keep their segment ids."""
         known = {segment.excerpt: segment for segment in source.segments}
         parts = [known.get(text) or self._segment(text, 0, source.salt) for text in texts]
         return [{**part.model_dump(), "position": place} for place, part in enumerate(parts)]
@@ -48,7 +48,7 @@ class Builder:
         return EvidenceRef.model_validate({"source_id": source.id, "segment_id": segment.segment_id, **fields})
 
     def fact(self, subject: str, predicate: str, value: object, *evidence: EvidenceRef, **fields: Any) -> Knowledge:
-        """Make a fact with a value. It is active where it has evidence and nothing else is said."""
+        """Return a fact with a value. It is active if it has evidence, unless another status is given."""
         payload = {"subject": subject, "predicate": predicate, "value": value}
         return self.knowledge("fact", payload, *evidence, **fields)
 
@@ -87,7 +87,7 @@ class Builder:
         return WorkItem.model_validate({**self._envelope("work_item"), "kind": "task", "title": title, **fields})
 
     def patch(self, *parts: Object | Operation, by: Author = ADA, reason: str = "") -> Patch:
-        """Make a patch; an object stands for its creation."""
+        """Return a patch; an object in it means its creation."""
         operations = [Create(object=part) if isinstance(part, _OBJECTS) else part for part in parts]
         return Patch.model_validate(
             {
@@ -120,7 +120,7 @@ class Builder:
 
 
 def author(channel: Channel, actor: str = "somebody") -> Author:
-    """Make an author who writes through a channel."""
+    """Return an author who writes through a channel."""
     return Author(actor=actor, channel=channel)
 
 
@@ -130,5 +130,5 @@ def day(text: str) -> datetime:
 
 
 def content_of(item: Object) -> dict[str, Any]:
-    """Return what an object says, without what a ledger stamps on it."""
+    """Return the content of an object, without the fields set by a ledger."""
     return item.model_dump(exclude={*item.STAMPED, "origin_channel", "opened_at", "last_verified_at"})

@@ -66,9 +66,9 @@ class SteppingClock:
 
 
 class HashingEmbedder:
-    """Bags of stemmed words, hashed onto `dimension` axes with a sign each (feature hashing), unit length.
+    """Embed texts as bags of stemmed words, hashed onto `dimension` signed axes (feature hashing), with unit length.
 
-    Deterministic and quick: for tests, and for people who write backends.
+    Deterministic and quick, for tests of backends.
     """
 
     unrelated_below: float = 0.62
@@ -79,7 +79,7 @@ class HashingEmbedder:
 
     @property
     def model_id(self) -> str:
-        """Name what made the vectors."""
+        """The name of this model."""
         return f"hashing/{self.dimension}"
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
@@ -107,11 +107,11 @@ class HashingEmbedder:
 
 
 class OverlapReranker:
-    """Scores a text by the share of the question's words in it: for tests, and for people who write backends."""
+    """Score a text by the share of the question's words in it, for tests of backends."""
 
     @property
     def model_id(self) -> str:
-        """Name what made the scores."""
+        """The name of this model."""
         return "overlap"
 
     def score(self, question: str, texts: Sequence[str]) -> Scores:
@@ -140,7 +140,7 @@ class MemoryJobs:
         self._erased: set[str] = set()
 
     def save(self, job_id: str, row: JobRow) -> None:
-        """Keep the state of a job, without what it tells of objects that were erased while it ran."""
+        """Store the state of a job, without results about objects that were erased while it ran."""
         with self._followed():
             kept: JobRow = json.loads(json.dumps(dict(row)))
             # By what this job says alone: what was erased may have been read again from where it was read.
@@ -165,7 +165,7 @@ class MemoryJobs:
             return sum(map(named.is_in, self._rows.values()))
 
     def apply(self, changes: Sequence[Change], *, upto: int) -> None:
-        """Take out of all jobs what they tell of objects that were erased."""
+        """Remove results about erased objects from all jobs."""
         for change in changes:
             self._note_origins(change.before, change.after)
         if erased := {change.object_id for change in changes if change.after is None}:
@@ -174,7 +174,7 @@ class MemoryJobs:
         self.cursor = upto
 
     def clear(self) -> None:
-        """Begin anew to look for erasures. The jobs themselves are made of no changes, and stay."""
+        """Restart looking for erasures. The jobs themselves are independent of changes and stay."""
         self.cursor = 0
         self._origins, self._erased = {}, set()
 
@@ -208,7 +208,7 @@ class MemoryLeases:
         """By name: owner, when it was taken or renewed last, and for how many seconds."""
 
     def take(self, name: str, owner: str, *, seconds: float) -> bool:
-        """Take or renew a lease; tell whether `owner` holds it now."""
+        """Take or renew a lease; return whether `owner` holds it now."""
         if seconds > LONGEST_SECONDS:
             raise InvalidInput(
                 f"A lease of {seconds:g} seconds is too long.", hint=f"Give at most {LONGEST_SECONDS:g}, and renew it."
@@ -220,7 +220,7 @@ class MemoryLeases:
             return True
 
     def holder(self, name: str) -> str | None:
-        """Tell who holds a lease now."""
+        """Return the current holder of a lease."""
         return next((known.owner for known in self.held() if known.name == name), None)
 
     def held(self) -> Sequence[Holding]:
@@ -234,7 +234,7 @@ class MemoryLeases:
         return [known for known in holdings if known.left > 0]
 
     def clear(self, name: str) -> Holding | None:
-        """Take a lease away from its owner; return what was held."""
+        """Release a lease on behalf of its owner; return the released lease."""
         with self._lock:
             known = next((known for known in self.held() if known.name == name), None)
             self._taken.pop(name, None)

@@ -1,4 +1,4 @@
-"""What every backend of the memory client has to satisfy, whatever keeps the memories and searches their vectors."""
+"""The contract of every backend of the memory client, independent of its ledger and engine."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -28,8 +28,8 @@ _TEXTS = (
 class MemoryClientContract:
     """Inherit this in a test class and return the fixture `open_client`.
 
-    `lasting`: whether what is stored is there when a client is opened again. `engine`: whether something beside the
-    ledger searches vectors, and `kind` what `catch_up` tells of it.
+    `lasting`: whether stored memories remain when a client is opened again. `engine`: whether an engine next to the
+    ledger searches vectors, and `kind` the kind that `catch_up` reports for it.
     """
 
     lasting = True
@@ -234,14 +234,14 @@ class MemoryClientContract:
 
 
 class MemoryEngineContract(MemoryClientContract):
-    """The same, for a backend that searches vectors beside a ledger. Return the fixture `lose_engine`, too.
+    """The same contract for a backend with an engine next to a ledger. Also return the fixture `lose_engine`.
 
-    It makes the engine lose all that it keeps, behind the client's back.
+    The fixture deletes all data of the engine without the client's knowledge.
     """
 
     @pytest.fixture
     def lose_engine(self) -> Callable[[], None]:
-        raise NotImplementedError("return what makes the engine lose all that it keeps")
+        raise NotImplementedError("return a function that deletes all data of the engine")
 
     def test_what_the_engine_lost_is_found_and_taken_over_again(
         self, open_client: OpenClient, lose_engine: Callable[[], None]
@@ -304,5 +304,5 @@ async def stored(client: Any, texts: Any) -> list[str]:
 
 
 async def found(client: Any, query: str, **options: Any) -> list[str]:
-    """Return the texts of what is retrieved, best first."""
+    """Return the retrieved texts, best first."""
     return [memory.content for memory in await client.retrieve(query, **options)]

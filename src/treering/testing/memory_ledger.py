@@ -41,7 +41,7 @@ from treering.testing.memory_tables import Tables
 class MemorySession:
     """`core.writing.transaction.Session` over tables, for one transaction.
 
-    What raises does so before anything is kept, so there is nothing to roll back; an import has tables of its own.
+    Errors are raised before anything is stored, so there is nothing to roll back; an import has its own tables.
     """
 
     def __init__(self, tables: Tables, *, clock: Clock, policy: Policy) -> None:
@@ -51,7 +51,7 @@ class MemorySession:
 
     @property
     def view(self) -> Tables:
-        """The objects and links as they stand."""
+        """The current objects and links."""
         return self.tables
 
     def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
@@ -61,7 +61,7 @@ class MemorySession:
         """Do nothing: each answer is at hand."""
 
     def recorded_policy(self) -> Policy | None:
-        """Return the policy that the log tells of last, or `None`."""
+        """Return the latest policy in the log, or `None`."""
         return self.tables.policy()
 
     def now(self) -> datetime:
@@ -102,15 +102,15 @@ class MemorySession:
         return [event for event in self.tables.events if event.target == target]
 
     def remembered(self, key: str) -> Remembered | None:
-        """Return what is kept under exactly this key."""
+        """Return the value stored under exactly this key."""
         return self.tables.receipts.get(key)
 
     def keys(self, prefix: str = "") -> Iterable[tuple[str, Remembered]]:
-        """Return the keys that begin so, each with what it stands for."""
+        """Return the keys with this prefix, each with its value."""
         return [(key, known) for key, known in self.tables.receipts.items() if key.startswith(prefix)]
 
     def remember(self, key: str, known: Remembered) -> None:
-        """Keep what a new key stands for."""
+        """Store the value of a new key."""
         self.tables.receipts[key] = known
 
     def forget(self, key: str) -> None:
@@ -118,42 +118,42 @@ class MemorySession:
         del self.tables.receipts[key]
 
     def keep(self, planned: Plan, result: Journal) -> None:
-        """Keep writes, events and records."""
+        """Store writes, events and records."""
         for write, event in zip(planned.writes, result.events, strict=False):
             self.tables.store(write, event.seq)
         self.tables.tell(result.events)
         self.tables.patches |= {record.id: record for record in result.records}
 
     def keep_notice(self, notice: Notice) -> None:
-        """Keep an event about a patch, and the patch's record."""
+        """Store an event about a patch, and the patch's record."""
         self.tables.tell([notice.event])
         self.tables.patches[notice.record.id] = notice.record
 
     def keep_event(self, event: AuditEvent) -> None:
-        """Keep an event that is about neither an object nor a patch."""
+        """Store an event that is about neither an object nor a patch."""
         self.tables.tell([event])
 
     def is_bare(self) -> bool:
-        """Tell whether the log tells of nothing but the policy."""
+        """Return whether the log contains only the policy."""
         return all(event.target == POLICY for event in self.tables.events)
 
     def clear(self) -> None:
-        """Do nothing: what is filled is a set of tables of its own."""
+        """Do nothing: an import fills its own tables."""
 
     def fill(self, records: Iterable[Record]) -> None:
-        """Keep the records of an export."""
+        """Store the records of an export."""
         self.tables = Tables.of(records)
 
     def verify(self) -> Anchor:
-        """Check everything that is kept against the audit log; return its head."""
+        """Verify all stored data against the audit log; return its head."""
         return self.tables.verify(None)
 
 
 class MemoryLedger(LedgerWrites):
-    """`ports.ledger.Ledger` that ends with the process. One lock makes every call atomic.
+    """`ports.ledger.Ledger` in memory. One lock makes every call atomic.
 
-    Nothing can be changed behind its back, so no read of it finds anything altered. `policy` holds as long as the log
-    tells of none.
+    Its data cannot be changed from outside, so no read finds altered objects. `policy` is in force as long as the log
+    contains none.
     """
 
     def __init__(self, *, clock: Clock, policy: Policy | None = None) -> None:
@@ -169,7 +169,7 @@ class MemoryLedger(LedgerWrites):
             return self._tables.policy() or self._default_policy
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
-        """Return an object as it stands, or as it stood."""
+        """Return an object in its current or an earlier state."""
         with self._lock:
             item = self._tables.get_as_of(identity, self.sequence(as_of))
         if item is None:
@@ -191,14 +191,14 @@ class MemoryLedger(LedgerWrites):
         as_of: AsOf = None,
         altered: Altered | None = None,  # noqa: ARG002 - see above
     ) -> Mapping[str, Head]:
-        """Return the heads of those of the ids that exist."""
+        """Return the heads of the existing objects among these ids."""
         with self._lock:
             seq = self.sequence(as_of)
             found = (self._tables.get_as_of(identity, seq) for identity in identities)
             return {item.id: head_of(item) for item in found if item}
 
     def segment(self, source_id: str, segment_id: str) -> Segment:
-        """Return a segment as it last stood, also one that has vanished from its source since."""
+        """Return the last state of a segment, even if it has vanished from its source."""
         with self._lock:
             for row in reversed(self._tables.revisions.get(source_id, [])):
                 for segment in row.item.segments if isinstance(row.item, Source) else ():
@@ -212,7 +212,7 @@ class MemoryLedger(LedgerWrites):
         *,
         altered: Altered | None = None,  # noqa: ARG002 - see above
     ) -> Mapping[tuple[str, str], Segment]:
-        """Return those of the segments (source id, segment id) that are in their sources now."""
+        """Return the given segments (source id, segment id) that are in their sources now."""
         with self._lock:
             sources = {source_id: self._tables.get(source_id) for source_id, _ in places}
         found = {
@@ -254,7 +254,7 @@ class MemoryLedger(LedgerWrites):
         return states
 
     def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
-        """Give, by origin, those of the sources that are in this scope."""
+        """Return the given sources that are in this scope, by origin."""
         found = {origin: self.sources(scope=scope, root=origin).get(origin) for origin in origins}
         return {origin: state for origin, state in found.items() if state}
 
@@ -312,7 +312,7 @@ class MemoryLedger(LedgerWrites):
         yield from found[:limit]
 
     def changes(self, after: int, limit: int) -> Sequence[Change]:
-        """Return the changes of objects that the `limit` events behind `after` tell of, in order."""
+        """Return the changes of objects in the `limit` events after `after`, in order."""
         with self._lock:
             first = max(after, 0)
             return changes_told(self._tables.events[first : first + max(limit, 0)], self._tables.revision)
@@ -334,7 +334,7 @@ class MemoryLedger(LedgerWrites):
         yield from found
 
     def compact(self) -> tuple[str, ...]:
-        """Do nothing: memory keeps no traces of what was erased."""
+        """Do nothing: memory retains no traces of erased objects."""
         return ()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a ledger in memory holds, and the view of it that planning asks for."""
+"""The tables of a ledger in memory, and their view for planning."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ from treering.ports.ledger import Record
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One revision of an object, and the sequence number of the audit event that tells of it."""
+    """One revision of an object, and the sequence number of its audit event."""
 
     seq: int
     item: Object
@@ -29,14 +29,14 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class LinkSpan:
-    """A link, from the event that added it to the one that removed it."""
+    """A link, from the event that added it to the event that removed it."""
 
     link: Link
     added: int
     removed: int | None = None
 
     def stands_at(self, seq: int) -> bool:
-        """Tell whether the link was there at a sequence number."""
+        """Return whether the link existed at a sequence number."""
         return self.added <= seq and (self.removed is None or self.removed > seq)
 
 
@@ -71,7 +71,7 @@ class Tables:
         return next((row.item for row in self.revisions.get(identity, ()) if row.item.revision == number), None)
 
     def exists(self, identity: str) -> bool:
-        """Tell whether an object has this id."""
+        """Return whether an object has this id."""
         return identity in self.revisions
 
     def scope_of(self, identity: str) -> str | None:
@@ -80,11 +80,11 @@ class Tables:
         return item.scope if item else None
 
     def ever_existed(self, identity: str) -> bool:
-        """Tell whether the audit log knows of this id."""
+        """Return whether the audit log contains this id."""
         return identity in self._mentioned
 
     def current(self) -> Iterator[Object]:
-        """Return every object as it stands, by id."""
+        """Return the current state of every object, by id."""
         for _, rows in sorted(self.revisions.items()):
             yield rows[-1].item
 
@@ -143,7 +143,7 @@ class Tables:
         return Anchor(seq=last.seq, hash=last.hash) if last else Anchor(seq=0, hash=GENESIS)
 
     def policy(self) -> Policy | None:
-        """Return the policy that the audit log tells of last, or `None`."""
+        """Return the latest policy in the audit log, or `None`."""
         told = (event for event in reversed(self.events) if event.target == POLICY)
         return next(map(policy_in, told), None) if POLICY in self._mentioned else None
 
@@ -154,7 +154,7 @@ class Tables:
             self._mentioned.add(event.target)
 
     def store(self, write: Write, seq: int) -> None:
-        """Keep one write under its audit sequence number."""
+        """Store one write under its audit sequence number."""
         match write:
             case Put(after=after):
                 self._put(Revision(seq, after))
@@ -197,7 +197,7 @@ class Tables:
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> "Tables":
-        """Read records back, in whatever order. Raises `InvalidInput` for what is not an export."""
+        """Load records in any order. Raises `InvalidInput` if they are not an export."""
         try:
             return cls._of(records)
         except (KeyError, TypeError, ValidationError) as error:

@@ -164,7 +164,7 @@ class ModelGiving(Protocol):
 
 
 class ModelContract:
-    """Inherit this in a test class and return the fixture `model_giving`, which closes what it made."""
+    """Inherit this in a test class and return the fixture `model_giving`, which closes the models it created."""
 
     def test_a_text_is_answered_by_a_text(self, model_giving: ModelGiving) -> None:
         answer = model_giving(TALK).answer("How is the weather?")

@@ -1,4 +1,4 @@
-"""What every store of wiki agents' memories has to satisfy, asked through `WikiMemoryService`."""
+"""The contract of every store of wiki agents' memories, tested through `WikiMemoryService`."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -44,7 +44,7 @@ def store(
 
 
 def found(service: Any, query: str, *, repository: UUID | str = FLASK, **options: Any) -> list[str]:
-    """Search, and return what is found, best first."""
+    """Search and return the results, best first."""
     return [one["content"] for one in done(service.search_memories(repository, query, **options))["memories"]]
 
 

@@ -45,7 +45,7 @@ from treering.testing.ledger_contract.stage import LedgerStage
 from treering.testing.memory_ledger import MemoryLedger
 
 OpenJobs = Callable[[], tuple[Ledger, JobLog]]
-"""Opens a new ledger on the test's clock, and the jobs beside it. The fixture that makes it closes what it opened."""
+"""Open a new ledger on the test's clock, and its job log. The fixture closes what it opened."""
 
 
 class JobsContract(LedgerStage):
@@ -266,7 +266,7 @@ Contents = Callable[[], object]
 """Gives all that a projection made of changes, as a value that can be compared."""
 
 OpenProjection = Callable[[], tuple[Projection, Contents]]
-"""Opens a new projection. The fixture that makes it closes what it opened."""
+"""Open a new projection. The fixture closes what it opened."""
 
 
 class ProjectionContract(LedgerStage):

@@ -13,7 +13,7 @@ from treering.verbs.envelope import Envelope, Report, Rights, Tool
 
 INGEST = Tool(
     name="ingest",
-    summary="Bring input in: files, folders, repositories, texts. Unchanged input changes nothing.",
+    summary="Ingest files, folders, repositories, texts. Unchanged input changes nothing.",
     modes=LazyPlaces(
         {
             "path": "treering.verbs.ingest.ingest:PATH",
@@ -28,7 +28,7 @@ INGEST = Tool(
 # Usable context first, then deeper.
 QUERY = Tool(
     name="query",
-    summary="Ask what is known: context for a task, search, pages, history.",
+    summary="Query the memory: context for a task, search, pages, history.",
     modes=LazyPlaces(
         {
             "context": "treering.verbs.query.context:CONTEXT",
@@ -43,7 +43,7 @@ QUERY = Tool(
 )
 CRYSTALLIZE = Tool(
     name="crystallize",
-    summary="Record what was done, decided and learned, with evidence; promote, supersede, track work.",
+    summary="Record work, decisions and knowledge with evidence; promote, supersede, track work.",
     modes=LazyPlaces(
         {
             "activity": "treering.verbs.crystallize.work:ACTIVITY",
@@ -76,21 +76,21 @@ TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (INGEST, QUERY, CRYSTAL
 
 EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "ingest": {
-        "keep a note": {
+        "store a note": {
             "mode": "source",
             "input": {"items": [{"text": "Releases are cut on Tuesdays.", "origin": "note:releases"}]},
         },
-        "how the last run stands": {"mode": "status"},
+        "the state of the last run": {"mode": "status"},
     },
     "query": {
-        "what to know before starting": {"mode": "brief"},
-        "what is known for a task": {"input": {"task": "prepare a release"}},
-        "ranked hits, and why they rank": {
+        "a brief before starting": {"mode": "brief"},
+        "the knowledge for a task": {"input": {"task": "prepare a release"}},
+        "ranked hits and the reasons for their rank": {
             "mode": "search",
             "input": {"text": "release"},
             "options": {"limit": 5, "explain": True},
         },
-        "what changed": {"mode": "recent", "input": {"since": "2026-01-05T00:00:00Z"}},
+        "recent changes": {"mode": "recent", "input": {"since": "2026-01-05T00:00:00Z"}},
     },
     "crystallize": {
         "a candidate decision": {
@@ -105,8 +105,8 @@ EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "work done": {"input": {"title": "Cut a release", "outcome": "success"}},
     },
     "lint": {
-        "look for broken form": {},
-        "look for drifted meaning": {"mode": "semantic", "scope": "/"},
+        "look for broken references": {},
+        "look for drifted knowledge": {"mode": "semantic", "scope": "/"},
         "verify the audit log": {"mode": "audit", "options": {"limit": 20}},
     },
 }
@@ -135,5 +135,5 @@ def call(engine: Engine, verb: str, envelope: Envelope, *, granted: Rights) -> R
 def find(verb: str) -> Tool:
     """Return a verb by name. Raises `InvalidInput` with the nearest known name."""
     if verb not in TOOLS:
-        raise InvalidInput(f"There is no tool {verb!r}.", hint=nearest(verb, TOOLS), details={"known": list(TOOLS)})
+        raise InvalidInput(f"Unknown tool {verb!r}.", hint=nearest(verb, TOOLS), details={"known": list(TOOLS)})
     return TOOLS[verb]

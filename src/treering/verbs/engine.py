@@ -1,4 +1,4 @@
-"""What the four verbs work with: one space's parts behind their ports."""
+"""The components of one space for the four verbs, behind their ports."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from treering.ports.adapter import Adapter, FileAccess, FileLookup, NoFiles, Rea
 from treering.ports.format import Segmenter
 from treering.ports.index import Index
 from treering.ports.ledger import Ledger
-from treering.ports.models import Embedder, Reranker
+from treering.ports.models import Embedder, Rarity, Reranker, equally_rare
 from treering.ports.runtime import Backlog, Clock, JobLog, Leases
 from treering.ports.stores import NoteAnswer, Protection
 from treering.ports.vector_engine import EngineSelection
@@ -23,7 +23,7 @@ from treering.verbs.evidence_files import EvidenceFiles
 from treering.verbs.numbered_places import PlacesOf, no_places
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with what is being done, how many items are done, and of how many (`None` where unknown)."""
+"""Called with the current step, the number of items done, and the total (`None` if unknown)."""
 
 
 def silent(_what: str, _done: int, _total: int | None) -> None:
@@ -60,7 +60,7 @@ class Vectoriser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """The parts of one open space, and in whose name they are used."""
+    """The components of an open space and the author of its writes."""
 
     ledger: Ledger
     index: Index
@@ -91,6 +91,8 @@ class Engine:
     """Where it is asked from, which may be a work tree of a repository; `None`: the working folder."""
     quick: Embedder | None = None
     """The quick model, whose vectors stand for those of `embedder` until these are made."""
+    rarity: Rarity = equally_rare
+    """How rare the words of questions are in texts of any kind."""
     time_zone: TimeZone = MACHINE
     """The zone whose days a question means, unless it names one."""
     reranker: Reranker | None = None
@@ -114,11 +116,11 @@ class Engine:
     """The id of the job that the call is, where somebody waits for it by that id; else ingest gives it one."""
 
     def with_author(self, author: Author) -> "Engine":
-        """Return the same engine working in another name."""
+        """Return the same engine with another author."""
         return replace(self, author=author)
 
     def asked_from(self, folder: Path | None) -> "Engine":
-        """Return the same engine asked from a folder, such as a work tree; with `None` from where it is."""
+        """Return the same engine for calls from a folder, such as a work tree; with `None` from the working folder."""
         return replace(self, folder=folder) if folder else self
 
     def with_progress(self, progress: Progress) -> "Engine":

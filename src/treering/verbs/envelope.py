@@ -103,7 +103,7 @@ _DOES: Mapping[str, str] = {
     "needs_person": "is for a person to decide",
 }
 _HINTS: Mapping[str, str] = {
-    "writes": "Ask where the space is not only read.",
+    "writes": "Use an access that may write.",
     "reads_files": "Start the server with --files FOLDER, or give the text itself with mode 'source'.",
     "writes_files": "Use the command line on the machine that holds the space.",
     "fetches": "Start the server with --allow-urls, or fetch it yourself and give the text with mode 'source'.",
@@ -205,7 +205,7 @@ class AskingInput(TextInput):
 def _fields_or_text(given: Any) -> Any:
     if isinstance(given, Mapping | str):
         return given
-    raise ValueError("an input is an object with fields, or a plain text where the mode takes one")
+    raise ValueError("the input must be an object with fields, or a text if the mode accepts one")
 
 
 Given = Annotated[dict[str, Any] | str, BeforeValidator(_fields_or_text)]
@@ -215,10 +215,10 @@ Given = Annotated[dict[str, Any] | str, BeforeValidator(_fields_or_text)]
 class Envelope(Value):
     """A call of a verb."""
 
-    mode: str = Field(default="", description="What the verb should do; empty for its default mode.")
+    mode: str = Field(default="", description="The mode of the verb; empty: the default.")
     scope: ScopeGiven = Field(default=ROOT, description="/ or a path such as /repo/acme-web.")
-    input: Given = Field(default={}, description="What the mode works on.")
-    options: dict[str, Any] = Field(default={}, description="How the mode works.")
+    input: Given = Field(default={}, description="The input of the mode.")
+    options: dict[str, Any] = Field(default={}, description="The options of the mode.")
     _replaced: int = PrivateAttr(default=0)
 
     @model_validator(mode="wrap")
@@ -240,10 +240,10 @@ class Envelope(Value):
 
 
 class ReplicaAnswer(Value):
-    """How old an answer may be that a replica of the database gave.
+    """The maximum age of an answer from a replica of the database.
 
-    It holds the audit log up to the event `sequence`, and so everything that was committed `seconds` ago or earlier.
-    `behind`: how many more events there are known to be.
+    The replica has the audit log up to the event `sequence`, and so everything committed at least `seconds` ago.
+    `behind` is the number of known later events.
     """
 
     sequence: int
@@ -252,7 +252,7 @@ class ReplicaAnswer(Value):
 
 
 class UnderstoodDays(Value):
-    """The days that words of a question were taken for, first and last, in a time zone."""
+    """The days that words of a question refer to, first and last, in a time zone."""
 
     text: str
     first: date

@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from treering.core.canonical import is_object, normalise_text
+from treering.core.canonical import normalise_text
+from treering.core.characters import one_line
 from treering.core.errors import InvalidInput, NotFound, Unavailable
-from treering.core.filters import Compare
-from treering.core.objects import Constraint, Decision, Fact, Knowledge, Preference, title_of
+from treering.core.objects import Constraint, Decision, Fact, Knowledge, Preference
 from treering.core.patch import TITLE, PatchRecord, shortened
 from treering.core.scope import ROOT
-from treering.ports.ledger import Ledger, Selection
+from treering.ports.ledger import Ledger
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Envelope
-from treering.verbs.short_ids import full_id, is_short_id
+from treering.verbs.naming import id_named, is_recording
 from treering.verbs.trees import tree_of
 
 
@@ -64,12 +64,13 @@ def fact(text: str, because: Because = _NOTHING, *, subject: str = "") -> Envelo
 
     Raises `InvalidInput` if the name, the value or the subject is missing.
     """
-    name, value = _assignment(text)
+    name, value = _assignment(a_text(text, "The fact"))
+    subject = subject.strip()
     if not subject and "." in name:
         subject, _, name = name.rpartition(".")
     if not subject:
         raise InvalidInput(
-            f"{text!r} does not name what it is about.",
+            f"{text!r} does not name its subject.",
             hint=f"Add --of SUBJECT, or write SUBJECT.{name} = {value}.",
         )
     payload = {"subject": subject, "predicate": name, "value": value}
@@ -78,26 +79,28 @@ def fact(text: str, because: Because = _NOTHING, *, subject: str = "") -> Envelo
 
 def task(text: str, *, priority: str = "normal", summary: str = "", scope: str = ROOT) -> Envelope:
     """Open a task."""
-    given = {"title": shortened(text, TITLE), "priority": priority, "summary": summary}
+    given = {"title": shortened(_stated(text), TITLE), "priority": priority, "summary": summary}
     return Envelope(mode="work_item", scope=scope, input=given)
 
 
-def done(ledger: Ledger, item: str, resolution: str = "", *, scope: str = ROOT) -> Envelope:
-    """Resolve the task with an id, or with these words in its title. Raises `NotFound`, `InvalidInput`."""
+def done(engine: Engine, item: str, resolution: str = "", *, scope: str = ROOT) -> Envelope:
+    """Resolve an open task, named by its id or title (`naming.id_named`). Raises `NotFound`, `InvalidInput`."""
     given = {
-        "id": full_id(ledger, item) if is_object(item) or is_short_id(item) else _open_work(ledger, item),
+        "id": id_named(engine, item, ("work_item",), statuses=_OPEN, what="open task"),
         "status": "resolved",
         "resolution": resolution or "Done.",
     }
     return Envelope(mode="work_item", scope=scope, input=given)
 
 
-def replacement(ledger: Ledger, old: str, text: str, because: Because = _NOTHING, *, why: str = "") -> Envelope:
-    """Replace knowledge by a new statement of the same kind. Raises `NotFound`, `InvalidInput`."""
-    item = ledger.get(full_id(ledger, old))
+def replacement(engine: Engine, old: str, text: str, because: Because = _NOTHING, *, why: str = "") -> Envelope:
+    """Replace knowledge, named by its id or title, by a statement of its kind. Raises `NotFound`, `InvalidInput`."""
+    item = engine.ledger.get(id_named(engine, old, ("knowledge",)))
     if not isinstance(item, Knowledge):
         raise InvalidInput(f"{item.id} is no knowledge, so it cannot be replaced.", hint="Give the id of a statement.")
     new = _restated(item, text, because, why)
+    if item.status == "candidate":  # nobody confirmed it, so it is corrected in place
+        return Envelope(mode="knowledge", scope=item.scope, input={**new, "id": item.id})
     return Envelope(mode="supersede", scope=item.scope, input={"id": item.id, "knowledge": new})
 
 
@@ -109,7 +112,7 @@ def conditions(engine: Engine, *, kind: str = "", path: str = "", since: str = "
     where: dict[str, Any] = {"kind": kind} if kind else {}
     if since:
         where["updated_at"] = {"gte": since if "T" in since else f"{since}T00:00:00Z"}
-    if start := path.rstrip("*"):
+    if start := a_text(path, "path").rstrip("*"):
         tree = tree_of(engine, scope, at="", past=False)
         if tree is None:
             raise InvalidInput(
@@ -131,40 +134,38 @@ def mode_of_path(engine: Engine, path: str) -> str:
 def last_patch(ledger: Ledger, actor: str) -> PatchRecord:
     """Return the newest patch of an author that can be taken back. Raises `NotFound`."""
     for record in ledger.patches(status="applied", limit=_MAX_PATCHES):
-        if record.source.actor == actor and record.operations and record.source.tool == RECORDING_TOOL:
+        if record.source.actor == actor and is_recording(record):
             return record
     raise NotFound(f"{actor} has recorded nothing here that could be undone.", hint="See: treering log")
 
 
-def _open_work(ledger: Ledger, words: str) -> str:
-    """Return the id of the one open work item whose title contains some words. Raises `NotFound`, `InvalidInput`."""
-    selection = Selection(scope=ROOT, descend=True, types=("work_item",), where=Compare("status", "in", _OPEN))
-    wanted = words.strip().casefold()
-    found = [item for item in ledger.select(selection) if wanted and wanted in title_of(item).casefold()]
-    if not found:
-        raise NotFound(f"No open task is called {words!r}.", hint="Give its id. See: treering brief")
-    if len(found) > 1:
-        titles = "; ".join(f"{item.id} {title_of(item)}" for item in found[:_MAX_SHOWN])
-        raise InvalidInput(f"{len(found)} open tasks are called {words!r}.", hint=f"Give the id of one: {titles}.")
-    return found[0].id
-
-
 _OPEN = ("open", "in_progress", "blocked")
-_MAX_SHOWN = 5
 _MAX_PATCHES = 200
-RECORDING_TOOL = "wiki.crystallize"
-"""The tool of the patches that hold what somebody recorded."""
 
 
 def _knowledge(kind: str, text: str, payload: Mapping[str, Any], because: Because) -> Envelope:
     given = {
         "kind": kind,
-        "title": shortened(text, TITLE),
+        "title": shortened(_stated(text), TITLE),
         "payload": {name: value for name, value in payload.items() if value not in ("", [])},
         # A stated place is enough for what the caller records to hold; else the caller's channel decides.
         **({"evidence_refs": list(because.evidence), "status": "active"} if because.evidence else {}),
     }
     return Envelope(mode="knowledge", scope=because.scope, input=given)
+
+
+def a_text(value: object, name: str) -> str:
+    """Return a value that has to be a text, called `name`. Raises `InvalidInput` for one of another type."""
+    if isinstance(value, str):
+        return value
+    raise InvalidInput(f"{name} is of type {type(value).__name__}.", hint="Give a text.")
+
+
+def _stated(text: str) -> str:
+    """Return a text. Raises `InvalidInput` if nothing of it can be seen."""
+    if not one_line(a_text(text, "The statement")):
+        raise InvalidInput("There is no text to record.", hint="Write it as one sentence.")
+    return text
 
 
 def _restated(item: Knowledge, text: str, because: Because, why: str) -> dict[str, Any]:
@@ -188,7 +189,7 @@ def _restated(item: Knowledge, text: str, because: Because, why: str) -> dict[st
 def _assignment(text: str) -> tuple[str, Any]:
     name, sign, value = (part.strip() for part in text.partition("="))
     if not (name and sign and value):
-        raise InvalidInput(f"{text!r} is no fact.", hint='Write it such as "port = 8080".')
+        raise InvalidInput(f"{text!r} is not a fact of the form NAME = VALUE.", hint="For example: port = 8080")
     try:
         return name, json.loads(value)
     except (ValueError, RecursionError):

@@ -206,7 +206,7 @@ def scopes_with_feedback(jobs: JobLog) -> tuple[str, ...]:
 
 def _jobs(call: Call) -> JobLog:
     if call.engine.feedback is None:
-        raise InvalidInput("This space keeps no feedback.", hint="Open it for writing.")
+        raise InvalidInput("This space does not store feedback.", hint="Open it for writing.")
     return call.engine.feedback
 
 
@@ -214,27 +214,29 @@ def _jobs(call: Call) -> JobLog:
 
 
 class FeedbackInput(Value):
-    """Which answer, and what of it was right, wrong or used: ids, or a source id and a segment id."""
+    """An answer, and its right, wrong or used hits: ids, or a source id and a segment id."""
 
     question: str = Field(
-        min_length=1, max_length=10_000, description="What was asked, or the field `answer` of the query."
+        min_length=1, max_length=10_000, description="The question, or the field `answer` of the query."
     )
-    right: tuple[str, ...] = Field(default=(), max_length=50, description="Ids of hits that answered.")
-    wrong: tuple[str, ...] = Field(default=(), max_length=50, description="Ids of hits that did not.")
-    used: tuple[str, ...] = Field(default=(), max_length=50, description="Ids of what was cited, opened or edited.")
+    right: tuple[str, ...] = Field(default=(), max_length=50, description="Ids of hits that answer the question.")
+    wrong: tuple[str, ...] = Field(default=(), max_length=50, description="Ids of hits that do not.")
+    used: tuple[str, ...] = Field(
+        default=(), max_length=50, description="Ids of hits that were cited, opened or edited."
+    )
     neither: tuple[str, ...] = Field(
-        default=(), max_length=50, description="Ids of which this channel takes back what it called right or wrong."
+        default=(), max_length=50, description="Ids whose mark right or wrong this channel removes."
     )
 
     @model_validator(mode="after")
     def _says_something(self) -> "FeedbackInput":
         if not (self.right or self.wrong or self.used or self.neither):
-            raise ValueError("say what was right, wrong or used, or neither")
+            raise ValueError("give hits as right, wrong, used or neither")
         return self
 
 
 class FeedbackReport(Report):
-    """What was noted, and whether it counts."""
+    """The recorded feedback, and whether it counts."""
 
     noted: int
     counts: bool
@@ -256,7 +258,7 @@ def give_feedback(call: Call, given: FeedbackInput, _options: Nothing) -> Feedba
         )
     words = _words_asked(call.scope, given.question)
     if not words:
-        raise InvalidInput("The question has no words that tell what is asked.", hint="Give the question as asked.")
+        raise InvalidInput("The question has no significant words.", hint="Give the question as asked.")
     now = engine.clock.now()
     verdicts: Mapping[Verdict, Sequence[str]] = {"right": given.right, "wrong": given.wrong, "used": given.used}
     fresh = [
@@ -282,7 +284,7 @@ def give_feedback(call: Call, given: FeedbackInput, _options: Nothing) -> Feedba
         noted=len(fresh),
         counts=on,
         taken_back=taken_back,
-        warnings=() if on else ("Feedback is switched off here: it is kept, and does not count.",),
+        warnings=() if on else ("Feedback is off here: it is stored but does not count.",),
     )
 
 
@@ -332,7 +334,7 @@ def _key(one: _Kept) -> tuple[Any, ...]:
 
 FEEDBACK = Mode(
     "feedback",
-    "Call hits right, wrong, used.",
+    "Mark hits right, wrong, used.",
     FeedbackInput,
     Nothing,
     FeedbackReport,
@@ -384,7 +386,7 @@ def marks(call: Call, given: AnswerInput, _options: Nothing) -> AnswerMarks:
 
 MARKS = Operation(
     "feedback marks",
-    "Tell what was called right or wrong of an answer.",
+    "List the hits of an answer marked right or wrong.",
     AnswerInput,
     Nothing,
     AnswerMarks,
@@ -397,7 +399,7 @@ MARKS = Operation(
 
 
 class FeedbackStatus(Value):
-    """What feedback a scope keeps."""
+    """The stored feedback of a scope."""
 
     scope: str
     on: bool
@@ -419,7 +421,7 @@ def switch_off(call: Call, _given: Nothing, _options: Nothing) -> FeedbackStatus
 
 
 def switch_on(call: Call, _given: Nothing, _options: Nothing) -> FeedbackStatus:
-    """Let feedback count again."""
+    """Use feedback again."""
     return _told(call, _changed(call, call.scope, lambda row: row.model_copy(update={"off": False})))
 
 
@@ -453,7 +455,7 @@ def _told(call: Call, row: _Row) -> FeedbackStatus:
 
 STATUS = Operation(
     "feedback status",
-    "Tell what feedback is kept, and whether it counts.",
+    "Show the stored feedback and whether it counts.",
     Nothing,
     Nothing,
     FeedbackStatus,
@@ -462,7 +464,7 @@ STATUS = Operation(
 )
 OFF = Operation(
     "feedback off",
-    "Let feedback count for nothing.",
+    "Ignore feedback; it stays stored.",
     Nothing,
     Nothing,
     FeedbackStatus,
@@ -472,7 +474,7 @@ OFF = Operation(
 )
 ON = Operation(
     "feedback on",
-    "Let feedback count again.",
+    "Use feedback again.",
     Nothing,
     Nothing,
     FeedbackStatus,
@@ -482,7 +484,7 @@ ON = Operation(
 )
 ERASE = Operation(
     "feedback erase",
-    "Erase all feedback of a scope and of those below it.",
+    "Erase all feedback of a scope and the scopes below it.",
     Nothing,
     Nothing,
     FeedbackStatus,

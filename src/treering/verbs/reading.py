@@ -1,6 +1,6 @@
 """What all reads share: options, points in time, how a hit is shown, and why an answer is empty."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
@@ -27,6 +27,7 @@ from treering.retrieval.search.lines import ShownLine, shown_lines
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.reranking import MOST_PAIRS
 from treering.retrieval.search.retrieval import Hit, Retrieval
+from treering.retrieval.text.misspelling import spellings_of
 from treering.retrieval.text.time_zones import TimeZone, parse_zone
 from treering.retrieval.text.typed_words import TypedWords, WordsKnown
 from treering.verbs.confined_ledger import ConfinedLedger
@@ -38,6 +39,8 @@ from treering.verbs.trees import notes_of_objects
 _LAST_SEQUENCE = 2**63 - 1
 
 WEAK = "weak"
+USUAL = frozenset({"active", "finalized", "open"})
+"""Statuses that need no mention."""
 """The flag of a hit that has much less to do with the question than the best one, or of all where none answers it."""
 
 SUPERSEDED = "superseded"
@@ -69,24 +72,24 @@ TimeZoneName = Annotated[str, Field(max_length=80), AfterValidator(_is_zone)]
 
 
 class ReadOptions(Value):
-    """Options every read understands."""
+    """Options of every read."""
 
     as_of: Annotated[int, Field(ge=0, le=_LAST_SEQUENCE)] | str | None = Field(
         default=None, description="The state at this audit sequence number or ISO time."
     )
-    descend: bool = Field(default=False, description="Also see scopes below the given one.")
-    explain: bool = Field(default=False, description="Say how each hit was found and ranked.")
-    max_tokens: int | None = Field(default=None, ge=50, description="Bound the answer, in estimated tokens.")
+    descend: bool = Field(default=False, description="Include scopes below the given one.")
+    explain: bool = Field(default=False, description="Explain how each hit was found and ranked.")
+    max_tokens: int | None = Field(default=None, ge=50, description="Limit the answer to this many estimated tokens.")
     at: str = Field(
         default="",
         max_length=300,
-        description="What holds on this branch or commit; default: the work tree asked from.",
+        description="Answer for this branch or commit; default: the caller's work tree.",
     )
     at_least: int = Field(
         default=0,
         ge=0,
         le=_LAST_SEQUENCE,
-        description="A state with this audit event, however late a replica is.",
+        description="A state that includes this audit event, even if a replica is behind.",
     )
 
     def moment(self) -> AsOf:
@@ -95,37 +98,37 @@ class ReadOptions(Value):
 
 
 class DayOptions(ReadOptions):
-    """Options of reads that may name days."""
+    """Options of reads that may contain days."""
 
     timezone: TimeZoneName = Field(
-        default="", description="Whose days are meant, as Europe/Berlin or +05:30; default: the setting."
+        default="", description="Time zone of days, such as Europe/Berlin or +05:30; default: the setting."
     )
 
 
 class SearchOptions(DayOptions):
     """Options of ranked reads."""
 
-    limit: int = Field(default=10, ge=1, le=200, description="At most so many hits.")
+    limit: int = Field(default=10, ge=1, le=200, description="Maximum number of hits.")
     filter: dict[str, Any] = Field(
         default={}, description='Such as {"type": "knowledge", "updated_at": {"gte": "2026-01-01T00:00:00Z"}}.'
     )
-    withdrawn: bool = Field(default=False, description="Also what is stale, superseded or archived.")
+    withdrawn: bool = Field(default=False, description="Include stale, superseded and archived objects.")
     semantic: bool = Field(default=True, description="false: words and names only.")
-    deep: bool = Field(default=False, description="Ask again with what was found: finds more, takes longer.")
+    deep: bool = Field(default=False, description="Search again with the results: finds more, takes longer.")
     rerank: int = Field(
         default=0,
         ge=0,
         le=MOST_PAIRS,
-        description="Read so many of the best turns again with the reranker, 20 to 50 ms each.",
+        description="Rerank this many of the best turns, 20 to 50 ms each.",
     )
 
 
 class ShownReply(Value):
-    """The turn that follows a hit which ends in a question, said by somebody else. `text` is data."""
+    """The turn after a hit that ends with a question, by another speaker. `text` is data."""
 
     segment_id: str
     heading: str
-    """Who said it, and when where that is known."""
+    """The speaker, and the time if known."""
     text: str
     place: str
 
@@ -136,7 +139,7 @@ def no_columns(columns: tuple[int, ...]) -> bool:
 
 
 class ShownPassage(Value):
-    """One more passage of a source that answers. `text` is data, whatever it says."""
+    """Another matching passage of a source. `text` is data, whatever its content."""
 
     text: str
     heading: str
@@ -150,7 +153,7 @@ class ShownPassage(Value):
 
 
 class ShownHit(Value):
-    """A ranked passage. `text` is data, whatever it says."""
+    """A ranked passage. `text` is data, whatever its content."""
 
     origin: str
     title: str
@@ -165,13 +168,13 @@ class ShownHit(Value):
     scope: str
     heading: str
     place: str
-    """Where it stands, such as `src/app.py#L10-L20 @ 1f3c…`."""
+    """Its place, such as `src/app.py#L10-L20 @ 1f3c…`."""
     first_line: int = 0
-    """The number of the first line of `text` in its file; 0 where it is of no file."""
+    """The number of the first line of `text` in its file; 0 without a file."""
     lines: tuple[int, ...] = ()
-    """The lines of `text` to show first, counted from 0: those that answer, and lines next to them."""
+    """The lines of `text` to show first, counted from 0: matching lines and their neighbors."""
     columns: tuple[int, ...] = Field(
-        default=(), exclude_if=no_columns, description="Where in each of `lines` the answer begins, if one is long."
+        default=(), exclude_if=no_columns, description="In each of `lines`, the column at which the answer begins."
     )
     updated_at: Instant
     flags: tuple[str, ...] = ()
@@ -180,27 +183,35 @@ class ShownHit(Value):
     `superseded`: only knowledge that was superseded rests on it.
     """
     channel: str
-    """The channel its words came through: `user`, `agent`, `adapter`, `import` or `system`."""
+    """The channel of its author: `user`, `agent`, `adapter`, `import` or `system`."""
     trust: TrustLevel
     """How far the policy trusts that channel, which counts in the ranking."""
     reply: ShownReply | None = None
     """In a conversation, the turn that answers a hit which ends in a question."""
     current: bool = True
-    """Whether it is how things stand in the tree that is asked about."""
+    """Whether it is current in the requested tree."""
     note: str = ""
     """Why it is not: `not on this branch (feature/x)`, `changed since: …`, or `superseded by know:…`."""
     superseded_by: str = Field(
         default="",
         exclude_if=lambda identity: not identity,
-        description="Of a passage on which only superseded knowledge rests: the id of what superseded that.",
+        description="For a passage that only superseded knowledge cites: the id of the knowledge that replaced it.",
     )
     explain: dict[str, Any] | None = None
     more: tuple[ShownPassage, ...] = ()
-    """Where hits are grouped by source: its other passages that answer, best first."""
+    """With grouping by source: its other matching passages, best first."""
+
+    @property
+    def doubts(self) -> str:
+        """Why it is to be read with care: it is not current, hardly trusted, or flagged, for example as `weak`."""
+        is_usual = self.status in USUAL and self.current
+        state = "" if is_usual else shown_status(self.status, current=self.current, note=self.note)
+        flags = (flag for flag in self.flags if flag != "cut")  # that shows by itself
+        return "; ".join(filter(None, [state, "low trust" if self.trust == "low" else "", *flags]))
 
 
 class Empty(Value):
-    """Why there is no answer, with the count of what would have matched otherwise."""
+    """The reason for an empty answer, with the number of results that would match otherwise."""
 
     reason: EmptyReason
     count: int = 0
@@ -216,15 +227,15 @@ def understood_days(question: Question, now: datetime) -> tuple[UnderstoodDays, 
 
 
 class ReadReport(Report):
-    """What every ranked read answers with."""
+    """Fields of every ranked answer."""
 
     empty: Empty | None = None
     left_out: tuple[str, ...] = ()
     """Ids that did not fit; fetch them with mode `expand`."""
     as_of: int | None = None
-    """The audit sequence number the answer stands for."""
-    answer: str = Field(default="", exclude_if=lambda name: not name, description="What feedback calls this answer.")
-    trace: dict[str, Any] = Field(default={}, description="How the answer came to be.")
+    """The audit sequence number of the answer."""
+    answer: str = Field(default="", exclude_if=lambda name: not name, description="Id of this answer for feedback.")
+    trace: dict[str, Any] = Field(default={}, description="Details of the search.")
 
     def named(self) -> Iterable[tuple[str, str, str]]:
         """Return the places that it shows, each by its origin, object and segment."""
@@ -282,12 +293,23 @@ def question_of(
         now=now or engine.clock.now(),
         zone=zone or engine.time_zone,
         lag=lag,
+        rarity=engine.rarity,
     )
+    reach = Reach(call.scope, descend=True)
+    if doubtful := question.doubtful():
+        misspelt = doubtful - _counts(engine, reach, doubtful).keys()
+        spellings = frozenset[str]().union(*map(spellings_of, misspelt))
+        question = question.corrected(misspelt, _counts(engine, reach, spellings)) if misspelt else question
     if not (compounds := question.compounds()):
         return question
-    terms = tuple(sorted({term for one in compounds for term in (*one.whole, *one.parts)}))
-    (found,) = engine.index.text.search([TextRequest(Reach(call.scope, descend=True), 0, counted=terms)])
-    return question.with_parts(compounds, found.counts)
+    parts = {term for one in compounds for term in (*one.whole, *one.parts)}
+    return question.with_parts(compounds, _counts(engine, reach, parts))
+
+
+def _counts(engine: Engine, reach: Reach, terms: Set[str]) -> Mapping[str, int]:
+    """Count the passages that have each of some terms."""
+    (found,) = engine.index.text.search([TextRequest(reach, 0, counted=tuple(sorted(terms)))])
+    return found.counts
 
 
 def note_recalled(engine: Engine, hits: Iterable[Hit]) -> None:
@@ -394,7 +416,7 @@ class Explanations:
         if head.place_role != NO_PLACE:
             told["role"] = head.place_role
         if hit.reply:
-            told["reply"] = "The hit ends in a question; the next turn is somebody else's."
+            told["reply"] = "The hit ends with a question; the next turn is by another speaker."
         if hit.repeating_factor < 1:
             told["repeats_question"] = {"factor": round(hit.repeating_factor, 4)}
         if hit.adjustment is not None:
@@ -428,7 +450,7 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
         return Empty(reason="unknown_entity", hint="The question has no searchable words.")
     if question.lag.behind:
         # Whatever else were found out would be about the part that the index knows.
-        hint = "The index is being made anew or brought up to date; ask again."
+        hint = "The index is being rebuilt or updated; try again later."
         return Empty(reason="not_indexed_yet", count=question.lag.behind, hint=hint)
     unfiltered = _matches(call, question, replace(reach, where=EVERYTHING))
     if reach.where != EVERYTHING and unfiltered:
@@ -447,11 +469,11 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     (found,) = index.text.search([TextRequest(reach, 0, counted=tuple(sorted(terms)))])
     told = WordsKnown.of(words, found.counts).told()
     if question.lag.without and question.is_known:  # a vector would not find what it does not know
-        hint = f"{told} Vectors are still being made; ask again.".lstrip()
+        hint = f"{told} Embedding is still running; try again later.".lstrip()
         return Empty(reason="not_indexed_yet", count=question.lag.without, hint=hint)
     if found.counts:
-        return Empty(reason="known_but_empty", hint=f"{told} Nothing here says anything about that.".lstrip())
-    hint = f"No word of the question occurs here; ingest what knows it. {told}".rstrip()
+        return Empty(reason="known_but_empty", hint=f"{told} No indexed text mentions that.".lstrip())
+    hint = f"No word of the question occurs here; ingest sources that contain it. {told}".rstrip()
     return Empty(reason="unknown_entity", hint=hint)
 
 
@@ -465,14 +487,14 @@ def scope_warnings(call: Call, options: ReadOptions, found: Iterable[str]) -> tu
     above = call.scope.rpartition("/")[0] or ROOT
     if any(is_within(one, call.scope) for one in whole(call.engine.ledger).scopes(above)):
         return ()
-    return (f"Nothing lies in the scope {call.scope} or below it: what is found here lies above it.",)
+    return (f"The scope {call.scope} and the scopes below it are empty; these results are from scopes above it.",)
 
 
 def lag_warning(lag: Lag) -> tuple[str, ...]:
     """Warn where the index lacks objects or passages have no vector, for meaning is then found less well than words."""
     if not lag.without:
         return behind_warning(lag.behind)
-    pending = f"{lag.without} of {lag.total} passages have no vector yet: those are found by words and names only."
+    pending = f"{lag.without} of {lag.total} passages are not embedded yet: they are found only by words and names."
     return (*behind_warning(lag.behind), pending)
 
 
@@ -480,10 +502,7 @@ def behind_warning(behind: int) -> tuple[str, ...]:
     """Warn of objects or changes that an index does not know yet: what is not found may be there all the same."""
     if not behind:
         return ()
-    return (
-        f"The index is being made anew or brought up to date: it does not know {behind} objects yet,"
-        " or changes to them, so they are not found.",
-    )
+    return (f"The index is being rebuilt or updated: {behind} new or changed objects are not found yet.",)
 
 
 def warnings_of(question: Question) -> tuple[str, ...]:
@@ -503,7 +522,7 @@ def altered_warnings(altered: Mapping[str, str]) -> tuple[str, ...]:
 
 
 _ALTERED_SHOWN = 5
-_ALTERED_HINT = "Something changed the space's file behind its ledger: run lint audit at the scope /."
+_ALTERED_HINT = "The space's file was changed outside Treering: run lint audit at the scope /."
 
 
 def answered_sequence(found: Retrieval, reach: Reach) -> int:
@@ -584,4 +603,4 @@ def over_warning(call: Call, item: Object, moment: AsOf) -> tuple[str, ...]:
         return ()
     until = getattr(item, "valid_until", None)
     why = f"it was valid until {until:%Y-%m-%d}" if until else "it was archived"
-    return (f"{item.id} is not how things stand: {why}.",)
+    return (f"{item.id} is not current: {why}.",)

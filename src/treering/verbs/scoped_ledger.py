@@ -409,7 +409,7 @@ class ReadingLedger(ScopedLedger):
 
 
 def _only_reads() -> Denied:
-    return Denied("This operation says that it only reads.", hint="Declare `writes` in its rights, if it has to.")
+    return Denied("This operation is declared read-only.", hint="Declare `writes` in its rights if it must write.")
 
 
 def item_in_tree(item: Object, tree: TreeView | None) -> Object | None:

@@ -3,13 +3,12 @@
 import re
 
 from treering.core.canonical import is_object, is_patch
+from treering.core.characters import short_id as short_id  # a shell that completes has no time to load this module
 from treering.core.errors import InvalidInput, NotFound
 from treering.ports.ledger import Ledger
 
 MIN_CHARS = 4
 """Characters of an id that are enough, if only one id has them."""
-SHOWN_CHARS = 7
-"""Characters of a short id that Treering prints, as git does of commits."""
 _FULL_CHARS = 26
 _SHORT = re.compile(r"(?:(?P<prefix>src|node|know|act|work|patch):)?…?(?P<part>[0-9a-z]{4,26})…?")
 _MAX_EVENTS = 20_000
@@ -22,9 +21,9 @@ def is_short_id(text: str) -> bool:
     return bool(_SHORT.fullmatch(text)) and (":" in text or "…" in text) and not is_object(text)
 
 
-def short_id(identity: str) -> str:
-    """Return the start and the end of an id, enough for `full_id`, such as `patch:…3x8q6rv`."""
-    return f"{identity.partition(':')[0]}:…{identity[-SHOWN_CHARS:]}"
+def may_be_part_of_id(text: str) -> bool:
+    """Return whether a text may be a part of an id without its prefix, as `full_id` takes it."""
+    return bool(_SHORT.fullmatch(text))
 
 
 def full_id(ledger: Ledger, text: str) -> str:

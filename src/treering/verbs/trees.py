@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from treering.core.errors import InvalidInput, NotFound
-from treering.core.evidence import Lines, Segment, find_lines
+from treering.core.evidence import EvidenceRef, Lines, Segment, any_place_holds, find_lines
 from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.scope import ROOT
@@ -66,22 +66,37 @@ class AskedTree:
         self, item: Knowledge, heads: Mapping[str, Head], segments: Mapping[tuple[str, str], Segment]
     ) -> str:
         """Say where knowledge stands that does not stand in the tree, or what became of its lines; else empty."""
-        changed, is_elsewhere = "", False
-        for ref in item.evidence_refs:
-            head, segment = heads.get(ref.source_id), segments.get((ref.source_id, ref.segment_id))
-            if ref.role != "supports" or head is None or segment is None:
-                continue
-            if not self.view.has(head.origin):
-                return ""
-            if head.status == "active" and segment.place_in_contents(self.view.contents(head.origin, head.fingerprint)):
-                if not (note := self._changed(head, segment, ref.quote(segment))):
-                    return ""
-                changed = changed or note
-            else:
-                is_elsewhere = is_elsewhere or head.status == "active"
-        if changed or not is_elsewhere:
+        notes: dict[EvidenceRef, str] = {}
+
+        def holds(ref: EvidenceRef) -> bool:
+            head, segment = heads[ref.source_id], segments[ref.source_id, ref.segment_id]
+            notes[ref] = self._note_of_evidence(ref, head, segment)
+            return not notes[ref]
+
+        known = [
+            ref for ref in item.evidence_refs if ref.source_id in heads and (ref.source_id, ref.segment_id) in segments
+        ]
+        if any_place_holds(known, holds):
+            return ""
+        if changed := next((note for note in notes.values() if note.startswith(CHANGED)), ""):
             return changed
-        return _elsewhere(branches_of(item, heads, segments) or ())
+        return _elsewhere(branches_of(item, heads, segments) or ()) if _ELSEWHERE in notes.values() else ""
+
+    def _note_of_evidence(self, ref: EvidenceRef, head: Head, segment: Segment) -> str:
+        """Return what became of evidence in the tree; empty if it is valid, or of no file of the repository."""
+        if not self.view.has(head.origin):
+            return ""
+        if head.status != "active":
+            return _NOWHERE
+        contents = self.view.contents(head.origin, head.fingerprint)
+        if segment.place_in_contents(contents) or (contents is None and self._lies_unread(head.origin)):
+            return self._changed(head, segment, ref.quote(segment))
+        return _ELSEWHERE
+
+    def _lies_unread(self, origin: str) -> bool:
+        """Return whether a branch that was not read changes a file, which can be compared in the work tree."""
+        path = self.view.path(origin)
+        return bool(self.view.changed.get(path)) and self._file(path) is not None
 
     def _changed(self, head: Head, segment: Segment, quote: str) -> str:
         if self.here is None or head.origin == self.view.root:
@@ -91,14 +106,14 @@ class AskedTree:
         if lying is None:
             return ""
         if lying.data is None:
-            return f"{CHANGED}{path} is not in the work tree any more"
+            return f"{CHANGED}{path} is no longer in the work tree"
         contents = self.view.contents(head.origin, head.fingerprint)
         if contents and is_blob(contents, lying.contents):
             return ""
         if isinstance(segment.locator, Lines):
             text = redact(lying.data.decode("utf-8", "replace").replace("\r\n", "\n")).text
             return "" if find_lines(quote, text) else f"{CHANGED}these lines of {path} are gone"
-        return f"{CHANGED}{path} is another file in the work tree now"
+        return f"{CHANGED}{path} is a different file in the work tree now"
 
     def _file(self, path: str) -> LyingFile | None:
         if path not in self._lying and self.here and self.lookup and len(self._lying) < MOST_READ:
@@ -122,7 +137,7 @@ def tree_of(engine: Engine, scope: str, *, at: str, past: bool) -> AskedTree | N
     here = lookup.here(engine.folder) if lookup and not past else None
     if not at and here is None:
         return None
-    maps = _maps(engine, scope)
+    maps = maps_of(engine, scope)
     if at:
         return AskedTree(_named(at, maps, here, lookup))
     if here and (found := _read_here(maps, here, lookup)):
@@ -134,7 +149,7 @@ def branch_worked_on(engine: Engine, scope: str) -> str:
     """Return the branch of the work tree asked from, if its repository was read and it is not the default branch."""
     lookup = engine.trees()
     here = lookup.here(engine.folder) if lookup else None
-    found = _read_here(_maps(engine, scope), here, lookup) if here else []
+    found = _read_here(maps_of(engine, scope), here, lookup) if here else []
     if here is None or not found or here.branch.startswith(DETACHED):
         return ""
     return "" if here.branch == found[0].payload.get("leading") else here.branch
@@ -310,14 +325,14 @@ def several_branches(engine: Engine, scope: str) -> tuple[str, ...]:
     """Say of an answer that is held to no tree that it is of all branches, where a repository has several."""
     names = dict.fromkeys(
         name
-        for one in _maps(engine, scope)
+        for one in maps_of(engine, scope)
         if len(known := known_branches(one.payload)) > 1
         for name in sorted(known, key=lambda name: name != one.payload.get("leading"))
     )
     if not names:
         return ()
     told = ", ".join([*names][:_MOST_NAMED]) + (" and more" if len(names) > _MOST_NAMED else "")
-    return (f"This is of all branches that were read ({told}); options.at asks what holds on one.",)
+    return (f"This covers all branches that were read ({told}); options.at selects one.",)
 
 
 def repository_maps(ledger: Ledger, scope: str, *, descend: bool, altered: Altered | None = None) -> Iterator[Source]:
@@ -339,7 +354,7 @@ Each question needs them.
 _LOCK = Lock()
 
 
-def _maps(engine: Engine, scope: str) -> Sequence[Source]:
+def maps_of(engine: Engine, scope: str) -> Sequence[Source]:
     """Return the maps of the repositories at a scope and below; read anew only where one was written since."""
     ledger = whole(engine.ledger)
     seen = ledger.scope if isinstance(ledger, ConfinedLedger) else ROOT
@@ -388,7 +403,7 @@ def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | Non
     if same:
         return AskedTree(TreeView(repository.origin, same, here.branch), here, lookup)
     view = _beside(repository, here.branch, here.commit, here.place, lookup)
-    unread = f"{here.branch} was not read: what it alone has is not known. treering ingest reads what differs."
+    unread = f"{here.branch} was not read, so its own changes are unknown. Run: treering ingest."
     if view is None:
         leading = str(repository.payload.get("leading") or next(iter(known)))
         view = TreeView(repository.origin, leading, here.branch)

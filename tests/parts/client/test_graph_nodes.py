@@ -237,7 +237,7 @@ def test_a_later_run_recalls_the_plan_of_a_node():
             return ExecuteNode()
 
     async def work(client):
-        for run, question in enumerate(("Which kinase binds?", "How do reads align?")):
+        for run, question in enumerate(("Which kinase binds?", "Which kinase binds imatinib?")):
             state = State(question=question, memory_client=client, memory_session_id=f"run-{run}")
             await PlanNode().run(Context(state))
         return state.seen

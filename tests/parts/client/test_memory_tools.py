@@ -157,7 +157,7 @@ def test_settings_of_the_agent_stand_where_its_profile_says_nothing():
 def test_a_profile_is_named_and_its_threshold_holds():
     async def work(ctx, client):
         await client.store("BWA run on sample 7")
-        return await retrieve_memory(ctx, "BWA index of mice")
+        return await retrieve_memory(ctx, "an index of the mouse genome")
 
     lax = AgentProfile(agent_type="planner", relevance_threshold=0)
     assert len(with_memory(work, agent_profile=lax)) == 1
@@ -207,4 +207,4 @@ def test_the_tools_are_tools_of_pydantic_ai():
     assert tools["retrieve_memory"].description.startswith("<summary>Retrieve memories")
     properties = tools["retrieve_memory"].parameters_json_schema["properties"]
     assert [*properties] == ["query", "top_k", "filters"]
-    assert properties["query"]["description"] == "What to look for, in words."
+    assert properties["query"]["description"] == "The query, in words."

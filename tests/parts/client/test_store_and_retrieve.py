@@ -565,6 +565,6 @@ def test_the_two_clients_take_the_same_arguments_and_tell_what_they_do():
 
 def test_long_memory_names_its_lines_that_answer(client):
     client.store("Notes\n" + "The kettle is blue.\n" * 9 + "The kinase assay runs at 37 degrees.")
-    client.store("A kinase is an enzyme.")
+    client.store("The kinase assay takes an hour.")
     lines = {one.content: one.lines for one in client.retrieve("kinase assay")}
     assert [10 in lines[content] if "\n" in content else lines[content] == () for content in lines] == [True, True]

@@ -7,6 +7,7 @@ from space_parts import decide, note, open_space
 from treering.parts.coding_agents.edits import FileEdit, Replacement, TouchedSymbols, file_edits, touched_by
 from treering.parts.coding_agents.failures import lines_after_failure
 from treering.parts.coding_agents.governing import lines_before_edit
+from treering.verbs.query.branch_work import applies_to
 
 UPLOAD = '''\
 def send(file, connection):
@@ -86,6 +87,32 @@ def test_rules_come_from_the_symbol_to_the_folder(space, acme):
     wanted = ["A file is sent once", "Uploads are named", "never prints", "Tests of", "Everything is logged"]
     assert len(lines) == len(wanted)
     assert all(want in line for want, line in zip(wanted, lines, strict=True))
+
+
+def test_edit_marks_a_stale_decision(space, acme):
+    decide(space, "A file is sent once", evidence_at(space, "send connection put"))
+    (acme / "acme/upload.py").write_text(UPLOAD.replace("connection.put(file)", "connection.put(file, again=True)"))
+    space.ingest("repo", input={"path": str(acme)}, options={"worktree": True})
+    (line, *_) = texts(lines_before_edit(space, [edit("def send(file", "def send(one")], acme))
+    assert line == "Decision: A file is sent once (stale)"
+
+
+@pytest.mark.parametrize(
+    ("scope", "path", "applies"),
+    [
+        ("src", "src/a/b.py", True),
+        ("src/", "srcs/b.py", False),
+        ("src/a.py", "src/a.py", True),
+        ("src/*", "src/a/b.py", True),
+        ("src/*.py", "src/a/b.py", False),
+        ("*.py", "src/a/b.py", True),
+        ("src/**/*.py", "src/b.py", True),
+        ("docs, src/**", "src/b.py", True),
+        ("src/**, !src/made", "src/made/b.py", False),
+    ],
+)
+def test_rule_applies_to_files_by_folder_or_glob(scope, path, applies):
+    assert applies_to(scope, path) == applies
 
 
 def test_failing_test_names_the_decision_it_protects(space):

@@ -77,6 +77,14 @@ def test_two_words_of_a_long_prompt_are_chance(space):
     assert pointers(space, asked) == []
 
 
+def test_stale_decision_is_marked_on_a_prompt(space, acme):
+    quote = note(space, "Uploads are retried three times.", origin="retries.md")
+    decide(space, "Uploads are retried three times", quote)
+    note(space, "Uploads are never retried.", origin="retries.md")
+    (entry, *_) = pointers(space.asked_from(acme), "how often are uploads retried?")
+    assert entry.text.startswith("Decision: Uploads are retried three times (stale)  know:")
+
+
 def test_matching_rules_decisions_and_work_come_first(space):
     quote = note(space, "An upload is sent again five times at most.")
     decide(space, "Cap the retry limit of uploads at five", quote)

@@ -331,7 +331,7 @@ def test_agreement_is_the_common_beginning_where_nothing_is_deleted(kept, told):
 
 
 def aligned(told, kept, begins=None):
-    counts = {"told": steps(marks(kept), marks(told), deleted="told")}
+    counts = {"included": steps(marks(kept), marks(told), deleted="included")}
     return align(marks(told), parts_of(marks(kept), begins or {}, first=0), counts)
 
 
@@ -370,7 +370,7 @@ def test_a_deleted_message_may_lack_only_where_that_is_allowed(kept, place):
         told.pop(place)
         stands = [Mark(key, deleted=at == place) for at, key in enumerate(kept)]
         assert agreement(stands, told).kept == len(kept)
-        exact = steps(stands, told, deleted="always told")
+        exact = steps(stands, told, deleted="required")
         assert len(exact) - 1 == place + len_of_common(kept[place:], kept[place + 1 :])
 
 

@@ -88,11 +88,11 @@ def test_own_prompts_may_ask_for_everything_there_is():
 @pytest.mark.parametrize(
     ("use", "text", "problem"),
     [
-        ("memories", "[chunk] [sumary]", r"no place \[sumary\]"),
-        ("memories", "Remember!", r"needs the place \[chunk\]"),
-        ("fold", "[memories]", r"needs the place \[summary\]"),
-        ("merge", "[facts] [document] [chunk]", r"no place \[chunk\]"),
-        ("condense", "all of it", r"needs the place \[memories\]"),
+        ("memories", "[chunk] [sumary]", r"unknown placeholder \[sumary\]"),
+        ("memories", "Remember!", r"needs the placeholder \[chunk\]"),
+        ("fold", "[memories]", r"needs the placeholder \[summary\]"),
+        ("merge", "[facts] [document] [chunk]", r"unknown placeholder \[chunk\]"),
+        ("condense", "all of it", r"needs the placeholder \[memories\]"),
     ],
 )
 def test_a_prompt_with_a_place_that_is_not_known_or_missing_is_refused_when_it_is_made(use, text, problem):

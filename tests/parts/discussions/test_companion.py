@@ -125,7 +125,7 @@ def test_the_beginning_that_a_window_leaves_out_is_told_by_state_and_summary(spa
 
     assert state is not None
     assert summary is not None
-    assert "What is true now:" in reminder.text
+    assert "Current facts:" in reminder.text
     assert "Earlier in this conversation:" in reminder.text
     assert whole == NOTHING
 

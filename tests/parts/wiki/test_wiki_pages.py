@@ -242,7 +242,7 @@ def test_where_there_are_more_modules_than_asked_for_their_package_tells_of_them
 
 def test_documents_without_a_page_are_counted(read_space):
     pages = wiki(read_space, most_documents=1)
-    assert "more documents without a page" in pages["overview.md"].body
+    assert "more documents without pages" in pages["overview.md"].body
 
 
 def test_a_folder_that_is_no_repository_has_a_wiki_without_commits(tmp_path, space):

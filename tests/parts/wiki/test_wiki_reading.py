@@ -141,7 +141,7 @@ def test_overloads_and_setters_are_not_listed_beside_what_they_are_of(shop):
 
 
 def test_names_that_a_package_passes_on_lead_to_where_they_are_defined(shop):
-    offers = shop["modules/shop.md"].body.partition("## What it offers")[2]
+    offers = shop["modules/shop.md"].body.partition("## Public API")[2]
     assert "[`RATE`](source:shop/rules.py#L5-L5)" in offers
     assert "[`opened`](source:shop/rules.py#L7-L7)" in offers
     assert "[`Till`](source:shop/rules.py#L" in offers

@@ -12,7 +12,7 @@ def compact(**keys):
 
 def test_a_conversation_that_fits_is_given_as_it_was_said():
     given = run(compact(), scene=at_hand("Hi", "Hello")).text
-    assert given == "## Recent, as it was said\n\nann: Hi\nbob: Hello"
+    assert given == "## Recent, word for word\n\nann: Hi\nbob: Hello"
 
 
 def test_older_messages_are_given_as_memories_and_the_oldest_as_a_summary(space):
@@ -20,7 +20,7 @@ def test_older_messages_are_given_as_memories_and_the_oldest_as_a_summary(space)
     talk.update()
     given = kept_run(space, talk, compact(recentContextTokens=60, oldContextTokens=200)).text
     oldest, _, rest = given.partition("## Old, as memories")
-    old, _, recent = rest.partition("## Recent, as it was said")
+    old, _, recent = rest.partition("## Recent, word for word")
     assert oldest.startswith("## Oldest, as a summary")
     assert LONG[11] in recent
     assert LONG[0] not in recent
@@ -47,4 +47,4 @@ def test_older_messages_without_a_memory_yet_are_not_left_out(space):
 
 def test_the_last_messages_may_be_left_out():
     given = run(compact(lookbackStartTurn=1), scene=at_hand("Hi", "Hello")).text
-    assert given == "## Recent, as it was said\n\nann: Hi"
+    assert given == "## Recent, word for word\n\nann: Hi"

@@ -5,31 +5,14 @@ from dataclasses import dataclass
 import pytest
 
 from held_back import HeldBack, HeldBackIndex, embed_all
-from treering.retrieval.index.engine_following import EngineFollower, EngineInUse, EngineTail, PassageDescriber
-from treering.stores.engines.selection import EngineIndex, EngineVectors
+from treering.retrieval.index.passage_texts import PassageDescriber
+from treering.stores.engines.selection import EngineIndex
 from treering.stores.sqlite.database import MEMORY, Database
 from treering.stores.sqlite.index.index import SqliteIndex
 from treering.stores.sqlite.index.vectors import SqliteVectorFeed
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
 from treering.testing.index_contract import EMBEDDER, LedgerWithIndex
-from treering.testing.vector_engine_contract import FedSpace, follow_up
-
-
-class FollowerKeeping:
-    """The upkeep of an engine by its follower alone."""
-
-    def __init__(self, engine, follower):
-        self.engine = engine
-        self.follower = follower
-        self.to_forget = follower.to_forget
-        self.begin_anew = follower.begin
-
-    def forget(self):
-        follow_up(self.follower)
-        return True
-
-    def differences(self):
-        return []
+from treering.testing.vector_engine_contract import FedSpace, follow_up, selected_for
 
 
 @dataclass(frozen=True)
@@ -71,24 +54,21 @@ def shows_graph():
 
 
 @pytest.fixture
-def composed(open_new_engine, shows_graph):
+def composed(open_new_engine, shows_graph, clock):
     """Put spaces together with engines that search their vectors. They follow when they are told to."""
 
     def composed(fed):
-        space, engine = fed.space, open_new_engine()
+        space = fed.space
         describe = PassageDescriber(space.index, space.ledger) if shows_graph else None
-        follower = EngineFollower(engine, space.feed, "a-space", describe=describe)
-        used = EngineInUse(engine, EngineTail(space.feed, EMBEDDER.dimension))
-        failures = []
-        vectors = EngineVectors(space.index.vectors, space.feed, lambda: used, failures.append)
-        index = EngineIndex(space.index, vectors, FollowerKeeping(engine, follower))
+        selected = selected_for(open_new_engine, space, clock, describe=describe)
+        index = EngineIndex.over(space.index, selected)
 
         def catch_up():
-            assert failures == []
             if fed.late:
                 fed.late.catch_up()
                 embed_all(index)
-            follow_up(follower)
+            follow_up(selected)
+            assert selected.report().problem == ""
 
         return LedgerWithIndex(space.ledger, index, catch_up)
 

@@ -1,15 +1,17 @@
 """FAISS in files: it passes the contracts with the real library, and refuses files that are not what was written."""
 
-import json
+import errno
+import os
+from hashlib import blake2b
 from itertools import count
 
 import numpy as np
 import pytest
 
-from treering.core.errors import Corrupt, InvalidInput
+from treering.core.errors import Corrupt, InvalidInput, Unavailable
 from treering.ports.vector_engine import EngineState, VectorChanges
 from treering.stores.engines.engine_address import parse_engine_address
-from treering.stores.engines.faiss_engine import FaissEngine, VectorFolder, open_faiss
+from treering.stores.engines.faiss_engine import FaissEngine, VectorFile, open_faiss
 from treering.testing.index_contract import EMBEDDER, IndexContract, LateIndexContract
 from treering.testing.vector_engine_contract import VectorEngineContract, found, nearest_of, some_vectors, take_over
 
@@ -22,7 +24,7 @@ def kind(request):
 
 
 def engine_in(folder, kind="flat"):
-    return FaissEngine(VectorFolder(folder), EMBEDDER.dimension, kind)
+    return FaissEngine(VectorFile(folder), EMBEDDER.dimension, kind)
 
 
 class TestFaissEngine(VectorEngineContract):
@@ -60,79 +62,108 @@ def folder(tmp_path, kind):
     return tmp_path / "v"
 
 
-def the(folder, prefix):
-    [path] = folder.glob(f"{prefix}*")
+def the(folder):
+    [path] = folder.iterdir()
     return path
 
 
-@pytest.mark.parametrize("prefix", ["vectors-", "keys-", "manifest"])
-def test_a_file_that_was_cut_short_is_refused_and_the_error_says_what_to_do(folder, prefix):
-    path = the(folder, prefix)
+def test_a_file_that_was_cut_short_is_refused_and_the_error_says_what_to_do(folder):
+    path = the(folder)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(Corrupt) as refused:
-        engine_in(folder).sight()
+        engine_in(folder).state()
     assert "treering index rebuild" in refused.value.hint
     assert str(folder) in refused.value.message
 
 
-@pytest.mark.parametrize("prefix", ["vectors-", "keys-", "manifest"])
-def test_a_flipped_bit_anywhere_in_a_file_is_refused(folder, prefix):
-    path = the(folder, prefix)
+def test_a_flipped_bit_anywhere_in_a_file_is_refused(folder):
+    path = the(folder)
     whole = path.read_bytes()
     for place in np.linspace(0, len(whole) - 1, 12).astype(int):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(Corrupt):
-            engine_in(folder).sight()
+            engine_in(folder).state()
     path.write_bytes(whole)
-    assert engine_in(folder).sight() == "m1"
+    assert engine_in(folder).state().moment == "m1"
 
 
 def test_a_file_that_grew_is_refused(folder):
-    path = the(folder, "vectors-")
+    path = the(folder)
     path.write_bytes(path.read_bytes() + b"more")
     with pytest.raises(Corrupt):
-        engine_in(folder).sight()
+        engine_in(folder).state()
 
 
-def test_a_file_that_is_missing_is_refused(folder):
-    the(folder, "keys-").unlink()
-    with pytest.raises(Corrupt, match="missing"):
-        engine_in(folder).sight()
-
-
-def test_a_manifest_of_another_shape_is_refused(folder):
-    for content in ("", "[]", "{}", "null", json.dumps({"told": [], "checksum": "x"}), "\ud800"):
-        (folder / "manifest.json").write_bytes(content.encode(errors="surrogatepass"))
+def test_a_file_of_another_program_is_refused(folder):
+    for content in ("", "[]", "x" * 100, sealed("[]\n"), sealed("{}\n"), sealed('{"format": 3}\n'), sealed("none")):
+        the(folder).write_bytes(content.encode())
         with pytest.raises(Corrupt):
-            engine_in(folder).sight()
+            engine_in(folder).state()
+
+
+def sealed(text):
+    """Put the checksum of a text in front of it."""
+    return blake2b(text.encode(), digest_size=32).hexdigest() + text
+
+
+def test_files_of_an_earlier_version_are_removed_and_filled_anew(tmp_path, kind):
+    for name in ("vectors-0123456789ab", "keys-0123456789ab"):
+        (tmp_path / name).write_bytes(b"earlier")
+    (tmp_path / "manifest.json").write_text('{"told": {"state": {"mark": "m", "loaded": null}}, "checksum": "…"}')
+    engine = engine_in(tmp_path, kind)
+    assert engine.state() is None
+    assert list(tmp_path.iterdir()) == []
+    take_over(engine, some_vectors(10))
+    assert engine_in(tmp_path, kind).state().count == 10
+
+
+def test_files_of_other_programs_stay(tmp_path, kind):
+    for name in ("manifest.json", "vectors-of-mine", "notes.part"):
+        (tmp_path / name).write_text("{}")
+    engine = engine_in(tmp_path, kind)
+    take_over(engine, some_vectors(10))
+    engine.drop()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["manifest.json", "notes.part", "vectors-of-mine"]
+
+
+def test_a_write_that_fails_leaves_what_the_file_has(folder, kind, monkeypatch):
+    engine = engine_in(folder, kind)
+    engine.state()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", no_space)
+        with pytest.raises(Unavailable, match="No space left"):
+            engine.apply(VectorChanges("m2", (1,)), EngineState("a-space", "m2"))
+    assert engine.state() == EngineState("a-space", "m1", count=100)
+
+
+def no_space(_file):
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_beginning_anew_needs_nothing_of_the_files_before(folder, kind):
-    the(folder, "vectors-").write_bytes(b"nothing")
+    the(folder).write_bytes(b"nothing")
     engine = engine_in(folder, kind)
     take_over(engine, some_vectors(50))
     assert engine_in(folder, kind).state().count == 50
-    assert len(list(folder.iterdir())) == 3
+    assert len(list(folder.iterdir())) == 1
 
 
 def test_a_write_that_ended_half_way_leaves_the_vectors_of_before(folder, kind):
-    (folder / "vectors-0123456789ab.part").write_bytes(b"half")
-    (folder / "manifest.json.part").write_bytes(b"half")
+    (folder / f"{the(folder).name}.part").write_bytes(b"half")
     engine = engine_in(folder, kind)
-    assert engine.sight() == "m1"
+    assert engine.state().moment == "m1"
     engine.apply(VectorChanges("m2", (1,)), EngineState("a-space", "m2"))
-    engine.flush()
-    assert sorted(path.name.partition("-")[0] for path in folder.iterdir()) == ["keys", "manifest.json", "vectors"]
+    assert engine_in(folder, kind).state().moment == "m2"
+    assert len(list(folder.iterdir())) == 1
 
 
 def test_a_vector_that_was_removed_is_in_no_file(tmp_path, kind):
     engine = engine_in(tmp_path, kind)
     vectors = some_vectors(100)
     take_over(engine, vectors)
-    assert vectors[7].tobytes() in the(tmp_path, "vectors-").read_bytes()
+    assert vectors[7].tobytes() in the(tmp_path).read_bytes()
     engine.apply(VectorChanges("m2", (7,)), EngineState("a-space", "m2"))
-    engine.flush()
-    assert vectors[7].tobytes() not in the(tmp_path, "vectors-").read_bytes()
+    assert vectors[7].tobytes() not in the(tmp_path).read_bytes()
 
 
 def test_the_files_are_their_owners_alone(folder):

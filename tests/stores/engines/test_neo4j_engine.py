@@ -34,7 +34,7 @@ def server():
     neo4j_server.remove(started)
 
 
-@pytest.fixture(params=["searched locally", "vector index"])
+@pytest.fixture(params=["no index", "vector index"])
 def searching(request):
     return request.param
 
@@ -292,7 +292,7 @@ _steps = st.lists(
 )
 
 
-@pytest.mark.parametrize("searching", ["searched locally"], indirect=True)
+@pytest.mark.parametrize("searching", ["no index"], indirect=True)
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=_steps)
 def test_a_graph_that_followed_the_space_is_that_of_a_rebuild(open_composed, clock, ask, empty, steps):
@@ -304,14 +304,14 @@ def test_a_graph_that_followed_the_space_is_that_of_a_rebuild(open_composed, clo
     space.embed()
     composed.catch_up()
     followed = [ask(query) for query in EVERYTHING]
-    composed.index.upkeep._keeping.begin_anew()
+    composed.index.upkeep._selected.begin_anew()
     composed.catch_up()
     assert followed == [ask(query) for query in EVERYTHING]
     ask("MATCH (n) DETACH DELETE n")
 
 
 def test_a_server_tells_how_it_searches(open_new_engine, searching):
-    told = {"searched locally": "Neo4j, searched locally", "vector index": "Neo4j vector index"}
+    told = {"no index": "Neo4j, searched in the space", "vector index": "Neo4j vector index"}
     assert open_new_engine().kind == told[searching]
 
 
@@ -322,16 +322,6 @@ def test_a_state_that_was_changed_is_refused_and_the_error_says_what_to_do(open_
     with pytest.raises(Corrupt) as refused:
         engine.state()
     assert "treering index rebuild" in refused.value.hint
-
-
-def test_vectors_that_were_changed_are_refused(server, ask):
-    engine = engine_at(server, "changed")
-    take_over(engine, some_vectors(5))
-    ask("MATCH (v:TreeringVector_changed {passage: 3}) SET v.embedding = [1.0, 0.0]")
-    with pytest.raises(Corrupt, match="dimension"):
-        engine.sight()
-    engine.drop()
-    engine.close()
 
 
 def test_the_routed_scheme_is_the_same_engine(server):

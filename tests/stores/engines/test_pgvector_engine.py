@@ -129,7 +129,6 @@ def test_what_comes_and_goes_later_is_in_the_graph_and_out_of_it(graphed):
     more = {key + _MANY: vector for key, vector in clustered(200, seed=4).items()}
     gone = tuple(range(1, 500))
     engine.apply(VectorChanges("m2", (*gone, *more), more), EngineState("a-space", "m2"))
-    engine.flush()
     left = {key: vector for key, vector in {**vectors, **more}.items() if key not in gone}
     assert engine.state().count == len(left)
     assert recall(engine, left, list(more.values())[:20]) >= 0.95

@@ -66,7 +66,7 @@ class TestLateIndexWithRedis(LateIndexContract):
 
 
 def test_a_server_tells_how_it_searches(server, open_new_engine):
-    assert open_new_engine().kind in {"Redis vector set", "Redis hash, searched locally"}
+    assert open_new_engine().kind in {"Redis vector set", "Redis hash, searched in the space"}
 
 
 def test_spaces_share_a_server_and_see_nothing_of_each_other(open_new_engine):

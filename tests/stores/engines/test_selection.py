@@ -88,7 +88,7 @@ def test_an_engine_that_is_damaged_is_told_and_the_space_answers(told, faiss, tm
     before = nearest(told)
     told.perform("index use", input={"address": faiss})
     told.close()
-    [path] = (tmp_path / "vectors").glob("vectors-*")
+    [path] = (tmp_path / "vectors").iterdir()
     path.write_bytes(path.read_bytes()[:100])
     again = open_space(str(file))
     assert nearest(again) == before
@@ -116,10 +116,10 @@ def test_what_is_erased_is_gone_from_the_engine_too(told, faiss, tmp_path):
     secret = tell(told, "The password of the hive is honey.")
     told.perform("vectors")
     told.perform("index use", input={"address": faiss})
-    before = (tmp_path / "vectors" / "manifest.json").read_bytes()
+    before = (tmp_path / "vectors" / "vectors.treering").read_bytes()
     report = told.perform("erase", input={"ids": [secret]})
     assert [probe.found for probe in report.probes if probe.name == "index rows"] == [0]
-    assert (tmp_path / "vectors" / "manifest.json").read_bytes() != before
+    assert (tmp_path / "vectors" / "vectors.treering").read_bytes() != before
     assert (status(told).state, status(told).vectors) == ("ready", 4)
 
 

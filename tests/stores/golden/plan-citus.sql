@@ -1,13 +1,22 @@
 -- Run this with psql as the owner of the tables, after the first space was opened: that makes them.
 -- psql --set ON_ERROR_STOP=1 --file PLAN DATABASE
 
--- A distributed Postgres (Citus), run at its coordinator, with all of its workers added, before spaces are filled, and
+-- A distributed Postgres (Citus). Run this at its coordinator, with all workers added, before spaces are filled, and
 -- again after a version of Treering that adds tables. Run it as a superuser: row-level security hides the rows that are
 -- there already from the owner of the tables, and they would stay behind.
--- Rows of one space lie on one server, in all tables: a commit stays on one server.
+-- All rows of a space are on one server, in all tables: a commit uses one server.
 -- Limits: one space is as fast as one server; SKIP LOCKED works inside one space only; advisory locks and NOTIFY are
--- the coordinator's, and so is a directory of servers; no key is unique without the space. Programs connect to the
--- coordinator. Each table has eight partitions, and each partition its shards.
+-- the coordinator's; no key is unique without the space. Programs connect to the coordinator.
+DO $$ BEGIN
+  IF EXISTS (
+    SELECT FROM pg_class c WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'p'
+      AND NOT EXISTS (SELECT FROM pg_dist_partition d WHERE d.logicalrelid = c.oid)
+  ) THEN
+    RAISE EXCEPTION USING MESSAGE = 'The tables have partitions: they were made before this server loaded Citus.',
+      HINT = 'Make a new database with the extension citus, open a space there, run this plan there, '
+        'and copy the spaces with treering move.';
+  END IF;
+END $$;
 -- Row-level security on the workers goes by settings of the transaction, which Citus hands on only if it is told to.
 -- Without this line a role that is held to row-level security sees no rows at all.
 DO $$ BEGIN
@@ -77,12 +86,3 @@ END $treering$;
 GRANT USAGE ON SCHEMA treering TO "app";
 GRANT SELECT ON treering.migrations TO "app";
 GRANT SELECT, INSERT, UPDATE, DELETE ON treering.space_names, treering.spaces, treering.objects, treering.revisions, treering.texts, treering.segments, treering.dependencies, treering.referrers, treering.links, treering.patches, treering.receipts, treering.audit, treering.jobs, treering.leases, treering.index_state, treering.passage_scopes, treering.passages, treering.passage_words, treering.posting_runs, treering.postings, treering.passage_endings, treering.passage_days, treering.code_names, treering.graph_nodes, treering.graph_passages, treering.passage_texts, treering.passage_models, treering.passage_vectors, treering.vector_queue, treering.vector_log, treering.waiting_objects, treering.waiting_texts, treering.promised_work TO "app";
--- Statements about a space name its partitions. Without these rights they name the tables, which costs the server more.
-DO $treering$ DECLARE one regclass; BEGIN
-  FOR one IN SELECT i.inhrelid::regclass FROM pg_inherits i JOIN pg_class t ON t.oid = i.inhparent
-    WHERE t.relnamespace = 'treering'::regnamespace AND t.relkind = 'p'
-  LOOP EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %I', one, 'app'); END LOOP;
-END $treering$;
-GRANT SELECT ON treering.servers, treering.placements, treering.membership TO "app";
-GRANT INSERT, UPDATE ON treering.placements TO "app";
-GRANT UPDATE (spaces) ON treering.servers TO "app";

@@ -17,7 +17,7 @@ DO $treering$ DECLARE exempt text; BEGIN
     SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'treering'
       AND c.relkind IN ('r', 'p') AND c.relname <> ALL('{migrations,servers,placements,membership}')
       AND NOT (c.relrowsecurity AND c.relforcerowsecurity) AND has_table_privilege(r.oid, c.oid, 'SELECT')
-  ) THEN 'may read a table whose row-level security somebody has lifted'
+  ) THEN 'may read a table whose row-level security was disabled'
   ELSE '' END FROM pg_roles r WHERE r.rolname = 'app');
   IF exempt <> '' THEN
     RAISE EXCEPTION USING MESSAGE = format('The role %L %s: spaces are not protected from it.', 'app', exempt),
@@ -33,9 +33,6 @@ DO $treering$ DECLARE one regclass; BEGIN
     WHERE t.relnamespace = 'treering'::regnamespace AND t.relkind = 'p'
   LOOP EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %I', one, 'app'); END LOOP;
 END $treering$;
-GRANT SELECT ON treering.servers, treering.placements, treering.membership TO "app";
-GRANT INSERT, UPDATE ON treering.placements TO "app";
-GRANT UPDATE (spaces) ON treering.servers TO "app";
 
 -- A role that only reads. Row-level security holds it to the space it has opened; a role that it does not
 -- hold is refused here: superusers, the owner of the tables, and their members are for administration.
@@ -53,7 +50,7 @@ DO $treering$ DECLARE exempt text; BEGIN
     SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'treering'
       AND c.relkind IN ('r', 'p') AND c.relname <> ALL('{migrations,servers,placements,membership}')
       AND NOT (c.relrowsecurity AND c.relforcerowsecurity) AND has_table_privilege(r.oid, c.oid, 'SELECT')
-  ) THEN 'may read a table whose row-level security somebody has lifted'
+  ) THEN 'may read a table whose row-level security was disabled'
   ELSE '' END FROM pg_roles r WHERE r.rolname = 'report');
   IF exempt <> '' THEN
     RAISE EXCEPTION USING MESSAGE = format('The role %L %s: spaces are not protected from it.', 'report', exempt),
@@ -69,4 +66,3 @@ DO $treering$ DECLARE one regclass; BEGIN
     WHERE t.relnamespace = 'treering'::regnamespace AND t.relkind = 'p'
   LOOP EXECUTE format('GRANT SELECT ON %s TO %I', one, 'report'); END LOOP;
 END $treering$;
-GRANT SELECT ON treering.servers, treering.placements, treering.membership TO "report";

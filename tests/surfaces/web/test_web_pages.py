@@ -134,14 +134,23 @@ def test_start_page_shows_the_brief_until_something_is_asked(site):
     assert "What to know before starting" not in client.get("/?q=retries").text
 
 
+def test_brief_on_the_start_page_links_its_entries(site):
+    client, _ = site
+    report = client.post("/v1/wiki/query", json={"mode": "brief"}).json()
+    entries = [one for section in report["sections"] for one in section["entries"]]
+    assert entries
+    page = client.get("/").text
+    assert all(f"/object/{one['id']}" in page for one in entries)
+
+
 def test_a_hit_tells_why_it_is_there_and_marks_the_words_of_the_question(site):
     client, _ = site
     text = shown(client, "/?q=how+often+is+a+fetch+tried")
 
     assert "<mark>fetch</mark>" in text
     assert "<mark>tried</mark>" in text
-    assert "Why this is here" in text
-    assert "These words of the question stand in it: “fetch”, “tried”" in text
+    assert "Why this result" in text
+    assert "It contains these words of the question: “fetch”, “tried”" in text
 
 
 def test_filters_narrow_what_is_found(site):
@@ -168,7 +177,7 @@ def test_evidence_that_changed_stands_beside_the_source_as_it_is_now(site):
     client, ids = site
     text = shown(client, f"/web/object/{ids['stale']}")
 
-    assert "As it was cited" in text
+    assert "As cited" in text
     assert "<del>three</del><ins>five</ins>" in text
     assert re.search(r"badge good.>same<", shown(client, f"/web/object/{ids['decision']}"))
 
@@ -320,7 +329,7 @@ def test_what_is_not_there_is_told_as_a_page(site):
         ("/web/graph?id=nothing-called-so", 404),
     ]:
         answer = client.get(path)
-        assert (answer.status_code, "This cannot be shown" in answer.text) == (status, True), path
+        assert (answer.status_code, "This page cannot be shown" in answer.text) == (status, True), path
         Outline(answer.text)
 
 
@@ -404,8 +413,8 @@ def test_a_hit_is_marked_right_or_wrong_on_the_page_and_it_is_taken_back(tmp_pat
             return client.post("/v1/feedback/status", json={}).json()["verdicts"]
 
         page = shown(client, ASKED_OF)
-        assert "Take back" not in page
-        assert ("an agent says" in page) == (channel == "agent")
+        assert "Remove mark" not in page
+        assert ("as an agent" in page) == (channel == "agent")
         answer, place = mark(client, page, "right", number=1)
         assert answer.status_code == 303
         assert answer.headers["location"].startswith(f"{ASKED_OF}&said=right#")
@@ -419,7 +428,7 @@ def test_a_hit_is_marked_right_or_wrong_on_the_page_and_it_is_taken_back(tmp_pat
         assert verdicts() == {f"wrong by {channel}": 1}
         answer, _ = mark(client, shown(client, answer.headers["location"]), "neither")
         assert verdicts() == {}
-        assert "It was taken back." in shown(client, answer.headers["location"])
+        assert "The mark was removed." in shown(client, answer.headers["location"])
 
 
 @pytest.mark.parametrize(("allow", "channel"), [({"review"}, "user"), ((), "agent")])
@@ -429,7 +438,7 @@ def test_what_a_project_answered_is_marked_in_the_space_of_the_project(tmp_path,
         documents = {"docs": ["A fetch is tried three times.", "A fetch is tried in the morning."]}
         client.post("/api/projects/acme/memory/index", json=documents).raise_for_status()
         page = shown(client, asked)
-        assert ("an agent says" in page) == (channel == "agent")
+        assert ("as an agent" in page) == (channel == "agent")
         answer, place = mark(client, page, "right")
         assert answer.status_code == 303
         assert answer.headers["location"].startswith(f"{asked}&said=right#")
@@ -451,7 +460,7 @@ def test_what_a_context_pack_is_made_of_is_marked_on_the_page_of_the_pack(tmp_pa
     with running(tmp_path, allow=frozenset(["review"])) as client:
         asked = f"{ASKED_OF}&view=pack"
         page = shown(client, asked)
-        assert "What it is made of" in page
+        assert "Items of this pack" in page
         answer, place = mark(client, page, "wrong")
         assert answer.headers["location"].startswith(f"{asked}&said=wrong#")
         assert client.post("/v1/feedback/status", json={}).json()["verdicts"] == {"wrong by user": 1}
@@ -614,13 +623,13 @@ def test_the_space_keeps_the_last_runs_and_an_erasure_takes_what_they_tell_of_wh
         space.perform(ERASE, input={"ids": [source]})
         assert space.engine.jobs.remains([source]) == 0
     with running(tmp_path) as client:
-        assert "1 of the 1 questions are not kept any more" in shown(client, "/web/exams?run=21")
+        assert "1 of the 1 questions are gone" in shown(client, "/web/exams?run=21")
         assert other in shown(client, "/web/exams?run=22&show=all")
 
 
 def test_the_page_of_exams_says_how_to_make_one_where_there_is_none(site):
     page = shown(site[0], "/web/exams")
-    assert "No exam was run in this space yet" in page
+    assert "No exam has been run in this space yet" in page
     assert "treering exam make" in page
     assert "treering exam run" in page
 

@@ -93,7 +93,7 @@ def test_a_key_of_a_project_leads_to_its_pages_and_opens_no_others(server, brows
     assert browser.get("/web/projects/acme").status_code == 200
     refused = browser.get("/")
     assert refused.status_code == 403
-    assert "This cannot be shown" in refused.text
+    assert "This page cannot be shown" in refused.text
     assert browser.get(f"/web/object/{ids['source']}").status_code == 403
 
 

@@ -55,41 +55,41 @@ def hit_with(explain, **changes):
 @pytest.mark.parametrize(
     ("explain", "changes", "told"),
     [
-        ({"arms": {"words": (3, 8.2)}}, {}, ["These words of the question stand in it: “retry_fetch”, “Retries”."]),
+        ({"arms": {"words": (3, 8.2)}}, {}, ["It contains these words of the question: “retry_fetch”, “Retries”."]),
         (
             {"arms": {"words": (3, 8.2)}},
             {"text": "pass"},
-            ["These words of the question stand in its title or heading: “retry_fetch”."],
+            ["Its title or heading contains these words of the question: “retry_fetch”."],
         ),
-        ({"arms": {"vectors": (1, 0.9)}}, {}, ["In meaning it is nearest to the question of all passages."]),
-        ({"arms": {"vectors": (4, 0.7)}}, {}, ["In meaning it is near to the question: number 4 of all passages."]),
-        ({"arms": {"places": (1, 1.0)}}, {}, ["What was asked for is its path, its title or its id."]),
+        ({"arms": {"vectors": (1, 0.9)}}, {}, ["Its meaning is the closest of all passages."]),
+        ({"arms": {"vectors": (4, 0.7)}}, {}, ["Its meaning is close to the question: number 4 of all passages."]),
+        ({"arms": {"places": (1, 1.0)}}, {}, ["The question contains its path, title or id."]),
         (
             {"arms": {"walked": (2, 0.6)}, "path": ["retries", "src/client.py — retry_fetch"]},
             {},
-            ["It is reached over “Retries”."],
+            ["It is linked through “Retries”."],
         ),
         (
             {"arms": {"walked": (2, 0.6)}, "path": ["src/client.py — Client", "src/client.py", "src/client.py — x"]},
             {},
-            ["It stands in the same file as what was found first: Client."],
+            ["It is in the same file as a first result: Client."],
         ),
         (
             {"arms": {"walked": (2, 0.6), "bridged": (1, 0.2)}, "path": ["Notes", "outage", "src/client.py — x"]},
             {},
-            ["It is reached from what was found first, over “Notes” → “outage”."],
+            ["It is linked to the first results through “Notes” → “outage”."],
         ),
         (
             {"arms": {"neighbours": (0, 0.0), "file": (0, 0.95)}},
             {},
-            ["Its file as a whole says much about it."],
+            ["Its file as a whole matches the question."],
         ),
         (
             {"arms": {"role": (0, 0.5)}, "role": "test", "trust": {"factor": 0.7}},
             {"trust": "low"},
             [
-                "It counts less than code would: the role of its file is test.",
-                "It counts less: it came through adapter, which has low trust.",
+                "It ranks lower than code: the role of its file is test.",
+                "It ranks lower: it was received through adapter, which has low trust.",
             ],
         ),
     ],
@@ -113,8 +113,8 @@ def test_no_reason_on_the_page_is_a_stem_or_a_score(tmp_path):
     assert [hit.explain["path"] for hit in hits if hit.title == "Gates"] == [
         ["retry policies", "retry policy", "Gates"]
     ]
-    told = " ".join(re.findall(r"Why this is here</summary>(.*?)</details>", text, re.DOTALL))
-    assert "over “retry policies” → “Retry Policy”." in told
+    told = " ".join(re.findall(r"Why this result</summary>(.*?)</details>", text, re.DOTALL))
+    assert "through “retry policies” → “Retry Policy”." in told
     assert "“Ada”, “Lovelace”" in told
     assert not re.search(r"\d\.\d|polici\b|lovelac\b", told)
 
@@ -237,7 +237,7 @@ def test_a_graph_without_a_question_begins_with_what_matters_most(tmp_path):
     assert over not in text
     assert candidate not in text
     assert listed.index(stale) < listed.index(held) < listed.index(work)
-    assert "rests on: " in listed
+    assert "cites: " in listed
 
 
 def test_a_graph_of_sources_alone_says_what_to_do(tmp_path):
@@ -245,8 +245,8 @@ def test_a_graph_of_sources_alone_says_what_to_do(tmp_path):
         note(space, "One.")
     with running(tmp_path) as client:
         text = shown(client, "/web/graph")
-        assert "Only sources are kept here so far." in text
-        assert "Nothing answers." in shown(client, "/web/graph?q=zebra")
+        assert "This space contains only sources." in text
+        assert "No results." in shown(client, "/web/graph?q=zebra")
 
 
 def test_a_hit_leads_to_the_passage_in_its_place_with_the_words_marked(tmp_path):
@@ -284,10 +284,10 @@ def test_summary_and_state_of_a_discussion_lead_to_what_they_rest_on(site):
     client, _ = site
     text = shown(client, "/web/discussions/tea")
     for name in ("summary", "state document"):
-        found = re.search(rf'href="([^"]+)"><bdi>What the {name} rests on', text)
-        _, _, named = shown(client, found[1]).partition("What it names")
+        found = re.search(rf'href="([^"]+)"><bdi>Evidence and versions of the {name}', text)
+        _, _, named = shown(client, found[1]).partition("Mentioned objects")
         pages = [shown(client, one) for one in re.findall(r'href="(/web/object/know:[^"]+)"><bdi>Pref', named)]
-        assert any("/web/object/src:" in page.partition("What it rests on")[2] for page in pages), name
+        assert any("/web/object/src:" in page.partition(">Evidence</h2>")[2] for page in pages), name
 
 
 @dataclass

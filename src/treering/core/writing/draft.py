@@ -291,7 +291,7 @@ def _unknown(identity: str) -> NotFound:
 
 def _unsettled(identities: list[str]) -> Defect:
     return Defect(
-        f"The side effects of the patch do not converge: {', '.join(identities)} keep changing.",
+        f"The side effects of the patch do not converge: {', '.join(identities)} change again and again.",
         hint="This is a bug in Treering, not in the patch. Nothing was changed. Report it with the patch "
         "and these objects; a patch without them is not affected.",
         details={"ids": identities},
@@ -366,7 +366,7 @@ class FieldChange(BaseModel):
 
 
 class ObjectChange(BaseModel):
-    """What a patch does to one object or link."""
+    """The changes of a patch to one object or link."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from treering.core.canonical import is_object, normalise
 from treering.core.errors import InvalidPatch
-from treering.core.evidence import EvidenceRef
+from treering.core.evidence import EvidenceRef, any_place_holds
 from treering.core.objects import Decision, Fact, Knowledge, Node, Object, Source, Summary, WorkItem
 from treering.core.patch import Link, LinkType
 from treering.core.policy import CURRENT, WITHDRAWN_BY_CASCADE, Policy
@@ -364,7 +364,7 @@ def _is_backed(item: Knowledge, draft: Draft, *, visited: set[str]) -> bool:
     visited.add(item.id)
     return (
         _declared_outright(item)
-        or any(ref.role == "supports" and _holds(ref, draft) for ref in item.evidence_refs)
+        or any_place_holds(item.evidence_refs, lambda ref: _holds(ref, draft))
         or any(
             parent.status in _LIVE and _is_backed(parent, draft, visited=visited)
             for parent in draft.knowledge(item.derived_from)

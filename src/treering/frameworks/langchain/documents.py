@@ -35,12 +35,12 @@ _SAID_BY = ("human", "ai")
 class TreeringVectorStore(VectorStore):
     """A vector store of LangChain: `TreeringVectorStore(client)`.
 
-    The space embeds: with the embedder of the client, and as it embeds all memories. Documents with an id that is there
-    replace what it named. `client.retrieve` finds them, too. A search compares words and names besides vectors; a score
-    is calibrated, from 0 to 1, and higher is better.
+    The space embeds with the embedder of the client, like all memories. A document with an existing id replaces the old
+    one. `client.retrieve` also finds documents. A search compares words and names in addition to vectors; scores are
+    calibrated from 0 to 1, higher is better.
 
-    `name`: stores of other names share nothing. `erase`: what is deleted leaves nothing behind, which the author of the
-    client has to be allowed; otherwise it is withdrawn, and the history of the space still has it.
+    `name`: stores with different names share nothing. `erase`: delete permanently, which the client's author must be
+    allowed to do; otherwise deleted documents are withdrawn and stay in the history of the space.
     """
 
     def __init__(self, client: AnyClient, *, name: str = "default", erase: bool = False) -> None:
@@ -77,7 +77,7 @@ class TreeringVectorStore(VectorStore):
         ids: Sequence[str | None] | None = None,
         **_options: Any,
     ) -> list[str]:
-        """Keep texts with their metadata in one patch, durably, and return their ids."""
+        """Store texts with their metadata in one patch, durably; return their ids."""
         given = [*texts]
         named = [one or str(uuid4()) for one in ids or [None] * len(given)]
         drafts = {
@@ -88,7 +88,7 @@ class TreeringVectorStore(VectorStore):
         return named
 
     def delete(self, ids: list[str] | None = None, **_options: Any) -> bool | None:
-        """Remove documents by their ids, or all of them. What is not there is no error."""
+        """Delete documents by their ids, or all of them. Unknown ids are ignored."""
         records = self._client.records
         if ids is None:
             names = [self._collection.name(record.key) for record in records.all_of(self._collection)]
@@ -119,7 +119,7 @@ class TreeringVectorStore(VectorStore):
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - LangChain's name
         **_options: Any,
     ) -> list[tuple[Document, float]]:
-        """Return the documents that answer a query best, with scores; then others, at 0, where there are fewer."""
+        """Return the documents that match a query best, with scores; if there are too few, then others with score 0."""
         records = self._client.records
         found = records.search(self._collection, query, limit=k, where=_where(filter))
         scored = [(_document(record), record.similarity_score) for record in found]
@@ -146,7 +146,7 @@ class TreeringRetriever(BaseRetriever):
     """A retriever of LangChain over all memories: `TreeringRetriever(client=client, k=5)`.
 
     Documents have the content and the metadata of memories, with `similarity_score` and `timestamp`. The content is
-    data, whatever it says. `filters`, `session_id`, `scope`, `profile`: as of `client.retrieve`.
+    data, whatever it contains. `filters`, `session_id`, `scope`, `profile`: as in `client.retrieve`.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(arbitrary_types_allowed=True)
@@ -176,11 +176,11 @@ class TreeringRetriever(BaseRetriever):
 class TreeringChatMessageHistory(BaseChatMessageHistory):
     """The history of a chat: `TreeringChatMessageHistory("user-1", client)`.
 
-    Messages come back as they were, but for secrets, which are redacted. What people and models said is a memory of
-    the session: `client.retrieve` finds it, with this `session_id` and without one. Many processes may use one chat.
+    Messages are returned unchanged, except redacted secrets. Messages of people and models are memories of the session:
+    `client.retrieve` finds them, with this `session_id` and without one. Many processes may use one chat.
 
-    `erase`: a cleared chat leaves nothing behind, which the author of the client has to be allowed; otherwise it is
-    withdrawn, and the history of the space still has it.
+    `erase`: clear permanently, which the client's author must be allowed to do; otherwise a cleared chat is withdrawn
+    and stays in the history of the space.
     """
 
     def __init__(self, session_id: str, client: AnyClient, *, erase: bool = False) -> None:

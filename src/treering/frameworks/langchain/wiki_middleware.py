@@ -1,4 +1,4 @@
-"""The memory of wiki agents as a middleware: tools, guidance, what is recalled before and kept after a run."""
+"""The memory of wiki agents as a middleware: tools, guidance, recall before a run and storing after it."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ from treering.frameworks.langchain.wiki_tools import (
     part_of,
     scope_of,
 )
-from treering.parts.wiki.memories.decisions import decision_key, decisions_of, recall_pack
+from treering.parts.wiki.memories.decisions import brief_of, decision_key, decisions_of, recall_pack
 from treering.parts.wiki.memories.wiki_memory import WikiMemoryDraft, WikiMemoryStore, WikiRepository, store_for
 from treering.parts.wiki.memories.wiki_memory_service import MemoryUnreachable, WikiMemoryService
 
@@ -69,17 +69,18 @@ _ToolResult = ToolMessage | Command[Any]
 
 
 class WikiMemoryMiddleware(AgentMiddleware[WikiAgentState, WikiRunContext, Any]):
-    """Gives agents that write a wiki of a repository a memory: `middleware=[WikiMemoryMiddleware("page_agent"), …]`.
+    """Give a memory to agents that write a wiki of a repository: `middleware=[WikiMemoryMiddleware("page_agent"), …]`.
 
-    It stands first, before retry middleware. The repository is that of the run: of its context (`WikiRunContext`, or
-    whatever has a `repository_id`), else of the keys of its state or of `config={"state": …}`, else of the run whose
-    tool started this one; a run that names none is refused with `InvalidInput`. Nothing of a run is kept here: one
-    instance serves any number of runs, repositories, threads and event loops at once.
+    Place it first, before retry middleware. The repository comes from the context of the run (`WikiRunContext`, or any
+    object with a `repository_id`), else from its state or `config={"state": …}`, else from the run whose tool started
+    this one; otherwise the run is refused with `InvalidInput`. The middleware has no state: one instance serves any
+    number of runs, repositories, threads and event loops at once.
 
-    Before the first model call some memories are recalled and shown to the model as data. After the run, decisions
-    are taken from its structured response (`decisions_of`), whether or not the model called a tool.
+    Before the first model call, the brief of the repository (if the space has read the run's `repo_dir`) and some
+    memories are shown to the model as data. After the run, decisions are stored from its structured response
+    (`decisions_of`), whether or not the model called a tool.
 
-    `service`: a `WikiMemoryService`; by default one that opens the space that the settings name when it is first used.
+    `service`: a `WikiMemoryService`; the default opens the configured space at its first use.
     """
 
     state_schema = WikiAgentState
@@ -98,15 +99,20 @@ class WikiMemoryMiddleware(AgentMiddleware[WikiAgentState, WikiRunContext, Any])
         self.tools: list[BaseTool] = MemoryTools(self._service, source_agent).tools()
 
     def before_agent(self, state: WikiAgentState, runtime: Runtime[WikiRunContext]) -> dict[str, Any]:
-        """Recall what the run is told before its first model call. Raises `InvalidInput` without a repository."""
-        repository, task = scope_of(runtime.context, state).repository, _task(state["messages"])
+        """Recall the brief and memories before the first model call. Raises `InvalidInput` without a repository."""
+        scope, task = scope_of(runtime.context, state), _task(state["messages"])
+
+        def recall(kept: WikiMemoryStore) -> str:
+            brief = brief_of(kept, scope.repository, scope.folder)
+            return recall_pack(store_for(kept, scope.repository), scope.repository, task, brief=brief)
+
         try:
-            told = self._service.with_store(lambda kept: recall_pack(store_for(kept, repository), repository, task))
+            told = self._service.with_store(recall)
         except MemoryUnreachable:
-            _LOG.warning("A run goes on without what its wiki remembers.", exc_info=True)
+            _LOG.warning("A run continues without the memories of its wiki.", exc_info=True)
             return {PACK: _UNREADABLE}
         except TreeringError as error:
-            _LOG.warning("A run goes on without a memory of its wiki.", exc_info=True)
+            _LOG.warning("A run continues without a memory of its wiki.", exc_info=True)
             return {PACK: f"{_UNUSABLE} {error.message}"}
         return {PACK: told}
 
@@ -115,7 +121,7 @@ class WikiMemoryMiddleware(AgentMiddleware[WikiAgentState, WikiRunContext, Any])
         return await asyncio.to_thread(self.before_agent, state, runtime)
 
     def wrap_model_call(self, request: ModelRequest[WikiRunContext], handler: _Handler) -> ModelResponse[Any]:
-        """Append the guidance to the system message, and put what was recalled before the messages."""
+        """Append the guidance to the system message, and insert the recalled memories before the messages."""
         return handler(self._guided(request))
 
     async def awrap_model_call(
@@ -127,7 +133,7 @@ class WikiMemoryMiddleware(AgentMiddleware[WikiAgentState, WikiRunContext, Any])
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], _ToolResult]
     ) -> _ToolResult:
-        """Let agents that a tool starts inherit the repository; tell the model where the memory failed."""
+        """Pass the repository on to agents started by a tool; report errors of the memory to the model."""
         with part_of(request):
             try:
                 return handler(request)
@@ -145,7 +151,7 @@ class WikiMemoryMiddleware(AgentMiddleware[WikiAgentState, WikiRunContext, Any])
                 return _failed(request, error)
 
     def after_agent(self, state: WikiAgentState, runtime: Runtime[WikiRunContext]) -> dict[str, Any] | None:
-        """Keep the decisions of the structured response, and let the run end with its answer."""
+        """Store the decisions of the structured response, and let the run end with its answer."""
         response = state.get("structured_response")
         if response is not None:
             repository = scope_of(runtime.context, state).repository
@@ -210,11 +216,11 @@ _OF_MEMORY = re.compile(r"\b(memor(y|ies|i[sz]ed)|remember(ed)?|stored?|saved?|r
 
 
 def final_text(messages: Sequence[AnyMessage]) -> AnyMessage | None:
-    """Return the message that has to end a run instead of the one that does; `None` where that is as it should be.
+    """Return the message that should end a run instead of the last one; `None` if the last one is right.
 
-    A model often writes its page and calls a memory tool in one message, and then says no more than that the memory is
-    stored. That remark is replaced by the page. It is one where it is empty, or at most half as long as the page,
-    without a heading, and either the page has a heading or the remark speaks of memory.
+    A model often writes its page and calls a memory tool in one message, and then only states that the memory was
+    stored. That remark is replaced by the page. It counts as a remark if it is empty, or at most half as long as the
+    page, without a heading, and either the page has a heading or the remark mentions memory.
     """
     last = messages[-1] if messages else None
     before = _asides(messages)

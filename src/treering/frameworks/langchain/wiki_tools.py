@@ -1,4 +1,4 @@
-"""The three tools of the memory of wiki agents, and what they answer."""
+"""The three tools of the memory of wiki agents, and their answers."""
 
 import json
 import operator
@@ -33,7 +33,7 @@ from treering.parts.wiki.memories.wiki_memory import (
 from treering.parts.wiki.memories.wiki_memory_service import MemoryUnreachable, WikiMemoryService
 
 PACK = "wiki_memory_pack"
-"""The key of the state under which a run keeps what was recalled before its first model call."""
+"""The key in the state for the memories recalled before the first model call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,8 @@ class WikiRunContext:
     branch: str | None = None
     commit: str | None = None
     generation: str | None = None
+    repo_dir: str | None = None
+    """The work tree of the repository, whose brief a run begins with if the space has read it."""
 
 
 class WikiAgentState(AgentState[Any]):
@@ -63,13 +65,14 @@ class WikiAgentState(AgentState[Any]):
 
 @dataclass(frozen=True, slots=True)
 class RunScope:
-    """The repository of a run, and what tells its tool calls from those of other runs."""
+    """The repository of a run, its work tree if known, and a distinct key for its tool calls."""
 
     repository: WikiRepository
     run: str
+    folder: str = ""
 
     def key(self, *parts: object) -> str:
-        """Return the idempotency key of one store: the same again where a call is retried or resumed."""
+        """Return the idempotency key of one store call: the same if the call is retried or resumed."""
         return digest(json.dumps([self.run, *map(str, parts)]))
 
 
@@ -77,32 +80,32 @@ _OUTER: ContextVar[RunScope | None] = ContextVar("treering_wiki_run", default=No
 
 
 def scope_of(context: object, state: object) -> RunScope:
-    """Return the scope of the run that this is called in.
+    """Return the scope of the current run.
 
-    A context that names a repository decides alone; else the state; else the state that the config of the run has
-    (`config={"state": …}`); else the run whose tool started this one. Raises `InvalidInput` where none of them names a
-    repository: it is never guessed.
+    The repository in the context takes precedence; then the state; then the state in the run's config
+    (`config={"state": …}`); then the run whose tool started this one. Raises `InvalidInput` if none names a repository:
+    it is never guessed.
     """
     outer = _OUTER.get()
     for told in (context, state, told_in_config()):
         if _told(told, "repository_id") is not None:
-            return RunScope(_repository(told), _run(outer))
+            return RunScope(_repository(told), _run(outer), str(_told(told, "repo_dir") or ""))
     if outer is None:
         raise InvalidInput(
             "The run names no repository to remember for.",
             hint="Invoke the agent with context=WikiRunContext(repository_id=…), with repository_id in its state, or "
             'with config={"state": {"repository_id": …}}.',
         )
-    return RunScope(outer.repository, _run(outer))
+    return RunScope(outer.repository, _run(outer), outer.folder)
 
 
 def told_in_config() -> object:
-    """Return what was given as `config={"state": …}`: LangChain carries keys that it does not know as configurable."""
+    """Return the value of `config={"state": …}`: LangChain passes unknown keys as configurable."""
     return get_config().get("configurable", {}).get("state")
 
 
 def told_in_run(context: object, state: object, name: str) -> Any:
-    """Return what a run says of itself under a name: in its context, its state, or the state that its config has."""
+    """Return a value of a run by name: from its context, its state, or the state in its config."""
     return next((said for told in (context, state, told_in_config()) if (said := _told(told, name)) is not None), None)
 
 
@@ -110,7 +113,7 @@ def told_in_run(context: object, state: object, name: str) -> Any:
 def part_of(request: ToolCallRequest) -> Iterator[None]:
     """Let agents that a tool starts inherit the scope of the run that calls it."""
     scope = scope_of(request.runtime.context, request.state)
-    token = _OUTER.set(RunScope(scope.repository, scope.key(request.tool_call["id"])))
+    token = _OUTER.set(RunScope(scope.repository, scope.key(request.tool_call["id"]), scope.folder))
     try:
         yield
     finally:
@@ -158,7 +161,7 @@ class MemoryToolFailed(Exception):
 
 
 class MemoryTools:
-    """The tools of one agent. They keep nothing of a run: the runtime that each call is given tells the repository."""
+    """The tools of one agent. They have no state: the runtime of each call names the repository."""
 
     def __init__(self, service: WikiMemoryService, source_agent: str) -> None:
         self._service = service
@@ -201,7 +204,7 @@ class MemoryTools:
         stored = self._asked("store memory", runtime, store)
         told = f"Memory stored successfully (ID: {stored.id})"
         if stored.kept_chars < stored.given_chars:
-            told += f". It was cut: the first {stored.kept_chars:,} of {stored.given_chars:,} characters are kept."
+            told += f". It was cut: the first {stored.kept_chars:,} of {stored.given_chars:,} characters are stored."
         return told
 
     def recall(

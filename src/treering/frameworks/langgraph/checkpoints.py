@@ -1,6 +1,6 @@
-"""Checkpoints of LangGraph as records: one for each checkpoint, each write of a task, and each value of a channel.
+"""Checkpoints of LangGraph as records: one per checkpoint, per write of a task, and per value of a channel.
 
-What LangGraph has serialised is kept compressed, as text.
+Data serialized by LangGraph is stored compressed, as text.
 """
 
 import zlib
@@ -21,14 +21,14 @@ from treering.parts.client.records import Records
 Kind = Literal["checkpoint", "write", "blob"]
 KINDS: tuple[Kind, ...] = ("checkpoint", "write", "blob")
 Typed = tuple[str, bytes]
-"""What a serialiser of LangGraph gives: the kind of the data, and the data."""
+"""The result of a LangGraph serializer: the kind of the data, and the data."""
 _LINE = 12
 """Characters of one line of data: no secret is so short, so that chance leaves nothing in it to be redacted."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPlace:
-    """Where checkpoints lie: a thread, and a namespace of it."""
+    """The location of checkpoints: a thread and one of its namespaces."""
 
     thread: str
     namespace: str
@@ -45,7 +45,7 @@ class CheckpointPlace:
 
 @dataclass(frozen=True, slots=True)
 class KeptCheckpoint:
-    """A checkpoint, as the record of it tells."""
+    """A checkpoint from its record."""
 
     record: KeptRecord
 
@@ -56,7 +56,7 @@ class KeptCheckpoint:
 
     @property
     def place(self) -> CheckpointPlace:
-        """Where it lies."""
+        """Its location."""
         return place_of(self.record)
 
     @property
@@ -77,7 +77,7 @@ class KeptCheckpoint:
 
     @property
     def metadata(self) -> Typed:
-        """What is told of it."""
+        """Its metadata."""
         return unpacked(self.record.value["metadata"])
 
     def blobs(self, collection: RecordCollection) -> dict[str, RecordName]:
@@ -94,7 +94,7 @@ def path(*parts: str) -> str:
 
 
 def place_of(record: KeptRecord) -> CheckpointPlace:
-    """Return where a record of a checkpoint lies."""
+    """Return the location of a checkpoint's record."""
     return CheckpointPlace(str(record.value["thread"]), str(record.value["namespace"]))
 
 
@@ -105,20 +105,20 @@ def drafted(collection: RecordCollection, place: CheckpointPlace, kind: Kind, *p
 
 
 def copied(collection: RecordCollection, record: KeptRecord, thread: str) -> RecordDraft:
-    """Return a record as it lies in another thread."""
+    """Return a record for another thread."""
     [kind] = (kind for kind in KINDS if record.key.startswith(f"{kind}/"))
     place = CheckpointPlace(thread, place_of(record).namespace)
     return RecordDraft(place.name(collection, kind, *record.value["parts"]), {**record.value, "thread": thread})
 
 
 def packed(typed: Typed) -> list[str]:
-    """Return what was serialised as JSON data."""
+    """Return serialized data as JSON data."""
     text = b64encode(zlib.compress(typed[1])).decode()
     return [typed[0], "\n".join(text[at : at + _LINE] for at in range(0, len(text), _LINE))]
 
 
 def unpacked(kept: Iterable[str]) -> Typed:
-    """Return what `packed` was given."""
+    """Return the input of `packed`."""
     kind, text = kept
     return kind, zlib.decompress(b64decode(text.replace("\n", "")))
 
@@ -133,7 +133,7 @@ _COUNTERS = "counters_since_delta_snapshot"
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRecords:
-    """The records of one saver, and what reads them."""
+    """The records of one saver, and their readers."""
 
     records: Records
     collection: RecordCollection
@@ -156,7 +156,7 @@ class CheckpointRecords:
         )
 
     def values_of(self, kept: KeptCheckpoint) -> dict[str, Any]:
-        """Return by channel the value that is kept of it at a checkpoint."""
+        """Return the stored values of a checkpoint by channel."""
         names = kept.blobs(self.collection)
         found = self.records.get([*names.values()])
         return {
@@ -183,12 +183,12 @@ class CheckpointRecords:
         return sorted(listed, key=lambda one: one.id, reverse=True)
 
     def says(self, kept: KeptCheckpoint, wanted: Mapping[str, Any]) -> bool:
-        """Tell whether the metadata of a checkpoint hold some values."""
+        """Return whether the metadata of a checkpoint contain some values."""
         told = self.serde.loads_typed(kept.metadata)
         return all(told.get(key) == value for key, value in wanted.items())
 
     def needed(self, kept: Sequence[KeptCheckpoint]) -> set[str]:
-        """Return the keys of the last checkpoints of all namespaces, and of those that they are rebuilt from."""
+        """Return the keys of the last checkpoints of all namespaces, and of the checkpoints needed to rebuild them."""
         needed: set[str] = set()
         for namespace in {one.place.namespace for one in kept}:
             by_id = {one.id: one for one in kept if one.place.namespace == namespace}
@@ -214,7 +214,7 @@ class CheckpointRecords:
         return {*counted, *(snapshots & first.versions.keys())}
 
     def keep_only(self, thread: str, staying: set[str]) -> None:
-        """Remove the checkpoints of a thread but for some, with their writes and the values that no other one has."""
+        """Remove all checkpoints of a thread except some, with their writes and unshared values."""
         checkpoints = self.all_of("checkpoint", thread)
         kept = [KeptCheckpoint(record) for record in checkpoints if record.key in staying]
         used = {name.key for one in kept for name in one.blobs(self.collection).values()}
@@ -229,7 +229,7 @@ class CheckpointRecords:
         self.remove(gone)
 
     def all_of(self, kind: Kind, *parts: str) -> Sequence[KeptRecord]:
-        """Return the records of a kind; of a thread, and of a namespace of it, where they are given."""
+        """Return the records of a kind, optionally only of a thread or one of its namespaces."""
         return self.records.all_of(self.collection, below=path(kind, *parts))
 
     def remove(self, found: Sequence[KeptRecord]) -> None:

@@ -50,12 +50,12 @@ class _SpaceRecords:
 class TreeringSaver(BaseCheckpointSaver[str]):
     """A saver of checkpoints: `builder.compile(checkpointer=TreeringSaver(client))`, or over an open space.
 
-    A checkpoint is written in one patch, durably; many processes may use one thread. Values of channels that did not
-    change are kept once. Checkpoints are found by their threads alone, not by `client.retrieve`. They hold what
-    LangGraph serialised, in which secrets are not looked for.
+    A checkpoint is written in one patch, durably; many processes may use one thread. Values of unchanged channels are
+    stored once. Checkpoints are found only by their threads, not by `client.retrieve`. They contain data serialized by
+    LangGraph, which is not searched for secrets.
 
-    `name`: savers of other names share nothing. `erase`: what is deleted or pruned leaves nothing behind, which the
-    author of the client has to be allowed; otherwise it is withdrawn, and the history of the space still has it.
+    `name`: savers with different names share nothing. `erase`: delete and prune permanently, which the client's author
+    must be allowed to do; otherwise checkpoints are withdrawn and stay in the history of the space.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class TreeringSaver(BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Return the checkpoints of a thread, or of all, latest first. `filter`: what their metadata say."""
+        """Return the checkpoints of a thread, or of all, latest first. `filter`: values in their metadata."""
         left, all_kept = limit, self._kept
         for kept in all_kept.listed(config, before):
             if left is not None and left <= 0:
@@ -107,7 +107,7 @@ class TreeringSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Keep a checkpoint with the values of those channels that have new versions."""
+        """Store a checkpoint with the values of channels that have new versions."""
         place = _place(config)
         without: dict[str, Any] = {**checkpoint}
         values = without.pop("channel_values")
@@ -135,7 +135,7 @@ class TreeringSaver(BaseCheckpointSaver[str]):
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Keep the writes of a task. Those that it made before stay, but for the special ones, such as errors."""
+        """Store the writes of a task. Its earlier writes stay, except special ones such as errors."""
         place, identity = _place(config), str(config["configurable"]["checkpoint_id"])
         drafts = {}
         for at, (channel, value) in enumerate(writes):
@@ -156,9 +156,9 @@ class TreeringSaver(BaseCheckpointSaver[str]):
         kept.remove([record for kind in KINDS for record in kept.all_of(kind, thread_id)])
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Remove the checkpoints of some runs.
+        """Delete the checkpoints of some runs.
 
-        What a later checkpoint needs of them to rebuild a `DeltaChannel` is gone then, too.
+        Later checkpoints that need them to rebuild a `DeltaChannel` lose that data.
         """
         all_kept, runs = self._kept, {str(run) for run in run_ids}
         kept = [KeptCheckpoint(record) for record in all_kept.all_of("checkpoint")]
@@ -174,10 +174,10 @@ class TreeringSaver(BaseCheckpointSaver[str]):
         kept.records.keep([copied(self._collection, record, target_thread_id) for record in found], reason=REASON)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Remove what is not needed of threads.
+        """Delete unneeded data of threads.
 
-        `keep_latest`: the last checkpoint of each namespace stays, and those before it that a `DeltaChannel` is rebuilt
-        from. `delete`: nothing stays.
+        `keep_latest`: the last checkpoint of each namespace stays, with the earlier ones needed to rebuild a
+        `DeltaChannel`. `delete`: nothing stays.
         """
         if strategy not in _STRATEGIES:
             raise InvalidInput(f"There is no strategy {strategy!r}.", hint=f"Give one of: {', '.join(_STRATEGIES)}.")
@@ -190,7 +190,7 @@ class TreeringSaver(BaseCheckpointSaver[str]):
                 all_kept.keep_only(thread, all_kept.needed(kept))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Do what `get_tuple` does, in a thread."""
+        """Run `get_tuple` in a thread."""
         return await in_thread(partial(self.get_tuple, config))
 
     async def alist(
@@ -201,7 +201,7 @@ class TreeringSaver(BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """Do what `list` does, in a thread."""
+        """Run `list` in a thread."""
         for one in await in_thread(lambda: [*self.list(config, filter=filter, before=before, limit=limit)]):
             yield one
 
@@ -212,29 +212,29 @@ class TreeringSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Do what `put` does, in a thread."""
+        """Run `put` in a thread."""
         return await in_thread(partial(self.put, config, checkpoint, metadata, new_versions))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Do what `put_writes` does, in a thread."""
+        """Run `put_writes` in a thread."""
         await in_thread(partial(self.put_writes, config, writes, task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """Do what `delete_thread` does, in a thread."""
+        """Run `delete_thread` in a thread."""
         await in_thread(partial(self.delete_thread, thread_id))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Do what `delete_for_runs` does, in a thread."""
+        """Run `delete_for_runs` in a thread."""
         await in_thread(partial(self.delete_for_runs, run_ids))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Do what `copy_thread` does, in a thread."""
+        """Run `copy_thread` in a thread."""
         await in_thread(partial(self.copy_thread, source_thread_id, target_thread_id))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Do what `prune` does, in a thread."""
+        """Run `prune` in a thread."""
         await in_thread(partial(self.prune, thread_ids, strategy=strategy))
 
     def get_next_version(self, current: str | None, channel: None) -> str:

@@ -45,13 +45,13 @@ _REFRESHED_FROM = 0.01
 
 @dataclass(frozen=True, slots=True)
 class StoredItem:
-    """An item of a store, as the record of it tells."""
+    """An item of a store from its record."""
 
     record: KeptRecord
 
     @property
     def namespace(self) -> Namespace:
-        """The namespace it lies in."""
+        """Its namespace."""
         return tuple(self.record.value["namespace"])
 
     @property
@@ -61,7 +61,7 @@ class StoredItem:
 
     @property
     def value(self) -> dict[str, Any]:
-        """What was put."""
+        """Its value."""
         return dict(self.record.value["value"])
 
     @property
@@ -81,12 +81,12 @@ class StoredItem:
         return SearchItem(self.namespace, self.key, self.value, self.record.created_at, self.record.updated_at, score)
 
     def is_expired(self, now: datetime) -> bool:
-        """Tell whether its time to live is over."""
+        """Return whether its time to live is over."""
         end = self._end
         return end is not None and end <= now
 
     def refreshed(self, name: RecordName, now: datetime) -> RecordDraft | None:
-        """Return the record with its time to live begun anew; `None` where that changes next to nothing."""
+        """Return the record with its time to live restarted; `None` if that changes almost nothing."""
         minutes, end = self.record.value.get("ttl"), self._end
         if minutes is None or end is None:
             return None
@@ -104,7 +104,7 @@ class StoredItem:
 
 
 def below(namespace: Iterable[str]) -> str:
-    """Return what the keys of the records of a namespace begin with."""
+    """Return the key prefix of the records of a namespace."""
     return "/".join(quote(part, safe="") for part in namespace)
 
 
@@ -114,7 +114,7 @@ def name_of(collection: RecordCollection, namespace: Namespace, key: str) -> Rec
 
 
 def draft_of(name: RecordName, put: PutOp, fields: Sequence[str], now: datetime) -> RecordDraft:
-    """Return the record of an item that is put. `fields`: paths to what is searched, where it does not say itself."""
+    """Return the record of an item to put. `fields`: the default paths of the searched texts."""
     if not isinstance(put.value, Mapping | None):
         raise InvalidInput(
             f"value: {type(put.value).__name__} is not a dictionary.", hint="Store such as {'text': 'Uses uv.'}."
@@ -130,7 +130,7 @@ def draft_of(name: RecordName, put: PutOp, fields: Sequence[str], now: datetime)
 
 
 def narrowing(collection: RecordCollection, namespace: Namespace, filters: Mapping[str, Any] | None) -> Filter:
-    """Return what holds of all items of a namespace that pass a filter, below the ranking of a search."""
+    """Return a condition that all items of a namespace that pass a filter satisfy, for use in a ranked search."""
     parts: list[Filter] = [
         Compare(f"{METADATA}{_FIELD}{key}", "eq", wanted) for key, wanted in (filters or {}).items() if _is_text(wanted)
     ]
@@ -140,7 +140,7 @@ def narrowing(collection: RecordCollection, namespace: Namespace, filters: Mappi
 
 
 def passes(value: Mapping[str, Any], filters: Mapping[str, Any] | None) -> bool:
-    """Tell whether a value passes a filter: fields equal to others, or compared by `$eq`, `$ne`, `$gt` and so on.
+    """Return whether a value passes a filter: fields equal to others, or compared by `$eq`, `$ne`, `$gt` and so on.
 
     Raises `ValueError` for an unknown operator.
     """
@@ -214,13 +214,13 @@ _MOST_FOUND = 200
 class TreeringStore(BaseStore):
     """A LangGraph store: `builder.compile(store=TreeringStore(client))`.
 
-    One batch is one patch, and its reads see what was before it. Values are JSON; secrets in them are redacted. A
-    search with a query looks at all texts of a value, or at those under `fields`, and finds what `client.retrieve`
-    finds, too. Without a query it returns what was put last first.
+    One batch is one patch, and its reads see the state before it. Values are JSON; secrets in them are redacted. A
+    search with a query uses all texts of a value, or those at `fields`; `client.retrieve` finds them too. Without a
+    query it returns the latest values first.
 
-    `name`: stores of other names share nothing. `ttl`: as LangGraph has it; expired items are not returned, and
-    `sweep_ttl` removes them. `erase`: what is deleted leaves nothing behind, which the author of the client has to be
-    allowed; otherwise it is withdrawn, and the history of the space still has it.
+    `name`: stores with different names share nothing. `ttl`: as in LangGraph; expired items are not returned, and
+    `sweep_ttl` removes them. `erase`: delete permanently, which the client's author must be allowed to do; otherwise
+    deleted items are withdrawn and stay in the history of the space.
     """
 
     supports_ttl = True
@@ -241,7 +241,7 @@ class TreeringStore(BaseStore):
         self._erase = erase
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do some operations: first all that read, then what is put, of which the last for each key counts."""
+        """Run some operations: first all reads, then all writes; the last write to a key counts."""
         records = self._client.records
         given = [*ops]
         results = [self._read(records, op) for op in given]
@@ -251,11 +251,11 @@ class TreeringStore(BaseStore):
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do what `batch` does, in a thread."""
+        """Run `batch` in a thread."""
         return await in_thread(partial(self.batch, [*ops]))
 
     def sweep_ttl(self) -> int:
-        """Remove what has expired, and return how many items that were."""
+        """Delete expired items; return their number."""
         records = self._client.records
         now = _now(records)
         expired = [one.record for one in self._items(records, ()) if one.is_expired(now)]

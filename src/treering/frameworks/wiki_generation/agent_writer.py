@@ -42,11 +42,11 @@ _Result = TypeVar("_Result", bound=BaseModel)
 class PageToPlan(BaseModel):
     """A page of the plan."""
 
-    path: str = Field(description="Where it lies, such as modules/routing.md.")
+    path: str = Field(description="Its path, such as modules/routing.md.")
     title: str
     kind: PageKind
-    purpose: str = Field(description="What a reader finds there, in one sentence.")
-    relevant_files: list[str] = Field(description="The files it is written from, by path from the root.")
+    purpose: str = Field(description="Its content, in one sentence.")
+    relevant_files: list[str] = Field(description="Its source files, by path from the root.")
 
 
 class WikiStructure(BaseModel):
@@ -73,7 +73,7 @@ class WikiPageText(BaseModel):
     body: str = Field(description="The page in Markdown, beginning with its title.")
     citations: list[QuotedPlace] = []
     patterns: list[str] = Field(default=[], description="Patterns in the code that later runs should know.")
-    cross_references: list[str] = Field(default=[], description="What belongs together, for later runs.")
+    cross_references: list[str] = Field(default=[], description="Related pages and files, for later runs.")
 
 
 class AgentWriter:
@@ -94,11 +94,11 @@ class AgentWriter:
         self._told: dict[str | None, tuple[tuple[str, ...], Usage]] = {}
 
     def plan_inputs(self) -> str:
-        """Return a digest of which files there are: what is in them changes pages, not the plan."""
+        """Return a digest of the list of files: their content changes pages, not the plan."""
         return digest(canonical_json([VERSION, *self._material.read.tree.sizes]))
 
     def plan(self) -> WikiPlan:
-        """Have an agent plan the pages. Raises `CeilingReached`, and what the model raises."""
+        """Let an agent plan the pages. Raises `CeilingReached` and the errors of the model."""
         made, usage = self._ask("structure_agent", STRUCTURE, structure_task(self._material), WikiStructure, "plan")
         pages = [PagePlan(one.path, one.title, one.kind, one.purpose, tuple(one.relevant_files)) for one in made.pages]
         plan, notes = usable_plan(WikiPlan(made.title, made.description, tuple(pages)), self._material.read.tree.sizes)
@@ -106,7 +106,7 @@ class AgentWriter:
         return plan
 
     def write(self, plan: WikiPlan, page: PagePlan) -> WikiPage:
-        """Have an agent write a page. Raises `CeilingReached`, and what the model raises."""
+        """Let an agent write a page. Raises `CeilingReached` and the errors of the model."""
         made, usage = self._ask("page_agent", PAGE, page_task(plan, page), WikiPageText, page.path)
         quoted = [QuotedLines(one.path, one.first_line, one.last_line, one.quote) for one in made.citations]
         written, notes = page_with_citations(plan, page, made.body, quoted, self._material.citations)
@@ -114,17 +114,17 @@ class AgentWriter:
         return written
 
     def inputs(self, plan: WikiPlan, page: PagePlan) -> str:
-        """Return a digest of what the page is asked to be and of the files it is written from."""
+        """Return a digest of the page's plan and its source files."""
         texts = [self._material.read.tree.lines(path) for path in page.relevant_files]
         told = [VERSION, page.path, page.title, page.kind, page.purpose, *page.relevant_files]
         return digest(canonical_json([told, [[*lines] if lines else None for lines in texts]]))
 
     def told_of(self, path: str | None) -> tuple[tuple[str, ...], Usage]:
-        """Return what was left out of a page, and what it used; `None` for the plan."""
+        """Return the omissions of a page and its usage; `None` for the plan."""
         return self._told.get(path, ((), Usage()))
 
     def estimate(self, pages: Sequence[PagePlan]) -> Usage:
-        """Estimate what it takes to write pages, from the sizes of the files they are about."""
+        """Estimate the usage of writing pages, from the sizes of their source files."""
         sizes: Mapping[str, int] = self._material.read.tree.sizes
         files = sum(sizes.get(path, 0) for page in pages for path in page.relevant_files)
         given = int(2 * files / _BYTES_PER_TOKEN) + _CALLS * _ASKED * len(pages)
@@ -179,7 +179,7 @@ these places in `citations` with a few words copied from it as `quote`. Link to 
 
 
 def structure_task(material: WikiMaterial) -> str:
-    """Return what the agent that plans is asked for."""
+    """Return the prompt of the planning agent."""
     paths = [*material.read.tree.sizes]
     more = f"\n… and {len(paths) - _MOST_PATHS} more" if len(paths) > _MOST_PATHS else ""
     files = fence("\n".join(paths[:_MOST_PATHS]) + more, origin="files of the repository")
@@ -192,7 +192,7 @@ def structure_task(material: WikiMaterial) -> str:
 
 
 def page_task(plan: WikiPlan, page: PagePlan) -> str:
-    """Return what the agent that writes a page is asked for."""
+    """Return the prompt of the agent that writes a page."""
     files = "\n".join(page.relevant_files) or "none in particular"
     return (
         f"Write the page {page.path}, titled {page.title!r}: {page.purpose}\n\n"
@@ -234,7 +234,7 @@ class RepositoryTools:
         ]
 
     def list_folder(self, path: str = "") -> str:
-        """List what lies in a folder of the repository, with the sizes of files in bytes. No path: the root."""
+        """List the contents of a folder of the repository, with the sizes of files in bytes. No path: the root."""
         below = "" if path.strip() in ("", ".", "/", "./") else f"{path.strip('/')}/"
         found: dict[str, str] = {}
         for file, size in self._tree.sizes.items():
@@ -270,23 +270,22 @@ class RepositoryTools:
             path = hit.origin.removeprefix(self._place.prefix)
             if hit.origin.startswith(self._place.prefix) and path in self._tree.sizes:
                 found.append(fence(hit.text[: MOST_CHARS // _MOST_FOUND], origin=hit.place))
-        return "\n".join(found) or "Nothing was found. Ask with other words, or list folders."
+        return "\n".join(found) or "No results. Use other words, or list folders."
 
 
 # What agents of a generation spend: charged to a budget before every call of a model, and told afterwards.
 
 
 MOST_ANSWERED = 8_000
-"""Tokens of an answer that are held back for it, where the model does not say how long one may be."""
+"""Tokens reserved for an answer, if the model does not declare a maximum."""
 
 _Handler = Callable[[ModelRequest[Any]], ModelResponse[Any]]
 
 
 class SpendingMiddleware(AgentMiddleware[Any, Any, Any]):
-    """Charges the calls of one agent. `used`: what they used; where a provider does not say, an estimate.
+    """Charge the calls of one agent to a budget. `used`: their usage, estimated if a provider does not report it.
 
-    It stands before all others, so that none of them tries a call again that the budget does not allow. Raises
-    `CeilingReached` there.
+    Place it before all others, so that none of them retries a call over budget. Raises `CeilingReached` then.
     """
 
     def __init__(self, budget: Budget | None) -> None:
@@ -328,7 +327,7 @@ class SpendingMiddleware(AgentMiddleware[Any, Any, Any]):
 
 
 def price_of(model: BaseChatModel, given: int, answered: int) -> Decimal | None:
-    """Return what tokens cost in US dollars; `None` where the price is not known, or `genai-prices` is missing."""
+    """Return the cost of tokens in US dollars; `None` if the price is unknown or `genai-prices` is missing."""
     name = getattr(model, "model_name", None) or getattr(model, "model", None)
     with suppress(ImportError, LookupError, ValueError):
         from genai_prices import Usage as Tokens

@@ -1,4 +1,4 @@
-"""`generate_wiki`: one run over the wiki of a repository, begun or gone on with."""
+"""`generate_wiki`: start or resume one run over the wiki of a repository."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -45,17 +45,17 @@ if TYPE_CHECKING:
 
 _Done = TypeVar("_Done")
 Confirm = Callable[[Usage], bool]
-"""Told what pages are estimated to take before they are written; says whether to go on."""
+"""Called with the estimated usage of pages before they are written; returns whether to continue."""
 
 
 class GenerationState(TypedDict, total=False):
-    """What checkpoints hold: paths of pages. Plans and pages are kept in the space."""
+    """The content of checkpoints: paths of pages. Plans and pages are stored in the space."""
 
     to_write: list[str]
 
 
 class PageState(TypedDict):
-    """What one page is written from."""
+    """The input of one page."""
 
     path: str
 
@@ -77,7 +77,7 @@ class GenerationSteps:
         return {"to_write": await self._in_thread(self._planned)}
 
     async def page(self, state: PageState) -> GenerationState:
-        """Write one page. After a failure no further page is begun; those under way are finished, and kept."""
+        """Write one page. After a failure no further page is started; pages in progress are finished and stored."""
         if not self.failures:
             try:
                 await self._in_thread(lambda: self.generation.write(state["path"]))
@@ -86,7 +86,7 @@ class GenerationSteps:
         return {}
 
     async def publish(self, state: GenerationState) -> GenerationState:
-        """Publish the pages and switch to them. Raises what writing a page raised."""
+        """Publish the pages and switch to them. Raises the errors of writing a page."""
         if self.failures:
             raise self.failures[0]
         count = len(state.get("to_write", ()))
@@ -95,14 +95,14 @@ class GenerationSteps:
         return {}
 
     def pages(self, state: GenerationState) -> list[Send] | str:
-        """Return where the graph goes after the structure: to each page, or straight on where none is to be written."""
+        """Return the next nodes after the structure: one per page, or the end if there is none to write."""
         return [Send("page", PageState(path=path)) for path in state["to_write"]] or "publish"
 
     def _planned(self) -> list[str]:
         paths = self.generation.plan()
         self.estimate = self.generation.estimate()
         if self.confirm and self.estimate and not self.confirm(self.estimate):
-            raise CeilingReached("The pages were not asked for at what they are estimated to take.")
+            raise CeilingReached("The pages were not generated: their estimated cost is over the limit.")
         self.progress("Writing pages", 0, len(paths))
         return paths
 
@@ -127,60 +127,60 @@ def wiki_graph(
 
 
 AT_ONCE = 4
-"""Pages that are written side by side, where nobody says how many."""
+"""The default number of pages written in parallel."""
 _AGENT_WRITER = "treering.frameworks.wiki_generation.agent_writer"
 LEASE_SECONDS = 15.0
-"""How long a process that died keeps others from generating the same wiki."""
+"""How long a process that died blocks others from generating the same wiki."""
 WAIT_SECONDS = LEASE_SECONDS + 2
 """How long one that may have died is waited for."""
 
 
 class WikiOptions(TypedDict, total=False):
-    """What `generate_wiki` may be told besides, each by its name."""
+    """Further options of `generate_wiki`, by name."""
 
     repository: Path | str | None
     """The folder of the work tree; needed once, then the space knows it."""
     branch: str | None
     """A branch has a wiki and memories of its own."""
     space: Space | None
-    """Without one that of the settings is opened."""
+    """Default: the configured space."""
     scope: str | None
-    """Where the sources of the repository lie."""
+    """The scope of the repository's sources."""
     model: "str | BaseChatModel | None"
     """The chat model of LangChain, or its name, whose agents plan and write the pages; without one rules do."""
     budget: Budget | None
-    """A ceiling on what this call may use of the model; where it is reached, the report says `stopped`."""
+    """A limit on this call's use of the model; when it is reached, the report has the status `stopped`."""
     confirm: Confirm | None
-    """Told before the pages are written what they are estimated to take; where it returns false the run stops."""
+    """Called with the estimated usage before the pages are written; if it returns false, the run stops."""
     middleware: Sequence[Any]
     """Of the agents, besides their memory."""
     writer: MakeWriter | None
     """Makes another writer instead."""
     publisher: WikiPublisher | Path | str | None
-    """The folder in which people read the pages, or whoever puts them elsewhere; else they are in the space alone."""
+    """The folder for readers, or a publisher for another place; otherwise the pages are only in the space."""
     memories: WikiGenerationStore | None
-    """Where agents keep what they remember, else the space."""
+    """The store of the agents' memories; default: the space."""
     checkpointer: BaseCheckpointSaver[Any] | None
     """Of LangGraph, with asynchronous methods, else the space."""
     at_once: int
     """How many pages are written side by side; by default `AT_ONCE`."""
     progress: Progress | None
-    """Told how far it is, else whoever the space tells."""
+    """Called with the progress; default: the progress of the space."""
 
 
 async def generate_wiki(
     repository_id: UUID | str, force_regenerate: bool = False, **options: Unpack[WikiOptions]
 ) -> WikiReport:
-    """Generate the wiki of a repository, or bring it up to date; return what was done.
+    """Generate or update the wiki of a repository; return a report.
 
-    Pages that are made of the same as before are kept. A run that was ended in the middle is gone on with.
-    `force_regenerate`: write a new generation of all pages. Its agents do not see the memories of the one before;
-    when it is complete it replaces that one, memories included. Until then, and after a failure, all stands as before.
-    The keyword arguments are those of `WikiOptions`: `repository`, `branch`, `space`, `scope`, `model`, `budget`,
-    `confirm`, `middleware`, `writer`, `publisher`, `memories`, `checkpointer`, `at_once`, `progress`.
+    Pages with unchanged inputs stay. An interrupted run is resumed. `force_regenerate`: write a new generation of all
+    pages. Its agents do not see the memories of the previous one; when it is complete, it replaces that one, including
+    its memories. Until then, and after a failure, nothing changes. The keyword arguments are those of `WikiOptions`:
+    `repository`, `branch`, `space`, `scope`, `model`, `budget`, `confirm`, `middleware`, `writer`, `publisher`,
+    `memories`, `checkpointer`, `at_once`, `progress`.
 
-    Raises `InvalidInput` for what cannot be a wiki, `Conflict` where another process is generating it, and what the
-    writer raises. Call it again to go on.
+    Raises `InvalidInput` for an invalid wiki, `Conflict` if another process is generating it, and the errors of the
+    writer. Call it again to resume.
     """
     if unknown := options.keys() - WikiOptions.__annotations__:
         raise TypeError(f"generate_wiki() got an unexpected keyword argument {min(unknown)!r}")
@@ -318,7 +318,7 @@ class _Job:
 
 
 def lease_name(repository: WikiRepository) -> str:
-    """Return the name of the lease of whoever generates a wiki."""
+    """Return the name of the lease for generating a wiki."""
     return f"wiki of {repository.scope}"
 
 
@@ -338,7 +338,7 @@ async def _opened(space: Space | None) -> AsyncIterator[Space]:
 async def memories_for(
     opened: Space, given: WikiGenerationStore | None, *, lent: bool
 ) -> AsyncIterator[WikiGenerationStore]:
-    """Yield the memories given, else those in the space; where that is not `lent`, those that the settings name."""
+    """Yield the given memories, else those in the space; for a space that is not `lent`, those in the settings."""
     if given is not None or lent or not Settings.read().wiki_memory:
         yield given or SpaceWikiMemories(opened.engine)
         return

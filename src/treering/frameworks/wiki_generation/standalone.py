@@ -46,7 +46,7 @@ _Agent = CompiledStateGraph[Any, Any, Any, Any]
 
 
 class WikiWorkflowState(TypedDict, total=False):
-    """The state of `wiki_workflow`: what it is asked for, and what it gives."""
+    """The state of `wiki_workflow`: its input and output."""
 
     repository_id: UUID | str
     repository_url: str
@@ -67,10 +67,10 @@ async def create_structure_agent(
 ) -> _Agent:
     """Return an agent that plans the pages of a wiki; its `structured_response` is the plan.
 
-    It reads the repository at the `repo_dir` of its run and remembers for its `repository_id`: keys of the state, of
-    the context, or of `config={"state": …}`. `model`: a chat model of LangChain, or its name; by default that of
-    `TREERING_WIKI_MODEL`. `space`: by default that of the settings. `middleware`: besides those for memory, to-dos and
-    retries. Raises `InvalidInput` where no model is named.
+    It reads the repository at the `repo_dir` of its run and stores memories for its `repository_id`; both are keys of
+    the state, of the context, or of `config={"state": …}`. `model`: a chat model of LangChain, or its name; default:
+    `TREERING_WIKI_MODEL`. `space`: default: the configured one. `middleware`: in addition to memory, to-dos and
+    retries. Raises `InvalidInput` if no model is given.
     """
     return await asyncio.to_thread(_agent, "structure_agent", STRUCTURE, WikiStructure, model, space, middleware)
 
@@ -208,5 +208,5 @@ def _workflow() -> _Agent:
 wiki_workflow = _workflow()
 """`generate_wiki` as a graph of LangGraph: `await wiki_workflow.ainvoke({"repository_id": …, "repo_dir": …})`.
 
-`config={"configurable": {"model": …, "space": …, "publisher": …}}` says with what, as `generate_wiki` takes it.
+`config={"configurable": {"model": …, "space": …, "publisher": …}}` contains options of `generate_wiki`.
 """

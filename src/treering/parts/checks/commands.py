@@ -15,35 +15,36 @@ def add_checking(app: Typer) -> None:
 
 def check(
     access: Access,
-    base: Annotated[str, Option("--base", metavar="REVISION", help="The branch that the change goes to.")] = "main",
-    head: Annotated[str, Option("--head", metavar="REVISION", help="The change: its last commit.")] = "HEAD",
-    worktree: Annotated[bool, Option("--worktree", help="Also what lies uncommitted in the work tree.")] = False,
+    base: Annotated[str, Option("--base", metavar="REVISION", help="The target branch of the change.")] = "main",
+    head: Annotated[str, Option("--head", metavar="REVISION", help="The last commit of the change.")] = "HEAD",
+    worktree: Annotated[bool, Option("--worktree", help="Also check uncommitted changes of the work tree.")] = False,
     form: Annotated[
         Literal["text", "json", "sarif", "github", "gitlab", "markdown"],
-        Option("--format", help="How it is told: for people, or for what shows it beside the lines."),
+        Option("--format", help="The output format: for people, or for tools that annotate lines."),
     ] = "text",
     fail_on: Annotated[
         str,
         Option(
             "--fail-on",
             metavar="RULES",
-            help="Exit with 1 where one of these finds something, such as stale-decision,contested; none: never. "
+            help="Exit with 1 if one of these rules has findings, such as stale-decision,contested; none: never. "
             "Default: TREERING_CHECK_FAIL_ON, else .treering.toml of the base, else stale-decision,contested.",
         ),
     ] = "",
     message: Annotated[
-        str, Option("--message", metavar="TEXT|-", help="What the pull request says of itself: it may close work too.")
+        str,
+        Option("--message", metavar="TEXT|-", help="The description of the pull request, which may also close work."),
     ] = "",
     no_space: Annotated[
-        bool, Option("--no-space", help="Ask no space, only the repository's own decision records and rules.")
+        bool, Option("--no-space", help="Use no space, only the repository's own decision records and rules.")
     ] = False,
 ) -> None:
-    """Tell what a change does to what is known.
+    """Report the effects of a change on the recorded knowledge.
 
-    Which decisions, rules and documents it makes stale or contested, what
-    governs the touched lines, which pages of the wiki rot and which work it
-    closes. Without a space, the repository's own decision records and rules
-    are compared. Nothing is written.
+    Lists decisions, rules and documents that become stale or contested, rules
+    for the changed lines, wiki pages that become outdated, and work that the change
+    closes. Without a space, it compares the repository's own decision records and
+    rules. Nothing is written.
     """
     from treering.parts.checks import report
 
@@ -56,7 +57,7 @@ HELP = CommandHelp(
     groups={"The four tools": ("check",)},
     examples={
         "check": (
-            ("what this branch does to what is known", "treering check"),
+            ("the effects of this branch on the recorded knowledge", "treering check"),
             ("before a commit", "treering check --base HEAD --worktree"),
             (
                 "fail on more, for a workflow",

@@ -174,7 +174,7 @@ def _everywhere(own: Sequence[Belief]) -> Mapping[str, int]:
 # For people.
 
 
-_WORDS = {"error": "fails", "warning": "look at it", "note": "good to know"}
+_WORDS = {"error": "fails", "warning": "check", "note": "good to know"}
 
 
 def as_text(report: CheckReport) -> str:
@@ -194,12 +194,12 @@ def as_text(report: CheckReport) -> str:
 def as_markdown(report: CheckReport) -> str:
     """Write a report as a comment of a request to merge."""
     lines = ["### Memory", "", f"{_summary(report)}.", ""]
-    for level, title in (("error", "To be mended"), ("warning", "To look at"), ("note", "Good to know")):
+    for level, title in (("error", "To fix"), ("warning", "To check"), ("note", "Good to know")):
         found = [one for one in report.findings if one.level == level]
         lines += [f"**{title}**", ""] if found else []
         for one in found:
             place = f" in {_code(f'{one.path}:{one.line}')}" if one.path else ""
-            mend = f" Mend: {_code(one.mend)}" if one.mend and level != "note" else ""
+            mend = f" Fix: {_code(one.mend)}" if one.mend and level != "note" else ""
             lines.append(f"- {_code(one.rule)}{place}: **{_plain(one.title)}**. {_plain(one.reason)}{mend}")
         lines += [""] if found else []
     if report.everywhere:
@@ -212,10 +212,10 @@ def _summary(report: CheckReport) -> str:
     counts = Counter(one.level for one in report.findings)
     said = ", ".join(f"{counts[level]} {word}" for level, word in _COUNTED.items() if counts[level])
     files = f"{report.files:,} file{'' if report.files == 1 else 's'} changed since {report.base[:12]}"
-    return f"{files}; {said or 'nothing known is touched'}"
+    return f"{files}; {said or 'no recorded knowledge is affected'}"
 
 
-_COUNTED: Mapping[Level, str] = {"error": "to be mended", "warning": "to look at", "note": "good to know"}
+_COUNTED: Mapping[Level, str] = {"error": "to fix", "warning": "to check", "note": "good to know"}
 
 
 def _plain(text: str) -> str:

@@ -54,7 +54,7 @@ class BlockingMemoryClient:
         given = Given(connection, vector_store, embedder, reranker, background)
         self.config: MemoryConfig = _checked(config, given)
         self.agent_type = agent_type
-        """The type of the agent whose memories it stores, if it has one."""
+        """The agent type of its memories, if there is one."""
         self.pickled: tuple[MemoryConfig, str | None, str | None, str | None, Channel] = (
             self.config,
             agent_type,
@@ -70,24 +70,24 @@ class BlockingMemoryClient:
         weakref.finalize(self, self._space.close)
 
     def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
-        """Store a text, a `MemoryDocument` or a host's own document, and return its id.
+        """Store a text, a `MemoryDocument` or a host's own document; return its id.
 
-        An excluded agent stores nothing, and gets an empty id. Raises `InvalidInput` naming what is wrong, and with
-        `enable_async_writes=false` what the ledger raises.
+        For an excluded agent, stores nothing and returns an empty id. Raises `InvalidInput` with the invalid field, and
+        with `enable_async_writes=false` the errors of the ledger.
         """
         return self._memory.store(content, metadata) if self.config.enabled else ""
 
     def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
-        """Store the memories whose keys are new, in order, and return their ids.
+        """Store the memories with new keys, in order; return the ids of all.
 
-        A memory that was stored under a key does not change, even if it was archived or erased. Raises what `store`
-        raises, and then stores none.
+        A memory stored under a key stays unchanged, even if it was archived or erased. Raises the errors of `store`;
+        then none is stored.
         """
         return self._memory.store_once(memories) if self.config.enabled else []
 
     def retrieve(
         self,
-        query: str,
+        query: str = "",
         top_k: int | None = None,
         filters: Mapping[str, Any] | None = None,
         session_id: object | None = None,
@@ -95,16 +95,15 @@ class BlockingMemoryClient:
         *,
         profile: AgentProfile | str | None = None,
     ) -> RetrievedMemories:
-        """Return the memories that answer a query, best first, including those stored just before.
+        """Return the memories that match a query best, best first; without a query the newest.
 
-        `top_k`: how many; by default the profile's `max_items`, which bounds it, else the configuration's. `filters`:
-        conditions on metadata, all of which hold. `session_id`: see the lineage of that session, and memories without
-        a session; without it everything that is in no unmerged nested context. `profile`: a profile, or the name of
-        one; by default the profile of the client's agent type, if there is one.
+        `top_k`: the maximum number; default: the profile's `max_items`, which also limits it, else the configuration's.
+        `filters`: conditions on metadata, all of which must hold. `session_id`: only memories of that session and its
+        parents, and those without a session; without it all except unmerged nested contexts. `profile`: a profile or
+        its name; default: the profile of the client's agent type, if any.
 
-        Memories below the threshold (the profile's `relevance_threshold`, else `retrieval.min_similarity`) are left
-        out. If filters leave no more than `top_k` memories all of them are returned, unless the threshold was set
-        to another value than the default.
+        Memories below the threshold (the profile's `relevance_threshold`, else `retrieval.min_similarity`) are omitted,
+        however few the filters leave.
         """
         if not self.config.enabled:
             return RetrievedMemories()
@@ -124,22 +123,22 @@ class BlockingMemoryClient:
         direction: Literal["any", "out", "in"] = "any",
         depth: int = 1,
     ) -> list[MemoryItem]:
-        """Return the memories linked to one, nearest first. `types`: such as `["FOLLOWS"]`; by default all relations.
+        """Return the memories linked to one, nearest first. `types`: such as `["FOLLOWS"]`; default: all relations.
 
-        Memories of a nested context are only visible from within it. Raises `NotFound` for an unknown id.
+        Memories in a nested context are returned only for memories in it. Raises `NotFound` for an unknown id.
         """
         return self._memory.get_related_memories(memory_id, types, direction, depth) if self.config.enabled else []
 
     def merge_nested_context(self, context: NestedContext) -> int:
-        """Move the memories of a nested context to its parent; return how many. A second call moves none."""
+        """Move the memories of a nested context to its parent; return their number. Idempotent."""
         return self._memory.merge_nested_context(context) if self.config.enabled else 0
 
     def discard_nested_context(self, context: NestedContext) -> int:
-        """Archive the memories of a nested context and of those below it; return how many."""
+        """Archive the memories of a nested context and those nested in it; return their number."""
         return self._memory.discard_nested_context(context) if self.config.enabled else 0
 
     def delete(self, memory_id: str, *, erase: bool = False) -> bool:
-        """Withdraw a memory; return whether it existed. `erase`: remove it from every revision and index.
+        """Withdraw a memory; return whether it existed. `erase`: delete it permanently from all revisions and indexes.
 
         Raises `Denied` if the author may not erase.
         """
@@ -150,21 +149,22 @@ class BlockingMemoryClient:
         return self._memory.set_aside() if self.config.enabled else []
 
     def retry_set_aside(self) -> int:
-        """Write the memories that were set aside again; return how many succeeded. The others stay set aside."""
+        """Try again to write memories that were set aside; return the number written. The others stay set aside."""
         return self._memory.retry_set_aside() if self.config.enabled else 0
 
     def catch_up(self) -> EngineReport:
-        """Write buffered memories, compute all vectors, update the engine, and return its state.
+        """Write buffered memories, embed everything, and update the engine; return the engine's status.
 
-        Optional: `retrieve` returns the same before. Raises `Unavailable` if the engine cannot be reached, and what
-        the embedder raises.
+        Optional: retrieving works without it. Raises `Unavailable` if the engine is not reachable, and the errors of
+        the embedder.
         """
         return self._memory.catch_up() if self.config.enabled else EngineReport("none")
 
     def create_nested_context(self, parent_session_id: object | None, loop_id: object) -> NestedContext:
-        """Return the context of a nested loop: it sees its parent's memories, and the parent sees its after the merge.
+        """Return the context of a nested loop, which sees its parent's memories but is hidden from it until merged.
 
-        The same parent and loop give the same context. Opens nothing. Raises `InvalidInput` if it is too deep.
+        The same parent and loop return the same context. Opens nothing. Raises `InvalidInput` if it is nested too
+        deeply.
         """
         return nested_context(parent_session_id, loop_id)
 
@@ -176,12 +176,12 @@ class BlockingMemoryClient:
         return self._memory.records
 
     def flush(self) -> None:
-        """Write buffered memories. Raises what the ledger raises; they stay buffered then."""
+        """Write buffered memories. Raises the errors of the ledger; the memories stay buffered then."""
         if self._space.is_open:
             self._memory.flush()
 
     def close(self) -> None:
-        """Write buffered memories, and close the space."""
+        """Write buffered memories and close the space."""
         self._space.close()
 
     @property
@@ -231,7 +231,7 @@ class _OpenedOnUse:
             return self._opened.memory
 
     def close(self) -> None:
-        """Write buffered memories, and close the space."""
+        """Write buffered memories and close the space."""
         with self._lock:
             opened, self._opened, self.closed = self._opened, None, True
         if opened:

@@ -33,16 +33,16 @@ THREADS = 4
 
 
 class MemorySystemClient:
-    """The memory client, asynchronous; `sync` is the same client with blocking methods.
+    """The asynchronous memory client; `sync` is the same client with blocking methods.
 
     Work runs in a few threads, never on the event loop. An asynchronous context manager. A copy, deep or not, is the
-    client itself. A pickled client is found again in the same process, or opened again from its configuration.
+    client itself; unpickling returns the same client in the same process, or opens a new one from its configuration.
 
     `config`: a `MemoryConfig`, or nested mappings such as Hydra's. `connection`: an open driver of the backend, such as
-    a psycopg pool or a client of Redis, which is not closed; SQLite has none. `agent_type`, `user_id`: the owner of
-    memories whose metadata names none. `embedder`, `reranker`: replace those of the configuration; an embedder may be
-    a function that returns a vector for each text. `vector_store`: a store of the host that proposes results. Raises
-    `InvalidInput` for a contradictory configuration, and a missing backend or model, before it opens anything.
+    a psycopg pool or a Redis client, which is used but not closed; SQLite has none. `agent_type`, `user_id`: the owner
+    of stored memories, unless the metadata names one. `embedder`, `reranker`: replace the configured ones; an embedder
+    may be a function that returns one vector per text. `vector_store`: a store of the host that searches next to the
+    ledger. Raises `InvalidInput` for an invalid configuration, an unavailable backend or model; nothing is opened then.
     """
 
     def __init__(
@@ -79,12 +79,12 @@ class MemorySystemClient:
 
     @property
     def config(self) -> MemoryConfig:
-        """The configuration."""
+        """The configuration of the client."""
         return self.sync.config
 
     @property
     def agent_type(self) -> str | None:
-        """The type of the agent whose memories it stores, if it has one."""
+        """The agent type of its memories, if there is one."""
         return self.sync.agent_type
 
     @property
@@ -95,7 +95,8 @@ class MemorySystemClient:
     def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> StoringMemory:
         """Store a text, a `MemoryDocument` or a host's own document; await the result for the id.
 
-        Storing begins at once, awaited or not; `store(…).result()` waits for the id without an event loop.
+        Storing starts at once, so that nothing is lost if the result is not awaited; `store(…).result()` waits for the
+        id without an event loop.
         """
         work = partial(self.sync.store, content, metadata)
         if not self.config.enabled or self.sync.closed:
@@ -107,12 +108,12 @@ class MemorySystemClient:
         return StoringMemory(begun)
 
     async def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
-        """Store the memories whose keys are new, in order, and return their ids."""
+        """Store the memories with new keys, in order; return the ids of all."""
         return await self._run(partial(self.sync.store_once, memories))
 
     async def retrieve(
         self,
-        query: str,
+        query: str = "",
         top_k: int | None = None,
         filters: Mapping[str, Any] | None = None,
         session_id: object | None = None,
@@ -120,7 +121,10 @@ class MemorySystemClient:
         *,
         profile: AgentProfile | str | None = None,
     ) -> RetrievedMemories:
-        """Return the memories that answer a query, best first; arguments as for `BlockingMemoryClient.retrieve`."""
+        """Return the memories that match a query best, best first; without a query the newest.
+
+        Arguments as for `BlockingMemoryClient.retrieve`.
+        """
         return await self._run(partial(self.sync.retrieve, query, top_k, filters, session_id, scope, profile=profile))
 
     async def brief(
@@ -140,19 +144,22 @@ class MemorySystemClient:
         return await self._run(partial(self.sync.get_related_memories, memory_id, types, direction, depth))
 
     async def merge_nested_context(self, context: NestedContext) -> int:
-        """Move the memories of a nested context to its parent; return how many. A second call moves none."""
+        """Move the memories of a nested context to its parent; return their number. Idempotent."""
         return await self._run(partial(self.sync.merge_nested_context, context))
 
     async def discard_nested_context(self, context: NestedContext) -> int:
-        """Archive the memories of a nested context and of those below it; return how many."""
+        """Archive the memories of a nested context and those nested in it; return their number."""
         return await self._run(partial(self.sync.discard_nested_context, context))
 
     async def delete(self, memory_id: str, *, erase: bool = False) -> bool:
-        """Withdraw a memory; return whether it existed. `erase`: remove it from every revision and index."""
+        """Withdraw a memory; return whether it existed.
+
+        `erase`: delete it permanently from all revisions and indexes.
+        """
         return await self._run(partial(self.sync.delete, memory_id, erase=erase))
 
     async def flush(self) -> None:
-        """Write buffered memories. Raises what the ledger raises; they stay buffered then."""
+        """Write buffered memories. Raises the errors of the ledger; the memories stay buffered then."""
         await self._run(self.sync.flush)
 
     async def set_aside(self) -> Sequence[SetAside]:
@@ -160,11 +167,11 @@ class MemorySystemClient:
         return await self._run(self.sync.set_aside)
 
     async def retry_set_aside(self) -> int:
-        """Write the memories that were set aside again; return how many succeeded. The others stay set aside."""
+        """Try again to write memories that were set aside; return the number written. The others stay set aside."""
         return await self._run(self.sync.retry_set_aside)
 
     async def catch_up(self) -> EngineReport:
-        """Write buffered memories, compute all vectors, update the engine, and return its state."""
+        """Write buffered memories, embed everything, and update the engine; return the engine's status."""
         return await self._run(self.sync.catch_up)
 
     def create_nested_context(self, parent_session_id: object | None, loop_id: object) -> NestedContext:
@@ -172,7 +179,7 @@ class MemorySystemClient:
         return self.sync.create_nested_context(parent_session_id, loop_id)
 
     async def aclose(self) -> None:
-        """Write buffered memories, and close the space."""
+        """Write buffered memories and close the space."""
         await self._run(self.sync.close)
         self._threads.shutdown(wait=False)
         _LIVE.pop(self._key, None)
@@ -236,7 +243,7 @@ _LIVE: weakref.WeakValueDictionary[str, MemorySystemClient] = weakref.WeakValueD
 
 
 def live_client(key: str) -> MemorySystemClient | None:
-    """Return the client of this process with a key; `None` if there is none."""
+    """Return the open client of this process with a key; `None` if there is none."""
     return _LIVE.get(key)
 
 

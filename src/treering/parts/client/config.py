@@ -19,11 +19,11 @@ from treering.parts.client.profiles import (
 )
 
 LEDGERS = ("sqlite", "in_memory", "postgres")
-"""Backends that keep memories. Each searches vectors itself where no engine is named."""
+"""Backends that store memories. Each searches vectors itself unless an engine is configured."""
 ENGINES = ("faiss", "redis", "neo4j", "mongodb")
-"""Backends that search vectors beside a ledger."""
+"""Backends that search vectors next to a ledger."""
 PGVECTOR = "postgres"
-"""As `vector_store.backend` beside another ledger: a Postgres that has pgvector searches vectors."""
+"""As `vector_store.backend` next to another ledger: a Postgres database with pgvector searches vectors."""
 HOST_STORES = ("chroma", "qdrant")
 """Vector stores that a host brings, behind a `VectorStoreAdapter`."""
 
@@ -32,18 +32,20 @@ VECTOR_BACKENDS = (*BACKENDS, *HOST_STORES)
 
 
 class SqliteConfig(ConfigSection):
-    """Where the space of the backend `sqlite` is."""
+    """The location of the space of the backend `sqlite`."""
 
     path: str | None = None
     """A path, or the name of a space in the data folder; null: a file of the project's own in the data folder."""
 
 
 class PostgresConfig(ConfigSection):
-    """Where the space of the backend `postgres` is."""
+    """The location of the space of the backend `postgres`."""
 
     url: str | None = Field(default=None, repr=False)
-    """`postgresql://USER@HOST/DATABASE`; not needed where the client is given a pool. With `vector_store.backend`
-    `postgres` beside another ledger: the database that has pgvector."""
+    """`postgresql://USER@HOST/DATABASE`; not needed if the client gets a pool.
+
+    With `vector_store.backend` `postgres` next to another ledger: the database that has pgvector.
+    """
     space: str = "memory"
     """The name of the space in the database."""
 
@@ -52,7 +54,7 @@ class FaissConfig(ConfigSection):
     """Files of the engine `faiss`."""
 
     path: str | None = None
-    """A folder; null: `<space>.faiss`, beside a space that is a file."""
+    """A folder; null: `<space>.faiss`, next to a space that is a file."""
     kind: Literal["flat", "hnsw"] = "flat"
 
 
@@ -60,14 +62,14 @@ class RedisConfig(ConfigSection):
     """How the engine `redis` is reached."""
 
     url: str | None = Field(default=None, repr=False)
-    """`redis://HOST:PORT/DATABASE`; not needed where the client is given a client of Redis."""
+    """`redis://HOST:PORT/DATABASE`; not needed if the client gets a Redis client."""
 
 
 class MongoConfig(ConfigSection):
     """How the engine `mongodb` is reached."""
 
     url: str | None = Field(default=None, repr=False)
-    """`mongodb://HOST:PORT/DATABASE`; not needed where the client is given a client of MongoDB."""
+    """`mongodb://HOST:PORT/DATABASE`; not needed if the client gets a MongoDB client."""
     database: str | None = None
     """The database; null: the one in `url` or of the client that was given, else `treering`."""
 
@@ -79,12 +81,12 @@ class VectorIndex(ConfigSection):
     node_label: str = "Memory"
     vector_property: str = "embedding"
     dimensions: int | None = Field(default=None, ge=1)
-    """Null, or `vector_store.embedding_dimension` again: the embedder says how many there are."""
+    """Null, or the same as `vector_store.embedding_dimension`: the embedder determines it."""
     metric: Literal["cosine", "euclidean"] = "cosine"
-    """Of the index, where the server can be told to make one. Vectors have unit length: both give the same order."""
+    """The metric of the index, if the server can be configured. Vectors have unit length: both rank alike."""
 
     def check(self, dimension: int) -> None:
-        """Raise `ValueError` where the index is said to be of another dimension than the vectors."""
+        """Raise `ValueError` if the index has another dimension than the vectors."""
         if self.dimensions not in {None, dimension}:
             raise ValueError(
                 f"neo4j.vector_index.dimensions is {self.dimensions}, but the vectors have {dimension} "
@@ -113,7 +115,7 @@ class Neo4jConfig(ConfigSection):
     """How the engine `neo4j` is reached."""
 
     url: str | None = Field(default=None, repr=False)
-    """`bolt://USER:PASSWORD@HOST:PORT/DATABASE` or `neo4j://…`; not needed where the client is given a driver."""
+    """`bolt://USER:PASSWORD@HOST:PORT/DATABASE` or `neo4j://…`; not needed if the client gets a driver."""
     database: str | None = None
     """The database; null: the one in `url`, else the default one of the server."""
     use_existing_connection: bool = True
@@ -140,13 +142,13 @@ class Compression(ConfigSection):
 
 
 class RetrievalConfig(Switches):
-    """What `retrieve` gives where a call does not say; the keys `enable_…` are switches for all agents."""
+    """The defaults of `retrieve`; the keys `enable_…` are switches for all agents."""
 
     top_k: int = Field(default=5, ge=1, le=200)
     min_similarity: float = Field(default=MIN_SIMILARITY, ge=0, le=1)
-    """On the calibrated scale: 0.7 is the least that the embedder can tell from chance."""
+    """On the calibrated scale: scores below 0.7 are not distinguishable from chance."""
     max_age_seconds: float | None = Field(default=604_800, gt=0)
-    """What tells of something older is not retrieved; null: no limit."""
+    """The maximum age of retrieved memories; null: no limit."""
     enable_reranking: bool | None = True
     reranking_model: str | None = None
     """`onnx:FOLDER`, or a model of Hugging Face that is on this machine; null: the one TREERING_RERANKER names."""
@@ -157,16 +159,16 @@ class Storage(ConfigSection):
 
     batch_size: int = Field(default=32, ge=1, le=1_000)
     flush_interval: float = Field(default=300, gt=0)
-    """Seconds after which what is buffered is written, whoever reads."""
+    """Seconds after which buffered memories are written."""
     enable_async_writes: bool = True
     """Return when a memory is in the journal, and write it in batches; false: when it is in the ledger."""
 
 
 class VectorStore(ConfigSection):
-    """What is found by meaning."""
+    """Search by meaning."""
 
     backend: str | None = None
-    """What searches vectors. Null: the engine that `backend` names, else what the space uses already."""
+    """The engine that searches vectors. Null: the engine of `backend`, else the engine the space already uses."""
     embedding_model: str = BUILT_IN_MODEL
     embedding_dimension: int = Field(default=BUILT_IN_DIMENSION, ge=1)
     index_type: Literal["cosine", "euclidean", "dot_product"] = "cosine"
@@ -239,14 +241,14 @@ class MemoryConfig(ConfigSection):
 
     @property
     def ledger(self) -> str:
-        """What keeps the memories: `sqlite`, `in_memory` or `postgres`."""
+        """The backend that stores the memories: `sqlite`, `in_memory` or `postgres`."""
         return self.backend if self.backend in LEDGERS else "sqlite"
 
     @property
     def engine(self) -> str | None:
-        """What searches vectors beside the ledger: one of `ENGINES` or `HOST_STORES`, or `PGVECTOR`.
+        """The engine that searches vectors next to the ledger: one of `ENGINES` or `HOST_STORES`, or `PGVECTOR`.
 
-        Empty where the ledger does; `None` where the space says by itself. An engine that `backend` names goes before
+        Empty if the ledger searches them; `None` if the space decides. An engine in `backend` takes precedence over
         `vector_store.backend`.
         """
         if self.backend in ENGINES:
@@ -281,7 +283,7 @@ def _known(name: str, known: Sequence[str]) -> str:
 
 
 def invalid_config(error: ValidationError) -> InvalidInput:
-    """Turn what a configuration is refused for into our error: which key, and what is wrong with it."""
+    """Convert a validation error to an error that names the key and the problem."""
     problems = [
         f"{'.'.join(('memory', *map(str, one['loc'])))}: {one['msg'].removeprefix('Value error, ')}"
         for one in error.errors(include_url=False, include_input=False, include_context=False)

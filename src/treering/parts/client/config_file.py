@@ -17,8 +17,8 @@ _NAME = re.compile(r"[^/\\\0]+")
 def read_memory_config(path: Path | str) -> MemoryConfig:
     """Read a configuration from a YAML file, with or without `memory:` around it.
 
-    `defaults` names files in the same folder, whose keys it overrides; `_self_` is the file itself. Raises `NotFound`
-    if there is no such file, and `InvalidInput` for invalid YAML or an unknown key.
+    `defaults` lists files in the same folder, whose keys it overrides; `_self_` is the file itself. Raises `NotFound`
+    if the file does not exist, and `InvalidInput` if it is not valid YAML or contains an unknown key.
     """
     return MemoryConfig.read(_read(Path(path), {}, depth=0))
 

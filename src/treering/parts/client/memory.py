@@ -1,4 +1,4 @@
-"""The memory of an agent system over one space: what `MemorySystemClient` does, without opening anything."""
+"""The memory of an agent system over one space: the methods of `MemorySystemClient`, without opening anything."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ from treering.parts.client.items.recording import (
     operations_of,
 )
 from treering.parts.client.items.weighing import NO_RERANKER
-from treering.parts.client.profiles import AgentProfile, shipped_threshold
+from treering.parts.client.profiles import AgentProfile
 from treering.parts.client.records import Records
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.vector_engine import EngineReport
@@ -98,7 +98,7 @@ class ClientMemory:
         self._storing_once = Lock()
 
     def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
-        """Store a text, a `MemoryDocument` or a host's own document, and return its id."""
+        """Store a text, a `MemoryDocument` or a host's own document; return its id."""
         if isinstance(content, str):
             return self._stored(entry_of(self._engine, content, metadata, self._who))
         document = MemoryDocument.from_document(content)
@@ -110,7 +110,7 @@ class ClientMemory:
         return stored_id
 
     def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
-        """Store the memories whose keys are new, in order, and return their ids."""
+        """Store the memories with new keys, in order; return the ids of all."""
         entries = [entry_of(self._engine, one.content, one.metadata, self._who, identity=one.id) for one in memories]
         with self._storing_once:
             self.flush()
@@ -121,7 +121,7 @@ class ClientMemory:
 
     def retrieve(
         self,
-        query: str,
+        query: str = "",
         top_k: int | None = None,
         filters: Mapping[str, Any] | None = None,
         session_id: object | None = None,
@@ -129,12 +129,12 @@ class ClientMemory:
         *,
         profile: AgentProfile | str | None = None,
     ) -> RetrievedMemories:
-        """Return the memories that answer a query, best first, including those stored just before."""
+        """Return the memories that match a query best, best first; without a query the newest."""
         if not isinstance(query, str):
             raise InvalidInput(f"query: {type(query).__name__} is not text.", hint="Give a text.")
         asking, settings = self._profile(profile), self._config.retrieval
         agents = {self._who.agent_type, asking.agent_type if asking else None}
-        if agents & set(self._config.excluded_agents) or not query.strip():
+        if agents & set(self._config.excluded_agents):
             return RetrievedMemories()
         self.flush()
         threshold = asking.relevance_threshold if asking else None
@@ -152,7 +152,6 @@ class ClientMemory:
             limit=self._limit(top_k, asking),
             reach=reach,
             min_similarity=least,
-            all_of_few=bool(filters) and least == shipped_threshold(asking),
             switches=asking.switches.over(settings) if asking else settings,
             priorities=asking.priorities if asking else (),
             no_reranker=self._no_reranker,
@@ -204,21 +203,24 @@ class ClientMemory:
         return [_related_item(one) for one in found if _is_told(one, start)]
 
     def merge_nested_context(self, context: NestedContext) -> int:
-        """Move the memories of a nested context to its parent; return how many. A second call moves none."""
+        """Move the memories of a nested context to its parent; return their number. Idempotent."""
         self.flush()
         return retry_on_conflict(
             lambda: nested_contexts.merge(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound)
         )
 
     def discard_nested_context(self, context: NestedContext) -> int:
-        """Archive the memories of a nested context and of those below it; return how many."""
+        """Archive the memories of a nested context and those nested in it; return their number."""
         self.flush()
         return retry_on_conflict(
             lambda: nested_contexts.discard(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound)
         )
 
     def delete(self, memory_id: str, *, erase: bool = False) -> bool:
-        """Withdraw a memory; return whether it existed. `erase`: remove it from every revision and index."""
+        """Withdraw a memory; return whether it existed.
+
+        `erase`: delete it permanently from all revisions and indexes.
+        """
         self.flush()
         if aside := [one for one in self._journal.aside() if one.id == memory_id]:
             for one in aside:
@@ -230,11 +232,11 @@ class ClientMemory:
 
     @property
     def records(self) -> Records:
-        """The values that are kept under names, such as the items of a session."""
+        """The values stored under names, such as the items of a session."""
         return Records(self._engine)
 
     def flush(self) -> None:
-        """Write what is buffered. Raises what the ledger raises; it stays buffered then."""
+        """Write buffered memories. Raises the errors of the ledger; the memories stay buffered then."""
         self._buffer.flush()
 
     def set_aside(self) -> Sequence[SetAside]:
@@ -242,7 +244,7 @@ class ClientMemory:
         return self._journal.aside()
 
     def retry_set_aside(self) -> int:
-        """Write the memories that were set aside again; return how many succeeded."""
+        """Try again to write memories that were set aside; return the number written."""
         written = 0
         for one in self._journal.aside():
             try:
@@ -255,7 +257,7 @@ class ClientMemory:
         return written
 
     def catch_up(self) -> EngineReport:
-        """Write buffered memories, compute all vectors, update the engine, and return its state."""
+        """Write buffered memories, embed everything, and update the engine; return the engine's status."""
         self.flush()
         engine = self._engine
         engine.vectoriser.finish(engine.progress)
@@ -266,7 +268,7 @@ class ClientMemory:
         return engine.selection.report()
 
     def close(self) -> None:
-        """Write what is buffered, and end."""
+        """Write buffered memories and close."""
         self._buffer.close()
 
     def _stored(self, entry: MemoryEntry) -> str:

@@ -13,10 +13,10 @@ from treering.verbs.engine import Engine
 
 
 def merge(engine: Engine, context: NestedContext) -> int:
-    """Move the memories of a nested context to its parent, and return their number.
+    """Move the memories of a nested context to its parent; return their number.
 
-    Each has the context as `part_of` in its metadata, and a link to an activity that represents it. Nested contexts
-    below it do not change. Writes nothing if there is nothing to move.
+    Each gets `part_of`: the context in its metadata, and a link to the activity of the context. Contexts nested in it
+    stay as they are. Without memories to move, nothing is written.
     """
     held = _held(engine, context)
     if not held:
@@ -35,7 +35,7 @@ def merge(engine: Engine, context: NestedContext) -> int:
 
 
 def discard(engine: Engine, context: NestedContext) -> int:
-    """Archive the memories of a nested context and of those below it, and return their number."""
+    """Archive the memories of a nested context and those nested in it; return their number."""
     held = [item for item in _held(engine, context, below=True) if _is_memory(item)]
     operations = [Transition(id=item.id, expected_revision=item.revision, to="archived") for item in held]
     if operations:

@@ -1,4 +1,4 @@
-"""Profiles of agents: what each wants to remember first, how much of it, and which switches weigh it. They are data."""
+"""Profiles of agents, as data: memories each prefers, their number, and the switches of the ranking."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -35,38 +35,38 @@ def plain_data(given: Any) -> Any:
 
 
 class Switches(ConfigSection):
-    """What changes the order of memories, each off unless switched on. `None` in a profile: as the client has it."""
+    """Options of the ranking, all off by default. `None` in a profile: the client's value."""
 
     enable_reranking: bool | None = None
-    """Read the best again with a cross-encoder, where there is one; else the trace says so."""
+    """Rerank the best with a cross-encoder, if there is one; otherwise the trace reports it."""
     enable_mmr: bool | None = None
-    """Prefer what says something else than what is ranked above it (maximal marginal relevance)."""
+    """Prefer memories that differ from those ranked above (maximal marginal relevance)."""
     enable_temporal_weighting: bool | None = None
     """Weigh by age: half of the weight after a week."""
     enable_success_weighting: bool | None = None
-    """Prefer what succeeded to what failed."""
+    """Prefer successes to failures."""
     enable_failure_pattern_matching: bool | None = None
-    """Prefer failures, most of all those of a tool or kind of error that the query names."""
+    """Prefer failures, most of all those of a tool or kind of error named in the query."""
     enable_deduplication: bool | None = None
     """Show one of several with the same URL, or the same or nearly the same text."""
     enable_recency_bias: bool | None = None
-    """Prefer the newest of what was found."""
+    """Prefer the newest results."""
     enable_cross_reference_expansion: bool | None = None
-    """Show what the best refer to beside them, whether or not it answers by itself."""
+    """Also return memories referenced by the best ones, even if they do not match."""
 
     def over(self, base: "Switches") -> "Switches":
-        """Return these, with those of `base` where these say nothing."""
+        """Return these switches, with the values of `base` for unset ones."""
         own = {name: value for name in Switches.model_fields if (value := getattr(self, name)) is not None}
         return Switches(**{**{name: getattr(base, name) for name in Switches.model_fields}, **own})
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of those that are on."""
+        """The names of the enabled switches."""
         return tuple(name for name in Switches.model_fields if getattr(self, name))
 
 
 class ProfileConfig(Switches):
-    """A profile as a configuration says it: the keys `enable_…` are its switches."""
+    """A profile in a configuration: the keys `enable_…` are its switches."""
 
     priorities: tuple[str, ...] = ()
     max_items: int | None = Field(default=None, ge=1, le=200)
@@ -74,10 +74,10 @@ class ProfileConfig(Switches):
 
 
 class AgentProfile(ConfigSection):
-    """What one kind of agent remembers.
+    """The memory profile of one kind of agent.
 
-    `priorities` name memory types, tags or metadata keys; what matches an earlier one weighs more. `max_items` bounds
-    what is retrieved, and is how many where a call does not say; `relevance_threshold` stands for `min_similarity`.
+    `priorities` are memory types, tags or metadata keys; earlier ones weigh more. `max_items` limits the number of
+    retrieved memories and is its default; `relevance_threshold` replaces `min_similarity`.
     """
 
     agent_type: str
@@ -89,7 +89,7 @@ class AgentProfile(ConfigSection):
 
     @classmethod
     def of(cls, agent_type: str, config: ProfileConfig) -> "AgentProfile":
-        """Return the profile that a configuration says."""
+        """Return the profile of a configuration."""
         return cls(
             agent_type=agent_type,
             name=agent_type,
@@ -143,11 +143,4 @@ def profile_named(name: str, profiles: Mapping[str, ProfileConfig]) -> AgentProf
 
 
 MIN_SIMILARITY = 0.7
-"""The threshold where neither a configuration nor a profile names one."""
-
-
-def shipped_threshold(profile: AgentProfile | None) -> float:
-    """Return the threshold that applies where nobody changed it."""
-    if profile is None or profile.relevance_threshold is None:
-        return MIN_SIMILARITY
-    return float(BUILT_IN.get(profile.agent_type, {}).get("relevance_threshold", MIN_SIMILARITY))
+"""The threshold if neither a configuration nor a profile sets one."""

@@ -10,10 +10,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class StoringMemory(Coroutine[Any, Any, str]):
-    """A memory that is being stored: `await` it for the id, or call `result()` in synchronous code.
+    """A running store call: `await` it for the id, or call `result()` without an event loop.
 
-    Storing continues whether or not the caller waits, so that a synchronous tool runner loses nothing. An error that
-    the caller does not wait for is logged. It is also a coroutine for `asyncio.create_task` and `asyncio.run`.
+    It continues even if it is not awaited, so that a synchronous tool runner loses nothing. If it fails and is not
+    awaited, the error is logged. It is also a coroutine for `asyncio.create_task` and `asyncio.run`.
     """
 
     def __init__(self, work: "Future[str]") -> None:
@@ -22,7 +22,7 @@ class StoringMemory(Coroutine[Any, Any, str]):
         self._is_awaited = False
 
     def result(self, timeout: float | None = None) -> str:
-        """Wait for the id. Raises what storing raises, and `TimeoutError` after `timeout` seconds."""
+        """Wait for the id. Raises the errors of storing, and `TimeoutError` after `timeout` seconds."""
         self._is_awaited = True
         return self._work.result(timeout)
 
@@ -34,7 +34,7 @@ class StoringMemory(Coroutine[Any, Any, str]):
         return self._coroutine().send(value)
 
     def throw(self, *error: Any) -> Any:
-        """Raise an exception in the waiting coroutine."""
+        """Raise an exception at the point of waiting, as in a coroutine."""
         return self._coroutine().throw(*error)
 
     def close(self) -> None:

@@ -13,8 +13,8 @@ Client = Annotated[
     str,
     Argument(metavar="CLIENT", help="claude-code, codex, cursor, vscode, gemini-cli, opencode or zed."),
 ]
-OfUser = Annotated[bool, Option("--user", help="For all your projects, and not for this folder alone.")]
-AsJson = Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")]
+OfUser = Annotated[bool, Option("--user", help="For all your projects, not only this folder.")]
+AsJson = Annotated[bool, Option("--json", help="Print only the report, as JSON.")]
 
 
 def add_connecting(app: Typer) -> None:
@@ -36,11 +36,13 @@ def add_connecting(app: Typer) -> None:
 
 def status(
     access: Access,
-    writes: Annotated[int, Option("--writes", metavar="N", min=0, max=100, help="Show the last so many changes.")] = 5,
+    writes: Annotated[
+        int, Option("--writes", metavar="N", min=0, max=100, help="Show this many of the last changes.")
+    ] = 5,
 ) -> None:
-    """Tell how the space stands.
+    """Show the status of the space.
 
-    What is in it, what waits, what is stale, and who wrote last.
+    Its content, pending work, stale knowledge, and the last author.
     """
     from treering.parts.coding_agents import running
 
@@ -50,10 +52,10 @@ def status(
 def connect(
     client: Client,
     of_user: OfUser = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Tell what would change, and change nothing.")] = False,
-    print_only: Annotated[bool, Option("--print", help="Print what to put where, and change nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would change.")] = False,
+    print_only: Annotated[bool, Option("--print", help="Only print the settings and their files.")] = False,
     no_hooks: Annotated[
-        bool, Option("--no-hooks", help="Only the tools; sessions are neither begun with memory nor kept.")
+        bool, Option("--no-hooks", help="Install only the tools; sessions get no brief and are not stored.")
     ] = False,
     without: Annotated[
         list[str] | None,
@@ -65,16 +67,16 @@ def connect(
     ] = None,
     share: Annotated[
         str,
-        Option("--share", metavar="REMOTE", help="Also install hooks of git that share the space over this remote."),
+        Option("--share", metavar="REMOTE", help="Also install git hooks that share the space over this remote."),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Give a coding agent this folder's memory.
 
-    Puts the MCP server into the client's own configuration, and hooks where
-    the client has them: a session begins with a brief of the folder, and its
-    transcript is kept. What stood there stays, and `treering disconnect`
-    puts it back byte for byte.
+    Adds the MCP server to the client's own configuration, and hooks if the client
+    has them: each session starts with a brief of the folder, and its transcript is
+    stored. Existing settings stay; `treering disconnect` restores the
+    configuration byte for byte.
     """
     from treering.parts.coding_agents import running
 
@@ -85,10 +87,10 @@ def connect(
 
 
 def disconnect(client: Client, of_user: OfUser = False, as_json: AsJson = False) -> None:
-    """Take Treering out of a client's configuration again.
+    """Remove Treering from a client's configuration.
 
-    A file that nobody changed since is put back as it was. From another one
-    only what connecting put in is taken out.
+    Restores a file that was not changed since. From a changed file, removes only
+    the parts that `connect` added.
     """
     from treering.parts.coding_agents import running
 
@@ -102,11 +104,11 @@ def tell(context: Context) -> None:
 
 
 def begin() -> None:
-    """Give a session that begins the brief of its folder.
+    """Give a new session the brief of its folder.
 
-    Reads the hook's input from stdin and prints its answer: the brief as it
-    is now, or of a resumed session what changed since. Without a space, or
-    if anything fails, the answer is empty, and the session begins anyway.
+    Reads the hook's input from stdin and prints its answer: the current brief,
+    or for a resumed session the changes since. Without a space, or if anything
+    fails, the answer is empty and the session starts normally.
     """
     from treering.parts.coding_agents import session_hooks
 
@@ -114,15 +116,13 @@ def begin() -> None:
 
 
 def keep(
-    now: Annotated[
-        Path | None, Option("--now", metavar="FILE", help="Keep this transcript, and wait until it is kept.")
-    ] = None,
+    now: Annotated[Path | None, Option("--now", metavar="FILE", help="Store this transcript and wait for it.")] = None,
 ) -> None:
-    """Keep the transcript of a session as a discussion.
+    """Store the transcript of a session as a discussion.
 
-    Reads the hook's input from stdin, writes down which transcript is to be
-    kept, and leaves the work to a process of its own. Only what is new is
-    added. No language model is asked.
+    Reads the hook's input from stdin, queues the transcript, and leaves the work
+    to a background process. Adds only new messages. Does not call a language
+    model.
     """
     if now is None:
         from treering.parts.coding_agents import session_hooks
@@ -135,12 +135,12 @@ def keep(
 
 
 def edit() -> None:
-    """Give what governs the files that are about to be edited.
+    """Print the rules and facts that matter for the files about to be edited.
 
     Reads the hook's input from stdin and prints its answer: rules and
     decisions, callers if a signature changes, tests with the command that
     runs them, files that change together. At most 250 tokens, each line once
-    in a session; empty if there is nothing to say.
+    per session; empty if there is nothing to report.
     """
     from treering.parts.coding_agents import session_hooks
 
@@ -148,10 +148,10 @@ def edit() -> None:
 
 
 def prompt() -> None:
-    """Give the rules, decisions, open work and places that match a prompt.
+    """Print the rules, decisions, open work and places that match a prompt.
 
     Reads the hook's input from stdin and prints its answer, at most 250
-    tokens; empty if nothing in the space answers the prompt.
+    tokens; empty if nothing in the space matches the prompt.
     """
     from treering.parts.coding_agents import session_hooks
 
@@ -159,10 +159,10 @@ def prompt() -> None:
 
 
 def failure() -> None:
-    """Give what was learned from the same failure, and what the test protects.
+    """Print lessons from the same failure, and what the test protects.
 
     Reads the hook's input from stdin and prints its answer, at most 250
-    tokens; empty if the tool did not fail, or nothing is known about it.
+    tokens; empty if the tool did not fail or nothing is known about it.
     """
     from treering.parts.coding_agents import session_hooks
 
@@ -170,10 +170,10 @@ def failure() -> None:
 
 
 def asked() -> None:
-    """Note which session got an answer of the tools or of `treering query`.
+    """Record which session got an answer of the tools or of `treering query`.
 
-    Reads the hook's input from stdin. A file that the answer named counts as
-    used where this session opens or edits it next. Prints an empty answer.
+    Reads the hook's input from stdin. A file named in the answer counts as used
+    if this session opens or edits it next. Prints an empty answer.
     """
     from treering.parts.coding_agents import session_hooks
 
@@ -186,11 +186,11 @@ def work(
         Option("--for", metavar="FOLDER", help="Also record which answers were used in this folder."),
     ] = None,
 ) -> None:
-    """Do what the hooks left to be done, and wait until it is.
+    """Do the queued work of the hooks and wait for it.
 
-    Keeps the transcripts that wait, and records which answers were used. The
-    hook `keep` starts this in the background. A transcript that fails is
-    reported here, and tried again by the next run.
+    Stores the queued transcripts and records which answers were used. The hook
+    `keep` starts this in the background. A transcript that fails is reported here
+    and retried in the next run.
     """
     from treering.parts.coding_agents import running
 
@@ -200,15 +200,15 @@ def work(
 HELP = CommandHelp(
     groups={"Begin": ("status",), "Coding agents": ("connect", "disconnect", "session")},
     examples={
-        "status": (("of the folder you are in", "treering status"),),
+        "status": (("of the current folder", "treering status"),),
         "connect": (
             ("for this folder", "treering connect claude-code"),
-            ("see what would be written where", "treering connect cursor --print"),
+            ("see the changes and their files", "treering connect cursor --print"),
             ("for all your projects, without hooks", "treering connect gemini-cli --user --no-hooks"),
         ),
-        "disconnect": (("put everything back", "treering disconnect claude-code"),),
-        "session begin": (("as a client calls it", "echo '{}' | treering session begin"),),
-        "session keep": (("a transcript, now", "treering session keep --now session.jsonl"),),
-        "session work": (("see why a transcript still waits", "treering session work"),),
+        "disconnect": (("restore everything", "treering disconnect claude-code"),),
+        "session begin": (("as called by a client", "echo '{}' | treering session begin"),),
+        "session keep": (("store a transcript now", "treering session keep --now session.jsonl"),),
+        "session work": (("see why a transcript is still pending", "treering session work"),),
     },
 )

@@ -159,7 +159,7 @@ CLIENTS: Mapping[str, CodingClient] = {
             ),
             hooks_project_file=".codex/hooks.json",
             hooks_user_file=".codex/hooks.json",
-            hooks_note="Codex runs a hook once you have trusted it: /hooks there.",
+            hooks_note="Codex runs a hook only after you trust it: use /hooks there.",
         ),
         CodingClient(
             "cursor",

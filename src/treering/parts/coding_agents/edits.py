@@ -11,7 +11,7 @@ from typing import Any
 
 from treering.parts.coding_agents.client_input import object_in
 from treering.sources.code.outline import Symbol, outline
-from treering.sources.conversations.session_work import PATCHED, PATH_ARGUMENTS
+from treering.sources.conversations.tool_calls import PATCHED, PATH_ARGUMENTS
 
 _BEFORE = ("old_string", "oldString")
 _AFTER = ("new_string", "newString")

@@ -18,9 +18,9 @@ from treering.ports.ledger import Selection, head_of
 from treering.ports.passages import Reach
 from treering.retrieval.index.code_places import is_test_path
 from treering.retrieval.index.passages import passages_of
-from treering.sources.repository.repo_selection import Globs
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
+from treering.verbs.query.branch_work import applies_to, scope_of
 from treering.verbs.query.brief import repository_of, statement_of
 from treering.verbs.query.code_related import CodeNeighbour, CodeStart, code_links
 from treering.verbs.query.related import partners_of, start_defining
@@ -40,7 +40,6 @@ _MAX_FILES = 3
 _MIN_TOGETHER = 3
 """Commits in which two files changed together: fewer may be chance, as in `retrieval.search.commit_history`."""
 _REACH = Reach(ROOT)
-_EVERYWHERE = ("", "repository")
 _PATH = re.compile(r"(?<![\w@:/.-])[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,12}(?![\w/])")
 _LINE = re.compile(r"#L(\d+)")
 
@@ -104,8 +103,8 @@ def file_at(call: Call, repository: Source | None, path: str) -> Source | None:
 
 
 def held_rules(call: Call) -> list[HeldRule]:
-    """Return the rules and decisions that are valid in the work tree, active ones first, then the newest."""
-    where = And((Compare("kind", "in", _KINDS), Compare("status", "in", ("active", "contested", "candidate"))))
+    """Return the rules and decisions that are valid in the work tree, or stale; active ones first, then the newest."""
+    where = And((Compare("kind", "in", _KINDS), Compare("status", "in", ("active", "contested", "candidate", "stale"))))
     selection = Selection(scope=ROOT, types=("knowledge",), where=where, newest=_MAX_KNOWLEDGE)
     now = time_of(call, None)
     found = [
@@ -114,14 +113,14 @@ def held_rules(call: Call) -> list[HeldRule]:
         if isinstance(item, Knowledge) and _is_shown(item) and not is_over(item, now=now)
     ]
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, found), read=found)
-    held = [one for one in found if notes.get(one.id, CHANGED).startswith(CHANGED)]
-    held.sort(key=lambda one: (one.status == "candidate", -one.updated_at.timestamp()))
-    return [HeldRule(one, notes.get(one.id, "")) for one in held]
+    held = [one for one in found if one.status == "stale" or notes.get(one.id, CHANGED).startswith(CHANGED)]
+    held.sort(key=lambda one: (one.status in ("candidate", "stale"), -one.updated_at.timestamp()))
+    return [HeldRule(one, "" if one.status == "stale" else notes.get(one.id, "")) for one in held]
 
 
 def _is_shown(item: Knowledge) -> bool:
     is_from_file = item.origin_channel == "adapter" and item.kind in _STATED_IN_FILES
-    return item.status != "candidate" or is_from_file
+    return item.was_active or (is_from_file and item.status != "stale")
 
 
 def _governing(
@@ -133,7 +132,7 @@ def _governing(
     levels = (
         [one for one in rules if parts and one.rests_on({identity: parts})],
         [one for one in rules if one.rests_on({identity: frozenset()}) or _is_named(path, one.item)],
-        [one for one in rules if _applies(path, one)],
+        [one for one in rules if applies_to(scope_of(one.item), path)],
     )
     found = {one.item.id: one for level in levels for one in level}
     yield from islice(found.values(), _MAX_RULES)
@@ -149,24 +148,9 @@ def _is_named(path: str, item: Knowledge) -> bool:
     return any(path == one or path.endswith(f"/{one}") for one in named)
 
 
-def _scope_of(rule: HeldRule) -> str:
-    match rule.item.payload:
-        case Constraint(scope=scope) | Preference(scope=scope):
-            return scope
-    return ""
-
-
-def _applies(path: str, rule: HeldRule) -> bool:
-    scope = _scope_of(rule)
-    if scope in _EVERYWHERE:
-        return False
-    globs = [one.strip() for one in scope.split(",") if one.strip()]
-    return Globs.of(globs).match(path) if "*" in scope else path.startswith(f"{scope.strip('/')}/")
-
-
 def _is_everywhere(rule: HeldRule) -> bool:
     is_rule = isinstance(rule.item.payload, Constraint | Preference)
-    return is_rule and rule.item.status == "active" and _scope_of(rule) in _EVERYWHERE
+    return is_rule and rule.item.status == "active" and not scope_of(rule.item)
 
 
 def _code_lines(

@@ -6,9 +6,10 @@ from itertools import islice
 from typing import Any
 
 from treering.core.characters import one_line
+from treering.core.objects import Knowledge
 from treering.core.scope import ROOT
 from treering.parts.coding_agents.shown_lines import HookLine, digest_key
-from treering.retrieval.search.lines import answering_lines
+from treering.retrieval.search.lines import answering_lines, symbol_of
 from treering.retrieval.text.analysis import telling_terms
 from treering.surfaces.python.space import Space
 from treering.verbs.reading import WEAK, ShownHit
@@ -17,10 +18,17 @@ _MAX_PLACES = 4
 _MAX_ENTRIES = 3
 _MAX_CHARS = 70
 _MAX_PROMPT_CHARS = 4_000
-_MEMORY: Mapping[str, Any] = {"limit": 6, "lines": 0, "filter": {"type": {"in": ["knowledge", "work_item"]}}}
+_BELIEVED = ("active", "contested", "stale")
+_OPEN = ("open", "in_progress", "blocked")
+_MEMORY: Mapping[str, Any] = {
+    "limit": 6,
+    "lines": 0,
+    "filter": {"type": {"in": ["knowledge", "work_item"]}, "status": {"in": [*_BELIEVED, *_OPEN]}},
+    "withdrawn": True,
+}
+"""Stale entries too: an agent that works on their code should know that they are in doubt."""
 _FILES: Mapping[str, Any] = {"limit": 8, "lines": 0, "group": "source"}
 _KINDS = frozenset({"decision", "constraint", "preference", "procedure"})
-_OPEN = frozenset({"open", "in_progress", "blocked"})
 _FEWEST_SHARED, _SHARE, _MANY_SHARED = 2, 0.4, 3
 """A hit is about a prompt if it has so many terms of its subject and this share of them, or many of them.
 
@@ -62,15 +70,16 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     entries = [
         hit
         for hit in _found(space, asked, _MEMORY)
-        if _is_entry(hit) and WEAK not in hit.flags and _is_about(hit, subject, names)
+        if _is_entry(hit) and WEAK not in hit.flags and _is_about(hit, subject, names) and _was_active(space, hit)
     ]
     files = [hit for hit in _found(space, asked, _FILES) if hit.first_line]
     return [*_entries(entries), *_places(_answering(files, subject, names), asked)]
 
 
 def _found(space: Space, asked: str, options: Mapping[str, Any]) -> list[ShownHit]:
-    """Return the hits of a search that are how things stand here."""
-    return [hit for hit in space.query("search", ROOT, {"text": asked}, options).hits if hit.current]
+    """Return the hits of a search that are how things stand here, or stale."""
+    hits = space.query("search", ROOT, {"text": asked}, options).hits
+    return [hit for hit in hits if hit.current or hit.status == "stale"]
 
 
 def _names_in(asked: str) -> list[str]:
@@ -103,30 +112,29 @@ def _held(hit: ShownHit) -> str:
 
 def _entries(hits: Iterable[ShownHit]) -> Iterator[HookLine]:
     for hit in islice(hits, _MAX_ENTRIES):
-        state = f" ({hit.status.replace('_', ' ')})" if hit.type == "work_item" else ""
+        state = "" if hit.status == "active" else f" ({hit.status.replace('_', ' ')})"
         yield HookLine(
             hit.object_id, f"{hit.kind.capitalize()}: {one_line(hit.title, most=_MAX_CHARS)}{state}  {hit.object_id}"
         )
 
 
 def _is_entry(hit: ShownHit) -> bool:
-    is_believed = hit.type == "knowledge" and hit.kind in _KINDS and hit.status == "active"
+    is_believed = hit.type == "knowledge" and hit.kind in _KINDS and hit.status in _BELIEVED
     return is_believed or (hit.type == "work_item" and hit.status in _OPEN)
 
 
+def _was_active(space: Space, hit: ShownHit) -> bool:
+    item = space.engine.ledger.get(hit.object_id) if hit.status in ("contested", "stale") else None
+    return not isinstance(item, Knowledge) or item.was_active
+
+
 def _places(hits: Iterable[ShownHit], asked: str) -> Iterator[HookLine]:
+    terms = frozenset(telling_terms(asked))
     for hit in islice(hits, _MAX_PLACES):
         lines = hit.text.split("\n")
         matched = answering_lines(hit.text, asked, most=1)
         best = next(iter(matched.matched or matched.shown), 0)
-        where = f"{hit.place.rpartition('#L')[0]}:{hit.first_line + best}"
-        symbol = _symbol(hit.heading, asked)
+        path = hit.place.rpartition("#L")[0]
+        where, symbol = f"{path}:{hit.first_line + best}", symbol_of(hit.heading, terms, path)
         said = one_line(lines[best].strip(), most=_MAX_CHARS)
         yield HookLine(digest_key(hit.place), " ".join(filter(None, (where, symbol, f"– {said}"))))
-
-
-def _symbol(heading: str, asked: str) -> str:
-    """Return of the symbols of a passage the one with the most words of the prompt."""
-    symbols = [one.strip() for one in heading.split(",") if one.strip(" …")]
-    words = frozenset(telling_terms(asked))
-    return max(symbols, key=lambda one: len(words.intersection(telling_terms(one))), default="")

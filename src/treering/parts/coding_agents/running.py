@@ -106,9 +106,9 @@ def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_jso
 
 def _of_sharing(wanted: WantedConnection, folder: Path, *, dry_run: bool) -> Iterator[IndentedLine]:
     if wanted.share:
-        yield line("Hooks of git would share the space:" if dry_run else "Hooks of git share the space:", indent=2)
+        yield line("Git hooks would share the space:" if dry_run else "Git hooks share the space:", indent=2)
         yield from (line(said, indent=4) for said in watching.told_of_sharing(wanted.share))
-        yield line("To take it back: treering hook uninstall", indent=4)
+        yield line("To undo: treering hook uninstall", indent=4)
     elif not wanted.of_user and (remote := watching.remote_to_share(folder)):
         yield line(
             f"To share this memory with everyone who can access {remote}, at each merge and push: "
@@ -192,18 +192,18 @@ def _records(settings: Settings) -> ConnectionRecords:
 
 def _told(planned: Connection, title: str, settings: Settings, *, dry_run: bool) -> Iterator[IndentedLine]:
     if not planned.changes:
-        yield line(f"{title} is connected already.")
+        yield line(f"{title} is already connected.")
         return
     yield line(f"{title} would be connected; nothing was changed." if dry_run else f"{title} is connected.")
     for one in planned.changes:
-        yield line(f"{'made' if one.before is None else 'changed'} {one.file}", indent=2)
+        yield line(f"{'created' if one.before is None else 'changed'} {one.file}", indent=2)
     chosen = settings.space_choice()
     address = chosen.address
     yield line(f"space {address}: {chosen.why}", indent=2)
     if address.file is not None and not _has_space(settings):
         yield line("There is no space here yet: treering init && treering add .", indent=2)
     if not address.is_file:
-        yield line("The space is in a database: set TREERING_SPACE where the client is started.", indent=2)
+        yield line("The space is in a database: set TREERING_SPACE in the client's environment.", indent=2)
     yield line(f"Restart {title}. To undo it: treering disconnect {planned.client}", indent=2)
 
 
@@ -239,7 +239,7 @@ def _of_vectors(work: VectorWork | None, pending: int) -> str:
 
 def _of_role(kept: SpaceProtection) -> str:
     if kept.protected:
-        return f"protected: the database shows the role {kept.role!r} the space it has opened, and no other"
+        return f"protected: the database shows the role {kept.role!r} only the open space"
     return (
         f"not protected: the role {kept.role!r} {kept.why_not}, so the database does not restrict "
         "it to this space. Connect as a role prepared with `treering postgres plan --writer "

@@ -86,14 +86,16 @@ def begin_with(shown: ShownLines, lines: Sequence[str], ids: Iterable[str], over
     # Imported here, as below: hooks that show nothing have no use for it.
     from treering.verbs.query.brief import LABEL_WIDTH
 
-    label, new = "", dict[str, str]()
+    label, labeled, new = "", "", dict[str, str]()
     goes_on = bool(shown.keys)
     for line in lines:
         label = line[:LABEL_WIDTH].strip() or label
         key = digest_key(_COUNT.sub("", line[LABEL_WIDTH:]))
         if key not in shown.keys and not (goes_on and label == _OWN):
             # A section is named by its first line, which may have been shown.
-            new[key] = f"{label:<{LABEL_WIDTH}}{line[LABEL_WIDTH:]}" if new or line.startswith(" ") else line
+            is_first = line.startswith(" ") and label != labeled
+            new[key] = f"{label:<{LABEL_WIDTH}}{line[LABEL_WIDTH:]}" if is_first else line
+            labeled = label
     shown.add([*new, *ids])
     gone = [f"{'Over':<{LABEL_WIDTH}}{', '.join(sorted(over))}"] if over else []
     return fence("\n".join([*new.values(), *gone]), origin=_BRIEF) if new or gone else ""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from treering.core.errors import TreeringError
 from treering.parts.coding_agents.client_input import object_in
 from treering.parts.coding_agents.shown_lines import ShownLines
+from treering.sources.conversations.tool_calls import FAILED_LINE, texts_in
 from treering.stores.sqlite.noted_answers import digest_of_text, note_session, noted_answers
 from treering.stores.sqlite.ready import missing, ready_folder
 
@@ -118,7 +119,6 @@ _COMMAND = "treering"
 _MOST_COMMAND = 4_000
 _NO_WORD = frozenset("-|&;<>()")
 _EXIT = re.compile(r"\bexit(?:ed)?(?: with)?(?: (?:code|status))?\"?\s*[:=]?\s*(\d{1,3})\b", re.IGNORECASE)
-_FAILED_LINE = re.compile(r"error|exception|fail|assert|panic|traceback|^E  |fatal|denied|not found", re.IGNORECASE)
 _ENDED_BADLY = re.compile(
     r"^Traceback \(most recent|^\W*(?:[\w.]+(?:Error|Exception)|error(?:\[\w+\])?|fatal|panic)\b *:|^FAILED\b"
     r"|^=+ .*\b\d+ (?:failed|errors?)\b|\bcommand not found$|^npm ERR!",
@@ -131,18 +131,18 @@ _MOST_LINES = 40
 
 def calls_us(given: Mapping[str, Any]) -> bool:
     """Tell whether a tool ran a command that may be ours."""
-    return any(_COMMAND in text for text in _texts(object_in(given.get("tool_input"))))
+    return any(_COMMAND in text for text in texts_in(object_in(given.get("tool_input"))))
 
 
 def _answers_told(given: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of answers that a tool gave back."""
     answered = (given.get(key) for key in ("tool_response", "tool_output", "result_json"))
-    return frozenset(name for one in answered for text in _texts(one) for name in _ANSWER.findall(text))
+    return frozenset(name for one in answered for text in texts_in(one) for name in _ANSWER.findall(text))
 
 
 def _texts_asked(given: Mapping[str, Any]) -> Iterator[str]:
     """Give what a call of our tools may have asked; of a command, words up to the next option or pipe."""
-    for text in _texts(object_in(given.get("tool_input"))):
+    for text in texts_in(object_in(given.get("tool_input"))):
         yield text
         if _COMMAND in text and len(text) <= _MOST_COMMAND:
             with suppress(ValueError):
@@ -167,7 +167,7 @@ def failure_of(given: Mapping[str, Any]) -> str:
     output = given.get("tool_response", given.get("tool_output"))
     error = given.get("error") or given.get("error_message")
     answered = object_in(output)
-    text = "\n".join(_texts(output))[-_MOST_OUTPUT:]
+    text = "\n".join(texts_in(output))[-_MOST_OUTPUT:]
     if not error:
         error = answered.get("error")
         code = next((answered[key] for key in ("exit_code", "exitCode", "returncode") if key in answered), None)
@@ -181,18 +181,6 @@ def failure_of(given: Mapping[str, Any]) -> str:
             or (unsaid and _ENDED_BADLY.search(text))
         ):
             return ""
-    lines = "\n".join([*_texts(error), text]).splitlines()
-    telling = [one.strip()[:500] for one in lines if _FAILED_LINE.search(one)] or [one[:500] for one in lines[-5:]]
+    lines = "\n".join([*texts_in(error), text]).splitlines()
+    telling = [one.strip()[:500] for one in lines if FAILED_LINE.search(one)] or [one[:500] for one in lines[-5:]]
     return "\n".join(telling[-_MOST_LINES:])
-
-
-def _texts(value: Any) -> Iterator[str]:
-    match value:
-        case str() if value:
-            yield value
-        case dict():
-            for one in value.values():
-                yield from _texts(one)
-        case list():
-            for one in value:
-                yield from _texts(one)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from treering.system.settings import Settings
 
 Id = Annotated[str, Argument(metavar="ID", help="The id of the discussion.")]
-Within = Annotated[str, Option("--within", metavar="SCOPE", help="Below which scope discussions are kept.")]
+Within = Annotated[str, Option("--within", metavar="SCOPE", help="The scope of the discussions.")]
 
 
 def add_discussions(app: Typer) -> None:
@@ -38,13 +38,13 @@ def add_discussions(app: Typer) -> None:
 
 
 def discuss(context: Context) -> None:
-    """Keep conversations, and what is remembered of them."""
+    """Store conversations and their memories."""
     if context.invoked_subcommand is None:
         say(context.get_help())
 
 
 def list_all(access: Access, within: Within = "/") -> None:
-    """List the discussions of which anything is kept."""
+    """List all stored discussions."""
     from treering.parts.discussions import running
 
     running.list_all(within, access)
@@ -57,22 +57,23 @@ class TranscriptFlags:
     identity: Id
     file: Annotated[Path, Argument(metavar="FILE", help="A chat export, messages, or a transcript; - is stdin.")]
     conversation: Annotated[
-        str, Option("--conversation", metavar="NAME", help="Which one, by id or title, where a file holds several.")
+        str, Option("--conversation", metavar="NAME", help="The conversation, by id or title, if the file has several.")
     ] = ""
-    no_update: Annotated[bool, Option("--no-update", help="Leave memories that are due to a later update.")] = False
-    propose: Annotated[
-        bool, Option("--propose", help="Propose what was decided, and why something failed, as candidates.")
-    ] = False
-    again: Annotated[bool, Option("--again", help="Also record what was erased before.")] = False
+    no_update: Annotated[bool, Option("--no-update", help="Do not make memories now; a later update does.")] = False
+    propose: Annotated[bool, Option("--propose", help="Propose decisions and causes of failures as candidates.")] = (
+        False
+    )
+    again: Annotated[bool, Option("--again", help="Also record messages that were erased before.")] = False
     within: Within = "/"
 
 
 def record(told: TranscriptFlags, writing: WriteFlags, access: Access, making: MakingFlags) -> None:
-    """Keep the messages of a file, and make what is due.
+    """Store the messages of a file and make the memories that are due.
 
-    All of a conversation, or its newest messages: what is known is not written
-    again. Where the file parts from the end of what was kept, it replaces one
-    message, or no more than agree; what is new otherwise stands beside it.
+    The file may contain the whole conversation or its newest messages; messages
+    already stored are not written again. If the file differs from the end of the
+    stored conversation, it replaces one message, or at most as many as agree;
+    otherwise the different messages are stored as a branch.
     """
     from treering.parts.discussions import running
 
@@ -85,15 +86,15 @@ def update(
     access: Access,
     making: MakingFlags,
     wait: Annotated[
-        float, Option("--wait", metavar="SECONDS", min=0, help="Wait so long for another process that is at it.")
+        float, Option("--wait", metavar="SECONDS", min=0, help="Wait this many seconds for another process.")
     ] = 0.0,
     within: Within = "/",
 ) -> None:
     """Make the memories that are due.
 
-    And bring summary and state document up to date. By rules, or by the workflows,
-    models and prompts that --config names, or by the model of --endpoint. Exit code
-    1 where some failed.
+    Also updates the summary and the state document. Memories are made by rules,
+    by the workflows, models and prompts in --config, or by the model of
+    --endpoint. Exits with 1 if some failed.
     """
     from treering.parts.discussions import running
 
@@ -103,11 +104,11 @@ def update(
 def show(
     identity: Id,
     access: Access,
-    memories: Annotated[int, Option("--memories", metavar="N", min=0, help="So many of the last memories.")] = 5,
-    messages: Annotated[int, Option("--messages", metavar="N", min=0, help="So many of the last messages.")] = 5,
+    memories: Annotated[int, Option("--memories", metavar="N", min=0, help="Number of latest memories.")] = 5,
+    messages: Annotated[int, Option("--messages", metavar="N", min=0, help="Number of latest messages.")] = 5,
     within: Within = "/",
 ) -> None:
-    """Show summary, state document, and the last memories and messages."""
+    """Show the summary, the state document, and the last memories and messages."""
     from treering.parts.discussions import running
 
     running.show(identity, within, access, memories=memories, messages=messages)
@@ -117,19 +118,21 @@ def show(
 class SearchFlags:
     """What is looked for, where, and how."""
 
-    words: Annotated[list[str], Argument(metavar="[ID] QUERY", help="The discussion, and what to look for.")]
-    every: Annotated[bool, Option("--all", help="In all discussions; then no id is given.")] = False
-    what: Annotated[
-        Literal["memories", "turns", "both"], Option("--what", help="Turns are the messages themselves.")
-    ] = "both"
+    words: Annotated[list[str], Argument(metavar="[ID] QUERY", help="The discussion and the query.")]
+    every: Annotated[bool, Option("--all", help="Search all discussions; omit the id.")] = False
+    what: Annotated[Literal["memories", "turns", "both"], Option("--what", help="Turns are the messages.")] = "both"
     mode: Annotated[
         Literal["keywords", "natural", "semantic", "hybrid"],
         Option("--mode", help="Keywords: phrases between semicolons. Natural: the words of a question."),
     ] = "hybrid"
-    limit: Annotated[int, Option("--limit", metavar="N", min=1, help="At most so many results.")] = 10
-    since: Annotated[str, Option("--since", metavar="WHEN", help="Said from a day, or an ISO time, on.")] = ""
-    until: Annotated[str, Option("--until", metavar="WHEN", help="Said up to a day, all of it, or an ISO time.")] = ""
-    date: Annotated[str, Option("--date", metavar="DATE", help="Said in 2026, in 2026-05 or on 2026-05-01.")] = ""
+    limit: Annotated[int, Option("--limit", metavar="N", min=1, help="At most this many results.")] = 10
+    since: Annotated[str, Option("--since", metavar="WHEN", help="Messages from this day or ISO time on.")] = ""
+    until: Annotated[
+        str, Option("--until", metavar="WHEN", help="Messages up to this day, inclusive, or ISO time.")
+    ] = ""
+    date: Annotated[
+        str, Option("--date", metavar="DATE", help="Messages of a year, month or day, such as 2026-05.")
+    ] = ""
     within: Within = "/"
 
 
@@ -145,14 +148,14 @@ def state(
     writing: WriteFlags,
     access: Access,
     edit: Annotated[
-        Path | None, Option("--edit", metavar="FILE", help="Keep this as your edit of the document; - is stdin.")
+        Path | None, Option("--edit", metavar="FILE", help="Store this file as your edit of the document; - is stdin.")
     ] = None,
     within: Within = "/",
 ) -> None:
-    """Print the state document, or keep your edit of it.
+    """Print the state document, or store your edit of it.
 
-    The last line says which version it is: with that line left in, an edit is
-    merged with what came since. Lines you write stay; lines you strike stay out.
+    The last line states the version: if you leave it in, your edit is merged with
+    newer changes. Lines that you add or delete stay added or deleted.
     """
     from treering.parts.discussions import running
 
@@ -164,11 +167,11 @@ def state(
 
 def export(
     identity: Id,
-    folder: Annotated[Path, Argument(metavar="FOLDER", help="Where to write.")],
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="The folder to write to.")],
     access: Access,
     form: Annotated[
         Literal["treering", "wilmer"],
-        Option("--as", help="Our own files, or those of WilmerAI: <id>_memories.jsonl and so on, without messages."),
+        Option("--as", help="Treering's files, or WilmerAI's: <id>_memories.jsonl and so on, without messages."),
     ] = "treering",
     within: Within = "/",
 ) -> None:
@@ -180,15 +183,15 @@ def export(
 
 def import_from(
     identity: Id,
-    path: Annotated[Path, Argument(metavar="PATH", help="A folder of an export, or a file of WilmerAI.")],
+    path: Annotated[Path, Argument(metavar="PATH", help="An exported folder or a WilmerAI file.")],
     writing: WriteFlags,
     access: Access,
     within: Within = "/",
 ) -> None:
-    """Read a folder of an export, or a file of WilmerAI, or a folder of those.
+    """Import an exported folder, a WilmerAI file, or a folder of WilmerAI files.
 
-    A discussion that holds messages takes only the state document of an export,
-    as an edit. Files of WilmerAI: <id>_memories.jsonl, <id>_summary.jsonl,
+    If the discussion already has messages, only the state document is imported, as
+    an edit. Files of WilmerAI: <id>_memories.jsonl, <id>_summary.jsonl,
     <id>_vector_memory.db, state_document.md; also memories.json and
     chat_summary.json.
     """
@@ -199,16 +202,19 @@ def import_from(
 
 def delete(
     identity: Id,
-    positions: Annotated[list[int], Argument(metavar="POSITION", min=0, help="Of the messages, as `show` says.")],
+    positions: Annotated[
+        list[int], Argument(metavar="POSITION", min=0, help="Positions of the messages, as printed by `show`.")
+    ],
     writing: WriteFlags,
     access: Access,
-    erase: Annotated[bool, Option("--erase", help="Out of all earlier versions too, for good.")] = False,
+    erase: Annotated[bool, Option("--erase", help="Erase permanently, from all earlier versions too.")] = False,
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask before erasing.")] = False,
     within: Within = "/",
 ) -> None:
-    """Take messages away, with all that tells of them.
+    """Delete messages, with everything derived from them.
 
-    Their positions stay taken: the same file again does not bring them back.
+    Their positions stay taken, so recording the same file again does not restore
+    them.
     """
     from treering.parts.discussions import running
 
@@ -226,44 +232,46 @@ class ChatFlags:
     key_env: Annotated[
         str,
         Option(
-            "--upstream-key-env", metavar="NAME", help="The variable with its key. Default: OPENAI_API_KEY, if set."
+            "--upstream-key-env",
+            metavar="NAME",
+            help="The environment variable with the upstream's key. Default: OPENAI_API_KEY, if set.",
         ),
     ] = ""
     seconds: Annotated[
-        float, Option("--upstream-timeout", metavar="SECONDS", min=1, help="How long it may be silent.")
+        float, Option("--upstream-timeout", metavar="SECONDS", min=1, help="Time limit for the upstream to send data.")
     ] = 600.0
-    within: Annotated[
-        str, Option("--memory-within", metavar="PATH", help="The scope below which discussions are kept.")
-    ] = "/"
-    tokens: Annotated[int, Option("--memory-tokens", metavar="N", min=1, help="At most so much is recalled.")] = 1_000
+    within: Annotated[str, Option("--memory-within", metavar="PATH", help="The scope of the discussions.")] = "/"
+    tokens: Annotated[
+        int, Option("--memory-tokens", metavar="N", min=1, help="At most this many tokens are recalled.")
+    ] = 1_000
     wait_ms: Annotated[
-        int, Option("--memory-wait", metavar="MS", min=1, help="An answer waits at most so long for what is recalled.")
+        int, Option("--memory-wait", metavar="MS", min=1, help="Maximum wait for recall before an answer.")
     ] = 300
     store_ms: Annotated[
         int,
-        Option("--memory-store-wait", metavar="MS", min=1, help="Its end waits at most so long until it is stored."),
+        Option("--memory-store-wait", metavar="MS", min=1, help="Maximum wait for storing at the end of an answer."),
     ] = 2_000
     tags: Annotated[
         bool,
-        Option("--discussion-tags", help="Let [DiscussionId] tags of system and user messages name the discussion."),
+        Option("--discussion-tags", help="Use [DiscussionId] tags in system and user messages as the discussion id."),
     ] = False
     memory_config: Annotated[
         Path | None,
-        Option("--memory-config", metavar="FILE", help="Which workflows, models and prompts make memories."),
+        Option("--memory-config", metavar="FILE", help="The workflows, models and prompts that make memories."),
     ] = None
     memory_endpoint: Annotated[
         list[str] | None,
         Option("--memory-endpoint", metavar="NAME=MODEL", help="A model that makes memories. Default: rules."),
     ] = None
     memory_endpoint_url: Annotated[
-        str, Option("--memory-endpoint-url", metavar="URL", help="An OpenAI-compatible endpoint that has it.")
+        str, Option("--memory-endpoint-url", metavar="URL", help="An OpenAI-compatible endpoint that serves it.")
     ] = ""
     memory_requests: Annotated[
-        int, Option("--memory-requests", metavar="N", min=0, help="How often it is asked at most, until the end.")
+        int, Option("--memory-requests", metavar="N", min=0, help="At most this many model requests in total.")
     ] = 10_000
     memory_nodes: Annotated[
         list[str] | None,
-        Option("--nodes", metavar="MODULE:NAME", help="A type of workflow node of your own; repeatable."),
+        Option("--nodes", metavar="MODULE:NAME", help="Your own workflow node type; repeatable."),
     ] = None
 
     def chosen(self, settings: "Settings") -> "ServedChats":
@@ -298,7 +306,7 @@ class ChatFlags:
 HELP = CommandHelp(
     groups={"Wikis, conversations, tickets": ("discussion",)},
     examples={
-        "discussion list": (("which discussions are kept", "treering discussion list"),),
+        "discussion list": (("the stored discussions", "treering discussion list"),),
         "discussion record": (
             ("a conversation of your own program", "treering discussion record lamp messages.jsonl"),
             (
@@ -308,39 +316,39 @@ HELP = CommandHelp(
             ("from another program", "my-chat --dump | treering discussion record lamp -"),
         ),
         "discussion update": (
-            ("make what is due, or wait for who is at it", "treering discussion update lamp --wait 60"),
+            ("make due memories, or wait for the process that does", "treering discussion update lamp --wait 60"),
             (
-                "by the workflows of a config file, and a model",
+                "with the workflows of a config file and a model",
                 "treering discussion update lamp --config discussion.json --endpoint main=openai:gpt-5-mini",
             ),
         ),
         "discussion show": (
-            ("how it stands", "treering discussion show lamp"),
-            ("all of it, for a program", "treering discussion show lamp --memories 1000 --messages 1000 --json"),
+            ("its current state", "treering discussion show lamp"),
+            ("everything, for a program", "treering discussion show lamp --memories 1000 --messages 1000 --json"),
         ),
         "discussion search": (
             ("in one discussion", 'treering discussion search lamp "what does it cost?"'),
             (
-                "phrases, in the messages alone",
+                "phrases, only in the messages",
                 'treering discussion search lamp "oak; walnut" --mode keywords --what turns',
             ),
             ("in all discussions, in a month", 'treering discussion search --all "deadline" --date 2026-05'),
         ),
         "discussion state": (
-            ("take it, to correct it", "treering discussion state lamp > state.md"),
-            ("give it back", "treering discussion state lamp --edit state.md"),
+            ("get the document to edit it", "treering discussion state lamp > state.md"),
+            ("store the edited document", "treering discussion state lamp --edit state.md"),
         ),
         "discussion export": (
-            ("plain files, to keep, to read or to move", "treering discussion export lamp lamp-files"),
-            ("as WilmerAI keeps a discussion", "treering discussion export lamp lamp-files --as wilmer"),
+            ("plain files, to read, store or move", "treering discussion export lamp lamp-files"),
+            ("in the format of WilmerAI", "treering discussion export lamp lamp-files --as wilmer"),
         ),
         "discussion import": (
-            ("a discussion somewhere else", "treering discussion import lamp lamp-files --space copy"),
+            ("a discussion into another space", "treering discussion import lamp lamp-files --space copy"),
             ("memories of WilmerAI", "treering discussion import lamp memories.json"),
         ),
         "discussion delete": (
-            ("two messages, and what tells of them", "treering discussion delete lamp 3 4"),
-            ("one for good, out of every earlier version", "treering discussion delete lamp 3 --erase"),
+            ("two messages and everything derived from them", "treering discussion delete lamp 3 4"),
+            ("erase one, from every earlier version too", "treering discussion delete lamp 3 --erase"),
         ),
     },
 )

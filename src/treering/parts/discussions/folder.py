@@ -1,4 +1,4 @@
-"""A discussion as files in a folder: `parts.discussions.files` says what is in them."""
+"""A discussion as files in a folder; see `parts.discussions.files` for their content."""
 
 import os
 from collections.abc import Sequence
@@ -30,8 +30,8 @@ ExportForm = Literal["treering", "wilmer"]
 def write_discussion(discussion: Discussion, folder: Path | str, *, form: ExportForm = "treering") -> dict[str, int]:
     """Write a discussion into a folder; return the number of lines of each file of lines.
 
-    `form`: our own files, or `<id>_memories.jsonl`, `<id>_summary.jsonl` and `<id>_vector_memory.db`, which hold no
-    messages. Each file is whole, or as it was before. Raises `Unavailable` where the folder cannot be written.
+    `form`: Treering's files, or WilmerAI's `<id>_memories.jsonl`, `<id>_summary.jsonl` and `<id>_vector_memory.db`,
+    which contain no messages. Each file is complete or unchanged. Raises `Unavailable` if the folder cannot be written.
     """
     place = Path(folder)
     if form == "wilmer":
@@ -48,10 +48,10 @@ def write_discussion(discussion: Discussion, folder: Path | str, *, form: Export
 
 
 def read_discussion(discussion: Discussion, folder: Path | str) -> Imported:
-    """Read the files of a folder into a discussion: our own (`parts.discussions.restoring`), or those of WilmerAI.
+    """Read the files of a folder into a discussion: Treering's (`parts.discussions.restoring`) or WilmerAI's.
 
-    Of the latter those named by the discussion's id, or of the only id there. Raises `NotFound` for a folder without
-    any of them, `InvalidInput` where several ids are named there, `Unavailable` where one cannot be read.
+    Of WilmerAI's, reads the files with the discussion's id, or with the only id. Raises `NotFound` for a folder without
+    any, `InvalidInput` for files of several ids, `Unavailable` if a file cannot be read.
     """
     place = Path(folder)
     found = {name: _text(place / name) for name in NAMES if (place / name).is_file()}
@@ -104,14 +104,14 @@ def _brought(into: WilmerImport, paths: Sequence[Path]) -> Imported:
 class FilesInput(DiscussionInput):
     """Which discussion, and where its files are."""
 
-    path: Path = Field(description="A folder; to import, also a file of WilmerAI.")
+    path: Path = Field(description="A folder; for import, also a WilmerAI file.")
 
 
 class ExportOptions(Value):
     """In which form."""
 
     form: ExportForm = Field(
-        default="treering", description="Treering's own files, or those of WilmerAI, which contain no messages."
+        default="treering", description="Treering's files, or WilmerAI's, which contain no messages."
     )
 
 
@@ -159,7 +159,7 @@ EXPORT = Operation(
 )
 IMPORT = Operation(
     "discussion import",
-    "Import a folder of an export, or a file of WilmerAI.",
+    "Import an exported folder or a WilmerAI file.",
     FilesInput,
     Nothing,
     ImportReport,

@@ -1,4 +1,4 @@
-"""Which discussion it is: a checked id, its scope, the tag that may name it in a message, and how it is written to."""
+"""The identity of a discussion: a validated id, its scope, the tag for it in messages, and its writes."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _SECTION = "discussion"
 
 @dataclass(frozen=True, slots=True)
 class DiscussionRef:
-    """A discussion: its id, and the scope below which discussions are kept (`/`, or a user's, a team's)."""
+    """A discussion: its id, and the parent scope of discussions (`/`, or a user's, a team's)."""
 
     id: str
     within: str = ROOT

@@ -79,7 +79,7 @@ class DiscussionSearchInput(Value):
 class LookingOptions(Value):
     """How to look."""
 
-    what: RecallKind = Field(default="both", description="Turns are the messages themselves.")
+    what: RecallKind = Field(default="both", description="Turns are the messages.")
     mode: RecallMode = Field(default="hybrid", description="How words and meaning are weighted.")
     limit: PositiveInt = Field(default=10, description="Maximum number of results.")
     since: datetime | None = Field(default=None, description="Messages from this time on.")
@@ -291,7 +291,7 @@ def _state(call: Call, given: DiscussionInput, _options: Nothing) -> StateShown:
 def _edit(call: Call, given: EditInput, _options: Nothing) -> EditReport:
     text, mark = read_state({STATE_FILE: given.text})
     if not text:
-        raise InvalidInput("The edited state document is empty.", hint="Keep at least one heading in it.")
+        raise InvalidInput("The edited state document is empty.", hint="The document needs at least one heading.")
     discussion = known_discussion(call, given.id)
     before = discussion.state()
     version = _edited(discussion, text, base=mark.version if mark and mark.version else None)

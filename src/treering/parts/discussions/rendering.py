@@ -59,7 +59,7 @@ def render_made(made: MakingReport) -> Iterator[IndentedLine]:
     elif not (told or made.errors):
         yield line("No memories are due.")
     if told:
-        yield line(("Made, of ", "bold") if parts else ("Made: ", "bold"), "; ".join(told), ".")
+        yield line(("Processed ", "bold") if parts else ("Made: ", "bold"), "; ".join(told), ".")
     yield from _each("failed: ", "red", made.errors)
     yield from _each("not used: ", "yellow", made.rejected)
 
@@ -104,12 +104,12 @@ def render_found(found: Sequence[FoundIn], query: str, *, fenced: bool) -> Itera
             )
         yield line((f"{one.source_id} {one.segment_id}" if one.source_id else one.id, "dim"), indent=3)
     if not found:
-        yield line("Nothing was found.")
+        yield line("No results.")
 
 
 def render_imported(path: str, imported: Imported, *, held: bool) -> Iterator[IndentedLine]:
     """Show what came in from a folder; `held`: the discussion had messages before."""
-    state = f"the state document is {'new' if imported.state else 'as it was'}"
+    state = f"the state document is {'new' if imported.state else 'unchanged'}"
     if held:
         yield line((f"Imported from {path}: ", "bold"), f"{state}.")
         yield line("The discussion contains messages, so nothing else was read.", indent=2)
@@ -127,7 +127,7 @@ def render_imported_file(path: str, imported: ImportedFile) -> Iterator[Indented
     """Show what came in from a file of WilmerAI."""
     told = [counted(imported.memories, "new memory")] if imported.memories else []
     told += [f"{imported.withdrawn} withdrawn"] if imported.withdrawn else []
-    told += ["a text that stands as its summary or state document"] if imported.summary else []
+    told += ["a text as its summary or state document"] if imported.summary else []
     match imported.outcome:
         case "imported":
             yield line((f"Imported from {path}: ", "bold"), f"{', '.join(told) or 'nothing new'}.")

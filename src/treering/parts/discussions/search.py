@@ -37,7 +37,7 @@ BEST = 3
 
 @dataclass(frozen=True, slots=True)
 class FieldWeights:
-    """What it counts for that something was found in a field. Text that has no fields, of a message, is a summary."""
+    """The weights of fields. Text without fields, such as a message, counts as a summary."""
 
     title: float = 2.0
     summary: float = 1.0
@@ -52,28 +52,28 @@ class FieldWeights:
 
 @dataclass(frozen=True, slots=True)
 class DiscussionSearch:
-    """What is looked for, and how. Raises `InvalidInput` for values that make no sense."""
+    """A search in discussions and its options. Raises `InvalidInput` for invalid values."""
 
     what: RecallKind = "memories"
     mode: RecallMode = "keywords"
     limit: int = 10
     weights: FieldWeights | None = None
-    """By default fields count as `FieldWeights` says, but in `semantic` and `hybrid` mode alike."""
+    """Default: `FieldWeights`, but equal weights in the modes `semantic` and `hybrid`."""
     recency: float | None = None
-    """After so many days something counts half."""
+    """The age in days at which a result counts half."""
     since: datetime | None = None
     until: datetime | None = None
     date_prefix: str = ""
-    """Only what was said in a year (`2024`), a month (`2024-05`) or on a day (`2024-05-01`) of the time zone."""
+    """Only messages of a year (`2024`), a month (`2024-05`) or a day (`2024-05-01`) of the time zone."""
     asked_at: datetime | None = None
-    """When the question is asked, which says what its "last week" means in `hybrid` mode; by default now."""
+    """The time of the question, which determines its "last week" in the mode `hybrid`; default: now."""
     expand_entities: bool = False
-    """Whether what shares names with the best results comes after them."""
+    """Whether to add results that share names with the best ones."""
     max_keywords: int = 60
     related: bool = False
-    """In `hybrid` mode: only what has to do with the question, and nothing where nothing speaks of it."""
+    """In the mode `hybrid`: only relevant results, and none if nothing matches the question."""
     timezone: str = ""
-    """Whose days are meant, such as `Europe/Berlin` or `+05:30`; by default as the settings say."""
+    """The time zone of days, such as `Europe/Berlin` or `+05:30`; default: the setting."""
 
     def __post_init__(self) -> None:
         parse_zone(self.timezone)
@@ -90,13 +90,13 @@ class DiscussionSearch:
 
     @property
     def timed(self) -> bool:
-        """Whether only what was said at some time is looked for."""
+        """Whether the search is limited to a time."""
         return bool(self.since or self.until or self.date_prefix)
 
     def passes(self, at: datetime | None, zone: TimeZone | None = None) -> bool:
-        """Return whether something said then may be shown. What has no time passes only where none is asked for.
+        """Return whether a message of this time may be shown. Messages without a time pass only without a limit.
 
-        `zone`: whose days `date_prefix` means; by default its own time zone, or the machine's.
+        `zone`: the time zone of `date_prefix`; default: its own time zone, or the machine's.
         """
         if at is None:
             return not self.timed
@@ -108,7 +108,7 @@ class DiscussionSearch:
 
 @dataclass(frozen=True, slots=True)
 class TurnReply:
-    """The message that follows a question, said by somebody else. Of a long message it is the first segment."""
+    """The message after a question, by another speaker. Of a long message, the first segment."""
 
     turn: int
     text: str
@@ -119,7 +119,7 @@ class TurnReply:
 
 @dataclass(frozen=True, slots=True)
 class DiscussionHit:
-    """Something that answers. `source_id` and `segment_id` cite a message; a memory is read by its `id`."""
+    """A result. `source_id` and `segment_id` cite a message; a memory is read by its `id`."""
 
     kind: Literal["memory", "turn"]
     id: str
@@ -135,11 +135,11 @@ class DiscussionHit:
     segment_id: str = ""
     memory: Memory | None = None
     reply: TurnReply | None = None
-    """The message that answers a hit which ends in a question, where both lie in one block."""
+    """The message that answers a hit ending with a question, if both are in one block."""
 
     @property
     def fields(self) -> Mapping[str, str]:
-        """What it says, by the names of `FieldWeights`."""
+        """Its texts, by the names of `FieldWeights`."""
         if self.memory is None:
             return {"summary": self.text, "entities": self.speaker}
         item = self.memory.item
@@ -148,7 +148,7 @@ class DiscussionHit:
 
 
 class DiscussionHits(list[DiscussionHit]):
-    """What answers, best first, and what it may lack."""
+    """The results, best first, and warnings."""
 
     def __init__(
         self,
@@ -169,9 +169,9 @@ def search(
 ) -> DiscussionHits:
     """Find memories and messages, best first, in the scope of a discussion, or with `descend` in all below a scope.
 
-    Keywords stand between semicolons, and each is a phrase; those that stand nowhere find nothing. A question in a
-    sentence, which is not a keyword, is looked for by its words. The other modes take the query as it is. In `hybrid`
-    mode messages come in the order in which the space's own search gives them. A blank query finds nothing.
+    Keywords are phrases separated by semicolons; unknown ones find nothing. A question that is a sentence is searched
+    by its words. The other modes use the query unchanged. In the mode `hybrid`, messages are in the order of the
+    space's own search. A blank query finds nothing.
     """
     if not query.strip():
         return DiscussionHits()

@@ -46,31 +46,31 @@ MADE_BY = "WilmerAI"
 
 @dataclass(frozen=True, slots=True)
 class ImportedFile:
-    """What became of a file. `skipped`: it holds nothing to keep, such as the tracker of condensations."""
+    """The result of importing a file. `skipped`: it contains nothing to store, such as the tracker of condensations."""
 
     outcome: Literal["imported", "unchanged", "skipped"]
     source_id: str = ""
     memories: int = 0
-    """Memories that are new."""
+    """The number of new memories."""
     withdrawn: int = 0
-    """Memories of an earlier import of the file that it does not hold any more."""
+    """The number of memories from an earlier import that the file no longer contains."""
     summary: bool = False
-    """Whether it became the rolling summary or the state document; beside one of the discussion it is a memory."""
+    """Whether it became the rolling summary or the state document, or a memory if there already is one."""
     rejected: tuple[str, ...] = ()
-    """What could not be used, and why."""
+    """Parts that could not be used, with the reason."""
 
 
 class WilmerImport:
-    """Brings files of WilmerAI into one discussion. The same file again changes nothing."""
+    """Import files of WilmerAI into one discussion. Idempotent."""
 
     def __init__(self, engine: Engine, ref: DiscussionRef) -> None:
         self._engine = engine
         self._ref = ref
 
     def bring(self, name: str, content: bytes, *, known: Collection[str] = ()) -> ImportedFile:
-        """Import a file of this name (without its folder); `known` are texts of memories that came otherwise.
+        """Import a file with this name (without its folder); `known` are texts of memories from elsewhere.
 
-        Raises `InvalidInput` where it is not what its name says: of another kind, encrypted, or damaged as a whole.
+        Raises `InvalidInput` if it is not the file its name indicates: another kind, encrypted or damaged.
         """
         file = _without_secrets(read_file(name, content))
         file = replace(file, memories=tuple(memory for memory in file.memories if memory.text not in known))

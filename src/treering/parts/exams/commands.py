@@ -28,7 +28,7 @@ def add_exams(app: Typer) -> None:
 
 
 def examine(context: Context) -> None:
-    """Test what a memory finds, as code is tested."""
+    """Test the answers of a memory, as you test code."""
     if context.invoked_subcommand is None:
         say(context.get_help())
 
@@ -39,21 +39,25 @@ class ExamFlags:
 
     least: Annotated[
         list[str] | None,
-        Option("--least", metavar="FIGURE=N", help="Exit with 1 below it, such as recall@5=80; may be repeated."),
+        Option(
+            "--least", metavar="FIGURE=N", help="Exit with 1 if a metric is lower, such as recall@5=80; repeatable."
+        ),
     ] = None
-    candidates: Annotated[bool, Option("--candidates", help="Also ask what nobody accepted yet.")] = False
-    words: Annotated[bool, Option("--words", help="Ask by words and names only, without vectors.")] = False
-    keep: Annotated[bool, Option("--keep/--no-keep", help="Keep the run, for the next to compare with.")] = True
-    form: Annotated[Form, Option("--format", help="For people, programs, pull requests or build servers.")] = "text"
+    candidates: Annotated[bool, Option("--candidates", help="Also ask candidates that are not accepted yet.")] = False
+    words: Annotated[bool, Option("--words", help="Search by words and names only, without vectors.")] = False
+    keep: Annotated[bool, Option("--keep/--no-keep", help="Store the run, for comparison with the next.")] = True
+    form: Annotated[Form, Option("--format", help="Output for people, programs, pull requests or build servers.")] = (
+        "text"
+    )
 
 
 def run(asked: ExamFlags, access: Access, exam: Folder = None) -> None:
-    """Ask the questions of an exam and tell what was found.
+    """Ask the questions of an exam and report the results.
 
-    Each question names what has to be found (must), what must not (must_not),
-    or that nothing here answers it (refuse: true). Told are the parts of the
-    evidence among the first 1, 3, 5 and 10, with 95 % intervals, and what
-    changed since the run before.
+    Each question names the evidence to find (must), evidence that must not appear
+    (must_not), or that nothing here answers it (refuse: true). The report shows the
+    share of the evidence among the first 1, 3, 5 and 10 hits, with 95 % intervals,
+    and the changes since the previous run.
     """
     from treering.parts.exams.running import run_exam
 
@@ -72,13 +76,12 @@ def run(asked: ExamFlags, access: Access, exam: Folder = None) -> None:
 def make(
     access: Access,
     exam: Folder = None,
-    commits: Annotated[int, Option("--commits", metavar="N", min=0, help="Look at so many of the last commits.")] = 500,
+    commits: Annotated[int, Option("--commits", metavar="N", min=0, help="Number of last commits to read.")] = 500,
 ) -> None:
-    """Propose questions from the history and the decisions.
+    """Propose questions from the commits and decisions.
 
-    A commit asks with its subject for the files that it touched, a decision
-    with its question for itself. They are candidates in proposed.yaml until
-    somebody accepts them there.
+    A commit's subject asks for the files it changed; a decision's question asks for
+    the decision. Candidates are written to proposed.yaml, where you accept them.
     """
     from treering.parts.exams.running import make_exam
 
@@ -100,8 +103,8 @@ HELP = CommandHelp(
     examples={
         "exam run": (
             ("the questions in .treering/exam", "treering exam run"),
-            ("in a build, which fails below 80 %", "treering exam run --least recall@5=80 --format junit"),
-            ("also what was only proposed", "treering exam run --candidates"),
+            ("in a build that fails below 80 %", "treering exam run --least recall@5=80 --format junit"),
+            ("also the proposed questions", "treering exam run --candidates"),
         ),
         "exam make": (
             ("from the last 500 commits and all decisions", "treering exam make"),

@@ -52,7 +52,7 @@ class ExpectedFind(_Value):
     @model_validator(mode="after")
     def _one(self) -> "ExpectedFind":
         if sum(map(bool, (self.file, self.object, self.says))) != 1:
-            raise ValueError("give exactly one of file, object and says")
+            raise ValueError("give exactly one of 'file', 'object' and 'says'")
         return self
 
     def __str__(self) -> str:

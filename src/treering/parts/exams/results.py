@@ -333,7 +333,7 @@ def as_markdown(report: ExamReport) -> str:
         for one in report.moved
     ]
     missed = [f"- below the required value: {line}" for line in report.missed]
-    head = ["| figure | now | questions | since the last run |", "| --- | --- | --- | --- |"]
+    head = ["| metric | now | questions | since the last run |", "| --- | --- | --- | --- |"]
     return "\n".join(["## Exam", "", *missed, "", *head, *rows, "", *wrong[:_SHOWN], "", *changed[:_SHOWN]]) + "\n"
 
 

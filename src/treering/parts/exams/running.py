@@ -116,8 +116,8 @@ _TYPE = re.compile(
     r"^(feat|fix|docs|refactor|perf|tests?|chore|build|ci|style)(?P<scope>\([^)]*\))?!?: ", re.IGNORECASE
 )
 _HEAD = """\
-# Questions proposed by `treering exam make`. A candidate does not count: read it, mend it, and make it `accepted`,
-# or `rejected`, so that it is not proposed again.
+# Questions proposed by `treering exam make`. Candidates do not count: read, correct and mark them `accepted`,
+# or `rejected`, so that they are not proposed again.
 """
 
 

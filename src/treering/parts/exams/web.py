@@ -33,7 +33,7 @@ def exams(view: PageView) -> Rendered:
     }
     chosen = chosen if chosen in kinds else next(kind for kind in kinds if kinds[kind] or kind == "all")
     values: dict[str, Any] = {
-        "told": told,
+        "exams": told,
         "names": NAMES,
         "kinds": {kind: len(those) for kind, those in kinds.items()},
         "chosen": chosen,

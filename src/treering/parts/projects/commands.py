@@ -36,35 +36,43 @@ class SuperviseFlags:
 
     tickets: Annotated[Path, Argument(metavar="TICKETS", help="A list of {id, title, description}, in YAML or JSON.")]
     worker: Annotated[
-        str, Option("--worker", metavar="COMMAND", help="What does the work: told on stdin, run once per turn.")
+        str,
+        Option(
+            "--worker",
+            metavar="COMMAND",
+            help="The command that does the work; gets its prompt on stdin, once per turn.",
+        ),
     ]
-    model: Annotated[str, Option("--model", metavar="NAME", help="Who supervises, such as openai:gpt-5-mini.")] = ""
+    model: Annotated[
+        str, Option("--model", metavar="NAME", help="The model that supervises, such as openai:gpt-5-mini.")
+    ] = ""
     model_url: Annotated[str, Option("--model-url", metavar="URL", help="An OpenAI-compatible endpoint.")] = ""
     script: Annotated[
-        Path | None, Option("--script", metavar="FILE", help="Assessments written beforehand instead of a model.")
+        Path | None, Option("--script", metavar="FILE", help="Prepared assessments instead of a model.")
     ] = None
     project: Annotated[
-        str, Option("--project", metavar="ID", help="Whose memory is used. Default: the name of the folder.")
+        str,
+        Option("--project", metavar="ID", help="The project whose memory is used. Default: the name of the folder."),
     ] = ""
-    no_memory: Annotated[
-        bool, Option("--no-memory", help="Recall and keep nothing; then nothing can go on after a crash.")
-    ] = False
+    no_memory: Annotated[bool, Option("--no-memory", help="Recall and store nothing; a crashed run cannot resume.")] = (
+        False
+    )
     folder: Annotated[Path, Option("--folder", metavar="PATH", help="The work tree.")] = Path()
-    max_turns: Annotated[int, Option("--max-turns", min=1, help="The most turns of one ticket.")] = 20
-    max_minutes: Annotated[float, Option("--max-minutes", min=0.01, help="The longest one ticket may take.")] = 60.0
+    max_turns: Annotated[int, Option("--max-turns", min=1, help="Maximum turns per ticket.")] = 20
+    max_minutes: Annotated[float, Option("--max-minutes", min=0.01, help="Maximum time per ticket.")] = 60.0
     max_cost: Annotated[
         Decimal | None,
-        Option("--max-cost", metavar="DOLLARS", parser=_dollars, help="What supervising one ticket may cost."),
+        Option("--max-cost", metavar="DOLLARS", parser=_dollars, help="Maximum cost of supervising one ticket."),
     ] = None
-    as_json: Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")] = False
+    as_json: Annotated[bool, Option("--json", help="Print only the report, as JSON.")] = False
 
 
 def supervise(asked: SuperviseFlags) -> None:
     """Work through tickets, turn by turn, and learn.
 
-    A supervisor recalls similar past work, tells the worker what to do, judges
-    each turn, and keeps what a ticket taught. It goes on where it was when it is
-    run again; tickets that are done stay done. Exit code 1 where one is not done.
+    A supervisor recalls similar past work, instructs the worker, judges each turn,
+    and stores what a ticket taught. Run again to resume; finished tickets stay
+    finished. Exits with 1 if a ticket is not finished.
     """
     from treering.parts.projects import supervising
 
@@ -100,7 +108,7 @@ HELP = CommandHelp(
                 'treering supervise tickets.yaml --worker "claude -p" --model openai:gpt-5-mini',
             ),
             (
-                "with ceilings for each ticket, in another folder",
+                "with limits per ticket, in another folder",
                 'treering supervise tickets.yaml --worker "codex exec -" --model openai:gpt-5-mini \\\n'
                 "      --folder ../acme --max-turns 8 --max-minutes 30 --max-cost 0.50",
             ),

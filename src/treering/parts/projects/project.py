@@ -1,7 +1,7 @@
-"""The memory of a project: plain documents, put in, found again, taken out. A project is a space.
+"""The memory of a project: plain documents to store, find and delete. A project is a space.
 
-Any number of threads and processes of one machine may use one project at once: there is no lock here. Every write is
-a patch that names the revisions it saw, and is made anew where somebody else was first.
+Any number of threads and processes of one machine may use one project at once without locks. Every write is a patch
+that names the revisions it read, and is repeated after a conflict.
 """
 
 import math
@@ -49,7 +49,7 @@ from treering.verbs.lint.erasure import ErasureReceipt
 from treering.verbs.query.search import SearchReport
 
 ProjectId = str | int | UUID
-"""What a project is called; a number or a UUID stands for the text it is written as."""
+"""The id of a project; a number or a UUID is used as text."""
 
 MOST_QUERIES = 100
 MOST_RETRIEVED = 200
@@ -68,19 +68,19 @@ DeleteOutcome = Literal["deleted", "erased", "unknown", "proposed", "failed"]
 
 
 class Indexed(Value):
-    """What became of one document."""
+    """The result for one document."""
 
     position: int = Field(description="Index of the given document, from 0.")
     outcome: IndexOutcome
     why: str = ""
     source_id: str = ""
-    """Its Source, where one was written or was there already."""
+    """Its Source, if one was written or already existed."""
     changes: tuple[str, ...] = ()
-    """What was taken out of the text as given; the text as kept is what is retrieved."""
+    """The parts removed from the given text; the stored text is retrieved."""
 
 
 class IndexReport(Value):
-    """What became of all documents, in the order given."""
+    """The results for all documents, in the given order."""
 
     project_id: str
     results: tuple[Indexed, ...] = ()
@@ -88,11 +88,11 @@ class IndexReport(Value):
     pending_vectors: int = 0
     """Texts found by words already, and by meaning as soon as they have their vector."""
     read_by_model: ReadByModel | None = None
-    """What a language model read of the documents that are new, where one is configured."""
+    """The results of a language model for the new documents, if one is configured."""
 
 
 class Deleted(Value):
-    """What became of the deletion of one document."""
+    """The result of deleting one document."""
 
     position: int = Field(description="Index of the given document, from 0.")
     outcome: DeleteOutcome
@@ -101,7 +101,7 @@ class Deleted(Value):
 
 
 class DeleteReport(Value):
-    """What became of all deletions, in the order given."""
+    """The results of all deletions, in the given order."""
 
     project_id: str
     results: tuple[Deleted, ...] = ()
@@ -114,9 +114,9 @@ class DeleteReport(Value):
 class ProjectMemory:
     """The documents of projects. Safe to use from many threads.
 
-    `engine_of` lends a project's engine. `model` answers `rag_qa`, and reads what new documents state for `index`.
-    Indexing makes the project where there is none yet; in a project that has nothing yet, nothing is found and nothing
-    known. All raise `InvalidInput` naming the wrong field, and `Unavailable` or `Corrupt` where the space does.
+    `engine_of` lends a project's engine. `model` answers `rag_qa`, and extracts statements of new documents for
+    `index`. Indexing creates the project if necessary; an empty project has no results and no knowledge. All methods
+    raise `InvalidInput` with the invalid field, and `Unavailable` or `Corrupt` if the space does.
     """
 
     def __init__(self, engine_of: Engines, *, model: LanguageModel | None = None) -> None:
@@ -126,7 +126,7 @@ class ProjectMemory:
     def engine(self, project_id: ProjectId, *, create: bool = True) -> AbstractContextManager[Engine]:
         """Lend the engine of a project, for the four verbs.
 
-        `create`: make the project where there is none yet; else this raises `UnknownProject`, a `NotFound`.
+        `create`: create the project if it does not exist; otherwise this raises `UnknownProject`, a `NotFound`.
         """
         return self._engine_of(checked_project_id(project_id), create=create)
 
@@ -139,12 +139,11 @@ class ProjectMemory:
         wait: bool = False,
         budget: Budget | None = None,
     ) -> IndexReport:
-        """Keep documents, each once: the same text is the same document.
+        """Store documents, each once: the same text is the same document.
 
-        `triples`: what each document states, where the caller knows it, besides what is read from it; by default the
-        model, where one is configured, reads it from documents that are new, within `budget` (two requests for each
-        document unless given). What it could not read is reported, and the document is kept all the same.
-        `wait`: return when they are found by meaning, too.
+        `triples`: known statements of each document, in addition to extracted ones; by default the model, if one is
+        configured, extracts them from new documents within `budget` (two requests per document unless given). Failures
+        are reported, and the document is stored anyway. `wait`: return only when they are embedded.
         """
         texts = checked_texts(docs, field="docs")
         stated = _checked_triples(triples, len(texts))
@@ -172,11 +171,11 @@ class ProjectMemory:
             return [{"question": query, "docs": [], "doc_scores": []} for query in asked]
 
     def delete(self, project_id: ProjectId, docs: Sequence[str], *, erase: bool = False) -> DeleteReport:
-        """Take documents out by their exact text; what rested on them alone is stale, in the same transaction.
+        """Delete documents by their exact text; knowledge based only on them becomes stale, in the same transaction.
 
-        They are archived, and can be read in the history. `erase`: nothing of them is left, of earlier copies
-        neither; the report holds the proof, and everything is rewritten for it, which takes time. Raises `Denied`
-        where the channel may not erase, as agents may not unless the project's policy lets them.
+        They are archived and stay in the history. `erase`: delete them permanently, with earlier copies; the report
+        contains the proof, and the store is rewritten, which takes time. Raises `Denied` if the channel may not erase,
+        as agents may not unless the project's policy lets them.
         """
         texts = checked_texts(docs, field="docs")
         origins = [Document.of(text).origin for text in texts]
@@ -192,10 +191,10 @@ class ProjectMemory:
     def rag_qa(
         self, project_id: ProjectId, queries: Sequence[str], num_to_retrieve: int = 5, *, budget: Budget | None = None
     ) -> list[Answered]:
-        """Answer each query from the documents retrieved for it, citing them by number, from 1.
+        """Answer each query from its retrieved documents, with citations by number, from 1.
 
-        `budget` bounds what the model may use; by default one answer and one repair per query. Raises `InvalidInput`
-        without a model, `Denied` beyond the budget, `Unavailable` where the model cannot answer.
+        `budget` limits the use of the model; default: one answer and one repair per query. Raises `InvalidInput`
+        without a model, `Denied` over the budget, `Unavailable` if the model cannot answer.
         """
         if self._model is None:
             raise InvalidInput("Answering needs a language model, but none was given.", hint=_NO_MODEL)
@@ -222,7 +221,7 @@ class ProjectMemory:
 
 
 def is_project_id(name: str) -> bool:
-    """Tell whether a text may be the id of a project."""
+    """Return whether a text is a valid project id."""
     return bool(_PROJECT_ID.fullmatch(name)) and ".." not in name
 
 
@@ -301,7 +300,7 @@ def _indexed(engine: Engine, documents: Sequence[Document], report: IngestReport
 
 
 def active_source(engine: Engine, origin: str) -> str:
-    """Return the id of the document with an origin; empty where there is none."""
+    """Return the id of the document with an origin; empty if there is none."""
     state = engine.ledger.sources(scope=ROOT, root=origin).get(origin)
     return state.id if state and state.status != "archived" else ""
 

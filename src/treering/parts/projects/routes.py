@@ -61,7 +61,7 @@ EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 
 
 class IndexRequest(Value):
-    """Documents to keep."""
+    """Documents to store."""
 
     docs: _Docs
     triples: tuple[tuple[Triple, ...], ...] | None = Field(
@@ -84,7 +84,7 @@ class RetrieveRequest(Value):
 
 
 class DeleteRequest(Value):
-    """Documents to take out."""
+    """Documents to delete."""
 
     docs: _Docs
     erase: bool = Field(
@@ -105,7 +105,7 @@ class Retrieved(Value):
 
 
 class RetrievedForAll(RootModel[tuple[Retrieved, ...]]):
-    """What was found, one element for each question."""
+    """Results, one element per question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def routes(memory: MemoryOf, workers: Workers, bounds: Bounds) -> Sequence[Route
             writes=True,
             takes=IndexRequest,
             gives=IndexReport,
-            links={"retrieve what was indexed": _same_project("retrieve"), "delete it": _same_project("delete")},
+            links={"retrieve documents": _same_project("retrieve"), "delete it": _same_project("delete")},
         ),
         route(
             "retrieve",
@@ -198,7 +198,7 @@ def routes(memory: MemoryOf, workers: Workers, bounds: Bounds) -> Sequence[Route
             writes=True,
             takes=DeleteRequest,
             gives=DeleteReport,
-            links={"index something anew": _same_project("index")},
+            links={"index again": _same_project("index")},
         ),
     )
 

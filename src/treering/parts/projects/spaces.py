@@ -46,12 +46,12 @@ def open_projects(
 ) -> "Projects":
     """Open the projects of a folder; `treering.open_projects` is this function.
 
-    `folder`: by default `MEMORY_SAVE_DIR`, else `projects` in the data folder (`TREERING_DATA_DIR`); each project is a
-    space of its own in it, `<project_id>.db`, with an anchor of its own where `TREERING_ANCHOR` names one. An address
-    `postgresql://USER@HOST/DATABASE?space=NAME` keeps each in the space `NAME/<project_id>` of that database. `actor`
-    and `channel` say in whose name and through which door is written. `model` answers `rag_qa` and reads what is
-    indexed. `background`: whether vectors are made behind everyday work. `most_open`: how many spaces stay open while
-    nobody uses them. Raises `InvalidInput` for settings that make no sense.
+    `folder`: default: `MEMORY_SAVE_DIR`, else `projects` in the data folder (`TREERING_DATA_DIR`); each project is a
+    separate space in it, `<project_id>.db`, with its own anchor if `TREERING_ANCHOR` is set. With an address
+    `postgresql://USER@HOST/DATABASE?space=NAME`, each is the space `NAME/<project_id>` of that database. `actor` and
+    `channel`: the author of writes and their channel. `model` answers `rag_qa` and reads indexed documents.
+    `background`: whether to embed in the background. `most_open`: the maximum number of unused spaces to keep open.
+    Raises `InvalidInput` for invalid settings.
     """
     settings = Settings.read()
     spaces = ProjectSpaces(
@@ -67,14 +67,14 @@ def open_projects(
 
 
 def projects_place(given: Path | str | Address, settings: Settings) -> Path | Address:
-    """Read where projects are kept: a folder, or an address. Raises `InvalidInput` for an invalid address."""
+    """Parse the location of projects: a folder or an address. Raises `InvalidInput` for an invalid address."""
     if isinstance(given, str) and "://" in given:
         given = settings.space_address(given)
     return given if isinstance(given, Address) else Path(given)
 
 
 def spaces_at(place: str, settings: Settings) -> "ProjectSpaces":
-    """Return the projects at a place; empty: where the settings keep them."""
+    """Return the projects at a location; empty: the configured one."""
     return ProjectSpaces(projects_place(place or settings.projects_dir, settings), settings=settings)
 
 
@@ -105,9 +105,9 @@ class ProjectSpaces:
 
     @contextmanager
     def engine(self, project_id: str, *, create: bool = True) -> Iterator[Engine]:
-        """Lend a project's engine. `create`: make the project where there is none yet.
+        """Lend a project's engine. `create`: create the project if it does not exist.
 
-        Raises `InvalidInput` for a bad id and after `close`, `UnknownProject`, and what opening a space raises.
+        Raises `InvalidInput` for an invalid id and after `close`, `UnknownProject`, and the errors of opening a space.
         """
         space = self._take(checked_project_id(project_id))
         try:
@@ -132,7 +132,7 @@ class ProjectSpaces:
         return len(opened), waiting
 
     def look_after(self) -> None:
-        """Have made what waits in the open spaces, also what a process left that died. Returns soon."""
+        """Start pending work in the open spaces, including work left by processes that died. Returns soon."""
         with self._lock:
             opened = [name for name, space in self._spaces.items() if space.is_open]
         for name in opened:
@@ -188,7 +188,7 @@ class ProjectSpaces:
             raise UnknownProject(project_id) from error
 
     def address(self, project_id: str) -> Address:
-        """Return where a project is kept. Raises `InvalidInput` for what is not an id."""
+        """Return the address of a project. Raises `InvalidInput` for an invalid id."""
         checked_project_id(project_id)
         if isinstance(self._place, Path):
             return file_address(self._place / f"{project_id}.db")
@@ -210,7 +210,7 @@ class Projects(ProjectMemory):
         self._close = spaces.close
 
     def close(self) -> None:
-        """Close all projects. What was written stays; vectors that wait are made when they are next opened."""
+        """Close all projects. Writes are saved; pending texts are embedded when a project is next opened."""
         self._close()
 
     def __enter__(self) -> Self:
@@ -250,9 +250,9 @@ class _Space:
 
 @dataclass(frozen=True, slots=True)
 class ProjectModels:
-    """Which models project memory uses; an empty name stands for no model, or for the built-in embedder.
+    """The models of project memory; an empty name means no language model, or the built-in embedder.
 
-    With a URL, a name is that of a model behind an OpenAI-compatible endpoint; else it is `PROVIDER:MODEL`.
+    With a URL, a name is the name of a model at an OpenAI-compatible endpoint; otherwise it is `PROVIDER:MODEL`.
     """
 
     llm_model_name: str = ""
@@ -271,7 +271,7 @@ class ProjectModels:
         )
 
     def open_model(self) -> LanguageModel | None:
-        """Open the language model, where one is named. Nothing is sent until it is asked. Raises as `open_model`."""
+        """Open the language model, if one is named. Sends nothing until used. Raises the errors of `open_model`."""
         if not self.llm_model_name:
             return None
         from treering.models.language_models import open_model
@@ -279,7 +279,7 @@ class ProjectModels:
         return open_model(_named(self.llm_model_name, self.llm_base_url), base_url=self.llm_base_url or None)
 
     def open_embedder(self) -> Embedder | None:
-        """Open the embedding model, where one is named; it is asked at once. Raises as `open_embedder`."""
+        """Open the embedding model, if one is named, and test it at once. Raises the errors of `open_embedder`."""
         if not self.embedding_model_name:
             return None
         from treering.models.embedders import open_embedder
@@ -309,10 +309,10 @@ class ModelNames(TypedDict, total=False):
 
 
 def get_hipporag_kwargs() -> dict[str, str | None]:
-    """Return the models that the environment names, as keyword arguments of the functions here.
+    """Return the models of the environment as keyword arguments for these functions.
 
-    `llm_model_name` (`MEMORY_LLM_MODEL`) and `embedding_model_name` (`MEMORY_EMBEDDING_MODEL`) are always there, `None`
-    where they are not set; `llm_base_url` and `embedding_base_url` (`MEMORY_…_BASE_URL`) where they are set.
+    `llm_model_name` (`MEMORY_LLM_MODEL`) and `embedding_model_name` (`MEMORY_EMBEDDING_MODEL`) are always present,
+    `None` if not set; `llm_base_url` and `embedding_base_url` (`MEMORY_…_BASE_URL`) only if set.
     """
     found = ProjectModels.of(Settings.read())
     urls = {"llm_base_url": found.llm_base_url, "embedding_base_url": found.embedding_base_url}
@@ -333,10 +333,10 @@ def index(
     budget: Budget | None = None,
     **models: Unpack[ModelNames],
 ) -> IndexReport:
-    """Keep documents in a project, as `Projects.index` does. A language model that is named reads what they state.
+    """Store documents in a project, as `Projects.index` does. A language model, if named, extracts their statements.
 
     `base_save_dir`: the folder of the projects; default `MEMORY_SAVE_DIR`. Raises `InvalidInput` without either, as all
-    functions here do: nothing is stored in a folder that nobody named.
+    these functions do: nothing is stored in an unnamed folder.
     """
     memory = _memory(base_save_dir, models)
     return memory.index(project_id, docs, triples=triples, wait=wait, budget=budget)
@@ -376,7 +376,7 @@ def rag_qa(
 ) -> list[Answered]:
     """Answer queries from the documents of a project, with citations, as `Projects.rag_qa` does.
 
-    Raises `InvalidInput` where no language model is named.
+    Raises `InvalidInput` if no language model is named.
     """
     return _memory(base_save_dir, models).rag_qa(project_id, queries, num_to_retrieve, budget=budget)
 

@@ -1,7 +1,7 @@
-"""The memory of somebody who supervises work on tickets: what was learned before, and what is learned now.
+"""Memory for supervising tickets: recall earlier lessons and store new ones.
 
-What it recalls is for the supervisor alone. Memory never blocks a ticket: what fails is logged, kept in `failures`,
-and the work goes on without it.
+Recalled memories are only for the supervisor. Memory never blocks a ticket: errors are logged and collected in
+`failures`, and the work continues without memory.
 """
 
 import logging
@@ -21,7 +21,7 @@ HEADING = "Memories invoked:"
 
 PASSAGES = 5
 RESPONSE_CHARS = 500
-"""How much of a response says what a turn was about."""
+"""The part of a response that is used to find similar turns."""
 
 _LOG = logging.getLogger(__name__)
 _Found = TypeVar("_Found")
@@ -48,38 +48,38 @@ class TicketMemory:
         self._passages = passages
 
     def start(self, ticket: Ticket) -> str:
-        """Recall what is like a ticket: `HEADING` and one passage per line, or an empty text."""
+        """Recall memories similar to a ticket: `HEADING` and one passage per line, or an empty text."""
         return self._block("start", ticket.query)
 
     def turn(self, last_prompt: str, last_response: str) -> str:
-        """Recall what is like the last turn, as `start` does. Nothing is stored."""
+        """Recall memories similar to the last turn, as `start` does. Stores nothing."""
         return self._block("turn", f"{last_prompt}\n{last_response[:RESPONSE_CHARS]}")
 
     def complete(self, ticket: Ticket, summary: str | None) -> Completed | None:
-        """Keep what a ticket taught, once: its document, its Activity and its resolved WorkItem, in one patch.
+        """Store the lessons of a ticket once: its document, its Activity and its resolved WorkItem, in one patch.
 
-        A ticket without id that is completed again with another summary is a second ticket that says the same.
-        Gives `None` without a memory, and where it failed.
+        A ticket without id that is completed again with another summary is a second ticket with the same text.
+        Returns `None` without a memory, and on failure.
         """
         said = summary or ""
         return self._on_record("complete", ticket, lambda record: record.complete(said), None, create=True)
 
     def revert(self, ticket: Ticket) -> bool:
-        """Take back what `complete` kept; the ticket is open again. Tell whether there was anything."""
+        """Undo `complete`; the ticket is open again. Return whether there was anything to undo."""
         return self._on_record("revert", ticket, TicketRecord.revert, False)
 
     def is_done(self, ticket: Ticket) -> bool:
-        """Tell whether a ticket was completed."""
+        """Return whether a ticket was completed."""
         return self._on_record("resume", ticket, TicketRecord.is_done, False)
 
     def resume(self, ticket: Ticket) -> RunState | None:
-        """Return how far a run at a ticket came before it ended, where it did not complete it."""
+        """Return the state of an unfinished run of a ticket."""
         return self._on_record("resume", ticket, TicketRecord.state, None)
 
     def keep(self, ticket: Ticket, state: RunState, *, takes_over: bool = False) -> bool:
-        """Keep how far the run at a ticket is; tell whether it may go on.
+        """Store the state of a ticket's run; return whether it may continue.
 
-        It may not where somebody has completed the ticket meanwhile, or another run has taken it over.
+        It may not if the ticket was completed meanwhile, or another run has taken it over.
         """
         return self._on_record(
             "keep", ticket, lambda record: record.keep(state, takes_over=takes_over), True, create=True

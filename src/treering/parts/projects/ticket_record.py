@@ -48,7 +48,7 @@ _CHARS_PER_WORD = 7
 
 
 class Exchange(Value):
-    """One turn: what the worker was told, and what it answered. `shortened`: these are summaries."""
+    """One turn: the worker's prompt and answer. `shortened`: these are summaries."""
 
     prompt: str
     response: str
@@ -91,7 +91,7 @@ _GAP = " … "
 
 
 class Ticket(Value):
-    """Work somebody asked for. The `id` tells it from others; by default title and description do."""
+    """A requested piece of work. The `id` identifies it; by default title and description do."""
 
     id: str = Field(default="", max_length=200, description="Id in the tracker.")
     title: str = Field(min_length=1, description="Title of the ticket.")
@@ -120,7 +120,7 @@ class Ticket(Value):
 
     @property
     def next_alike(self) -> "Ticket | None":
-        """Return the next ticket that says the same; there is none where an id tells tickets apart."""
+        """Return the next ticket with the same text; there is none if an id identifies tickets."""
         return None if self.id else self.model_copy(update={"occurrence": self.occurrence + 1})
 
     @property
@@ -130,7 +130,7 @@ class Ticket(Value):
 
     @property
     def query(self) -> str:
-        """Return what similar past work is looked for with."""
+        """Return the query for similar past work."""
         return f"{self.title}. {self.description}"
 
     def document(self, summary: str) -> str:

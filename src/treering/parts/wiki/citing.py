@@ -17,18 +17,18 @@ _FILE_OF_REPOSITORY = "repo:"
 
 
 class CitationState(StrEnum):
-    """Whether cited lines still stand."""
+    """Whether cited lines are still there."""
 
     HOLDS = "holds"
     MOVED = "moved"
-    """They stand elsewhere in the file, word for word."""
+    """They are elsewhere in the file, word for word."""
     CHANGED = "changed"
     GONE = "gone"
     """The file is no longer there."""
 
 
 class PageStatus(StrEnum):
-    """Whether what a page cites still stands: `stale` where lines changed, `unresolved` where a file is gone."""
+    """Whether the citations of a page are valid: `stale` if lines changed, `unresolved` if a file is gone."""
 
     FRESH = "fresh"
     STALE = "stale"

@@ -8,16 +8,16 @@ from treering.surfaces.cli.flags import Access, spread
 from treering.surfaces.cli.help import Command, CommandHelp
 from treering.surfaces.cli.printing import say
 
-Scope = Annotated[str, Option("--scope", metavar="PATH", help="Where in the space the repository is.")]
+Scope = Annotated[str, Option("--scope", metavar="PATH", help="The scope of the repository in the space.")]
 To = Annotated[str, Option("--to", metavar="FOLDER", help="The folder of the wiki. Default: wiki in the repository.")]
 Repository = Annotated[
     str, Option("--repository", metavar="FOLDER", help="The work tree. Default: the one you are in.")
 ]
 Links = Annotated[
     Literal["auto", "forge", "files", "text"],
-    Option("--links", help="Where citations lead. Default: the forge if its form is known, else files, else nowhere."),
+    Option("--links", help="The target of citations. Default: a known forge, else files, else text."),
 ]
-DryRun = Annotated[bool, Option("--dry-run", help="Tell what would change, and change nothing.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Only show what would change.")]
 
 
 def add_wiki(app: Typer) -> None:
@@ -36,7 +36,7 @@ def add_wiki(app: Typer) -> None:
 
 
 def tell(context: Context) -> None:
-    """Write a wiki of a repository as Markdown, and look at it."""
+    """Write a wiki of a repository as Markdown, and view it."""
     if context.invoked_subcommand is None:
         say(context.get_help())
 
@@ -49,10 +49,10 @@ def build(
     scope: Scope = "/",
     dry_run: DryRun = False,
 ) -> None:
-    """Write the wiki of the repository that the space holds.
+    """Write the wiki of the repository in the space.
 
-    Only files that differ are written, all of them or none. What a person
-    wrote stays; pages that they changed are told.
+    Writes only files that differ, all of them or none. Text that a person wrote
+    stays; pages that a person changed are listed.
     """
     from treering.parts.wiki import running
 
@@ -64,9 +64,9 @@ def status(
     to: To = "",
     repository: Repository = "",
     scope: Scope = "/",
-    check: Annotated[bool, Option("--check", help="Fail where anything asks for somebody.")] = False,
+    check: Annotated[bool, Option("--check", help="Exit with 1 if anything needs attention.")] = False,
 ) -> None:
-    """Tell which pages are stale and why, which a person changed, and which links are broken."""
+    """List stale pages with the reason, pages changed by a person, and broken links."""
     from treering.parts.wiki import running
 
     running.status(access, scope, {"to": to, "repository": repository}, check=check)
@@ -75,16 +75,16 @@ def status(
 def page(
     access: Access,
     path: Annotated[str, Argument(metavar="PAGE", help="Such as modules/flask-app.md. Default: the index.")] = "",
-    of: Annotated[str, Option("--of", metavar="NAME", help="The repository, where the space holds several.")] = "",
+    of: Annotated[str, Option("--of", metavar="NAME", help="The repository, if the space has several.")] = "",
     scope: Scope = "/",
     generated: Annotated[
-        str, Option("--generated", metavar="ID", help="Show what generate_wiki keeps of this repository_id.")
+        str, Option("--generated", metavar="ID", help="Show the wiki that generate_wiki stored for this repository_id.")
     ] = "",
-    branch: Annotated[str, Option("--branch", metavar="NAME", help="The branch that --generated is of.")] = "",
+    branch: Annotated[str, Option("--branch", metavar="NAME", help="The branch of --generated.")] = "",
 ) -> None:
     """Show a page as it would be written now.
 
-    With the pages that link to it, and the last changes of its files.
+    Also shows the pages that link to it and the last changes of its files.
     Nothing is written.
     """
     from treering.parts.wiki import running
@@ -93,21 +93,22 @@ def page(
 
 
 def publish(
-    to: Annotated[str, Argument(metavar="FOLDER", help="The folder to write to, such as that of a site.")],
+    to: Annotated[str, Argument(metavar="FOLDER", help="The folder to write to, such as the source of a site.")],
     access: Access,
     repository: Repository = "",
     links: Links = "auto",
     scope: Scope = "/",
     dry_run: DryRun = False,
     generated: Annotated[
-        str, Option("--generated", metavar="ID", help="Publish what generate_wiki keeps of this repository_id.")
+        str,
+        Option("--generated", metavar="ID", help="Publish the wiki that generate_wiki stored for this repository_id."),
     ] = "",
-    branch: Annotated[str, Option("--branch", metavar="NAME", help="The branch that --generated is of.")] = "",
+    branch: Annotated[str, Option("--branch", metavar="NAME", help="The branch of --generated.")] = "",
 ) -> None:
-    """Write the wiki into a folder for readers elsewhere.
+    """Write the wiki into a folder for other readers.
 
-    As build does, but citations lead to the forge or nowhere, never into the
-    work tree. With --generated the pages that agents wrote are published.
+    Like build, but citations link to the forge or nowhere, never into the work
+    tree. With --generated, publishes the pages written by agents.
     """
     from treering.parts.wiki import running
 
@@ -117,11 +118,13 @@ def publish(
 
 def serve(
     folder: Annotated[str, Argument(metavar="FOLDER", help="The folder of the wiki. Default: wiki.")] = "wiki",
-    port: Annotated[int, Option("--port", metavar="N", min=0, max=65535, help="0: any that is free.")] = 8421,
+    port: Annotated[
+        int, Option("--port", metavar="N", min=0, max=65535, help="The port to listen on; 0 picks a free one.")
+    ] = 8421,
 ) -> None:
-    """Show a wiki to the browsers of this machine.
+    """Show a wiki in the browsers of this machine.
 
-    Read-only. Prints its address, and answers until it is told to stop (Ctrl-C).
+    Read-only. Prints its address and runs until stopped (Ctrl-C).
     """
     from treering.parts.wiki import running
 
@@ -132,10 +135,10 @@ def serve(
 
 
 AddressOfMongo = Annotated[str, Argument(metavar="ADDRESS", help="mongodb://HOST/DATABASE or mongodb+srv://….")]
-CollectionName = Annotated[str, Option("--collection", metavar="NAME", help="Where the memories are.")]
+CollectionName = Annotated[str, Option("--collection", metavar="NAME", help="The address of the memories.")]
 VectorIndex = Annotated[str, Option("--vector-index", metavar="NAME", help="The index of vectors.")]
 TextIndex = Annotated[str, Option("--text-index", metavar="NAME", help="The index of words.")]
-AsJson = Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")]
+AsJson = Annotated[bool, Option("--json", help="Print only the report, as JSON.")]
 
 _COLLECTION, _VECTORS, _TEXTS = "wiki_memories", "wiki_memories_index", "wiki_memories_text"
 
@@ -150,7 +153,7 @@ def add_mongodb(app: Typer) -> None:
 
 
 def administer(context: Context) -> None:
-    """Look after a MongoDB that keeps memories of wiki agents."""
+    """Administer a MongoDB with the memories of wiki agents."""
     if context.invoked_subcommand is None:
         say(context.get_help())
 
@@ -161,14 +164,14 @@ def index(
     vector_index: VectorIndex = _VECTORS,
     text_index: TextIndex = _TEXTS,
     wait: Annotated[
-        int, Option("--wait", metavar="SECONDS", min=0, help="Wait at most so long until searches can use them.")
+        int, Option("--wait", metavar="SECONDS", min=0, help="Maximum wait until searches can use them.")
     ] = 300,
     as_json: AsJson = False,
 ) -> None:
-    """Make the indexes that searches use, where they are missing.
+    """Create missing indexes for searches.
 
-    A server without a search node has none for vectors and words: there every
-    memory of a repository is compared, and this says so.
+    A server without a search node has no indexes for vectors and words; searches
+    then compare all memories of a repository, and this command reports it.
     """
     from treering.parts.wiki import running
 
@@ -182,7 +185,7 @@ def mongodb_status(
     text_index: TextIndex = _TEXTS,
     as_json: AsJson = False,
 ) -> None:
-    """Tell how many memories there are, and how they are searched."""
+    """Show the number of memories and how they are searched."""
     from treering.parts.wiki import running
 
     running.mongodb_status(address, running.MongoNames(collection, vector_index, text_index), as_json=as_json)
@@ -193,24 +196,24 @@ HELP = CommandHelp(
     examples={
         "mongodb index": (
             (
-                "for an Atlas cluster, or a server of your own",
+                "for an Atlas cluster or your own server",
                 "treering mongodb index mongodb+srv://ada@cluster.example.org/wikis",
             ),
         ),
         "mongodb status": (("how searches are answered", "treering mongodb status mongodb://127.0.0.1/wikis"),),
         "wiki build": (
-            ("of the repository you are in, into its folder wiki", "treering wiki build"),
-            ("into another folder, telling only what would change", "treering wiki build --to ../wiki --dry-run"),
+            ("of the current repository, into its folder wiki", "treering wiki build"),
+            ("into another folder, only showing the changes", "treering wiki build --to ../wiki --dry-run"),
         ),
         "wiki status": (
-            ("what is stale, edited or broken", "treering wiki status"),
-            ("in a check that fails where anything is", "treering wiki status --check"),
+            ("stale and edited pages, broken links", "treering wiki status"),
+            ("in CI, failing if there are any", "treering wiki status --check"),
         ),
         "wiki page": (
-            ("which pages there are", "treering wiki page"),
-            ("one of them", "treering wiki page modules/flask-app.md"),
+            ("list the pages", "treering wiki page"),
+            ("show a page", "treering wiki page modules/flask-app.md"),
         ),
-        "wiki publish": (("into the folder of a site", "treering wiki publish site/docs"),),
-        "wiki serve": (("the pages in a browser of this machine", "treering wiki serve"),),
+        "wiki publish": (("into the source folder of a site", "treering wiki publish site/docs"),),
+        "wiki serve": (("the pages in a local browser", "treering wiki serve"),),
     },
 )

@@ -99,10 +99,9 @@ class CeilingReached(Denied):
 
 @dataclass(frozen=True, slots=True)
 class WikiReport:
-    """What became of a run.
+    """The result of a run.
 
-    `status`: `complete`, or `stopped` where a ceiling was reached: the wiki from before stands then, and the next call
-    goes on.
+    `status`: `complete`, or `stopped` if a limit was reached: the previous wiki then stays, and the next call resumes.
     """
 
     status: str
@@ -111,7 +110,7 @@ class WikiReport:
     generation: str | None
     forced: bool
     resumed: bool
-    """Whether an earlier run was gone on with."""
+    """Whether an earlier run was resumed."""
     pages: int
     written: Mapping[str, str]
     """The pages that were written, and why."""
@@ -123,16 +122,16 @@ class WikiReport:
     statuses: Mapping[str, int] = field(default_factory=dict)
     """How many pages have each status."""
     notes: tuple[str, ...] = ()
-    """What was left out of pages, such as citations that do not hold."""
+    """Omissions in pages, such as invalid citations."""
     published: PublishedWiki | None = None
     stopped_by: str = ""
-    """What stopped the run, where something did."""
+    """The reason for a stopped run."""
     commit: str | None = None
-    """Of the repository; `None` where it has none."""
+    """The commit of the repository; `None` if it has none."""
     estimate: Usage | None = None
-    """What the pages were estimated to take before; `None` for a writer that costs nothing."""
+    """The estimated usage of the pages; `None` for a writer without costs."""
     usage: Usage = field(default_factory=Usage)
-    """What models used for the plan and the pages of this run, in all processes that worked on it."""
+    """The usage of models for the plan and the pages of this run, in all its processes."""
 
 
 class WikiGeneration:

@@ -1,4 +1,4 @@
-"""What a space can be asked about its wiki as files: to write it, how it stands, and which of its links are broken."""
+"""Operations on a space's wiki as files: write it, report its status and its broken links."""
 
 import os
 import re
@@ -142,7 +142,7 @@ def _target(token: Token) -> str:
 
 
 PageState = Literal["fresh", "stale", "unresolved"]
-"""`stale`: cited lines changed; `unresolved`: a cited file is gone, or a link of the page leads nowhere."""
+"""`stale`: cited lines changed; `unresolved`: a cited file is gone, or a link of the page is broken."""
 
 _MOST_REASONS = 5
 
@@ -201,7 +201,7 @@ class BuildOptions(Value):
 
 
 class PublishInput(Value):
-    """Where to."""
+    """The destination."""
 
     to: str = Field(min_length=1, description="Folder to write to.")
     repository: str = Field(default="", description="Work tree; default: the current one.")
@@ -212,7 +212,7 @@ class PublishInput(Value):
 
 
 class WikiWritten(Value):
-    """What writing a wiki changed. Paths are relative to its folder."""
+    """The changes of writing a wiki. Paths are relative to its folder."""
 
     folder: str
     title: str
@@ -226,7 +226,7 @@ class WikiWritten(Value):
 
 
 class WikiStatus(Value):
-    """How a wiki stands."""
+    """The status of a wiki."""
 
     folder: str
     title: str
@@ -239,7 +239,7 @@ class WikiStatus(Value):
 
     @property
     def in_order(self) -> bool:
-        """Tell whether nothing asks for anybody."""
+        """Return whether nothing needs attention."""
         fresh = all(page.state == "fresh" for page in self.pages)
         return fresh and not (self.conflicts or self.missing or self.broken_links)
 
@@ -344,7 +344,7 @@ PUBLISH = Operation(
 )
 STATUS = Operation(
     "wiki status",
-    "Report the pages of a wiki that are stale and why, pages changed by a person, and broken links.",
+    "Report stale pages with the reason, pages changed by a person, and broken links.",
     WikiInput,
     Nothing,
     WikiStatus,

@@ -1,4 +1,4 @@
-"""What a wiki is made of: a plan of its pages, and pages whose statements cite lines of files at a commit."""
+"""The parts of a wiki: a plan of its pages, and pages whose statements cite lines of files at a commit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class PageKind(StrEnum):
-    """What a page is about."""
+    """The subject of a page."""
 
     OVERVIEW = "overview"
     ARCHITECTURE = "architecture"
@@ -21,7 +21,7 @@ class PageKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LineCitation:
-    """Lines of a file as they stood at a commit."""
+    """Lines of a file at a commit."""
 
     path: str
     """Relative to the root of the work tree, with `/`."""
@@ -29,7 +29,7 @@ class LineCitation:
     last_line: int
     """Inclusive; lines count from 1."""
     commit: str | None
-    """`None` where the folder is not a git repository."""
+    """`None` if the folder is not a git repository."""
     content_hash: str
     """Of the text of the lines, as segments carry it."""
     source_id: str
@@ -45,11 +45,11 @@ class PagePlan:
     """A page that is to be written."""
 
     path: str
-    """Where it lies below the root of the wiki: `modules/flask-app.md`. It is the identity of the page."""
+    """Its path in the wiki, such as `modules/flask-app.md`, which identifies the page."""
     title: str
     kind: PageKind
     purpose: str
-    """What a reader finds there, in one sentence."""
+    """Its content, in one sentence."""
     relevant_files: tuple[str, ...]
     importance: float = 0.0
     """Share of the walk over the symbol graph that its files hold, 0 to 1."""
@@ -67,23 +67,24 @@ class WikiPlan:
 
 @dataclass(frozen=True, slots=True)
 class WikiPage:
-    """A page as it was written.
+    """A written page.
 
-    `body` is Markdown without frontmatter, beginning at its `# title`. A link to another page is written relative to
-    the root of the wiki with the scheme `page:` (`[Routing](page:modules/routing.md#rules)`), and a citation with the
-    scheme `source:` (`[app.py, lines 10 to 20](source:src/app.py#L10-L20)`). Who publishes it turns both into
-    addresses that work where the page is read.
+    `body` is Markdown without frontmatter, beginning with its `# title`. A link to another page is relative to the root
+    of the wiki with the scheme `page:` (`[Routing](page:modules/routing.md#rules)`), and a citation has the scheme
+    `source:` (`[app.py, lines 10 to 20](source:src/app.py#L10-L20)`). The publisher converts both to addresses that
+    work for its readers.
     """
 
     plan: PagePlan
     body: str
     citations: tuple[LineCitation, ...]
-    """What the statements of the body rest on; each `source:` link of the body is one of them, its path percent-encoded
-    as in an address."""
+    """The evidence of the body; each `source:` link of the body is one of them, with its path percent-encoded as in an
+    address.
+    """
 
 
 class WikiWriter(Protocol):
-    """Plans and writes the pages of one repository, from what a space holds of it."""
+    """Plan and write the pages of one repository, from the content of a space."""
 
     def plan(self) -> WikiPlan:
         """Say which pages there are to be."""
@@ -94,13 +95,13 @@ class WikiWriter(Protocol):
         ...
 
     def inputs(self, plan: WikiPlan, page: PagePlan) -> str:
-        """Return a digest of all that the page is made of: where it is the same, the page need not be written again."""
+        """Return a digest of all inputs of the page: if it is unchanged, the page need not be written again."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedWiki:
-    """What publishing changed on the disk; paths are relative to the root of the wiki."""
+    """The changes of publishing on disk; paths are relative to the root of the wiki."""
 
     written: tuple[str, ...]
     unchanged: tuple[str, ...]
@@ -110,7 +111,7 @@ class PublishedWiki:
 
 
 class WikiPublisher(Protocol):
-    """Puts complete wikis where people read them."""
+    """Publish complete wikis for readers."""
 
     def publish(self, plan: WikiPlan, pages: Sequence[WikiPage]) -> PublishedWiki:
         """Make the place hold these pages and no other generated ones; all of them, or none."""

@@ -89,7 +89,7 @@ def _written(told: WikiWritten) -> Iterator[IndentedLine]:
     changes = (f"{len(told.written)} files {would}written", f"{len(told.unchanged)} unchanged")
     yield line(f"{', '.join(changes)}, {len(told.removed)} {would}removed.", indent=2)
     yield from _list(
-        "Kept as they are, for a person wrote or changed them:",
+        "Left unchanged because a person wrote or changed them:",
         told.conflicts,
         "`treering ingest` proposes such edits; delete a page to have it rewritten.",
     )
@@ -105,9 +105,9 @@ def _standing(told: WikiStatus) -> Iterator[IndentedLine]:
     if len(stale) > _MOST_LISTED:
         yield line(f"and {len(stale) - _MOST_LISTED} more; --json lists them", indent=2)
     yield from _list("Changed by a person:", told.conflicts, "`treering ingest` proposes such edits.")
-    yield from _list("Not there any more:", told.missing, "`treering wiki build` writes them again.")
+    yield from _list("Missing:", told.missing, "`treering wiki build` restores them.")
     broken = [f"{one.page}: {one.target} ({one.why})" for one in told.broken_links]
-    yield from _list("Links that lead nowhere:", broken, "")
+    yield from _list("Broken links:", broken, "")
     if told.in_order:
         yield line("Nothing to do.", indent=2)
 
@@ -130,9 +130,9 @@ _BETWEEN_LOOKS = 1.0
 _INDEX_STATES = {
     "ready": "ready",
     "building": "being built; searches are exact until it is ready",
-    "failed": "failed; look at the server, drop it there, and make it again",
-    "other": "there, but without the fields or the dimension that searches need; drop it, and make it again",
-    "missing": "missing; `treering mongodb index` makes it",
+    "failed": "failed; check the server, drop the index there, and create it again",
+    "other": "incomplete: fields or the dimension that searches need are missing; drop it and create it again",
+    "missing": "missing; `treering mongodb index` creates it",
     "not offered": "not offered by this server",
 }
 
@@ -158,7 +158,7 @@ def mongodb_index(address: str, names: MongoNames, *, wait: int, as_json: bool) 
     answer(
         Access(as_json=as_json),
         _collection_facts(state),
-        [line("The indexes of the collection are there."), *_collection_lines(state)],
+        [line("All indexes of the collection exist."), *_collection_lines(state)],
     )
 
 
@@ -199,7 +199,7 @@ def _collection_lines(state: "CollectionState") -> list[IndentedLine]:
     lines = [line(f"{name}: {_INDEX_STATES[how]}", indent=2) for name, how in state.search.items()]
     if state.other_model:
         memories = _counted(state.other_model, "memory has a vector", "memories have vectors")
-        lines.append(line(f"{memories} of another model, and can be found by words alone.", indent=2))
+        lines.append(line(f"{memories} of another model, and can be found only by words.", indent=2))
     how = "compared one by one" if state.searched == "exact" else f"found by {state.searched}"
     return [*lines, line(f"Memories are {how}.")]
 

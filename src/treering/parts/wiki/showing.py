@@ -109,7 +109,7 @@ class WikiBrowser:
             for at, line in enumerate(text.splitlines(), 1)
         )
         body = f'<h1><code>{escape(path)}</code></h1>\n<pre class="source" tabindex="0">{"".join(rows)}</pre>'
-        return self._page(path, "as it lies now", body)
+        return self._page(path, "current file", body)
 
     def _page(self, title: str, status: str, body: str) -> str:
         index = without_matter(self._text(INDEX) or "")

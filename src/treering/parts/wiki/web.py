@@ -27,7 +27,7 @@ def wiki(view: PageView) -> Rendered:
     return Rendered(
         "treering.parts.wiki:templates/wiki.html",
         {
-            "told": told,
+            "wiki": told,
             # Made from Markdown without raw HTML, with links that lead to pages here or to the web. A head without
             # words is not a head to somebody who listens.
             "body": body.replace("<th></th>", "<td></td>"),

@@ -78,10 +78,10 @@ def _lease_name(scene: Scene, told: LockSettings, name: str) -> str:
 
 
 NODES = (
-    NodeType("Standard", "asks a language model", StandardSettings, ask),
-    NodeType("StaticResponse", "gives a text", ResponseSettings, respond),
+    NodeType("Standard", "calls a language model", StandardSettings, ask),
+    NodeType("StaticResponse", "returns a text", ResponseSettings, respond),
     NodeType(
-        "WorkflowLock", "lets one run at a time go on; another one ends there", LockSettings, lock, remembers=True
+        "WorkflowLock", "lets one run at a time continue; other runs end there", LockSettings, lock, remembers=True
     ),
 )
 
@@ -152,7 +152,7 @@ def _chunks(messages: Sequence[StoredMessage], told: ChunkSettings) -> Iterator[
 CHUNK_NODES = (
     NodeType(
         "ConversationChunkProcessor",
-        "a prompt for each chunk of the conversation, each answered once",
+        "one prompt per chunk of the conversation, each answered once",
         ChunkSettings,
         process,
         remembers=True,
@@ -188,7 +188,7 @@ class Windows:
         parts = {
             "Oldest, as a summary": self.oldest,
             "Old, as memories": self.old,
-            "Recent, as it was said": self.recent,
+            "Recent, word for word": self.recent,
         }
         return "\n\n".join(f"## {name}\n\n{text}" for name, text in parts.items() if text)
 
@@ -235,7 +235,7 @@ def _newest(items: Sequence[_Item], texts: Iterable[str], tokens: int) -> Sequen
 COMPACTING_NODES = (
     NodeType(
         "ContextCompactor",
-        "the conversation in few tokens: recent as it was said, older as memories, oldest as a summary",
+        "the conversation in few tokens: recent messages word for word, older as memories, oldest as a summary",
         CompactorSettings,
         compact,
         remembers=True,

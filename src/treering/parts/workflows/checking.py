@@ -1,4 +1,4 @@
-"""Reading a workflow from JSON or YAML, and finding everything that is wrong with it before anything runs."""
+"""Read a workflow from JSON or YAML, and find all its errors before anything runs."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,10 +33,10 @@ _Problem = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class WorkflowEnvironment:
-    """What will be there when a workflow runs, besides what it declares itself.
+    """The environment in which a workflow will run, besides its own declarations.
 
-    `endpoints` and `inputs` are `None` while nobody has said; then any name and number will do. `chat`: whether it
-    runs in a conversation, so that its variables and memory nodes mean something.
+    `endpoints` and `inputs` are `None` if unknown; then any name and number is valid. `chat`: whether it runs in a
+    conversation, so that its variables and memory nodes are valid.
     """
 
     endpoints: frozenset[str] | None = None
@@ -51,7 +51,7 @@ ANYTHING = WorkflowEnvironment()
 def from_data(data: object, *, types: NodeTypes = NODE_TYPES, known: WorkflowEnvironment = ANYTHING) -> Workflow:
     """Check a workflow: types, keys, ids, variables, endpoints, presets.
 
-    Raises `InvalidInput` that lists every problem with the node and the key it stands at, in `details["fields"]`.
+    Raises `InvalidInput` with every problem, its node and its key in `details["fields"]`.
     """
     written, rest = split(data)
     problems: list[_Problem] = []
@@ -68,7 +68,7 @@ def from_data(data: object, *, types: NodeTypes = NODE_TYPES, known: WorkflowEnv
 
 
 def verify(workflow: Workflow, known: WorkflowEnvironment) -> None:
-    """Check a workflow once more against what is there now. Raises `InvalidInput` as `from_data` does."""
+    """Check a workflow again in the current environment. Raises `InvalidInput` as `from_data` does."""
     header = workflow.header
     declared = _Declared(tuple(header.endpoints), tuple(header.presets), tuple(header.variables))
     _refuse(_unresolved([node.mentions for node in workflow.nodes], declared, known))
@@ -208,7 +208,9 @@ def _wrong_variable(name: str, position: int, count: int, variables: Sequence[st
         return f"unknown {{{name}}}; inputs given: {known.inputs}"
     if numbered and position <= int(numbered[1]) <= count:
         itself = int(numbered[1]) == position
-        return f"{{{name}}} is not available yet: " + ("it is this node's own" if itself else "that node comes later")
+        return f"{{{name}}} is not available yet: " + (
+            "it is this node's own output" if itself else "that node comes later"
+        )
     if name in CHAT_VARIABLES:
         return f"{{{name}}} needs a conversation, but the workflow runs without one"
     return f"unknown variable {{{name}}}. {(nearest(name, variables) if variables else '')}".strip()
@@ -282,12 +284,12 @@ MOST_DEPTH = 20
 
 
 def load(text: str, *, types: NodeTypes = NODE_TYPES, known: WorkflowEnvironment = ANYTHING) -> Workflow:
-    """Read a workflow and check it (`checking.from_data`). Raises `InvalidInput` as that and `read` do."""
+    """Read and check a workflow (`checking.from_data`). Raises `InvalidInput` as it and `read` do."""
     return from_data(read(text), types=types, known=known)
 
 
 def read(text: str) -> object:
-    """Read JSON or YAML. Raises `InvalidInput` for what is neither, is too long, or repeats itself by aliases."""
+    """Parse JSON or YAML. Raises `InvalidInput` for other text, for one that is too long, or for expanding aliases."""
     if len(text) > MOST_CHARS:
         raise InvalidInput(
             f"The workflow has {len(text)} characters; the maximum is {MOST_CHARS}.", hint="Move long texts out of it."

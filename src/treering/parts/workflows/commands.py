@@ -17,9 +17,9 @@ Endpoints = Annotated[
 ]
 Nodes = Annotated[
     list[str] | None,
-    Option("--nodes", metavar="MODULE:NAME", help="A type of node of your own, or a list of them; repeatable."),
+    Option("--nodes", metavar="MODULE:NAME", help="Your own node type, or a list of them; repeatable."),
 ]
-AsJson = Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")]
+AsJson = Annotated[bool, Option("--json", help="Print only the report, as JSON.")]
 
 
 def add_workflows(app: Typer) -> None:
@@ -44,10 +44,10 @@ class RunFlags:
     file: File
     given: Annotated[
         list[str] | None,
-        Option("--input", metavar="TEXT|@FILE", help="{agent1Input}, {agent2Input}, …; repeatable, in order."),
+        Option("--input", metavar="TEXT|@FILE", help="Inputs {agent1Input}, {agent2Input}, …; repeatable, in order."),
     ] = None
     discussion: Annotated[str, Option("--discussion", metavar="ID", help="The discussion it runs in.")] = ""
-    within: Annotated[str, Option("--within", metavar="SCOPE", help="Below which scope discussions are kept.")] = "/"
+    within: Annotated[str, Option("--within", metavar="SCOPE", help="The scope of the discussions.")] = "/"
     messages: Annotated[
         Path | None,
         Option("--messages", metavar="FILE", help="Run on a list of {role, content} instead, storing nothing."),
@@ -56,11 +56,11 @@ class RunFlags:
 
 
 def run(asked: RunFlags, writing: WriteFlags, access: Access, making: MakingFlags) -> None:
-    """Run a workflow and print what it returns.
+    """Run a workflow and print its result.
 
-    Everything it names is checked before anything runs. A workflow that comes to
-    a lock that another run holds ends there; that is not a failure. Memories are
-    made as --config says, else by the model of the only endpoint, else by rules.
+    Everything the workflow names is checked before it runs. A workflow that reaches
+    a lock held by another run ends there without an error. Memories are made as
+    --config specifies, else by the model of the only endpoint, else by rules.
     """
     from treering.parts.workflows import run_command
 
@@ -68,7 +68,7 @@ def run(asked: RunFlags, writing: WriteFlags, access: Access, making: MakingFlag
 
 
 def check(file: File, endpoint: Endpoints = None, nodes: Nodes = None, as_json: AsJson = False) -> None:
-    """Find everything that is wrong with a workflow, at once.
+    """Report all errors in a workflow at once.
 
     Unknown types, keys, variables, endpoints and presets; nothing is run.
     """
@@ -78,7 +78,7 @@ def check(file: File, endpoint: Endpoints = None, nodes: Nodes = None, as_json: 
 
 
 def examples(
-    name: Annotated[str, Argument(metavar="[NAME]", help="Which one to print; without it, which there are.")] = "",
+    name: Annotated[str, Argument(metavar="[NAME]", help="The example to print; without it, the list.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Show workflows that come with Treering."""
@@ -92,7 +92,7 @@ HELP = CommandHelp(
     examples={
         "workflow run": (
             (
-                "recall what a discussion holds on something",
+                "recall from a discussion",
                 'treering workflow run recall.yaml --discussion launch --input "price"',
             ),
             (
@@ -100,13 +100,13 @@ HELP = CommandHelp(
                 "treering workflow run answer.yaml --discussion launch --endpoint main=openai:gpt-5-mini",
             ),
             (
-                "try it without a model, on messages of a file, storing nothing",
+                "try without a model, on the messages of a file, without storing",
                 "treering workflow run answer.yaml --messages chat.json --scripted answers.json",
             ),
         ),
-        "workflow check": (("find everything that is wrong before it runs", "treering workflow check answer.yaml"),),
+        "workflow check": (("find all errors before a run", "treering workflow check answer.yaml"),),
         "workflow examples": (
-            ("which there are", "treering workflow examples"),
+            ("list them", "treering workflow examples"),
             ("take one as a start", "treering workflow examples recall > recall.yaml"),
         ),
     },

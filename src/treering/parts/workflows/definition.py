@@ -1,4 +1,4 @@
-"""A workflow as it is written, as data: its nodes, its header, and the templates in its texts."""
+"""The definition of a workflow as data: its nodes, its header, and the templates in its texts."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,28 +35,28 @@ _SHOWN_CHARS = 24
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A place in a template that a value is put into."""
+    """A placeholder in a template."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text with variables. What is put in for one is never read for variables again."""
+    """A text with variables. Inserted values are never searched for variables."""
 
     parts: tuple[str | Variable, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> "Template":
-        """Read a template: `{name}` is a variable, `{{` and `}}` stand for braces.
+        """Parse a template: `{name}` is a variable, `{{` and `}}` are literal braces.
 
-        Raises `ValueError` for a brace that is neither.
+        Raises `ValueError` for any other brace.
         """
         return cls(tuple(part for part in _parts(text) if part))
 
     @property
     def text(self) -> str:
-        """The template as it may be written: equal texts are equal templates."""
+        """The template in canonical form: equal texts are equal templates."""
         return "".join(
             part.replace("{", "{{").replace("}", "}}") if isinstance(part, str) else f"{{{part.name}}}"
             for part in self.parts
@@ -68,13 +68,13 @@ class Template:
         return tuple(dict.fromkeys(part.name for part in self.parts if isinstance(part, Variable)))
 
     def fill(self, value: Callable[[str], str]) -> str:
-        """Return the text with the value of each variable put in."""
+        """Return the text with the values of the variables."""
         return "".join(part if isinstance(part, str) else value(part.name) for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class ChatContext:
-    """The conversation a workflow runs in, and when. `now` is the same for all nodes of a run."""
+    """The conversation of a workflow and its time. `now` is the same for all nodes of a run."""
 
     recollection: Recollection
     now: datetime
@@ -84,7 +84,7 @@ class ChatContext:
 
 @dataclass(frozen=True, slots=True)
 class ChatVariable:
-    """A variable that speaks of the conversation or of the time."""
+    """A variable about the conversation or the time."""
 
     name: str
     meaning: str
@@ -137,7 +137,7 @@ def _chat_variables() -> Iterator[ChatVariable]:
     yield ChatVariable("chat_system_prompt", "the client's system prompt", lambda chat: chat.system_prompt)
     yield ChatVariable("system_prompts_as_string", "the same", lambda chat: chat.system_prompt)
     yield ChatVariable("current_chat_summary", "the rolling summary", lambda chat: chat.recollection.summary())
-    yield ChatVariable("current_state_document", "what is true now", lambda chat: chat.recollection.state())
+    yield ChatVariable("current_state_document", "the current facts", lambda chat: chat.recollection.state())
     yield ChatVariable("discussion_id", "the discussion's id", lambda chat: chat.discussion_id)
     yield ChatVariable("Discussion_Id", "the same", lambda chat: chat.discussion_id)
     yield ChatVariable("todays_date", "such as 2025-08-30 (UTC, as all times)", lambda chat: f"{chat.now:%Y-%m-%d}")
@@ -192,7 +192,7 @@ NOTHING = Template()
 
 
 class NodeSettings(BaseModel):
-    """What is written of a node of any type. Keys may be written in camelCase or with underscores."""
+    """The settings of a node of any type. Keys may be in camelCase or with underscores."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True, extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
@@ -205,7 +205,7 @@ class NodeSettings(BaseModel):
 
 
 class AskingSettings(NodeSettings):
-    """What is written of a node that asks a model."""
+    """The settings of a node that calls a model."""
 
     endpoint_name: str = ""
     preset: str = ""
@@ -216,7 +216,7 @@ class AskingSettings(NodeSettings):
 
 
 class Preset(BaseModel):
-    """How a model is asked."""
+    """Parameters of model calls."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
 
@@ -227,10 +227,10 @@ class Preset(BaseModel):
 
 
 class Header(BaseModel):
-    """What is written of a workflow besides its nodes.
+    """The settings of a workflow besides its nodes.
 
-    `endpoints`: the model each stands for unless another is given, such as `openai:gpt-5-mini`, or an empty text.
-    `variables`: texts that every template may use.
+    `endpoints`: the default model of each endpoint, such as `openai:gpt-5-mini`, or an empty text. `variables`: texts
+    for all templates.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", strict=True)

@@ -1,4 +1,4 @@
-"""A generator of memories made of workflows: what each makes, its author decides."""
+"""A generator of memories by workflows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,13 +35,12 @@ RECENT = 3
 
 @dataclass(frozen=True, slots=True)
 class GeneratorWorkflows:
-    """Which workflow makes what. What has none is made by the other generator.
+    """The workflows for each task of a generator. Tasks without one use the other generator.
 
-    `memories` is given the chunk alone (searchable memories), `file_memories` the chunk, the last three memories,
-    all memories and the rolling summary; only one of the two is used. `summary` is given the new memories and the
-    current summary, `state` the new facts and the current document, `condensing` the memories. All of them are texts,
-    `{agent1Input}`, `{agent2Input}`, … in this order. What makes memories answers with a JSON list of them, or with
-    one text, which is one memory.
+    `memories` gets only the chunk (searchable memories); `file_memories` gets the chunk, the last three memories, all
+    memories and the rolling summary; only one of the two is used. `summary` gets the new memories and the current
+    summary, `state` the new facts and the current document, `condensing` the memories. All are texts, `{agent1Input}`,
+    `{agent2Input}`, … in this order. A workflow for memories returns a JSON list of them, or one text as one memory.
     """
 
     memories: Workflow | None = None
@@ -59,7 +58,7 @@ class GeneratorWorkflows:
 
     @property
     def given(self) -> dict[str, tuple[Workflow, int]]:
-        """The workflows that are given, with how many inputs each has."""
+        """The given workflows, with their number of inputs."""
         known = {
             "memories": (self.memories, 1),
             "file_memories": (self.file_memories, 4),
@@ -71,11 +70,11 @@ class GeneratorWorkflows:
 
 
 class WorkflowGenerator:
-    """`Generator` by workflows, and by `otherwise` for what none is given for.
+    """`Generator` by workflows, and by `otherwise` for tasks without one.
 
-    `endpoints` are the models their nodes name. All calls share the `budget`, where one is given. Raises
-    `InvalidInput` where a workflow uses what it is not given: it has its inputs, and neither a conversation nor the
-    time, so that what it makes depends on nothing else.
+    `endpoints` are the models named by their nodes. All calls share the `budget`, if one is given. Raises
+    `InvalidInput` if a workflow uses anything except its inputs, such as the conversation or the time, because results
+    must depend only on the inputs.
     """
 
     def __init__(
@@ -98,11 +97,11 @@ class WorkflowGenerator:
 
     @property
     def name(self) -> str:
-        """Name the workflows and their models; it changes with any of them."""
+        """The workflows and their models; it changes with any of them."""
         return self._name
 
     def memories(self, chunk: Chunk, background: Background) -> Generated:
-        """Make memories of a chunk. Raises `Unavailable` where the workflow gives none that can be read."""
+        """Make memories of a chunk. Raises `Unavailable` if the workflow returns no valid ones."""
         if self._workflows.memories:
             return self._generated(self._workflows.memories, chunk.text)
         if self._workflows.file_memories:
@@ -112,13 +111,13 @@ class WorkflowGenerator:
         return self._otherwise.memories(chunk, background)
 
     def condense(self, memories: Sequence[GeneratedMemory]) -> Generated:
-        """Make one memory of several."""
+        """Merge several memories into one."""
         if not self._workflows.condensing:
             return self._otherwise.condense(memories)
         return self._generated(self._workflows.condensing, _told(memories), text_will_do=True)
 
     def fold(self, summary: str, memories: Sequence[GeneratedMemory]) -> GeneratedText:
-        """Return the rolling summary with newer memories folded in."""
+        """Return the rolling summary with newer memories merged in."""
         if not self._workflows.summary:
             return self._otherwise.fold(summary, memories)
         return _written(self._run(self._workflows.summary, _told(memories), summary))

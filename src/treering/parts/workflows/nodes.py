@@ -125,7 +125,7 @@ def write_summary(told: WriteSettings, step: Step) -> str:
 
 
 def state(_told: NodeSettings, step: Step) -> str:
-    """Return what is true now."""
+    """Return the current facts."""
     return text_or_placeholder(step.scene.recollection.state(), "state")
 
 
@@ -162,18 +162,18 @@ MEMORY_NODES: tuple[NodeType[Any], ...] = (
     _node("RecentMemorySummarizerTool", "the last memories", RecentSettings, recent),
     _node("GetCurrentMemoryFromFile", "all memories", ListSettings, everything),
     _node("ChatSummaryMemoryGatheringTool", "memories newer than the summary", ListSettings, newer),
-    _node("ConversationMemory", "the last memories, and what was said since", ConversationSettings, conversation),
+    _node("ConversationMemory", "the last memories and the messages since", ConversationSettings, conversation),
     _node(
         "FullChatSummary",
-        "the rolling summary, brought up to date if asked",
+        "the rolling summary, updated on request",
         SummarySettings,
         full_summary,
         creates=True,
     ),
-    _node("GetCurrentSummaryFromFile", "the rolling summary as it stands", NodeSettings, current_summary),
-    _node("chatSummarySummarizer", "folds new memories into the summary", NodeSettings, fold_summary, creates=True),
+    _node("GetCurrentSummaryFromFile", "the current rolling summary", NodeSettings, current_summary),
+    _node("chatSummarySummarizer", "merges new memories into the summary", NodeSettings, fold_summary, creates=True),
     _node("WriteCurrentSummaryToFileAndReturnIt", "saves a summary", WriteSettings, write_summary),
-    _node("GetCurrentStateDocument", "what is true now", NodeSettings, state),
+    _node("GetCurrentStateDocument", "the current facts", NodeSettings, state),
     _node("QualityMemory", "makes the memories that are due", NodeSettings, create, creates=True),
 )
 
@@ -305,7 +305,7 @@ SEARCH_NODES: tuple[NodeType[Any], ...] = (
     _node("ConversationalKeywordSearchPerformerTool", "messages with keywords", KeywordSettings, search_turns),
     _node(
         "SlowButQualityRAG",
-        "what matches in memories and messages, with the messages around",
+        "matching memories and messages, with the messages around them",
         QualitySettings,
         quality_search,
     ),

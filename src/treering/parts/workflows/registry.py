@@ -1,4 +1,4 @@
-"""Types of nodes, in a table that can be added to, and what nodes work on: a conversation (`Scene`)."""
+"""Types of nodes in an extensible table, and the conversation they work on (`Scene`)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -28,9 +28,9 @@ from treering.verbs.envelope import Call
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A conversation. What only a kept one has is `None` for messages at hand: nothing is stored of those.
+    """A conversation. Fields of stored conversations are `None` for messages without one: nothing is stored for those.
 
-    `creator` makes memories, `results` keeps what was made of chunks, `leases` let one run at a time work.
+    `creator` makes memories, `results` stores results of chunks, `leases` let one run at a time work.
     """
 
     recollection: Recollection
@@ -43,12 +43,12 @@ class Scene:
 
     @property
     def is_kept(self) -> bool:
-        """Tell whether it is a discussion that is kept, rather than messages at hand."""
+        """Return whether it is a stored discussion."""
         return self.creator is not None
 
 
 def scene_of(engine: Engine, discussion: Discussion, *, system_prompt: str = "") -> Scene:
-    """Return the scene of a discussion that is kept."""
+    """Return the scene of a stored discussion."""
     return Scene(
         recollection=discussion,
         discussion_id=discussion.id,
@@ -122,73 +122,73 @@ AnyHeld = TypeVar("AnyHeld")
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """What a node gives instead of an output where the workflow ends here, which is not a failure."""
+    """Returned by a node instead of an output to end the workflow, which is not an error."""
 
     why: str
     cancelled: bool = False
-    """Whether it ends because somebody wanted it to."""
+    """Whether it ends because of a cancellation."""
 
 
 class Step(Protocol):
-    """What a node may use while it runs."""
+    """The interface of a running node."""
 
     @property
     def scene(self) -> Scene:
-        """Return the conversation the workflow runs in. Raises `InvalidInput` where there is none."""
+        """Return the conversation of the workflow. Raises `InvalidInput` if there is none."""
         ...
 
     @property
     def node_id(self) -> str:
-        """Name the node."""
+        """The id of the node."""
         ...
 
     @property
     def run_id(self) -> str:
-        """Name this run, unlike any other."""
+        """The unique id of this run."""
         ...
 
     @property
     def model_id(self) -> str:
-        """Name the model that `ask` asks."""
+        """The id of the model used by `ask`."""
         ...
 
     @property
     def now(self) -> datetime:
-        """Tell when the run began."""
+        """The start time of the run."""
         ...
 
     def fill(self, template: Template, own: Mapping[str, str] | None = None) -> str:
-        """Put the values of variables into a template; `own` are those that only this type of node has."""
+        """Insert the values of variables into a template; `own` are variables of this type of node."""
         ...
 
     def ask(self, prompt: str, *, system: str = "") -> str:
-        """Ask the node's model, inside the budget. Raises what the model and the budget raise."""
+        """Call the node's model, within the budget. Raises the errors of the model and the budget."""
         ...
 
     def used(self, usage: Usage) -> None:
-        """Count what was used of models otherwise than by `ask`."""
+        """Record usage of models outside `ask`."""
         ...
 
     def hold(self, held: AbstractContextManager[AnyHeld]) -> AnyHeld:
-        """Enter what is left when the run ends, however it ends."""
+        """Enter a context that is left when the run ends in any way."""
         ...
 
     def end_when(self, over: Callable[[], bool], why: str) -> None:
-        """Have the run end before a later node where `over` says so then."""
+        """End the run before a later node if `over` returns a reason then."""
         ...
 
     def cancelled(self) -> bool:
-        """Tell whether somebody wants the run to stop; to ask between the parts of long work."""
+        """Return whether the run should stop; call it between parts of long work."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NodeType(Generic[AnySettings]):
-    """A type of node: `run` gets its settings and gives its output.
+    """A type of node: `run` gets its settings and returns its output.
 
-    `remembers`: whether it reads or writes the memory of a conversation. `variables`: names that only its own
-    templates may use; `run` gives their values to `Step.fill`. `creates`: whether it has memories or a summary made,
-    for which the generator of the discussion may ask a model.
+    `remembers`: whether it uses the memory of a conversation. `variables`: names for its own templates; `run` passes
+    their values to `Step.fill`. `creates`: whether it makes memories or a summary, for which the generator of the
+    discussion may call a model.
     """
 
     name: str
@@ -201,7 +201,7 @@ class NodeType(Generic[AnySettings]):
 
 
 class NodeTypes(Mapping[str, NodeType[Any]]):
-    """A table of node types by name. Raises `InvalidInput` for a name that is taken or is not a single word."""
+    """A table of node types by name. Raises `InvalidInput` for a name that is used or is not a single word."""
 
     def __init__(self, types: Iterable[NodeType[Any]]) -> None:
         self._types: dict[str, NodeType[Any]] = {}
@@ -214,7 +214,7 @@ class NodeTypes(Mapping[str, NodeType[Any]]):
             self._types[one.name] = one
 
     def with_types(self, *types: NodeType[Any]) -> "NodeTypes":
-        """Return a table that has further types."""
+        """Return a table with additional types."""
         return NodeTypes([*self._types.values(), *types])
 
     def __getitem__(self, name: str) -> NodeType[Any]:
@@ -259,19 +259,19 @@ class WorkflowNode:
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """A workflow that was checked; `checking.load` makes it."""
+    """A validated workflow from `checking.load`."""
 
     nodes: tuple[WorkflowNode, ...]
     header: Header = field(default_factory=Header)
 
     @property
     def returned(self) -> WorkflowNode:
-        """The node whose output is the workflow's: the last that says `returnToUser`, or the last."""
+        """The node whose output is the workflow's: the last one with `returnToUser`, or the last."""
         return next(reversed(self._returning), self.nodes[-1])
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What may be a mistake in it, and what is done about it."""
+        """Possible mistakes, and how they are handled."""
         if len(self._returning) < 2:
             return ()
         several = ", ".join(node.mentions.where for node in self._returning)

@@ -1,4 +1,4 @@
-"""Running a workflow: node after node, each with the outputs of those before it."""
+"""Run a workflow: node after node, each with the outputs of earlier ones."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -28,11 +28,11 @@ from treering.verbs.envelope import Value
 AnyHeld = TypeVar("AnyHeld")
 _ORIGIN = "memory of the conversation"
 REQUESTS = 200
-"""How often models are asked in one run at most, where no budget is given."""
+"""The maximum number of model calls per run without a budget."""
 
 
 class StepReport(Value):
-    """What one node gave."""
+    """The output of one node."""
 
     id: str
     type: str
@@ -42,12 +42,11 @@ class StepReport(Value):
 
 
 class RunReport(Value):
-    """What became of a run.
+    """The result of a run.
 
-    `text` is the output of the node that returns to the user, or else of the last. `ended`: a node ended the run
-    early, which is not a failure (a lock is held by another run); then, and where it was `cancelled`, `text` is empty
-    unless the node that returns to the user had run. `why` says what ended it. `warnings`: what may be a mistake in
-    the workflow.
+    `text` is the output of the node with `returnToUser`, else of the last. `ended`: a node ended the run early, which
+    is not an error (another run holds a lock); then, and if it was `cancelled`, `text` is empty unless the node with
+    `returnToUser` had run. `why` is the reason. `warnings`: possible mistakes in the workflow.
     """
 
     outcome: Literal["done", "ended", "cancelled"]
@@ -64,10 +63,10 @@ def never() -> bool:
 
 
 class Runner:
-    """Runs workflows with given models. May be shared by threads.
+    """Run workflows with given models. May be shared by threads.
 
-    `endpoints` and `presets` are what nodes name; those a workflow declares itself come second. All runs share the
-    `budget`; without one each run may ask models `REQUESTS` times.
+    `endpoints` and `presets` are the ones named by nodes; they take precedence over those in a workflow. All runs share
+    the `budget`; without one, each run may call models `REQUESTS` times.
     """
 
     def __init__(
@@ -95,10 +94,10 @@ class Runner:
     ) -> RunReport:
         """Run a workflow. `inputs` are `{agent1Input}`, `{agent2Input}`, …; `scene` is the conversation, if any.
 
-        What was remembered is fenced as data in the prompt of a model; with `material` the inputs are too.
-        Before each node, and between the parts of long ones, `cancelled` is asked whether to stop. Raises
-        `InvalidInput` where a name the workflow uses is not there, before anything runs, and what a node raises,
-        naming the node, with the outputs of those before it in `details["outputs"]`.
+        Recalled text is fenced as data in prompts; with `material` the inputs are too. `cancelled` is called before
+        each node, and between the parts of long ones, to check whether to stop. Raises `InvalidInput` before anything
+        runs if the workflow uses an unknown name, and the errors of nodes, with the node and the outputs of earlier
+        ones in `details["outputs"]`.
         """
         verify(workflow, self._known(len(inputs), scene))
         given = _Given(

@@ -5,11 +5,8 @@ from dataclasses import dataclass
 from math import log2
 
 from treering.retrieval.search.hit_signals import HitSignals, broken_names, is_talk, names_asked
-from treering.retrieval.search.idf import IdfWeights
+from treering.retrieval.search.idf import FITTED_FROM, IdfWeights
 from treering.retrieval.search.question import Question, is_long
-
-FITTED_FROM = 0.74
-"""`IdfWeights.largeness` of the smallest spaces that were fitted on, of 300 passages."""
 
 _WEIGHTS: Mapping[tuple[str, str], tuple[float, ...]] = {
     ("near", "prose"): (10.75, 2.25, -2.0, -0.75, -3.5, 0.0, -2.0, 0.0, 5.6),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.ties import is_turn
-from treering.retrieval.search.fusion import PLACES, VECTORS
+from treering.retrieval.search.fusion import BRIDGED, PLACES, VECTORS
 from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.question import Meaning, Question, speaker_of
 from treering.retrieval.search.retrieval import Hit
@@ -38,10 +38,14 @@ class HitSignals:
         """Analyse a hit as it is shown."""
         part = hit.fused.parts.get(VECTORS)
         terms = tuple(index_text(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}").split())
-        near = 0.0
-        if part and meaning:
-            near = max((part.raw - meaning.unrelated_below) / (1 - meaning.unrelated_below), _FARTHEST)
+        near = nearness(part.raw, meaning.unrelated_below) if part and meaning else 0.0
         return cls(hit, terms, part.raw if part else None, near, idf.coverage(terms))
+
+    @property
+    def bridged(self) -> float:
+        """How surely the graph leads to it from two parts of the question: 0 to 1."""
+        part = self.hit.fused.parts.get(BRIDGED)
+        return part.raw if part else 0.0
 
     @property
     def is_turn(self) -> bool:
@@ -63,6 +67,11 @@ class HitSignals:
     def is_named(self) -> bool:
         """Whether the question contains its id, path or title."""
         return PLACES in self.hit.fused.parts
+
+
+def nearness(cosine: float, unrelated_below: float) -> float:
+    """Return how far a cosine is above unrelated, as a share of the way to the same; at least `_FARTHEST`."""
+    return max((cosine - unrelated_below) / (1 - unrelated_below), _FARTHEST)
 
 
 def is_talk(hits: Sequence[HitSignals]) -> bool:

@@ -1,7 +1,7 @@
 """Which words of a question occur in the scopes of a read."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from treering.ports.passages import Reach
@@ -15,6 +15,10 @@ from treering.retrieval.text.typed_words import TypedWords, WordsKnown, unknown_
 
 _TICKET = re.compile(r"(?<!\w)#\d+\b")
 """A reference such as `#5135`: the subject of a commit ends with one."""
+_KIND_OF_CHANGE = re.compile(
+    r"\A\s*(?:build|chore|ci|docs?|feat|fix|perf|refactor|revert|style|tests?)(?=(?:\([^()]*\))?!?:\s)", re.IGNORECASE
+)
+"""The type that a subject begins with by Conventional Commits, without its scope: `perf` of `perf(router): …`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +39,36 @@ def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
     names, words = typed.names(), typed.sought()
     terms = {term for each in (names, words) for terms in each.values() for term in terms}
     found: TextFound = yield TextRequest(reach, 0, counted=tuple(sorted(terms.union(question.terms.words))))
+    beside = _terms_beside_subject(question.text, found.counts)
     return KnownWords(
         tuple(unknown_among(names, found.counts)),
-        WordsKnown.of(words, found.counts),
-        IdfWeights.of(_terms_asked(question, found), found, _date_terms(question)),
+        WordsKnown.of({word: own for word, own in words.items() if not beside.issuperset(own)} or words, found.counts),
+        IdfWeights.of(
+            [term for term in question.terms.words if term not in beside] or question.terms.words,
+            found,
+            _date_terms(question),
+            rarity_of_terms(question),
+        ),
     )
 
 
-def _terms_asked(question: Question, found: TextFound) -> Sequence[str]:
-    """Return the terms of a question, without tickets that no passage names: the rest may be answered all the same.
+def rarity_of_terms(question: Question) -> Mapping[str, float]:
+    """Return how rare the words of a question are in texts of any kind, by term."""
+    rarity = dict[str, float]()
+    for _, word, terms in TypedWords.of(question.text).words:
+        rarity |= {term: max(question.rarity(word), rarity.get(term, 0.0)) for term in terms}
+    return rarity
 
-    Chosen on celery and hono (`benchmarks agents`): most tasks that were refused had no other unknown term.
+
+def _terms_beside_subject(text: str, known: Container[str]) -> frozenset[str]:
+    """Return the terms of the kind of change and of tickets that no passage names: the rest may be answered without.
+
+    Chosen on celery and hono (`benchmarks agents`): most tasks that were refused had no other unknown term, and
+    knowledge about something else often had only the kind of change in common.
     """
-    terms = question.terms.words
-    if not _TICKET.search(question.text):
-        return terms
-    rest = query_terms(_TICKET.sub(" ", question.text)).words
-    return [term for term in terms if term in rest or term in found.counts] if rest else terms
+    kind = _KIND_OF_CHANGE.match(text)
+    tickets = query_terms(" ".join(_TICKET.findall(text))).words
+    return frozenset(query_terms(kind[0]).words if kind else ()).union(term for term in tickets if term not in known)
 
 
 def _date_terms(question: Question) -> frozenset[str]:

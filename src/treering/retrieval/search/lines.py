@@ -170,8 +170,14 @@ def lines_as_text(lines: Iterable[ShownLine]) -> str:
     return "\n".join(rows)
 
 
-def symbol_of(heading: str, terms: frozenset[str]) -> str:
-    """Return of the symbols of a passage the one with the most terms of a query; a heading of another kind whole."""
+def symbol_of(heading: str, terms: frozenset[str], path: str) -> str:
+    """Return of the symbols of a passage the one with the most terms of a query; a heading of another kind whole.
+
+    Empty for a heading that only repeats the name of its file.
+    """
+    heading = _PART.sub("", heading)
+    if heading == path.rpartition("/")[2]:
+        return ""
     symbols = heading.removesuffix(", …").split(", ")
     if any(" " in symbol for symbol in symbols):
         return heading
@@ -186,6 +192,8 @@ def words_in(text: str, terms: frozenset[str]) -> Iterator[tuple[int, int]]:
 
 
 _WORD = re.compile(r"\w+")
+_PART = re.compile(r" \(part \d+\)")
+"""How the heading of a part of a long definition ends."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _PIECE = re.compile(rf".{{1,{MAX_LINE_CHARS}}}(?!\w)|.{{1,{MAX_LINE_CHARS}}}")
 _STEERS = "if elif else for while try except finally with switch case catch match do loop return raise throw await"

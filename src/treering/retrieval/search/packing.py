@@ -25,7 +25,7 @@ Section = Literal[
 
 
 class Citation(_Value):
-    """Where an item of the pack comes from. `mark` is how the text refers to it, such as `[3]`."""
+    """The source of an item of the pack. `mark` is its reference in the text, such as `[3]`."""
 
     mark: str
     object_id: str
@@ -39,7 +39,7 @@ SECTIONS: tuple[Section, ...] = get_args(Section)
 
 
 class PackItem(_Value):
-    """One thing to know. `text` is data: fenced with its origin when given to a model."""
+    """One item of the pack. `text` is data: fenced with its origin for a model."""
 
     section: Section
     object_id: str
@@ -66,7 +66,7 @@ class ConflictNote(_Value):
 
 
 class ContextPack(_Value):
-    """An answer for a task inside a token budget, kept only until it expires."""
+    """An answer for a task within a token budget, stored until it expires."""
 
     id: str
     task: str

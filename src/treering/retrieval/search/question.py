@@ -6,9 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 
 from treering.core.evidence import Locator, Segment, Turn
-from treering.ports.models import Embedder, expected_of, has_meaning_to, prose_share_of, query_vector
+from treering.ports.models import (
+    Embedder,
+    Rarity,
+    equally_rare,
+    expected_of,
+    has_meaning_to,
+    prose_share_of,
+    query_vector,
+)
 from treering.ports.passages import AskedDays, PassageHead, Reach
 from treering.ports.search import Lag, Near, NearRequest, TextQuery, Vector
 from treering.retrieval.index.ties import is_turn
@@ -17,8 +26,10 @@ from treering.retrieval.text import periods
 from treering.retrieval.text.analysis import LONGEST_QUERY, MAX_WORDS, query_terms, telling_terms, terms_in
 from treering.retrieval.text.dates import DateRange, asked_ranges, date_ranges
 from treering.retrieval.text.languages import compound_splits, language_of
+from treering.retrieval.text.misspelling import MAX_DOUBTFUL, SHORTEST_DOUBTFUL, spellings_of
 from treering.retrieval.text.periods import Period
 from treering.retrieval.text.time_zones import UTC_ZONE, TimeZone
+from treering.retrieval.text.typed_words import TypedWords
 
 LED_SHARE = 0.5
 """What the best of the leads counts for in a cosine of deep search."""
@@ -151,6 +162,8 @@ class Question:
     zone: TimeZone = UTC_ZONE
     is_known: bool = True
     """Whether the embedder knows most of its words; else it is asked by words and names alone."""
+    rarity: Rarity = equally_rare
+    """How rare its words are in texts of any kind."""
 
     def is_of_other_day(self, text: str, said: datetime | None) -> bool:
         """Return whether a turn was said on another day than the one asked for, and does not mention that one.
@@ -175,6 +188,7 @@ class Question:
         now: datetime | None = None,
         zone: TimeZone = UTC_ZONE,
         lag: Lag = _NO_LAG,
+        rarity: Rarity = equally_rare,
     ) -> "Question":
         """Prepare a question asked `now`; without a time "last Friday" and "in May" name no days.
 
@@ -193,7 +207,9 @@ class Question:
         days = tuple(days_asked(read, local, zone))
         understood = tuple(_understood(read, local)) if local else ()
         unread = len(text) - len(read)
-        return cls(read, terms_of(read), meaning, embedder, quick, days, unread, lag, understood, zone, is_known)
+        return cls(
+            read, terms_of(read), meaning, embedder, quick, days, unread, lag, understood, zone, is_known, rarity
+        )
 
     def compounds(self) -> tuple[Compound, ...]:
         """Return how its long words may be made of two others, where its language writes compounds as one word."""
@@ -213,6 +229,30 @@ class Question:
         parts = (term for one in best.values() for term in one.parts if term in counts)
         words = tuple(dict.fromkeys((*self.terms.words, *parts)))[:MAX_WORDS]
         return replace(self, terms=replace(self.terms, words=words)) if best else self
+
+    def doubtful(self) -> frozenset[str]:
+        """Return the terms of its words that no vocabulary has: they are misspelt, if no passage has them, either."""
+        if is_long(self.text):
+            return frozenset()
+        terms = (
+            parts[0]
+            for _, word, parts in TypedWords.of(self.text).words
+            if len(parts) == 1 and word.isalpha() and word.isascii() and self.rarity(word) == 1
+        )
+        return frozenset(islice((term for term in terms if len(term) >= SHORTEST_DOUBTFUL), MAX_DOUBTFUL))
+
+    def corrected(self, misspelt: Iterable[str], counts: Mapping[str, int]) -> "Question":
+        """Look for the term that most passages have of those next to a misspelt one, if there is any."""
+        meant = {
+            term: max(known, key=lambda other: (counts[other], other))
+            for term in misspelt
+            if (known := spellings_of(term) & counts.keys())
+        }
+        words, emphasis = (
+            tuple(dict.fromkeys(meant.get(term, term) for term in terms))
+            for terms in (self.terms.words, self.terms.emphasis)
+        )
+        return replace(self, terms=replace(self.terms, words=words, emphasis=emphasis))
 
     def led_by(self, leads: Sequence[str]) -> "Question":
         """Return the question asked together with each of some texts. Costs an encoding for each."""

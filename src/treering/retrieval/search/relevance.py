@@ -8,7 +8,7 @@ types. If no hit is relevant, or chance brings as much (`chance`), nothing answe
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from treering.retrieval.search.chance import FITTED_FROM, RelevanceEvidence
+from treering.retrieval.search.chance import RelevanceEvidence
 from treering.retrieval.search.hit_signals import HitSignals, broken_names, is_talk
 from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.known_words import KnownWords
@@ -23,8 +23,8 @@ MOST_CHECKED = 10
 class RelevanceTuning:
     """Thresholds of relevance, chosen by `python -m benchmarks precision` on its tuning halves.
 
-    Coverage is the share of the question's idf weight that a hit has, times the square root of the number of its
-    words (`IdfWeights.coverage`); nearness is the share of the way from unrelated to the same in meaning.
+    Coverage is the share of the question's weight that a hit has, times the square root of the number of its words
+    (`IdfWeights.coverage`); nearness is the share of the way from unrelated to the same in meaning.
     """
 
     min_coverage: float = 0.6
@@ -34,23 +34,23 @@ class RelevanceTuning:
     min_coverage_if_far: float = 0.8
     """The same of another text that has a vector, which is far."""
     coverage_weight: float = 0.45
-    """What coverage counts beside nearness in the relevance of a hit (small spaces of all sets)."""
-    min_coverage_alone: float = 0.95
-    """The least coverage that is relevant however far the text is: some embedders tell little (small spaces)."""
-    min_relevance: float = 0.15
-    """The least sum of nearness and weighted coverage that answers in a small space; being related in meaning is
-    enough (cases, small spaces of all sets)."""
-    min_relevance_of_turn: float = 0.1
-    """The same of a turn (LoCoMo, LongMemEval)."""
-    broken_names_weight: float = 0.2
-    """What names that no hit has whole count against both in a small space (HotpotQA, LoCoMo)."""
-    min_share: float = 0.3
-    """The least share of the best relevance: knowledge below it is about something else (cases, knowledge of code)."""
+    """What coverage counts beside nearness in the relevance of a hit (cases; .35 to .55 are as good)."""
+    min_relevance: float = 0.1
+    """The least relevance that answers in a small space (cases; spaces of 12 to 100 passages of all sets)."""
+    nearness_unknown: float = -0.15
+    """The nearness of a text that has no vector, for that (cases, by words)."""
+    broken_names_weight: float = 0.4
+    """What names that no hit has whole count against that (HotpotQA, LoCoMo)."""
+    min_share: float = 0.35
+    """The least share of the best relevance: what has less is about something else (cases; knowledge of code)."""
     min_score_share: float = 0.6
     """The share of the best score of its ranking that keeps a text: the graph finds the second step of a chain of
     questions, which shares no word with it (MuSiQue)."""
+    min_bridged: float = 0.2
+    """How surely the graph has to lead there (cases; .4 loses a tenth of the second steps in small spaces of MuSiQue
+    and HotpotQA)."""
     min_score_share_of_turn: float = 0.5
-    """The same of a turn (LongMemEval)."""
+    """The same of a turn, wherever the graph leads (LongMemEval)."""
 
 
 TUNING = RelevanceTuning()
@@ -80,8 +80,10 @@ class Judgement:
             return cls(False, frozenset(one.hit.head.key for one in hits))
         outdated = {source for one in found for source in _outdated(one)}
         current = [one for one in hits if one.hit.head.object_id not in outdated]
-        best = max((_relevance(one) for one in current), default=0.0)
-        return cls(True, frozenset(one.hit.head.key for ranking in rankings for one in _weak(ranking, best)))
+        best = max(map(_relevance, current), default=0.0)
+        notes = _are_notes(known.idf, hits)
+        weak = (one for ranking in rankings for one in _weak(ranking, best, notes=notes))
+        return cls(True, frozenset(one.hit.head.key for one in weak))
 
 
 def _outdated(found: Retrieval) -> Iterator[str]:
@@ -101,26 +103,14 @@ def answers(idf: IdfWeights, question: Question, hits: Sequence[HitSignals]) -> 
 
 
 def any_relevant(idf: IdfWeights, question: Question, hits: Sequence[HitSignals]) -> bool:
-    """Return whether any hit is relevant by itself.
-
-    In a small space by nearness and words together: there a word in common says little of a text that is far.
-    """
-    meaning = question.meaning
-    if meaning is not None and meaning.quick is None and is_small(idf) and all(map(_is_comparable, hits)):
+    """Return whether any hit is relevant by itself, among notes by nearness and words together."""
+    if _are_notes(idf, hits):
         against = TUNING.broken_names_weight * broken_names(question, hits)
-        return any(_is_relevant(one, against) for one in hits)
+        return any(_relevance(one) - against >= _least_relevance(one) for one in hits)
+    meaning = question.meaning
     if meaning is not None and any((one.cosine or -1.0) >= idf.near_from(meaning) for one in hits):
         return True
     return any(one.coverage >= _least_coverage(one) for one in hits)
-
-
-def is_small(idf: IdfWeights) -> bool:
-    """Return whether a space is so small that every passage of it is a candidate."""
-    return 0 < idf.largeness < FITTED_FROM
-
-
-def _is_comparable(one: HitSignals) -> bool:
-    return one.cosine is not None and (one.is_knowledge or one.is_text)
 
 
 def _least_coverage(one: HitSignals) -> float:
@@ -129,24 +119,37 @@ def _least_coverage(one: HitSignals) -> float:
     return TUNING.min_coverage if one.cosine is None else TUNING.min_coverage_if_far
 
 
+def relevance_of(near: float, coverage: float) -> float:
+    """Return how relevant a text is by its nearness (`HitSignals.near`) and what it covers of a question."""
+    return near + TUNING.coverage_weight * coverage
+
+
 def _relevance(one: HitSignals) -> float:
-    return one.near + TUNING.coverage_weight * one.coverage
+    return relevance_of(one.near, one.coverage)
 
 
-def _is_relevant(one: HitSignals, against: float) -> bool:
-    least = TUNING.min_relevance_of_turn if one.is_turn else TUNING.min_relevance
-    by_words = one.coverage - 2 * against >= TUNING.min_coverage_alone
-    return by_words or one.near >= against or _relevance(one) - 2 * against >= least
+def _least_relevance(one: HitSignals) -> float:
+    return TUNING.min_relevance - (TUNING.nearness_unknown if one.cosine is None else 0.0)
 
 
-def _weak(ranking: Sequence[HitSignals], best: float) -> Iterator[HitSignals]:
-    """Yield the hits of a ranking that are about something else. A task concerns many files: these never are."""
+def _are_notes(idf: IdfWeights, hits: Sequence[HitSignals]) -> bool:
+    """Return whether a space is small and has no code: there a word in common says little of a text that is far."""
+    return idf.is_small and all(one.is_knowledge or one.is_text for one in hits)
+
+
+def _weak(ranking: Sequence[HitSignals], best: float, *, notes: bool) -> Iterator[HitSignals]:
+    """Yield the hits of a ranking that are about something else. A task concerns many files: these never are.
+
+    Among notes each has to be relevant by itself, but the best is: what it replaced may be what answers.
+    """
     scores = [one.hit.score / one.hit.trusted.factor for one in ranking]
     top = max(scores, default=0.0)
     for one, score in zip(ranking, scores, strict=True):
         if one.is_named or not (one.is_knowledge or one.is_text):
             continue
         share = TUNING.min_score_share_of_turn if one.is_turn else TUNING.min_score_share
-        is_kept = one.is_text and score >= share * top
-        if not is_kept and _relevance(one) < TUNING.min_share * best:
+        is_bridged = one.is_turn or one.bridged >= TUNING.min_bridged
+        is_kept = one.is_text and is_bridged and score >= share * top
+        least = max(TUNING.min_share * best, min(_least_relevance(one), best) if notes else 0.0)
+        if not is_kept and _relevance(one) < least:
             yield one

@@ -125,16 +125,20 @@ def language_of(text: str) -> str | None:
     spaced = text[:_READ].lower().split()
     if len(spaced) < _LEAST or FOREIGN_WORDS.isdisjoint(spaced):
         return None
-    words = Counter(_WORD.findall(unicodedata.normalize("NFC", text[:_READ].lower())))
+    tokens = _WORD.findall(unicodedata.normalize("NFC", text[:_READ].lower()))
+    foreign = FOREIGN_WORDS.intersection(tokens)
+    if len(foreign) < _LEAST:  # such as `on` alone, which English has too
+        return None
+    words = Counter(tokens)
     different, said = Counter[str](), Counter[str]()
-    for word in FOREIGN_WORDS & words.keys():
+    for word in foreign:
         for language in _VOTES[word]:
             different[language] += 1
             said[language] += words[word]
     # Of several with as many words the first by name: every process has to find the same terms in a text.
-    found = min(different, key=lambda language: (-different[language], -said[language], language), default="")
-    if different[found] >= _LEAST and said[found] > sum(words[word] for word in _ENGLISH & words.keys()):
-        return found
+    best = min(different, key=lambda language: (-different[language], -said[language], language))
+    if different[best] >= _LEAST and said[best] > sum(words[word] for word in _ENGLISH & words.keys()):
+        return best
     return None
 
 

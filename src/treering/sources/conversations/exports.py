@@ -39,9 +39,9 @@ class ExportBounds:
 
 
 def read_conversations(data: bytes, name: str) -> Conversations:
-    """Read all conversations of a file; `name` is the file's, by whose ending it is recognised.
+    """Read all conversations of a file; `name` is the file name, whose extension decides the format.
 
-    Never raises: what cannot be read is named in `problems`, also that a file holds no conversations at all.
+    Never raises: parts that cannot be read are listed in `problems`, as is a file without conversations.
     """
     found = parse_export(BytesIO(data), name, ExportBounds())
     if found is None:

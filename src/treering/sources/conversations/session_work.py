@@ -2,12 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
 from treering.core.fencing import without_recalled, without_surroundings
+from treering.sources.conversations.tool_calls import FAILED_LINE, PATCHED, PATH_ARGUMENTS, texts_in
 from treering.sources.reading.loose_json import words
 
 SESSION = "session"
@@ -18,10 +19,6 @@ _MAX_CHARS = 200
 _MAX_OUTPUT_CHARS = 20_000
 _MAX_COMMAND_CHARS = 2_000
 _MAX_PENDING_CALLS = 10_000
-
-PATH_ARGUMENTS = ("file_path", "filePath", "absolute_path", "notebook_path", "target_file", "path")
-PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
-FAILED_LINE = re.compile(r"error|exception|fail|assert|panic|traceback|^E  |fatal|denied|not found", re.IGNORECASE)
 
 _EDITING = re.compile(r"edit|write|replace|patch|create_file|insert", re.IGNORECASE)
 _COMMANDS = ("command", "cmd", "script")
@@ -137,19 +134,6 @@ def edited_by(name: str, given: Mapping[str, Any]) -> list[str]:
     if not _EDITING.search(name) or given.get("command") == "view":
         return []
     return [value for key in PATH_ARGUMENTS if isinstance(value := given.get(key), str)]
-
-
-def texts_in(value: Any) -> Iterator[str]:
-    """Give every text in a value of JSON that is not empty."""
-    match value:
-        case str() if value:
-            yield value
-        case dict():
-            for one in value.values():
-                yield from texts_in(one)
-        case list():
-            for one in value:
-                yield from texts_in(one)
 
 
 def _cut(text: str) -> str:

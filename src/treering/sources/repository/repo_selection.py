@@ -1,12 +1,12 @@
 """Which files of a repository are read, and as they lie in a work tree; and the tree that a question is asked from."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from treering.core.errors import InvalidInput, NotFound, TreeringError
 from treering.core.versions import GIT_BLOB
@@ -336,12 +336,17 @@ def _size(file: Path) -> int:
 _MOST_BYTES = 2_000_000
 
 
+_Found = TypeVar("_Found")
+
+
 @dataclass(frozen=True)
 class RepositoryTrees:
     """`ports.adapter.TreeLookup` by git. Files are read where `access` allows; of git, only what it names them by."""
 
     access: FileAccess
     _differing: dict[tuple[str, str, str], Mapping[str, str | None]] = field(default_factory=dict)
+    _opened: dict[str, GitRepository] = field(default_factory=dict)
+    """The repository that commits were compared in last: opening one costs as much as a comparison."""
 
     def here(self, folder: Path | None) -> CheckedOut | None:
         """Return the work tree that a folder lies in: the working folder, or the only folder that may be read."""
@@ -363,17 +368,29 @@ class RepositoryTrees:
     def differing(self, place: str, before: str, after: str) -> Mapping[str, str | None] | None:
         """Return by path the blob that one commit has where another one has a different one."""
         key = (place, before, after)
-        with suppress(TreeringError):
-            if key not in self._differing:
-                self._differing[key] = open_repository(place, self.access).differing(before, after)
-            return self._differing[key]
-        return None
+        if key not in self._differing:
+            blobs = self._compared(place, lambda repository: repository.differing(before, after))
+            if blobs is None:
+                return None
+            self._differing[key] = blobs
+        return self._differing[key]
 
     def changed(self, place: str, commit: str, *, since: str) -> Collection[str]:
         """Return the paths that a commit changes since its history left that of another one."""
-        with suppress(TreeringError):
-            return open_repository(place, self.access).changed_since_fork(since, commit) if since and commit else ()
-        return ()
+        if not (since and commit):
+            return ()
+        return self._compared(place, lambda repository: repository.changed_since_fork(since, commit)) or ()
+
+    def _compared(self, place: str, compare: Callable[[GitRepository], _Found]) -> _Found | None:
+        """Compare commits in the repository at a place; `None` if that fails."""
+        try:
+            if place not in self._opened:
+                self._opened.clear()
+                self._opened[place] = open_repository(place, self.access)
+            return compare(self._opened[place])
+        except TreeringError:
+            self._opened.pop(place, None)
+            return None
 
     def lying(self, tree: CheckedOut, path: str) -> LyingFile | None:
         """Read a file of a work tree as it lies; `None` where it may not be read or is too large to be compared."""

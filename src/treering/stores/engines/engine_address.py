@@ -119,12 +119,14 @@ _Loaded = TypeVar("_Loaded")
 class EngineBackend:
     """A technology of engines. `load` imports what opens them; `extra` names the optional dependencies it imports.
 
-    `shows_graph`: whether it keeps what passages are, and not their vectors alone.
+    `shows_graph`: whether it also stores descriptions of passages. `collects`: whether changes are to be collected
+    before they are written, because each write takes as long as writing all vectors.
     """
 
     load: Callable[[], OpenEngine]
     extra: str
     shows_graph: bool = False
+    collects: bool = False
 
     def open(self, address: EngineAddress, mark: str, dimension: int) -> VectorEngine:
         """Open the engine at an address. Raises `MissingExtra`, and what opening it raises."""
@@ -186,7 +188,7 @@ def _over_connection(place: str, extra: str, *, shows_graph: bool = False) -> Co
 ENGINES: Table[EngineBackend] = Table(
     "treering.engines",
     {
-        "faiss": _engine_at("faiss_engine:open_faiss", "faiss"),
+        "faiss": replace(_engine_at("faiss_engine:open_faiss", "faiss"), collects=True),
         "pgvector": _engine_at("pgvector:open_pgvector", "postgres"),
         "redis": _engine_at("redis:open_redis", "redis"),
         "rediss": _engine_at("redis:open_redis", "redis"),

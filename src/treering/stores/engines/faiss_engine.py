@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import faiss
 import numpy as np
@@ -115,8 +114,8 @@ def new_rows(kind: str, dimension: int) -> Rows:
     return HnswRows(dimension) if kind == HNSW else Rows(dimension)
 
 
-def rows_of(kind: str, dimension: int, index: bytes, keys: bytes) -> Rows:
-    """Return the vectors that were packed. The bytes are those that were written: their checksums were compared."""
+def rows_of(kind: str, dimension: int, index: memoryview, keys: memoryview) -> Rows:
+    """Return the vectors that were packed. The bytes are those that were written: their checksum was compared."""
     read = faiss.deserialize_index(np.frombuffer(index, np.uint8))
     known = np.frombuffer(keys, "<i8").astype(np.int64)
     if read.d != dimension:
@@ -125,7 +124,7 @@ def rows_of(kind: str, dimension: int, index: bytes, keys: bytes) -> Rows:
             hint="Choose another engine address, or refill this engine with your model: `treering index rebuild`.",
         )
     if read.ntotal != len(known):
-        raise Corrupt("The files of the engine do not match each other.", hint="Run `treering index rebuild`.")
+        raise Corrupt("The keys of the engine do not match its vectors.", hint="Run `treering index rebuild`.")
     return HnswRows(dimension, read, known) if kind == HNSW else Rows(dimension, read, known)
 
 
@@ -161,110 +160,94 @@ def _found(index: Any, keys: Keys, vector: Vector, limit: int, parameters: Any) 
     return kept
 
 
-# An engine in files: FAISS, flat or HNSW.
-
-
-# Files of vectors with checksums: two of a generation, and a manifest that names them and is replaced last.
-
-
-_MANIFEST = "manifest.json"
-_FORMAT = 1
-_LARGEST_MANIFEST = 65_536
-_DIGEST = 32
+_FILE = "vectors.treering"
+_EARLIER, _EARLIER_MANIFEST = ("vectors-*", "keys-*"), "manifest.json"
+"""Files of earlier versions, which wrote several that a manifest names."""
+_FORMAT = 2
+_CHECKSUM, _MAX_HEADER = 64, 65_536  # bytes
+Stamp = tuple[int, int, int]
 HINT = "Run `treering index rebuild`: it recreates the files from the space, which has all vectors."
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFile:
-    """A file, its size, and the checksum of its content."""
-
-    name: str
-    size: int
-    checksum: str
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What the files of a folder hold."""
+class Content:
+    """What a file contains: a checksum, a line of JSON with `kind` and `state`, the keys, and an index of FAISS."""
 
     kind: str
     state: EngineState
-    index: KeptFile
-    keys: KeptFile
+    index: memoryview
+    keys: memoryview
 
 
-class VectorFolder:
-    """A folder of such files. A reader that has read the manifest finds the files it names, or reads it again."""
+class VectorFile:
+    """The file in a folder with the vectors of a space. It is replaced as a whole."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._path = folder / _FILE
+        self._part = folder / f"{_FILE}.part"
 
-    def manifest(self) -> Manifest | None:
-        """Return what the folder holds, or `None` where it holds nothing. Raises `Corrupt`, `Unavailable`."""
-        content = self._content(_MANIFEST, _LARGEST_MANIFEST)
-        return None if content is None else _manifest_of(content, self.folder / _MANIFEST)
-
-    def read(self, file: KeptFile) -> bytes | None:
-        """Return a file as it was written; `None` where it is gone. Raises `Corrupt` where it is another."""
-        content = self._content(file.name, file.size)
-        if content is not None and (len(content) != file.size or _checksum(content) != file.checksum):
-            raise Corrupt(f"{self.folder / file.name} was modified.", hint=HINT)
-        return content
-
-    def newer_than(self, manifest: Manifest) -> Manifest | None:
-        """Read the manifest again, whose files were not there. Raises `Corrupt` where it is the same still."""
-        newer = self.manifest()
-        if newer == manifest:
-            raise Corrupt(f"Files are missing in {self.folder}.", hint=HINT)
-        return newer
-
-    def write(self, kind: str, state: EngineState, index: bytes, keys: bytes) -> Manifest:
-        """Write a generation and let the manifest name it; remove those before. Raises `Unavailable`."""
+    def stamp(self) -> Stamp | None:
+        """Return what differs once the file is replaced; `None` if there is none. Raises `Unavailable`."""
         try:
-            make_folder(self.folder)
-            generation = uuid4().hex[:12]
-            files = [self._write(f"{name}-{generation}", part) for name, part in (("vectors", index), ("keys", keys))]
-            made = Manifest(kind, state, *files)
-            self._write(_MANIFEST, _packed(made))
-            self._remove(but={_MANIFEST, *(file.name for file in files)})
-        except OSError as error:
-            raise self._unavailable(error) from error
-        return made
-
-    def clear(self) -> None:
-        """Remove all files, and the folder where nothing else lies in it. Raises `Unavailable`."""
-        try:
-            (self.folder / _MANIFEST).unlink(missing_ok=True)
-            self._remove(but=set())
-            if self.folder.is_dir() and not any(self.folder.iterdir()):
-                self.folder.rmdir()
-        except OSError as error:
-            raise self._unavailable(error) from error
-
-    def _content(self, name: str, most: int) -> bytes | None:
-        try:
-            with (self.folder / name).open("rb") as file:
-                return file.read(most + 1)
+            found = self._path.stat()
         except FileNotFoundError:
             return None
         except OSError as error:
             raise self._unavailable(error) from error
+        return found.st_ino, found.st_mtime_ns, found.st_size
 
-    def _write(self, name: str, content: bytes) -> KeptFile:
-        part = self.folder / f"{name}.part"
-        with open(part, "wb", opener=private) as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self.folder / name)
-        sync_folder(self.folder)
-        return KeptFile(name, len(content), _checksum(content))
+    def read(self) -> Content:
+        """Read the file. Raises `Corrupt`, `Unavailable`."""
+        try:
+            content = memoryview(self._path.read_bytes())
+        except OSError as error:
+            raise self._unavailable(error) from error
+        checksum, rest = content[:_CHECKSUM], content[_CHECKSUM:]
+        try:
+            if bytes(checksum).decode() == _checksum(rest):
+                return _content_of(rest)
+        except (ValueError, TypeError, KeyError):
+            pass  # another program wrote it
+        raise Corrupt(f"{self._path} was modified, or has another version.", hint=HINT)
 
-    def _remove(self, *, but: set[str]) -> None:
-        for pattern in ("vectors-*", "keys-*", f"{_MANIFEST}.part"):
-            for path in self.folder.glob(pattern):
-                if path.name not in but:
+    def write(self, kind: str, state: EngineState, index: bytes, keys: bytes) -> None:
+        """Replace the file, durably. Raises `Unavailable`."""
+        told = {"format": _FORMAT, "kind": kind, "keys": len(keys), "state": asdict(state)}
+        rest = b"\n".join((json.dumps(told).encode(), keys + index))
+        try:
+            make_folder(self.folder)
+            with open(self._part, "wb", opener=private) as file:
+                file.write(_checksum(rest).encode())
+                file.write(rest)
+                file.flush()
+                os.fsync(file.fileno())
+            self._part.replace(self._path)
+            sync_folder(self.folder)
+        except OSError as error:
+            raise self._unavailable(error) from error
+
+    def remove_earlier(self) -> None:
+        """Remove files of an earlier version: the space fills the engine again. Raises `Unavailable`."""
+        manifest = self.folder / _EARLIER_MANIFEST
+        try:
+            if manifest.is_file() and b'"checksum"' in (told := manifest.read_bytes()) and b'"loaded"' in told:
+                for path in (path for pattern in _EARLIER for path in self.folder.glob(pattern)):
                     path.unlink(missing_ok=True)
+                manifest.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._unavailable(error) from error
+
+    def clear(self) -> None:
+        """Remove the file, and the folder if nothing else is in it. Raises `Unavailable`."""
+        try:
+            self._path.unlink(missing_ok=True)
+            self._part.unlink(missing_ok=True)
+            self.remove_earlier()
+            if self.folder.is_dir() and not any(self.folder.iterdir()):
+                self.folder.rmdir()
+        except OSError as error:
+            raise self._unavailable(error) from error
 
     def _unavailable(self, error: OSError) -> Unavailable:
         return Unavailable(
@@ -273,147 +256,113 @@ class VectorFolder:
         )
 
 
-def _checksum(content: bytes) -> str:
-    return blake2b(content, digest_size=_DIGEST).hexdigest()
+def _checksum(content: bytes | memoryview) -> str:
+    return blake2b(content, digest_size=_CHECKSUM // 2).hexdigest()
 
 
-def _packed(manifest: Manifest) -> bytes:
-    told = {"format": _FORMAT, **asdict(manifest)}
-    return json.dumps({"told": told, "checksum": _checksum(_canonical(told))}, indent=1).encode()
+def _content_of(rest: memoryview) -> Content:
+    """Parse what follows the checksum. Raises `ValueError`, `TypeError`, `KeyError`."""
+    end = bytes(rest[:_MAX_HEADER]).index(b"\n")
+    told = json.loads(bytes(rest[:end]))
+    if told["format"] != _FORMAT:
+        raise ValueError(told["format"])
+    body = rest[end + 1 :]
+    return Content(told["kind"], EngineState(**told["state"]), body[told["keys"] :], body[: told["keys"]])
 
 
-def _canonical(told: Any) -> bytes:
-    return json.dumps(told, sort_keys=True).encode()
-
-
-def _manifest_of(content: bytes, path: Path) -> Manifest:
-    try:
-        read = json.loads(content)
-        told = read["told"]
-        whole = read["checksum"] == _checksum(_canonical(told))
-        if whole and told.pop("format") == _FORMAT:
-            files = (KeptFile(**told.pop(name)) for name in ("index", "keys"))
-            return Manifest(told["kind"], EngineState(**told["state"]), *files)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        pass  # it is told below, once
-    raise Corrupt(f"{path} was modified, or has another version.", hint=HINT)
-
-
-_FEWEST = 256
-_SHARE = 20
-_MOST = 10_000
-"""Changes are written once they are one in so many vectors, but at least and at most so many: files are written whole.
-The feed keeps far more."""
+_MAX_UNWRITTEN = 10_000
+"""Changes that are collected in memory while vectors are loaded, or a quarter of the vectors if that is more."""
 
 
 class FaissEngine:
-    """`ports.vector_engine.VectorEngine` over a folder of files. All vectors are in memory: 1.5 kB for each of 384.
+    """`ports.vector_engine.VectorEngine` over a file in a folder. All vectors are in memory: 1.5 kB for each of 384.
 
-    Searches answer for what was loaded when this process first asked, and for what it has written itself; `refresh`
-    loads what another process wrote.
+    The file is read when it is needed first, and again after another process wrote it.
     """
 
-    def __init__(self, folder: VectorFolder, dimension: int, kind: str = FLAT) -> None:
-        self._folder = folder
+    def __init__(self, file: VectorFile, dimension: int, kind: str = FLAT) -> None:
+        self._file = file
         self._dimension = dimension
         self._kind = kind
         self._lock = threading.RLock()
         self._rows: Rows = new_rows(kind, dimension)
         self._state: EngineState | None = None
-        self._manifest: Manifest | None = None
-        self._looked = False
-        self._kept_back = 0
+        self._stamp: Stamp | None = None
+        self._unwritten = 0
 
     @property
     def kind(self) -> str:
         """What people call it."""
         return f"FAISS {self._kind}"
 
+    @property
+    def searches(self) -> bool:
+        """Return true."""
+        return True
+
     def state(self) -> EngineState | None:
-        """Return what it keeps: what this process has taken over, unless another wrote since. Raises `Corrupt`."""
+        """Return the state of what is in memory, reading a file that another process wrote. Raises `Corrupt`."""
         with self._lock:
-            self.refresh()
+            stamp = self._file.stamp()
+            if stamp != self._stamp:
+                self.close()
+                if stamp is not None:
+                    content = self._file.read()
+                    self._rows = rows_of(content.kind, self._dimension, content.index, content.keys)
+                    self._state, self._stamp = content.state, stamp
+            if stamp is None:
+                self._file.remove_earlier()
             return self._state
 
     def begin(self, state: EngineState) -> None:
-        """Forget everything. The files of before are overwritten, damaged or not."""
+        """Remove everything. A file of before is overwritten, damaged or not."""
         with self._lock:
-            self._folder.clear()
-            self._rows, self._state, self._looked = new_rows(self._kind, self._dimension), state, True
-            self._kept_back = 0
-            self.flush()
+            self._file.clear()
+            self.close()
+            self._state = state
+            self._write()
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
-        """Take changes over in memory, and write them once they are many."""
+        """Change the vectors in memory, and write them once no more changes follow, or there are many."""
         vectors = checked(changes.vectors, self._dimension)
         with self._lock:
+            self.state()
             self._rows.remove(np.array(changes.keys, np.int64))
             self._rows.put(np.array(list(changes.vectors), np.int64), vectors)
             count = int(np.count_nonzero(self._rows.keys() >= 0))
             self._state = replace(state, count=count)
-            self._kept_back += len(changes.keys)
-            if self._kept_back > max(_MOST, count // 4):
-                self.flush()
-
-    def flush(self) -> None:
-        """Write the files, and let the manifest name them."""
-        with self._lock:
-            if self._state is None:
-                return
-            keys = self._rows.keys().astype("<i8").tobytes()
-            self._manifest = self._folder.write(self._kind, self._state, self._rows.packed(), keys)
-            self._kept_back = 0
-
-    def is_worth_writing(self, waiting: int, count: int) -> bool:
-        """Tell whether so many changes are worth writing all vectors again."""
-        return waiting >= min(max(_FEWEST, count // _SHARE), _MOST)
-
-    def sight(self) -> str | None:
-        """Return the moment that the vectors in memory are of."""
-        with self._lock:
-            if not self._looked:
-                self.refresh()
-            return self._state.moment if self._state and self._state.loaded is None else None
-
-    def refresh(self) -> None:
-        """Load the files where they are others than what is in memory. Raises `Corrupt`."""
-        with self._lock:
-            manifest = self._folder.manifest()
-            if self._looked and manifest == self._manifest:
-                return
-            while manifest is not None and not self._load(manifest):
-                # Another process replaced it meanwhile; where none did, a file is missing.
-                manifest = self._folder.newer_than(manifest)
-            if manifest is None:
-                self._rows, self._state = new_rows(self._kind, self._dimension), None
-            self._manifest, self._looked, self._kept_back = manifest, True, 0
+            self._unwritten += len(changes.keys)
+            is_last = state.loaded is None and not changes.left
+            if is_last or self._unwritten > max(_MAX_UNWRITTEN, count // 4):
+                self._write()
 
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
-        """Return the nearest; exactly so where only some are allowed, and always where it is flat."""
+        """Return the nearest; exactly so if only some are allowed, and always if it is flat."""
         check_dimension(vector, self._dimension)
         with self._lock:
+            if self._state is None:
+                self.state()
             return self._rows.search(vector, limit, allowed)
 
     def drop(self) -> None:
         """Remove the files."""
         with self._lock:
-            self._folder.clear()
+            self._file.clear()
             self.close()
 
     def close(self) -> None:
         """Release the memory."""
         with self._lock:
             self._rows, self._state = new_rows(self._kind, self._dimension), None
-            self._manifest, self._looked = None, False
+            self._stamp, self._unwritten = None, 0
 
-    def _load(self, manifest: Manifest) -> bool:
-        """Load what a manifest names; tell whether it is there still."""
-        index, keys = self._folder.read(manifest.index), self._folder.read(manifest.keys)
-        if index is None or keys is None:
-            return False
-        self._rows = rows_of(manifest.kind, self._dimension, index, keys)
-        self._state = manifest.state
-        return True
+    def _write(self) -> None:
+        """Write the file. If that fails, memory is released, so that the file counts."""
+        rows, state = self._rows, self._state
+        self.close()
+        if state is not None:
+            self._file.write(self._kind, state, rows.packed(), rows.keys().astype("<i8").tobytes())
+            self._rows, self._state, self._stamp = rows, state, self._file.stamp()
 
 
 def open_faiss(address: EngineAddress, _mark: str, dimension: int) -> FaissEngine:
@@ -425,4 +374,4 @@ def open_faiss(address: EngineAddress, _mark: str, dimension: int) -> FaissEngin
             f"{address} has an option that this engine does not support.",
             hint="Use ?kind=flat or ?kind=hnsw, or neither.",
         )
-    return FaissEngine(VectorFolder(address.folder), dimension, kind)
+    return FaissEngine(VectorFile(address.folder), dimension, kind)

@@ -1,4 +1,4 @@
-"""An engine over a vector store of the host: it is told texts, and asked with the text of a question."""
+"""An engine over a vector store of the host, which gets texts and answers text queries."""
 
 import asyncio
 import inspect
@@ -20,7 +20,7 @@ from treering.models.provider_calls import ModelLoop
 from treering.ports.models import MOST_QUERIES, Embedder, has_meaning_to, prose_share_of
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
-from treering.retrieval.index.engine_following import PassageText
+from treering.retrieval.index.passage_texts import PassageText
 from treering.stores.engines.server_engine import ServerEngine, check_dimension
 from treering.system.machine import make_folder, private, sync_folder
 
@@ -34,7 +34,7 @@ _SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """What a host's store is given, where the host names no type of its own."""
+    """A document for a host's store, if the host has no type of its own."""
 
     id: str
     content: str
@@ -42,15 +42,14 @@ class StoredDocument:
 
 
 class VectorStoreAdapter:
-    """Lets a vector store of the host search beside the memories of a client, which stay in its ledger.
+    """Use a vector store of the host to search the memories of a client, which stay in its ledger.
 
-    `store` has `add_documents(documents)`, which returns the ids it keeps them under, `search(query, search_type)` and
-    `delete_documents(ids)`, asynchronous or not. Where it returns no ids, these are the documents' own. It may hold
-    documents of others. It is asked from the first memory on; with `compare_up_to` as many memories that pass a filter
-    are compared one by one, exactly, and the store is asked where there are more. `document` makes a document of the
-    host's type from `id`, `content` and `metadata`. With `as_chunks` documents are handed to `add_document_chunks`.
-    `loop`: the event loop that the store belongs to; by default it is used in a loop of the adapter's own.
-    Raises `InvalidInput` where the store lacks a method.
+    `store` has `add_documents(documents)`, which returns their ids, `search(query, search_type)` and
+    `delete_documents(ids)`, asynchronous or not. If it returns no ids, the documents' own are used. It may contain
+    other documents. It is used from the first memory on; with `compare_up_to`, up to that many memories that pass a
+    filter are compared exactly, and the store is used for more. `document` creates a document of the host's type from
+    `id`, `content` and `metadata`. With `as_chunks`, documents are passed to `add_document_chunks`. `loop`: the event
+    loop of the store; default: the adapter's own. Raises `InvalidInput` if the store lacks a method.
     """
 
     def __init__(
@@ -86,9 +85,9 @@ class VectorStoreAdapter:
         self._own_loop = ModelLoop(nullcontext())
 
     def add(self, documents: Sequence[StoredDocument]) -> list[str]:
-        """Have the store keep documents; return the id of each there. Raises `Unavailable` where it cannot.
+        """Store documents; return the id of each in the store. Raises `Unavailable` on failure.
 
-        A store that returns another number of ids than it was given documents is refused, and keeps none.
+        A store that returns a wrong number of ids is refused, and its documents are removed.
         """
         made = [self._document(id=one.id, content=one.content, metadata=dict(one.metadata)) for one in documents]
         returned = self._done("add documents", self._add, made)
@@ -110,7 +109,7 @@ class VectorStoreAdapter:
         return [_id_of(one) for one in found]
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Have the store forget documents. Raises `Unavailable` where it cannot."""
+        """Delete documents from the store. Raises `Unavailable` on failure."""
         if ids and self._done("delete documents", self._delete, list(ids)) is False:
             raise Unavailable(f"{self.name} did not delete documents.", hint="Check the vector store.")
 

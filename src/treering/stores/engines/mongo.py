@@ -1,9 +1,8 @@
-"""An engine in MongoDB: vectors in a collection, read into this process and searched exactly."""
+"""An engine in MongoDB: a copy of the vectors in a collection. The space searches its own."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from itertools import islice
 from typing import Any
 
 from pymongo import MongoClient
@@ -13,9 +12,9 @@ from pymongo.write_concern import WriteConcern
 from treering.core.errors import InvalidInput, Unavailable
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
-from treering.retrieval.index.tables import Stored, stored_form
+from treering.retrieval.index.tables import stored_form
 from treering.stores.engines.engine_address import EngineAddress, OpenEngine
-from treering.stores.engines.server_engine import LocalTable, ServerEngine, check_dimension
+from treering.stores.engines.server_engine import ServerEngine, check_dimension
 
 _MILLISECONDS = 3_000
 _TIMEOUTS = ("serverSelectionTimeoutMS", "connectTimeoutMS", "socketTimeoutMS")
@@ -30,8 +29,7 @@ class MongoEngine(ServerEngine):
     """`ports.vector_engine.VectorEngine` over two collections, which spaces share.
 
     No transaction is needed, so that a server alone will do: the state is written last, and a change that is taken over
-    twice is taken over once. Who reads in between reads what changed since a moment that is told to be earlier. A
-    `lent` client stays open.
+    twice is taken over once. A `lent` client stays open.
     """
 
     def __init__(
@@ -45,12 +43,16 @@ class MongoEngine(ServerEngine):
         self._states, self._vectors = (
             kept.get_collection(name, write_concern=_DURABLE) for name in (_STATES, _VECTORS)
         )
-        self._here = LocalTable(dimension, self.state, self._batches)
 
     @property
     def kind(self) -> str:
         """What people call it."""
-        return "MongoDB, searched locally"
+        return "MongoDB, searched in the space"
+
+    @property
+    def searches(self) -> bool:
+        """Return false."""
+        return False
 
     def state(self) -> EngineState | None:
         """Return what the server keeps."""
@@ -64,7 +66,6 @@ class MongoEngine(ServerEngine):
             self._states.delete_one({"_id": self._mark})
             self._vectors.delete_many(self._own())
             self._keep(replace(state, count=0))
-        self._here.forget()
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
         """Take changes over, and then the state they lead to."""
@@ -78,29 +79,19 @@ class MongoEngine(ServerEngine):
                     self._vectors.insert_many(rows, ordered=False)
             self._keep(replace(state, count=self._vectors.count_documents(self._own())))
 
-    def sight(self) -> str | None:
-        """Return the moment at which the vectors were read."""
-        return self._here.sight()
-
-    def refresh(self) -> None:
-        """Let vectors be read again where the server has others."""
-        self._here.refresh()
-
-    def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
-        """Return the nearest, exactly."""
+    def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:  # noqa: ARG002 - the port's
+        """Return nothing: a MongoDB without a search node cannot."""
         check_dimension(vector, self._dimension)
-        return self._here.search(vector, limit, allowed)
+        return None
 
     def drop(self) -> None:
         """Remove the documents of the space."""
         with self._answering():
             self._states.delete_one({"_id": self._mark})
             self._vectors.delete_many(self._own())
-        self._here.forget()
 
     def close(self) -> None:
         """Close the connections, unless they are somebody else's."""
-        self._here.forget()
         if not self._lent:
             self._client.close()
 
@@ -116,14 +107,6 @@ class MongoEngine(ServerEngine):
 
     def _keep(self, state: EngineState) -> None:
         self._states.replace_one({"_id": self._mark}, asdict(state), upsert=True)
-
-    def _batches(self) -> Iterator[tuple[list[int], Stored]]:
-        """Read all vectors of the space."""
-        with self._answering():
-            rows = self._vectors.find(self._own(), batch_size=_BATCH)
-            while batch := list(islice(rows, _BATCH)):
-                found = {row["key"]: row["vector"] for row in batch}
-                yield list(found), self._matrix(list(found.values()))
 
     @contextmanager
     def _answering(self) -> Iterator[None]:

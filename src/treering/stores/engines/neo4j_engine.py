@@ -1,20 +1,19 @@
-"""An engine in a graph database that speaks Bolt: the graph for people, and vectors, searched there or here."""
+"""An engine in a graph database that speaks Bolt: the graph for people, and the vectors."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from neo4j import Driver, ManagedTransaction
 
-from treering.core.errors import Corrupt, InvalidInput, Unavailable
+from treering.core.errors import InvalidInput, Unavailable
 from treering.ports.search import Vector
 from treering.ports.vector_engine import DescribedPassage, EngineState, Keys, VectorChanges
-from treering.retrieval.index.tables import Stored, stored_form
 from treering.stores.engines.engine_address import GRAPH_LABELS, STATE_LABEL, EngineAddress, Neo4jOptions, OpenEngine
-from treering.stores.engines.neo4j_graph import Neo4jServer, Row, SpaceGraph, batches, define_keys, rows_of, shown_text
-from treering.stores.engines.server_engine import REBUILD, LocalTable, ServerEngine, check_dimension
+from treering.stores.engines.neo4j_graph import Neo4jServer, SpaceGraph, batches, define_keys, rows_of, shown_text
+from treering.stores.engines.server_engine import ServerEngine, check_dimension
 
 # Nodes with the vectors of a space, and the index over them that the server may have.
 
@@ -162,18 +161,6 @@ class VectorNodes:
                 return None
             asked = min(_WIDER * asked, _MOST_ASKED)
 
-    def batches(self) -> Iterator[tuple[list[int], Stored]]:
-        """Read all vectors, in the order of their passages."""
-        query = (
-            f"MATCH (v:{self.label}) WHERE v.treering_key > $after AND v.treering_key < $end "
-            f"RETURN v.treering_key AS key, v.passage AS passage, v.{self._property} AS vector "
-            "ORDER BY v.treering_key LIMIT $limit"
-        )
-        after, end = self.prefix, f"{self.prefix}~"
-        while rows := self._server.rows(query, after=after, end=end, limit=_READ_AT_ONCE):
-            yield [int(row["passage"]) for row in rows], self._matrix(rows)
-            after = rows[-1]["key"]
-
     def undefine(self) -> None:
         """Remove the index and the constraint of nodes that are of this space alone."""
         if not self._is_shared:
@@ -191,15 +178,6 @@ class VectorNodes:
 
     def _key(self, passage: int) -> str:
         return f"{self.prefix}{passage:0{_DIGITS}d}"
-
-    def _matrix(self, rows: Sequence[Row]) -> Stored:
-        try:
-            read = np.array([row["vector"] for row in rows], np.float32)
-        except (TypeError, ValueError):
-            read = np.empty(0, np.float32)
-        if read.shape != (len(rows), self._dimension):
-            raise Corrupt(f"{self._server.shown} contains vectors of another dimension.", hint=REBUILD)
-        return stored_form(read)
 
 
 def _quoted(name: str) -> str:
@@ -221,8 +199,7 @@ _DELETE = (
 class Neo4jEngine(ServerEngine):
     """`ports.vector_engine.VectorEngine` over one database. What changes, changes in one transaction with the state.
 
-    The vectors lie in nodes apart from the graph that people look at. Where the server has a vector index, it searches.
-    Where it has none, a table of the vectors in this process is searched exactly.
+    The vectors are in nodes apart from the graph that people look at. A server with a vector index searches.
     """
 
     def __init__(self, server: Neo4jServer, mark: str, options: Neo4jOptions, dimension: int) -> None:
@@ -230,12 +207,16 @@ class Neo4jEngine(ServerEngine):
         self._server = server
         self._graph = SpaceGraph(mark, options.space or mark, options.relations, options.batch)
         self._nodes = VectorNodes(server, self._graph, options, dimension)
-        self._here = LocalTable(dimension, self.state, self._nodes.batches)
 
     @property
     def kind(self) -> str:
         """What people call it."""
-        return "Neo4j vector index" if self._nodes.has_index() else "Neo4j, searched locally"
+        return "Neo4j vector index" if self._nodes.has_index() else "Neo4j, searched in the space"
+
+    @property
+    def searches(self) -> bool:
+        """Whether the server has a vector index."""
+        return self._nodes.has_index()
 
     def state(self) -> EngineState | None:
         """Return what the server keeps."""
@@ -263,20 +244,10 @@ class Neo4jEngine(ServerEngine):
 
         self._server.write(taken_over)
 
-    def sight(self) -> str | None:
-        """Return the moment that searches answer for: now, or when the vectors were read."""
-        return super().sight() if self._nodes.has_index() else self._here.sight()
-
-    def refresh(self) -> None:
-        """Let vectors be read again, where they are searched here and the server has others."""
-        self._here.refresh()
-
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
         """Return the nearest. A vector index answers for all of them only: it knows no filter."""
         check_dimension(vector, self._dimension)
-        if not self._nodes.has_index():
-            return self._here.search(vector, limit, allowed)
-        return None if allowed is not None else self._nodes.nearest(vector, limit)
+        return self._nodes.nearest(vector, limit) if allowed is None and self._nodes.has_index() else None
 
     def drop(self) -> None:
         """Remove everything of the space: nodes, and the index and constraint that are for its vectors alone."""
@@ -285,7 +256,6 @@ class Neo4jEngine(ServerEngine):
 
     def close(self) -> None:
         """Close the connections."""
-        self._here.forget()
         self._server.close()
 
     def _clear(self) -> None:
@@ -294,7 +264,6 @@ class Neo4jEngine(ServerEngine):
         self._delete(self._nodes.label, "treering_key", self._nodes.prefix)
         for label in GRAPH_LABELS:
             self._delete(label, "key", self._graph.prefix())
-        self._here.forget()
         self._nodes.ask_again()
 
     def _delete(self, label: str, key: str, prefix: str) -> None:

@@ -143,19 +143,8 @@ class PgvectorEngine(ServerEngine):
                     copy.write(copied(changes.vectors))
             count = (before.count if before else 0) - gone + len(changes.vectors)
             self._keep(connection, replace(state, count=count))
-
-    def flush(self) -> None:
-        """Build the graph once there are enough vectors. Searches compare every vector as long as it is built."""
-        with self._connected() as connection:
-            state = self._state(connection)
-            if state is None or state.count < self._indexed_from or self._is_indexed(connection):
-                return
-            needed = state.count * (2 * self._dimension + _BYTES_OF_LINKS)
-            connection.execute(f"SET LOCAL maintenance_work_mem = '{min(needed, _MOST_MEMORY) // 1024 + 65_536}kB'")
-            connection.execute(
-                f"CREATE INDEX {self._name}_graph ON {self._table} USING hnsw ({self._half} halfvec_cosine_ops) "
-                f"WITH (m = {_LINKS}, ef_construction = {_BREADTH_OF_BUILDING})"
-            )
+        if state.loaded is None and not changes.left:
+            self._build_graph()
 
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
         """Return the nearest; among very many allowed ones it cannot tell."""
@@ -186,6 +175,19 @@ class PgvectorEngine(ServerEngine):
     def close(self) -> None:
         """Close the connections."""
         self._connections.close()
+
+    def _build_graph(self) -> None:
+        """Build the graph once there are enough vectors. Searches compare every vector until it is built."""
+        with self._connected() as connection:
+            state = self._state(connection)
+            if state is None or state.count < self._indexed_from or self._is_indexed(connection):
+                return
+            needed = state.count * (2 * self._dimension + _BYTES_OF_LINKS)
+            connection.execute(f"SET LOCAL maintenance_work_mem = '{min(needed, _MOST_MEMORY) // 1024 + 65_536}kB'")
+            connection.execute(
+                f"CREATE INDEX {self._name}_graph ON {self._table} USING hnsw ({self._half} halfvec_cosine_ops) "
+                f"WITH (m = {_LINKS}, ef_construction = {_BREADTH_OF_BUILDING})"
+            )
 
     def _state(self, connection: psycopg.Connection) -> EngineState | None:
         if not self._is_made(connection):

@@ -1,10 +1,9 @@
-"""An engine in a Redis server: vector sets where the server has them, else hashes and an exact search here."""
+"""An engine in a Redis server: vector sets if the server has them, else hashes."""
 
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
@@ -14,9 +13,9 @@ import redis
 from treering.core.errors import InvalidInput, Unavailable
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
-from treering.retrieval.index.tables import Stored, stored_form
+from treering.retrieval.index.tables import stored_form
 from treering.stores.engines.engine_address import EngineAddress, OpenEngine
-from treering.stores.engines.server_engine import LocalTable, ServerEngine, check_dimension
+from treering.stores.engines.server_engine import ServerEngine, check_dimension
 
 _SECONDS = 5.0
 _BATCH = 500
@@ -26,8 +25,7 @@ _BREADTH = 400
 class RedisEngine(ServerEngine):
     """`ports.vector_engine.VectorEngine` over keys `treering:{MARK}:…` of one database. A change is one transaction.
 
-    Where the server has vector sets, it searches. Where it has none, vectors lie in a hash, and a table of them in this
-    process is searched exactly; it answers for the moment at which it was read. A `lent` client stays open.
+    A server with vector sets searches. Other servers store the vectors in a hash. A `lent` client stays open.
     """
 
     def __init__(self, client: Any, shown: str, mark: str, dimension: int, *, lent: bool = False) -> None:
@@ -36,14 +34,19 @@ class RedisEngine(ServerEngine):
         self._lent = lent
         # The braces keep all keys of a space on one node of a cluster.
         self._state_key, self._vectors_key = (f"treering:{{{mark}}}:{part}" for part in ("state", "vectors"))
-        self._here = LocalTable(dimension, self.state, self._batches)
         self._searches: bool | None = None
 
     @property
     def kind(self) -> str:
         """What people call it."""
         with self._answering():
-            return "Redis vector set" if self._has_vector_sets() else "Redis hash, searched locally"
+            return "Redis vector set" if self._has_vector_sets() else "Redis hash, searched in the space"
+
+    @property
+    def searches(self) -> bool:
+        """Whether the server has vector sets."""
+        with self._answering():
+            return self._has_vector_sets()
 
     def state(self) -> EngineState | None:
         """Return what the server keeps."""
@@ -57,7 +60,6 @@ class RedisEngine(ServerEngine):
             commands.unlink(self._vectors_key)
             commands.set(self._state_key, json.dumps(asdict(replace(state, count=0))))
             commands.execute()
-            self._here.forget()
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
         """Take changes over in one transaction, with the state they lead to."""
@@ -72,22 +74,11 @@ class RedisEngine(ServerEngine):
                 commands.set(self._state_key, json.dumps(asdict(replace(state, count=count))))
                 commands.execute()
 
-    def sight(self) -> str | None:
-        """Return the moment that searches answer for: now, or when the vectors were read."""
-        with self._answering():
-            return super().sight() if self._has_vector_sets() else self._here.sight()
-
-    def refresh(self) -> None:
-        """Let vectors be read again, where they are searched here and the server has others."""
-        self._here.refresh()
-
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
         """Return the nearest. A vector set answers for all of them only: a filter costs it recall."""
         check_dimension(vector, self._dimension)
         with self._answering():
-            if not self._has_vector_sets():
-                return self._here.search(vector, limit, allowed)
-            if allowed is not None:
+            if allowed is not None or not self._has_vector_sets():
                 return None
             asked = ("VSIM", self._vectors_key, "FP32", vector.astype("<f4").tobytes(), "COUNT", max(limit, 1))
             found = self._client.execute_command(*asked, "EF", max(_BREADTH, 2 * limit))
@@ -97,20 +88,11 @@ class RedisEngine(ServerEngine):
         """Remove the keys of the space."""
         with self._answering():
             self._client.unlink(self._vectors_key, self._state_key)
-            self._here.forget()
 
     def close(self) -> None:
         """Close the connections, unless they are somebody else's."""
         if not self._lent:
             self._client.close()
-
-    def _batches(self) -> Iterator[tuple[list[int], Stored]]:
-        """Read all vectors of the hash."""
-        with self._answering():
-            rows = self._client.hscan_iter(self._vectors_key, count=_BATCH)
-            while batch := list(islice(rows, _BATCH)):
-                found = dict(batch)  # a scan may give a row twice
-                yield [int(key) for key in found], self._matrix(found.values())
 
     def _known(self, changes: VectorChanges) -> list[int]:
         """Return those of the changed passages that the server keeps."""

@@ -3,26 +3,19 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import RLock
 
-import numpy as np
-
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
-from treering.ports.index import Index, Upkeep, one_moment, quick_vectors
+from treering.ports.index import Behind, Index, Upkeep, one_moment, quick_vectors
 from treering.ports.passages import Passages
 from treering.ports.runtime import Clock, Leases
 from treering.ports.search import ChosenPending, Graph, Lag, Near, NearRequest, Pending, TextSearch, Vector, Vectors
-from treering.ports.vector_engine import ENGINE, ChosenEngine, Describe, EngineReport, Keys, VectorFeed
-from treering.retrieval.index.engine_following import (
-    EngineFollower,
-    EngineInUse,
-    EngineKeeping,
-    EngineTail,
-    EngineUpkeep,
-)
-from treering.stores.engines.engine_address import FORMS, EngineAddress, EngineBackend, backend_of, parse_engine_address
+from treering.ports.vector_engine import ENGINE, ChosenEngine, Describe, EngineReport, VectorFeed
+from treering.retrieval.index.engine_mirror import MAX_COMPARED, PAGE, EngineMirror
+from treering.stores.engines.engine_address import FORMS, EngineBackend, backend_of, parse_engine_address
 
 _LOG = logging.getLogger(__name__)
 _LEASE_SECONDS = 60.0
@@ -34,9 +27,7 @@ _ANOTHER_MODEL = "Choose another engine address, or refill this engine with your
 @dataclass(frozen=True, slots=True)
 class _Opened:
     chosen: ChosenEngine
-    address: EngineAddress
-    used: EngineInUse
-    follower: EngineFollower
+    mirror: EngineMirror
 
 
 class SelectedEngine:
@@ -56,6 +47,7 @@ class SelectedEngine:
         model: str,
         dimension: int,
         describe: Describe | None = None,
+        page: int = PAGE,
     ) -> None:
         self.feed = feed
         self._leases = leases
@@ -64,6 +56,7 @@ class SelectedEngine:
         self._model = model
         self._dimension = dimension
         self._describe = describe
+        self._page = page
         self._owner = clock.random_bytes(8).hex()
         self._lock = RLock()
         self._open: _Opened | None = None
@@ -71,28 +64,24 @@ class SelectedEngine:
         self._retry = 0.0
 
     def is_due(self) -> bool:
-        """Tell whether the engine in use has something to follow up that is worth it."""
-        used = self.in_use()
-        opened = self._open
-        if used is None or opened is None:
-            return False
+        """Return whether the engine in use has changes to take over that are worth it."""
+        mirror = self.in_use()
         try:
-            return opened.follower.is_due()
+            return mirror is not None and mirror.is_due()
         except TreeringError as error:
             self.failed(error)
             return False
 
-    def in_use(self) -> EngineInUse | None:
-        """Return the engine to search with, or `None` where none is chosen, or it failed a moment ago."""
+    def in_use(self) -> EngineMirror | None:
+        """Return the engine to search with, or `None` if none is chosen, or it failed a moment ago."""
         if self._problem and self._clock.elapsed() < self._retry:
             return None
         try:
-            # Every search asks. One that goes to an engine of before, or to none, finds the same.
-            opened = self._opened(fresh=False)
+            # Every search asks. One that goes to an earlier engine, or to none, finds the same.
+            return self._opened(fresh=False)
         except TreeringError as error:
             self.failed(error)
             return None
-        return opened.used if opened else None
 
     def failed(self, error: TreeringError) -> None:
         """Note why the engine cannot answer, and leave it alone for a while."""
@@ -110,18 +99,21 @@ class SelectedEngine:
             self.feed.choose(replace(before, address=given.url))
             return self.report()
         chosen = ChosenEngine(given.url, self._clock.random_bytes(8).hex())
-        opened = self._made(chosen)
-        try:
-            if opened.used.engine.state() is not None:
+        with ExitStack() as closing:
+            mirror = self._made(chosen)
+            closing.callback(mirror.engine.close)
+            if mirror.engine.state() is not None:
                 raise InvalidInput(
                     f"{given} contains the vectors of another space.",
                     hint="Choose another engine address, or delete the vectors there.",
                 )
-        finally:
-            opened.used.engine.close()
-        if before:
-            self._drop_quietly()
-        self.feed.choose(chosen)
+            if before:
+                self._drop_quietly()
+            self.feed.choose(chosen)
+            with self._lock:
+                self.close()
+                self._open = _Opened(chosen, mirror)
+            closing.pop_all()
         self._problem = None
         return self.report()
 
@@ -138,12 +130,12 @@ class SelectedEngine:
 
     def advance(self) -> bool:
         """Take over what waits for a moment, or wait for the process that does; tell whether more waits."""
-        opened = self._opened()
-        if opened is None:
+        mirror = self._opened()
+        if mirror is None:
             return False
         with self._leased() as held:
             if held:
-                more = opened.follower.advance()
+                more = mirror.advance()
                 self._problem = None
                 return more
         time.sleep(_WAIT_SECONDS)
@@ -151,14 +143,13 @@ class SelectedEngine:
 
     def follow(self, goes_on: Callable[[], bool]) -> None:
         """Bring the engine up to date where that is worth it: in the background, for as long as that may go on."""
-        used = self.in_use()
-        opened = self._open
-        if used is None or opened is None:
+        mirror = self.in_use()
+        if mirror is None:
             return
         try:
-            while goes_on() and opened.follower.is_due() and goes_on():
+            while goes_on() and mirror.is_due() and goes_on():
                 with self._leased() as held:
-                    while held and goes_on() and opened.follower.advance():
+                    while held and goes_on() and mirror.advance():
                         self._leases.take(ENGINE, self._owner, seconds=_LEASE_SECONDS)
                 if not held:
                     return  # another process is at it
@@ -167,11 +158,11 @@ class SelectedEngine:
 
     def rebuild(self) -> EngineReport:
         """Throw away what the engine keeps, damaged or not, and begin anew. Raises what the engine raises."""
-        opened = self._opened()
-        if opened is None:
+        mirror = self._opened()
+        if mirror is None:
             raise InvalidInput("This space has no engine.", hint=f"Set one with `treering index use` and {FORMS}.")
         with self._writing():
-            opened.follower.begin()
+            mirror.begin()
         self._problem = None
         return self.report()
 
@@ -190,8 +181,8 @@ class SelectedEngine:
         if self.feed.chosen() is None:
             return 0
         try:
-            opened = self._opened()
-            return opened.follower.to_forget() if opened else 0
+            mirror = self._opened()
+            return mirror.to_forget() if mirror else 0
         except TreeringError as error:
             self.failed(error)
             return 1
@@ -227,10 +218,10 @@ class SelectedEngine:
         """Close the engine, if it is open."""
         with self._lock:
             if self._open:
-                self._open.used.engine.close()
+                self._open.mirror.engine.close()
                 self._open = None
 
-    def _opened(self, *, fresh: bool = True) -> _Opened | None:
+    def _opened(self, *, fresh: bool = True) -> EngineMirror | None:
         """Return the engine that the space says, opened. Raises what opening it raises."""
         chosen = self.feed.chosen(fresh=fresh)
         with self._lock:
@@ -238,28 +229,28 @@ class SelectedEngine:
                 self.close()
                 self._problem = None
             if chosen and self._open is None:
-                self._open = self._made(chosen)
-            return self._open
+                self._open = _Opened(chosen, self._made(chosen))
+            return self._open.mirror if self._open else None
 
-    def _made(self, chosen: ChosenEngine) -> _Opened:
+    def _made(self, chosen: ChosenEngine) -> EngineMirror:
         address = parse_engine_address(chosen.address)
         backend = backend_of(address, self._backends)
         engine = backend.open(address, chosen.mark, self._dimension)
         mark = f"{chosen.mark} {self._model} {self._dimension}"
-        used = EngineInUse(engine, EngineTail(self.feed, self._dimension))
         describe = self._describe if backend.shows_graph else None
-        return _Opened(chosen, address, used, EngineFollower(engine, self.feed, mark, describe=describe))
+        return EngineMirror(
+            engine, self.feed, mark, self._dimension, describe=describe, collects=backend.collects, page=self._page
+        )
 
     def _reported(self, told: EngineReport) -> EngineReport:
-        opened = self._opened()
-        if opened is None:
+        mirror = self._opened()
+        if mirror is None:
             return EngineReport("none")
-        engine = opened.used.engine
-        told = replace(told, kind=engine.kind)
-        state = engine.state()
+        told = replace(told, kind=mirror.engine.kind)
+        state = mirror.engine.state()
         if state is None:
             return replace(told, state="loading", waiting=told.total)
-        if not opened.follower.is_its_own(state):
+        if not mirror.is_its_own(state):
             return replace(told, problem="It contains the vectors of another model.", hint=_ANOTHER_MODEL)
         told = replace(told, vectors=state.count)
         if state.loaded is not None:
@@ -270,10 +261,10 @@ class SelectedEngine:
 
     def _drop_quietly(self) -> TreeringError | None:
         try:
-            opened = self._opened()
-            if opened:
+            mirror = self._opened()
+            if mirror:
                 with self._writing():
-                    opened.used.engine.drop()
+                    mirror.engine.drop()
         except TreeringError as error:
             return error
         return None
@@ -313,45 +304,28 @@ def nearest(vectors: dict[int, Vector], vector: Vector, keys: Sequence[int], lim
     return sorted(known, key=lambda key: (-float(vectors[key] @ vector), key))[:limit]
 
 
-WIDER = 4
-"""So many times what is wanted is asked of an engine that cannot search with a filter."""
-
-FEW_ALLOWED = 4_000
-"""Passages that pass a filter and are compared one by one where an engine cannot search them exactly."""
-
-
 class EngineVectors:
     """`ports.search.Vectors` over the vectors that the space keeps, searched by an engine where one is in use.
 
     The space's own vectors stay whole: they give exact cosines, wait for the embedder, and answer whenever the engine
-    cannot. `in_use` returns the engine, or `None`; `failed` is told why an engine could not answer. Up to `few`
-    passages that pass a filter are compared one by one where the engine cannot search them.
+    cannot. Up to `compared` passages that pass a filter are compared one by one if the engine cannot search them.
     """
 
-    def __init__(
-        self,
-        own: Vectors,
-        feed: VectorFeed,
-        in_use: Callable[[], EngineInUse | None],
-        failed: Callable[[TreeringError], None],
-        *,
-        few: int = FEW_ALLOWED,
-    ) -> None:
-        self._few = few
+    def __init__(self, own: Vectors, selected: SelectedEngine, *, compared: int = MAX_COMPARED) -> None:
         self._own = own
-        self._feed = feed
-        self._in_use = in_use
-        self._failed = failed
+        self._selected = selected
+        self._feed = selected.feed
+        self._compared_up_to = compared
 
     def search(self, requests: Sequence[NearRequest]) -> Sequence[Near]:
         """Compare for several requests. Requests about the past are answered by the space's own vectors."""
-        used = self._in_use()
-        if used is None or any(one.reach.withdrawn or one.reach.at is not None for one in requests):
+        mirror = self._selected.in_use()
+        if mirror is None or any(one.reach.withdrawn or one.reach.at is not None for one in requests):
             return self._own.search(requests)
         try:
-            found = self._proposed(used, requests)
+            found = self._proposed(mirror, requests) if mirror.sees() else None
         except TreeringError as error:
-            self._failed(error)
+            self._selected.failed(error)
             found = None
         return self._own.search(requests) if found is None else self._compared(requests, found)
 
@@ -371,60 +345,23 @@ class EngineVectors:
         """Keep vectors by content hash, durably. The engine learns of them through the feed."""
         self._own.add(vectors)
 
-    def _proposed(self, used: EngineInUse, requests: Sequence[NearRequest]) -> list[list[list[int]]] | None:
-        """Return passages among which the nearest are, by request and vector; `None` where the engine cannot tell."""
-        moment = self._moment(used)
-        if moment is None:
-            return None
-        allowed = self._feed.allowed([request.reach for request in requests])
+    def _proposed(self, mirror: EngineMirror, requests: Sequence[NearRequest]) -> list[list[list[int]]] | None:
+        """Return passages among which the nearest are, by request and vector; `None` if the engine cannot tell."""
         found: list[list[list[int]]] = []
-        for request, keys in zip(requests, allowed, strict=True):
-            each = [
-                self._near(used, vector, limit, keys) if limit else []
-                for vector, limit in zip(request.vectors, request.limits, strict=True)
-            ]
-            if any(one is None for one in each):
-                return None
-            found.append([one for one in each if one is not None])
+        for request, allowed in zip(requests, self._feed.allowed([one.reach for one in requests]), strict=True):
+            each: list[list[int]] = []
+            for vector, limit in zip(request.vectors, request.limits, strict=True):
+                keys = mirror.nearest(vector, limit, allowed, compared=self._compared_up_to) if limit else []
+                if keys is None:
+                    return None
+                each.append(keys)
+            found.append(each)
         return found
-
-    def _moment(self, used: EngineInUse) -> str | None:
-        """Return the moment the engine answers for, once the tail since then is at hand."""
-        for _ in range(2):
-            moment = used.engine.sight()
-            if moment is not None and used.tail.follow(moment):
-                return moment
-            used.engine.refresh()  # another process may have written since
-        return None
-
-    def _near(self, used: EngineInUse, vector: Vector, limit: int, allowed: Keys | None) -> list[int] | None:
-        # What changed since may stand in front of what it finds, and is left out of it.
-        keys = used.engine.search(vector, limit + len(used.tail), allowed)
-        if keys is None and allowed is not None:
-            if len(allowed) <= self._few:
-                return [int(key) for key in allowed.tolist()]
-            keys = _passing(used, vector, limit, allowed)
-            if keys is None and len(allowed) <= FEW_ALLOWED:
-                return [int(key) for key in allowed.tolist()]
-        return None if keys is None else used.tail.merged(keys, vector, limit, allowed)
 
     def _compared(self, requests: Sequence[NearRequest], found: Sequence[Sequence[Sequence[int]]]) -> list[Near]:
         wanted = {key for one in found for keys in one for key in keys}.union(*(one.keys for one in requests))
         vectors = dict(self._feed.read(sorted(wanted)))
         return [_near_of(request, keys, vectors) for request, keys in zip(requests, found, strict=True)]
-
-
-def _passing(used: EngineInUse, vector: Vector, limit: int, allowed: Keys) -> Keys | None:
-    """Return the nearest that are allowed among the nearest of all; `None` where these are fewer than there are.
-
-    Where a filter lets most passages pass, some more of the nearest hold as many that pass.
-    """
-    keys = used.engine.search(vector, WIDER * limit + len(used.tail), None)
-    if keys is None:
-        return None
-    passing = keys[np.isin(keys, allowed)]
-    enough = min(limit, len(used.tail.unchanged(allowed)))
-    return passing if len(used.tail.unchanged(passing)) >= enough else None
 
 
 def _near_of(request: NearRequest, found: Sequence[Sequence[int]], vectors: dict[int, Vector]) -> Near:
@@ -437,44 +374,67 @@ def _near_of(request: NearRequest, found: Sequence[Sequence[int]], vectors: dict
 # An index whose vectors an engine beside the space searches; all other parts are the space's own.
 
 
+@dataclass(frozen=True, eq=False)
 class EngineIndex:
-    """`ports.index.Index` over the index of a space, with another part for vectors."""
+    """`ports.index.Index` of a space whose vectors an engine searches; no engine follows the quick vectors."""
 
-    def __init__(self, own: Index, vectors: EngineVectors, keeping: EngineKeeping) -> None:
+    own: Index
+    """The index of the space itself."""
+    passages: Passages
+    text: TextSearch
+    vectors: Vectors
+    quick: Vectors | None
+    graph: Graph
+    upkeep: Upkeep
+    one_moment: Callable[[], AbstractContextManager[object]]
+
+    @classmethod
+    def over(cls, own: Index, selected: SelectedEngine, *, compared: int = MAX_COMPARED) -> "EngineIndex":
+        """Return the index of a space with the engine in use. `compared`: as for `EngineVectors`."""
+        return cls(
+            own,
+            own.passages,
+            own.text,
+            EngineVectors(own.vectors, selected, compared=compared),
+            quick_vectors(own),
+            own.graph,
+            EngineUpkeep(own.upkeep, selected),
+            partial(one_moment, own),
+        )
+
+
+class EngineUpkeep:
+    """`ports.index.Upkeep` of both. An engine that is merely late is not behind: what it lacks is searched besides."""
+
+    def __init__(self, own: Upkeep, selected: SelectedEngine) -> None:
         self._own = own
-        self._vectors = vectors
-        self._upkeep = EngineUpkeep(own.upkeep, keeping)
+        self._selected = selected
+        self._unreachable = False
 
-    @property
-    def passages(self) -> Passages:
-        """The passages of the space's own index."""
-        return self._own.passages
+    def remains(self, object_ids: Sequence[str]) -> int:
+        """Count what the space's index holds of objects, and what the engine has still to forget."""
+        return self._own.remains(object_ids) + self._selected.to_forget()
 
-    @property
-    def text(self) -> TextSearch:
-        """Search by text in the space's own index."""
-        return self._own.text
+    def rebuild(self) -> int:
+        """Make the passages anew, and throw away what the engine keeps."""
+        made = self._own.rebuild()
+        self._selected.begin_anew()
+        return made
 
-    @property
-    def vectors(self) -> Vectors:
-        """Search by meaning, with the engine in use."""
-        return self._vectors
+    def behind(self) -> Behind:
+        """Tell how far the space's own index is, else how much the engine has to forget."""
+        own = self._own.behind()
+        return own if own.total or self._unreachable else Behind(0, self._selected.to_forget())
 
-    @property
-    def quick(self) -> Vectors | None:
-        """Search by the vectors of the quick model, which no engine follows."""
-        return quick_vectors(self._own)
+    def advance(self) -> Behind:
+        """Go on with the space's own index, else have the engine forget what was erased."""
+        own = self._own.advance()
+        if own.total:
+            return own
+        if self._selected.to_forget():
+            self._unreachable = not self._selected.forget()
+        return self.behind()
 
-    def one_moment(self) -> AbstractContextManager[object]:
-        """Hold one moment of the space's own index."""
-        return one_moment(self._own)
-
-    @property
-    def graph(self) -> Graph:
-        """The graph of the space's own index."""
-        return self._own.graph
-
-    @property
-    def upkeep(self) -> Upkeep:
-        """What keeps the space's own index right, and has the engine forget what was erased."""
-        return self._upkeep
+    def differences(self) -> Sequence[str]:
+        """Compare both with what they should hold."""
+        return [*self._own.differences(), *self._selected.differences()]

@@ -9,8 +9,8 @@ from treering.core.audit import Anchor
 from treering.core.errors import InvalidInput
 from treering.ports.stores import BackUp, Needs, Protection, Stores
 from treering.stores.postgres.connection.failures import translated
-from treering.stores.postgres.connection.homes import COPYING, Mark
 from treering.stores.postgres.connection.pools import LentPool, shared_pool
+from treering.stores.postgres.connection.primary import COPYING
 from treering.stores.postgres.connection.schema import FINDING, QUEUES, SCHEMA
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.target import Target, target_of
@@ -61,10 +61,9 @@ class PostgresArrival:
         """Let the space be used."""
         self._mark(None)
 
-    def _mark(self, mark: Mark | None) -> None:
+    def _mark(self, mark: str | None) -> None:
         with self._space.write() as transaction:
-            said = "" if mark is None else str(mark)
-            transaction.later("UPDATE spaces SET moving = nullif(%(mark)s, '') WHERE space = %(space)s", mark=said)
+            transaction.later("UPDATE spaces SET moving = %(mark)s::text WHERE space = %(space)s", mark=mark)
 
 
 def _protection(space: PostgresSpace) -> Protection:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from psycopg.sql import Identifier
 
 from treering.core.errors import InvalidInput
-from treering.stores.postgres.connection.schema import DIRECTORY_TABLES, PARTITIONS, SCHEMA, TABLES
+from treering.stores.postgres.connection.schema import PARTITIONS, SCHEMA, TABLES, UNUSED_TABLES
 
 _NAMES = "space_names"
 _STEPS = "migrations"
-_OPEN = ",".join((_STEPS, *DIRECTORY_TABLES))
-"""Tables of which everybody who may read them sees all rows: versions, and which server has which space."""
+_OPEN = ",".join((_STEPS, *UNUSED_TABLES))
+"""Tables whose rows are of no space."""
 _SHARDS = 16
 
 
@@ -40,9 +40,9 @@ def plan_of(wanted: Wanted) -> str:
     if wanted.tablespaces:
         parts.append(_on_disks(wanted.tablespaces))
     if wanted.writer:
-        parts.append(_granted(wanted.writer, "writes", "SELECT, INSERT, UPDATE, DELETE", _PLACES))
+        parts.append(_granted(wanted.writer, "writes", "SELECT, INSERT, UPDATE, DELETE", wanted))
     if wanted.reader:
-        parts.append(_granted(wanted.reader, "only reads", "SELECT", _FINDS))
+        parts.append(_granted(wanted.reader, "only reads", "SELECT", wanted))
     return "\n\n".join(parts) + "\n"
 
 
@@ -59,7 +59,7 @@ EXEMPT = f"""SELECT CASE
     SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{SCHEMA}'
       AND c.relkind IN ('r', 'p') AND c.relname <> ALL('{{{_OPEN}}}')
       AND NOT (c.relrowsecurity AND c.relforcerowsecurity) AND has_table_privilege(r.oid, c.oid, 'SELECT')
-  ) THEN 'may read a table whose row-level security somebody has lifted'
+  ) THEN 'may read a table whose row-level security was disabled'
   ELSE '' END FROM pg_roles r WHERE r.rolname = """  # noqa: S608 - our own names
 """Asks why row-level security does not hold a role, whose name follows: empty where it does."""
 
@@ -68,17 +68,11 @@ _BEFORE = """\
 -- psql --set ON_ERROR_STOP=1 --file PLAN DATABASE"""
 
 
-_FINDS = ("SELECT ON {schema}.servers, {schema}.placements, {schema}.membership",)
-"""What a role needs where the database is a directory of servers, or one of its servers."""
-
-_PLACES = (*_FINDS, "INSERT, UPDATE ON {schema}.placements", "UPDATE (spaces) ON {schema}.servers")
-"""What a role needs that makes spaces, and goes on with a move that was broken off."""
-
-
-def _granted(role: str, does: str, rights: str, directory: Sequence[str]) -> str:
+def _granted(role: str, does: str, rights: str, wanted: Wanted) -> str:
     """Grant what a role needs: on tables, and on their partitions, where row-level security is the same."""
     name = _quoted(role)
     tables = ", ".join(f"{SCHEMA}.{table}" for table in (_NAMES, *TABLES))
+    on_partitions = _ON_PARTITIONS.format(schema=SCHEMA, rights=rights, literal=f"'{role}'")
     return "\n".join(
         (
             f"-- A role that {does}. Row-level security holds it to the space it has opened; a role that it does not",
@@ -87,8 +81,7 @@ def _granted(role: str, does: str, rights: str, directory: Sequence[str]) -> str
             f"GRANT USAGE ON SCHEMA {SCHEMA} TO {name};",
             f"GRANT SELECT ON {SCHEMA}.{_STEPS} TO {name};",
             f"GRANT {rights} ON {tables} TO {name};",
-            _ON_PARTITIONS.format(schema=SCHEMA, rights=rights, literal=f"'{role}'"),
-            *(f"GRANT {right.format(schema=SCHEMA)} TO {name};" for right in directory),
+            *([] if wanted.citus else [on_partitions]),
         )
     )
 
@@ -138,7 +131,7 @@ def _distributed() -> str:
     first = next(iter(TABLES))
     together = f", colocate_with => '{SCHEMA}.{first}'"
     lines = [
-        _CITUS,
+        _CITUS.replace("{schema}", SCHEMA),
         f"SET citus.shard_count = {_SHARDS};",
         "SET citus.shard_replication_factor = 1;",
         *(_once(table, f"create_reference_table('{SCHEMA}.{table}')") for table in (_NAMES, _STEPS)),
@@ -150,13 +143,22 @@ def _distributed() -> str:
 
 
 _CITUS = """\
--- A distributed Postgres (Citus), run at its coordinator, with all of its workers added, before spaces are filled, and
+-- A distributed Postgres (Citus). Run this at its coordinator, with all workers added, before spaces are filled, and
 -- again after a version of Treering that adds tables. Run it as a superuser: row-level security hides the rows that are
 -- there already from the owner of the tables, and they would stay behind.
--- Rows of one space lie on one server, in all tables: a commit stays on one server.
+-- All rows of a space are on one server, in all tables: a commit uses one server.
 -- Limits: one space is as fast as one server; SKIP LOCKED works inside one space only; advisory locks and NOTIFY are
--- the coordinator's, and so is a directory of servers; no key is unique without the space. Programs connect to the
--- coordinator. Each table has eight partitions, and each partition its shards.
+-- the coordinator's; no key is unique without the space. Programs connect to the coordinator.
+DO $$ BEGIN
+  IF EXISTS (
+    SELECT FROM pg_class c WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind = 'p'
+      AND NOT EXISTS (SELECT FROM pg_dist_partition d WHERE d.logicalrelid = c.oid)
+  ) THEN
+    RAISE EXCEPTION USING MESSAGE = 'The tables have partitions: they were made before this server loaded Citus.',
+      HINT = 'Make a new database with the extension citus, open a space there, run this plan there, '
+        'and copy the spaces with treering move.';
+  END IF;
+END $$;
 -- Row-level security on the workers goes by settings of the transaction, which Citus hands on only if it is told to.
 -- Without this line a role that is held to row-level security sees no rows at all.
 DO $$ BEGIN

@@ -165,7 +165,7 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
 
     def __init__(
         self,
-        place: Callable[[], str],
+        place: str,
         *,
         read: Callable[[], AbstractContextManager[T]],
         write: Callable[[], AbstractContextManager[T]],
@@ -350,7 +350,7 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
             if self._rows(transaction).has_event(kept.seq, kept.hash):
                 return
         raise Corrupt(
-            f"{self._place()} does not contain audit event {kept.seq}, which its anchor names.",
+            f"{self._place} does not contain audit event {kept.seq}, which its anchor names.",
             hint="Its log was truncated or an older copy was restored: restore the newest copy, then run lint audit.",
             details={"seq": kept.seq},
         )

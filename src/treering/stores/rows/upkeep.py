@@ -282,7 +282,7 @@ class CarriedIndex(Generic[T]):
     """
 
     def __init__(self, source: "FollowingIndex[Any]", target: "FollowingIndex[T]") -> None:
-        self.vectors = 0
+        self.vectors: int = 0
         """How many came along."""
         self._source = source
         self._target = target

@@ -38,7 +38,7 @@ def ensure_file(path: str, *, create: bool, application: int = APPLICATION_ID) -
         if not create:
             raise NotFound(
                 f"There is no space at {path}.",
-                hint="Create it with `treering init` or the first `treering ingest`; or choose another with --space.",
+                hint="Create it with `treering init` or `treering add .`; or choose another with --space.",
             ) from None
         _make(file, application)
         return

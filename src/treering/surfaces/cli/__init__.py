@@ -17,7 +17,7 @@ from typing import NoReturn
 import typer
 
 from treering.core.errors import TreeringError
-from treering.surfaces.cli import printing
+from treering.surfaces.cli import completing, printing
 from treering.surfaces.cli.printing import clean_terminals, say, tell_crash
 from treering.version import __version__
 
@@ -27,6 +27,7 @@ _SETTINGS = {"--trust": "TREERING_TRUST", "--no-pager": printing.NO_PAGER}
 """Flags of every command, and the variables that they set while it runs."""
 _INTERRUPTED = 130
 _OBJECTS_LOADED = 500_000  # more than all modules make: Python would look for cycles among them again and again
+_COMPLETES = ("--install-completion", "--show-completion")
 _ASKS_VERSION = (["version"], ["--version"])
 
 
@@ -50,6 +51,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
         say(f"treering {__version__}")  # loading the commands would take longer than the answer
         return 0
     _accept_any_text()
+    if completing.is_asked():
+        from treering.surfaces.cli.commands import command_line
+
+        completing.print_rows(command_line(completing.first_word()))
+        return 0
+    if any(one.startswith(_COMPLETES) for one in given[:1]):
+        completing.use_own_scripts()
     given, settings = _without_settings(given)
     try:
         from treering.surfaces.cli.commands import command_line  # whoever asks for the version needs no commands

@@ -1,4 +1,4 @@
-"""What the commands about access keys, engines of vectors, servers of databases, and work for their spaces do."""
+"""What the commands about access keys, engines of vectors, and work for the spaces of a database do."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -10,23 +10,13 @@ from typing import Any
 from treering.core.errors import InvalidInput, NotFound, TreeringError, nearest
 from treering.core.scope import ROOT
 from treering.ports.models import Embedder
-from treering.ports.stores import (
-    AccessKey,
-    AccessKeys,
-    KeyLimits,
-    Relocation,
-    ServerDirectory,
-    ServerState,
-    StayedThere,
-    UnfinishedMove,
-)
+from treering.ports.stores import AccessKey, AccessKeys, KeyLimits
 from treering.registry import brought
-from treering.spaces import wiring
 from treering.spaces.wiring import Opening, author, open_access_keys, open_embedder, open_engine, spaces_with_work
-from treering.surfaces.cli.commands.databases import DirectoryFlags, KeptKeys, KeyFlags
+from treering.surfaces.cli.commands.databases import KeptKeys, KeyFlags
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.printing import IndentedLine, line
-from treering.surfaces.cli.session import answer, bars, opened, watched
+from treering.surfaces.cli.session import answer, opened, watched
 from treering.system.access_keys import expiry, is_live, make_key, space_name
 from treering.system.address import SPACE, Address
 from treering.system.machine import SystemClock
@@ -51,7 +41,7 @@ def create_key(name: str, wanted: KeyFlags, kept: KeptKeys) -> None:
         keys.add(key)
     lines = [
         line(shown),
-        line("Keep it now: it is shown once. Programs send it as 'Authorization: Bearer trk_…'."),
+        line("Store it now: it is shown only once. Programs send it as 'Authorization: Bearer trk_…'."),
         *_of_key(key, clock.now()),
     ]
     answer(Access(as_json=kept.as_json), {"key": shown, **_facts(key)}, lines)
@@ -62,7 +52,7 @@ def list_keys(space: str, kept: KeptKeys) -> None:
     now = SystemClock().now()
     with _opened(space, kept, create=False) as keys:
         found = keys.all()
-    lines = [one for key in found for one in _of_key(key, now)] or [line("There is no key yet.")]
+    lines = [one for key in found for one in _of_key(key, now)] or [line("There are no keys yet.")]
     answer(Access(as_json=kept.as_json), {"keys": [_facts(key) for key in found]}, lines)
 
 
@@ -73,7 +63,7 @@ def revoke_key(named: str, space: str, kept: KeptKeys) -> None:
         key = _find(named, keys)
         keys.revoke(key.id, at=now)
     told = replace(key, revoked=key.revoked or now)
-    said = f"Revoked {key.name} ({key.id}): it opens nothing any more."
+    said = f"Revoked {key.name} ({key.id}): it no longer works."
     answer(Access(as_json=kept.as_json), _facts(told), [line(said)])
 
 
@@ -94,12 +84,12 @@ def _space_of(wanted: KeyFlags, settings: Settings) -> str:
         return space_name(settings.space_address(wanted.space or None))
     if wanted.space or wanted.scope != ROOT:
         raise InvalidInput(
-            "A key of a project opens all of that project, and nothing else.",
-            hint="Leave --space and --scope out, or make another key for the space.",
+            "A key of a project opens that whole project and nothing else.",
+            hint="Omit --space and --scope, or create a separate key for the space.",
         )
     for spaces_at in brought("spaces"):
         return space_name(spaces_at(wanted.projects, settings).address(wanted.project))
-    raise InvalidInput("No part here keeps projects.", hint="Leave --project out.")
+    raise InvalidInput("Projects are not available in this installation.", hint="Omit --project.")
 
 
 def _find(named: str, keys: AccessKeys) -> AccessKey:
@@ -152,10 +142,10 @@ def _facts(key: AccessKey) -> dict[str, Any]:
 
 
 _SAID = {
-    "loading": "It takes the vectors over: {vectors} of {total}. Until it knows all, the space's own answer.",
-    "following": "It keeps {vectors} of {total} vectors; {waiting} changes wait and are searched besides.",
-    "ready": "It keeps all {vectors} vectors.",
-    "failing": "It cannot be used, and the space's own vectors answer: {problem}",
+    "loading": "Copying vectors to it: {vectors} of {total}. Until then, the space's own vectors answer.",
+    "following": "It holds {vectors} of {total} vectors; {waiting} pending changes are searched separately.",
+    "ready": "It holds all {vectors} vectors.",
+    "failing": "It is not available; the space's own vectors answer: {problem}",
 }
 
 
@@ -184,11 +174,11 @@ def drop_engine(access: Access) -> None:
     """Use no engine."""
     with opened(access) as space:
         told = space.perform(DROP)
-    lines = [line("This space used no engine.")]
+    lines = [line("This space had no engine.")]
     if told.state != "none":
         lines = [line(f"{told.address} is no longer used; the space searches its own vectors.")]
     if told.problem:
-        lines += [line(f"What it keeps could not be removed: {told.problem}"), line(told.hint, indent=2)]
+        lines += [line(f"Its data could not be removed: {told.problem}"), line(told.hint, indent=2)]
     answer(access, told, lines)
 
 
@@ -198,95 +188,6 @@ def _lines(told: EngineStatus) -> list[IndentedLine]:
     said = _SAID[told.state].format(**told.model_dump())
     lines = [line(f"{told.address} ({told.kind or 'not reached'})"), line(said, indent=2)]
     return [*lines, line(told.hint, indent=2)] if told.hint else lines
-
-
-# What the commands about the servers of a directory do.
-
-
-_SPACE, _DIRECTORY = "space", ("directory", "on")
-
-
-def add_server(name: str, address: str, kept: DirectoryFlags) -> None:
-    """Add a server to a directory."""
-    spaces = _servers(kept.directory).add(name, address)
-    said = f"Added {name}: it has {_counted(spaces)} already." if spaces else f"Added {name}: it takes new spaces now."
-    answer(Access(as_json=kept.as_json), {"server": name, "address": address, "spaces": spaces}, [line(said)])
-
-
-def list_servers(kept: DirectoryFlags) -> None:
-    """List servers, and moves that are not done."""
-    servers = _servers(kept.directory)
-    states, moves = servers.states(), servers.unfinished()
-    facts = {"servers": [asdict(one) for one in states], "moves": [asdict(one) for one in moves]}
-    lines = [_of_server(one) for one in states] or [line("The directory has no server yet.")]
-    answer(Access(as_json=kept.as_json), facts, [*lines, *map(_of_move, moves)])
-
-
-def drain_server(server: str, kept: DirectoryFlags) -> None:
-    """Move all spaces of a server to the others."""
-    with bars() as advance:
-        moved = list(_servers(kept.directory).drain(server, advance))
-    facts = {"server": server, "moved": [asdict(one) for one in moved if isinstance(one, Relocation)]}
-    lines = [part for one in moved for part in _told(one)]
-    end = line(f"{server} has no space any more, and takes none. Add it again to have it take new ones.")
-    answer(Access(as_json=kept.as_json), facts, [*lines, end])
-
-
-def move_space(space: str, server: str, kept: DirectoryFlags) -> None:
-    """Move a space to a server."""
-    with bars() as advance:
-        moved = _servers(kept.directory).move(space, server, advance)
-    answer(Access(as_json=kept.as_json), asdict(moved), _told(moved))
-
-
-def _servers(directory: str) -> ServerDirectory:
-    """Return the servers of the directory that was named, or of the one that `TREERING_SPACE` is in."""
-    settings = Settings.read()
-    if not directory and not settings.space:
-        raise InvalidInput(
-            "No directory of servers is named.", hint="Add --directory postgresql://OWNER@HOST/DATABASE."
-        )
-    address = settings.space_address(directory or None)
-    if not directory:
-        address = _directory_of(address)
-    return wiring.postgres_servers(address)
-
-
-def _directory_of(space: Address) -> Address:
-    if _DIRECTORY not in space.options:
-        raise InvalidInput(
-            f"TREERING_SPACE names {space}, which is not in a directory of servers.",
-            hint="Add --directory postgresql://OWNER@HOST/DATABASE.",
-        )
-    return replace(space, options=tuple(option for option in space.options if option[0] != _SPACE))
-
-
-def _told(one: Relocation | StayedThere) -> Sequence[IndentedLine]:
-    if isinstance(one, StayedThere):
-        given_up = f"; the copy on {one.given_up} was removed" if one.given_up else ""
-        return [line(f"{one.space} is on {one.server}{given_up}.")]
-    records = f"{one.counts['event']} events, {one.vectors} vectors"
-    return [
-        line(f"Moved {one.space} from {one.old_server} to {one.server}: {records}, in {one.seconds:.1f} s."),
-        line(f"Writers were held up for {1000 * one.paused:.0f} ms.", indent=2),
-        line(f"Same as before; the audit log ends at event {one.head.seq} ({one.head.hash}).", indent=2),
-    ]
-
-
-def _of_server(one: ServerState) -> IndentedLine:
-    state = "" if one.answers else ", does not answer"
-    draining = ", takes no new ones" if one.draining else ""
-    return line(f"{one.name}: {_counted(one.spaces)}{draining}{state} ({one.address})")
-
-
-def _of_move(one: UnfinishedMove) -> IndentedLine:
-    state = f"a move to {one.target} was begun" if one.target else f"an old copy is left on {one.left_on}"
-    again = f"treering postgres move {one.space} {one.target or one.server}"
-    return line(f"{one.space}: on {one.server}; {state}. Go on: {again}")
-
-
-def _counted(spaces: int) -> str:
-    return "1 space" if spaces == 1 else f"{spaces} spaces"
 
 
 # Background work for the spaces of a database: one space after the other, in any number of processes.
@@ -333,7 +234,7 @@ class SpaceWorker:
             try:
                 turns = self.go_round(lambda: wait(0))
             except TreeringError as error:  # such as a server that is being restarted
-                _LOG.warning("No work can be looked for: %s", error)
+                _LOG.warning("Cannot look for work: %s", error)
                 turns = 0
             if not turns and wait(_IDLE_SECONDS):
                 return
@@ -346,7 +247,7 @@ class SpaceWorker:
         except TreeringError as error:
             if self._failed.get(name) != str(error):
                 self._failed[name] = str(error)
-                _LOG.warning("No work can be done for the space %r: %s", name, error)
+                _LOG.warning("Cannot work on the space %r: %s", name, error)
             return False
         self._failed.pop(name, None)
         return True

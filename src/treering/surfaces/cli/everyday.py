@@ -3,24 +3,24 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from treering.core.canonical import is_object
-from treering.core.errors import InvalidInput, TreeringError
+from treering.core.errors import InvalidInput
 from treering.facades import LazyModule
 from treering.surfaces.cli import verbs
 from treering.surfaces.cli.flags import Access, Calling, IngestFlags, Note, QueryFlags, WriteFlags
-from treering.surfaces.cli.last_answer import note_places, place_of
+from treering.surfaces.cli.last_answer import note_places
 from treering.surfaces.cli.session import answer, embed_later, is_piped, opened
 from treering.surfaces.python.space import Space
 from treering.verbs import everyday
 from treering.verbs.envelope import Envelope
-from treering.verbs.evidence.notation import SourceCalled, read_notation
-from treering.verbs.short_ids import full_id, is_short_id
+from treering.verbs.naming import patch_named
 
 if TYPE_CHECKING:
     from treering.surfaces.cli import history
 else:
     history = LazyModule("treering.surfaces.cli.history")
 
+_WHOLE_TOKENS = 10_000_000
+"""Tokens of an object that a terminal shows, with a pager."""
 Statement = Callable[[str, everyday.Because], Envelope]
 """Makes the call for a text and what it is based on."""
 
@@ -40,19 +40,15 @@ def add(
 
 
 def show(what: str, access: Access, scope: str) -> None:
-    """Show an object or a place."""
-    with opened(access) as space:
-        place = place_of(space.address, what)
-        mode, options = ("expand", ["around=0"]) if _is_place(space, place) else ("page", [])
-    calling = Calling(scope=scope, option=options)
-    verbs.query([place], mode, access, calling, QueryFlags(descend=True), proof=None, key=None)
+    """Show an object or a place: on a terminal whole, for a program within the usual bounds."""
+    bounds = QueryFlags(descend=True, max_tokens=None if is_piped() else _WHOLE_TOKENS)
+    verbs.query([what], "page", access, Calling(scope=scope), bounds, proof=None, key=None)
 
 
 def log(about: str, since: str, limit: int | None, access: Access, scope: str) -> None:
     """List changes."""
     with opened(access) as space:
-        place = place_of(space.address, about).partition(" ")[0] if about else ""
-        given = {name: value for name, value in {"about": place, "since": since}.items() if value}
+        given = {name: value for name, value in {"about": about, "since": since}.items() if value}
         if access.as_json:
             bounds = {"limit": limit} if limit else {}
             answer(access, history.recent(space, given | bounds, scope), [])
@@ -73,46 +69,33 @@ def record(
     """Record a statement, and print its receipt."""
     words = " ".join(text).strip()
     with opened(access, writing, create=True) as space:
-        based = everyday.Because(tuple(place_of(space.address, one) for one in because or ()), scope)
+        based = everyday.Because(tuple(because or ()), scope)
         _write(statement(words, based), space, access, writing)
 
 
 def done(item: str, resolution: str, access: Access, writing: WriteFlags, scope: str) -> None:
     """Resolve a task."""
     with opened(access, writing) as space:
-        envelope = everyday.done(space.engine.ledger, place_of(space.address, item), resolution, scope=scope)
+        envelope = everyday.done(space.engine, item, resolution, scope=scope)
         _write(envelope, space, access, writing)
 
 
 def replace(item: str, text: str, because: Sequence[str], why: str, access: Access, writing: WriteFlags) -> None:
     """Replace knowledge."""
     with opened(access, writing) as space:
-        based = everyday.Because(tuple(place_of(space.address, one) for one in because))
-        old = place_of(space.address, item).partition(" ")[0]
-        envelope = everyday.replacement(space.engine.ledger, old, text, based, why=why)
+        based = everyday.Because(tuple(because))
+        envelope = everyday.replacement(space.engine, item, text, based, why=why)
         _write(envelope, space, access, writing)
 
 
 def undo(item: str, access: Access, writing: WriteFlags) -> None:
     """Revert a patch."""
     with opened(access, writing) as space:
-        ledger = space.engine.ledger
-        patch = full_id(ledger, item) if item else everyday.last_patch(ledger, space.engine.author.actor).id
+        last = "" if item else everyday.last_patch(space.engine.ledger, space.engine.author.actor).id
+        patch = last or patch_named(space.engine, item)
         verbs.revert_in(space, patch, "undo", access, writing)
 
 
 def _write(envelope: Envelope, space: Space, access: Access, writing: WriteFlags) -> None:
     verbs.answer_with_receipt(space, "crystallize", envelope, access)
     embed_later(space, writing)
-
-
-def _is_place(space: Space, text: str) -> bool:
-    """Return whether a text names words of a source: lines, a symbol, a passage, a quote or a file."""
-    if is_object(text) or is_short_id(text):
-        return False
-    if not isinstance(read_notation(text), SourceCalled):
-        return True
-    try:
-        return bool(space.read(text).items)
-    except TreeringError:
-        return False

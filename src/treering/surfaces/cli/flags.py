@@ -34,7 +34,7 @@ def kinds(incomplete: str) -> list[tuple[str, str]]:
     return [(kind, what) for what, known in known_kinds().items() for kind in known if kind.startswith(incomplete)]
 
 
-AsJson = Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")]
+AsJson = Annotated[bool, Option("--json", help="Print only the report, as JSON.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Access:
             "--space",
             metavar="ADDRESS",
             help="sqlite:PATH, postgresql://USER@HOST/DATABASE?space=NAME, or the name of a space. "
-            "Default: TREERING_SPACE, else that of this repository or folder.",
+            "Default: TREERING_SPACE, else the space of this repository or folder.",
         ),
     ] = field(default="", repr=False)  # there may be a password in it
     as_json: AsJson = False
@@ -58,13 +58,11 @@ class Access:
 class WriteFlags:
     """In whose name is written, and what follows."""
 
-    actor: Annotated[str, Option("--actor", metavar="NAME", help="Who writes. Default: your login name.")] = ""
+    actor: Annotated[str, Option("--actor", metavar="NAME", help="The author. Default: your login name.")] = ""
     as_agent: Annotated[
-        bool, Option("--as-agent", help="Write with the rights of an agent, not of a person (see the policy file).")
+        bool, Option("--as-agent", help="Write with the rights of an agent instead of a person (see the policy file).")
     ] = False
-    no_background: Annotated[bool, Option("--no-background", help="Leave vectors that wait to `treering vectors`.")] = (
-        False
-    )
+    no_background: Annotated[bool, Option("--no-background", help="Leave embedding to `treering vectors`.")] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +74,16 @@ class ModelFlags:
         Option("--endpoint", metavar="NAME=MODEL", help="The model of an endpoint, such as main=openai:gpt-5-mini."),
     ] = None
     endpoint_url: Annotated[
-        str, Option("--endpoint-url", metavar="URL", help="An OpenAI-compatible endpoint that has all the models.")
+        str, Option("--endpoint-url", metavar="URL", help="An OpenAI-compatible endpoint that serves all the models.")
     ] = ""
     scripted: Annotated[
         Path | None,
-        Option("--scripted", metavar="FILE", help="Answers written beforehand, in order, or lists by endpoint."),
+        Option("--scripted", metavar="FILE", help="Prepared answers, in order, or a list per endpoint."),
     ] = None
-    max_requests: Annotated[int, Option("--max-requests", min=0, help="How often models are asked at most.")] = 200
+    max_requests: Annotated[int, Option("--max-requests", min=0, help="At most this many model requests.")] = 200
     nodes: Annotated[
         list[str] | None,
-        Option("--nodes", metavar="MODULE:NAME", help="A type of node of your own, or a list of them; repeatable."),
+        Option("--nodes", metavar="MODULE:NAME", help="Your own node type, or a list of them; repeatable."),
     ] = None
 
 
@@ -95,7 +93,9 @@ class MakingFlags(ModelFlags):
 
     config: Annotated[
         Path | None,
-        Option("--config", metavar="FILE", help="Which workflows, models and prompts make memories. Default: rules."),
+        Option(
+            "--config", metavar="FILE", help="The workflows, models and prompts that make memories. Default: rules."
+        ),
     ] = None
 
 
@@ -103,12 +103,14 @@ class MakingFlags(ModelFlags):
 class Calling:
     """The parts of a call that every verb has."""
 
-    scope: Annotated[str, Option("--scope", metavar="PATH", help="Where in the space, such as /repo/acme-web.")] = "/"
+    scope: Annotated[str, Option("--scope", metavar="PATH", help="The scope in the space, such as /repo/acme-web.")] = (
+        "/"
+    )
     input: Annotated[
         str, Option("--input", metavar="JSON|@FILE|-", help="The input as a JSON object, from a file, or from stdin.")
     ] = ""
     option: Annotated[
-        list[str] | None, Option("--option", metavar="KEY=VALUE", help="Any option of the mode; may be repeated.")
+        list[str] | None, Option("--option", metavar="KEY=VALUE", help="Any option of the mode; repeatable.")
     ] = None
 
 
@@ -116,19 +118,19 @@ class Calling:
 class QueryFlags:
     """How to read."""
 
-    limit: Annotated[int | None, Option("--limit", metavar="N", min=1, help="At most so many results.")] = None
+    limit: Annotated[int | None, Option("--limit", metavar="N", min=1, help="At most this many results.")] = None
     max_tokens: Annotated[
-        int | None, Option("--max-tokens", metavar="N", min=50, help="Bound the answer, in tokens.")
+        int | None, Option("--max-tokens", metavar="N", min=50, help="Limit the answer to this many tokens.")
     ] = None
     as_of: Annotated[
-        str | None, Option("--as-of", metavar="WHEN", help="As the space stood at an ISO time or a sequence number.")
+        str | None, Option("--as-of", metavar="WHEN", help="Show the space at an ISO time or a sequence number.")
     ] = None
-    descend: Annotated[bool, Option("--descend", help="Also see the scopes below.")] = False
+    descend: Annotated[bool, Option("--descend", help="Also include the scopes below.")] = False
     explain: Annotated[bool, Option("--explain", help="Show how each hit was found; -v does the same.")] = False
-    withdrawn: Annotated[bool, Option("--withdrawn", help="Also show what is stale or superseded.")] = False
+    withdrawn: Annotated[bool, Option("--withdrawn", help="Also show stale and superseded knowledge.")] = False
     at: Annotated[
         str | None,
-        Option("--at", metavar="TREE", help="What holds on a branch or commit. Default: the work tree you are in."),
+        Option("--at", metavar="TREE", help="Answer for this branch or commit. Default: the current work tree."),
     ] = None
 
 
@@ -136,31 +138,31 @@ class QueryFlags:
 class Recording:
     """How to write."""
 
-    dry_run: Annotated[bool, Option("--dry-run", help="Show what would change, and change nothing.")] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would change.")] = False
     idempotency_key: Annotated[
         str | None,
         Option("--idempotency-key", metavar="KEY", help="The same call with the same key gives the first receipt."),
     ] = None
-    reason: Annotated[str | None, Option("--reason", metavar="TEXT", help="Why, for the audit log.")] = None
+    reason: Annotated[str | None, Option("--reason", metavar="TEXT", help="The reason, for the audit log.")] = None
 
 
 @dataclass(frozen=True, slots=True)
 class IngestFlags:
     """How to bring things in."""
 
-    wait: Annotated[bool, Option("--wait", help="Wait until all is found by meaning too.")] = False
-    dry_run: Annotated[bool, Option("--dry-run", help="Read and compare, and write nothing.")] = False
-    again: Annotated[bool, Option("--again", help="Also read what was erased before.")] = False
-    worktree: Annotated[bool, Option("--worktree", help="A repository as it lies, with uncommitted changes.")] = False
+    wait: Annotated[bool, Option("--wait", help="Wait until everything is embedded.")] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Read and compare without writing.")] = False
+    again: Annotated[bool, Option("--again", help="Also read content that was erased before.")] = False
+    worktree: Annotated[bool, Option("--worktree", help="Read the work tree, with uncommitted changes.")] = False
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
     """What a text from stdin is."""
 
-    title: Annotated[str, Option("--title", metavar="TEXT", help="For a text from stdin: what people call it.")] = ""
+    title: Annotated[str, Option("--title", metavar="TEXT", help="For a text from stdin: its title.")] = ""
     origin: Annotated[
-        str, Option("--origin", metavar="NAME", help="For a text from stdin: where it comes from, stable over time.")
+        str, Option("--origin", metavar="NAME", help="For a text from stdin: a stable name of its source.")
     ] = ""
 
 
@@ -177,35 +179,37 @@ class RecordFlags:
             autocompletion=kinds,
         ),
     ] = ""
-    title: Annotated[str, Option("--title", metavar="TEXT", help="What people call it.")] = ""
-    summary: Annotated[str, Option("--summary", metavar="TEXT", help="What it is about.")] = ""
-    status: Annotated[str, Option("--status", metavar="STATUS", help="Such as active, or resolved for work.")] = ""
+    title: Annotated[str, Option("--title", metavar="TEXT", help="The title.")] = ""
+    summary: Annotated[str, Option("--summary", metavar="TEXT", help="A short description.")] = ""
+    status: Annotated[str, Option("--status", metavar="STATUS", help="Such as active; for work, such as resolved.")] = (
+        ""
+    )
     evidence: Annotated[
         list[str] | None,
         Option(
             "--evidence",
             metavar="PLACE",
-            help="What it is based on: path:10-14, path::symbol, a path, a quote, or ids of a hit; repeatable.",
+            help="Its evidence: path:10-14, path::symbol, a path, a quote, or ids of a hit; repeatable.",
         ),
     ] = None
-    question: Annotated[str, Option("--question", metavar="TEXT", help="Decision: what was asked.")] = ""
+    question: Annotated[str, Option("--question", metavar="TEXT", help="Decision: the question.")] = ""
     outcome: Annotated[
-        str, Option("--outcome", metavar="TEXT", help="Decision: what was decided. Activity: success, failure …")
+        str, Option("--outcome", metavar="TEXT", help="Decision: the choice made. Activity: success, failure …")
     ] = ""
     rationale: Annotated[str, Option("--rationale", metavar="TEXT", help="Decision: why.")] = ""
     alternative: Annotated[
-        list[str] | None, Option("--alternative", metavar="TEXT", help="Decision: what else was possible; repeatable.")
+        list[str] | None, Option("--alternative", metavar="TEXT", help="Decision: a rejected alternative; repeatable.")
     ] = None
-    subject: Annotated[str, Option("--subject", metavar="TEXT", help="Fact: about what.")] = ""
-    predicate: Annotated[str, Option("--predicate", metavar="TEXT", help="Fact: which relation or attribute.")] = ""
+    subject: Annotated[str, Option("--subject", metavar="TEXT", help="Fact: the subject.")] = ""
+    predicate: Annotated[str, Option("--predicate", metavar="TEXT", help="Fact: the relation or attribute.")] = ""
     target: Annotated[str, Option("--object", metavar="TEXT", help="Fact: the other end of a relation.")] = ""
     value: Annotated[str, Option("--value", metavar="JSON", help="Fact: the value of an attribute.")] = ""
-    rule: Annotated[str, Option("--rule", metavar="TEXT", help="Constraint: what to keep to.")] = ""
-    statement: Annotated[str, Option("--statement", metavar="TEXT", help="Preference: how somebody likes it.")] = ""
+    rule: Annotated[str, Option("--rule", metavar="TEXT", help="Constraint: the rule to follow.")] = ""
+    statement: Annotated[str, Option("--statement", metavar="TEXT", help="Preference: the preferred way.")] = ""
     step: Annotated[
         list[str] | None, Option("--step", metavar="TEXT", help="Procedure: a step; repeatable, in order.")
     ] = None
-    resolution: Annotated[str, Option("--resolution", metavar="TEXT", help="Work: what resolved it.")] = ""
+    resolution: Annotated[str, Option("--resolution", metavar="TEXT", help="Work: how it was resolved.")] = ""
     into: Annotated[str, Option("--into", metavar="ID", help="Node: the node it is merged into.")] = ""
     by: Annotated[str, Option("--by", metavar="ID", help="Supersede: the knowledge that replaces it.")] = ""
 

@@ -10,7 +10,7 @@ from treering.system.address import Address
 from treering.system.machine import make_folder, replace_file
 from treering.system.settings import Settings
 from treering.verbs.envelope import Report
-from treering.verbs.numbered_places import MAX_PLACES, Places, place_numbered
+from treering.verbs.numbered_places import MAX_PLACES, Places
 
 _FOLDER = "last-answers"
 
@@ -34,12 +34,10 @@ def _note(address: Address, places: Places) -> None:
         replace_file(file, json.dumps([*places.items()]).encode())
 
 
-def place_of(address: Address, text: str) -> str:
-    """Return the ids that a number stands for; any other text as it is. Raises `InvalidInput` for no such number."""
-    return place_numbered(text, lambda answer: {} if answer else _last_places(address))
-
-
-def _last_places(address: Address) -> Places:
+def last_places(address: Address, answer: str) -> Places:
+    """Return the places of the last answer; none for an answer by its id, or if no answer had any."""
+    if answer:
+        return {}
     try:
         return {int(number): str(place) for number, place in json.loads(_file(address).read_bytes())}
     except (OSError, ValueError, TypeError):

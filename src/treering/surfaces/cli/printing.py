@@ -152,7 +152,7 @@ def tell_failure(error: TreeringError, given: Sequence[str]) -> int:
 
 def tell_interrupted() -> None:
     """Say that somebody pressed Ctrl-C, and that this does no harm."""
-    tell("error: interrupted\nhint: What was written stays; the same command again goes on from there.")
+    tell("error: interrupted\nhint: Changes so far are saved; run the command again to continue.")
 
 
 def misuse(error: Exception) -> InvalidInput:
@@ -186,7 +186,7 @@ def _lines(error: TreeringError, typed: str) -> Sequence[str]:
     fields = error.details.get("fields", ())
     several = [f"  {one['field'] or 'input'}: {one['problem']}" for one in fields] if len(fields) > 1 else []
     # A person sees the fields here; the details are for programs.
-    hint = "Correct it; nothing was changed." if "details.fields" in error.hint else error.hint
+    hint = "Correct the input; nothing was changed." if "details.fields" in error.hint else error.hint
     # A hint never suggests the command that was just typed.
     is_typed = re.search(rf"{re.escape(typed)}`?\.?$", hint) is not None
     return [f"error: {error.message}", *several, *([f"hint: {hint}"] if hint and not is_typed else [])]

@@ -4,15 +4,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from treering.core.canonical import PREFIXES, is_object
 from treering.core.characters import label, one_line
-from treering.core.errors import NotFound
-from treering.core.evidence import place_in, short_place
-from treering.core.objects import Knowledge, Source, title_of
+from treering.core.evidence import short_place
+from treering.core.objects import Source, title_of
 from treering.core.patch import TITLE, Create, PatchRecord, Receipt
 from treering.ports.ledger import Head, Ledger
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.verbs.crystallize.submission import WriteReport
-from treering.verbs.everyday import RECORDING_TOOL
+from treering.verbs.evidence.cited import cited_places
 from treering.verbs.evidence.resolving import ResolvedEvidence
+from treering.verbs.naming import RECORDING_TOOL
 from treering.verbs.short_ids import short_id
 
 _MAX_OBJECTS = 20
@@ -165,25 +165,14 @@ def _title(ledger: Ledger | None, identity: str) -> str:
 
 def _quoted_titles(ledger: Ledger | None, ids: Sequence[str]) -> str:
     more = f" and {len(ids) - _MAX_DRIFTED} more" if len(ids) > _MAX_DRIFTED else ""
-    return ", ".join(_title(ledger, one) for one in ids[:_MAX_DRIFTED]) + more
+    return ", ".join(dict.fromkeys(_title(ledger, one) for one in ids[:_MAX_DRIFTED])) + more
 
 
-def _places(ledger: Ledger | None, identity: str) -> list[str]:
-    """Return the places that knowledge is based on, the first of them."""
+def _places(ledger: Ledger | None, identity: str) -> Sequence[str]:
+    """Return the first places that knowledge is based on."""
     if ledger is None or not identity.startswith(f"{PREFIXES['knowledge']}:"):
-        return []
-    item = ledger.get(identity)
-    refs = item.evidence_refs if isinstance(item, Knowledge) else ()
-    places: dict[str, None] = {}
-    for ref in refs:
-        try:
-            source, segment = ledger.get(ref.source_id), ledger.segment(ref.source_id, ref.segment_id)
-        except NotFound:
-            continue
-        # A declaration without a place is evidence of itself.
-        if isinstance(source, Source) and not source.origin.startswith("declaration:"):
-            places[short_place(place_in(ref.locator(segment), source.origin))] = None
-    return list(places)[:_MAX_PLACES]
+        return ()
+    return cited_places(ledger, ledger.get(identity))[:_MAX_PLACES]
 
 
 def _as_typed(one: ResolvedEvidence) -> str:

@@ -1,17 +1,20 @@
 """Reports as lines for people, first what `query` found. Pure: a report in, lines out."""
 
 import json
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from treering.core.characters import label, one_line
+from treering.core.evidence import lines_in, short_place
 from treering.core.fencing import fence, fence_items
 from treering.retrieval.search.lines import MAX_LINE_CHARS, ShownLine, symbol_of
 from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, titled
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.search_text import cited_hits
 from treering.verbs.envelope import Report, UnderstoodDays
-from treering.verbs.reading import Empty, ShownHit, ShownPassage, lines_shown_of, shown_status
+from treering.verbs.reading import USUAL, Empty, ShownHit, ShownPassage, lines_shown_of, shown_status
 
 if TYPE_CHECKING:
     from treering.ports.ledger import Ledger
@@ -36,7 +39,8 @@ def render(
     `verbose`: also ids and details. `ledger`: has the titles of the objects whose ids are in a report.
     """
     if report.verb == "query" and report.mode in _BY_MODE:
-        yield from _BY_MODE[report.mode](report, fenced=fenced)
+        given = {"verbose": verbose} if report.mode == "page" else {}
+        yield from _BY_MODE[report.mode](report, fenced=fenced, **given)
     else:
         from treering.surfaces.cli.rendering_changes import render_change  # what `query` finds is shown without it
 
@@ -65,10 +69,16 @@ def render_warnings(warnings: Sequence[str]) -> Iterator[IndentedLine]:
 _SNIPPET_LINES = 6
 _SNIPPET_CHARS = 400
 _NUMBER_WIDTH = 8
+_OFFSET = re.compile(r" \(offset \d+\)$")
 _VALUE_CHARS = 300
 _LEFT_OUT = 10
 _TASK_CHARS = 300
 _SHOWN_APART = {"id", "type", "kind", "status", "scope", "revision", "title", "segments"}
+_INTERNAL = {
+    *("created_at", "updated_at", "origin_channel", "evidence_refs", "payload", "confidence", "last_verified_at"),
+    *("memory_source", "slug", "fingerprint", "subject_refs", "source_refs", "lifecycle_state", "name"),
+}
+"""Fields that are shown with `-v`."""
 _ARROWS = {"out": "→", "in": "←", "any": "↔"}
 _REASONS = {
     ("unknown_entity", False): ("no indexed text mentions it", ""),
@@ -78,7 +88,6 @@ _REASONS = {
     ("not_indexed_yet", True): ("{} passages are not indexed yet", ""),
 }
 """By the reason of an empty answer and whether it counts matches: what is shown, and a hint for the command line."""
-_USUAL = {"active", "finalized", "open"}
 
 
 def render_context(report: "ContextReport", *, fenced: bool) -> Iterator[IndentedLine]:
@@ -93,7 +102,7 @@ def render_context(report: "ContextReport", *, fenced: bool) -> Iterator[Indente
 def render_brief(report: "BriefReport", *, fenced: bool) -> Iterator[IndentedLine]:
     """Show what to know before starting."""
     if not report.text:
-        yield line("Nothing to know yet: no project was read, and no rule, decision or work is recorded.")
+        yield line("Nothing here yet: no project was read, and no rule, decision or work item is recorded.")
     elif fenced:
         yield line(report.text)
     else:
@@ -134,33 +143,66 @@ def render_expanded(report: "ExpandReport", *, fenced: bool) -> Iterator[Indente
         yield line(("not found: ", "red"), identity)
 
 
-def render_page(report: "PageReport", *, fenced: bool) -> Iterator[IndentedLine]:
-    """Show one object whole: fields, links, what rests on it, history."""
+def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) -> Iterator[IndentedLine]:
+    """Show one object: the words of a source, or fields and evidence; then what names it, and its history.
+
+    `verbose`: also the ids, stored fields and links.
+    """
     shown = report.object
+    title = short_place(report.place) or report.title
     status = shown_status(str(shown.get("status")), current=report.current, note=report.note)
-    yield line((_name(report.title, fenced=fenced), "bold"), f"  ({shown.get('kind')}, {status})")
-    yield line((f"{shown.get('id')}  {shown.get('scope')}  revision {shown.get('revision')}", "dim"))
-    fields = {name: _value(value) for name, value in shown.items() if name not in _SHOWN_APART and value}
-    if fenced:
-        yield line(
-            fence("\n".join(f"{name}: {value}" for name, value in fields.items()), origin=report.title), indent=2
-        )
+    yield line((_name(title, fenced=fenced), "bold"), f"  ({shown.get('kind')}, {status})")
+    yield line((str(shown.get("id")), "dim"), indent=2)
+    if "segments" in shown and not verbose:
+        yield from _words(report, fenced=fenced)
+        return
+    fields = shown if verbose else {**shown, **shown.get("payload", {})}
+    hidden = _SHOWN_APART if verbose else _SHOWN_APART | _INTERNAL
+    told = {name: text for name, value in fields.items() if name not in hidden and (text := _value(value))}
+    rows = [(name.replace("_", " "), text) for name, text in told.items() if text != report.title or verbose]
+    rows += [("based on", ", ".join(report.evidence))] if report.evidence else []
+    if fenced and rows:
+        yield line(fence("\n".join(f"{name}: {value}" for name, value in rows), origin=report.title), indent=2)
     else:
-        yield from (line((f"{name}: ", "cyan"), value, indent=2) for name, value in fields.items())
+        yield from (line((f"{name}: ", "cyan"), value, indent=2) for name, value in rows)
     for segment in shown.get("segments", ()):
         yield line(("segment ", "cyan"), segment["segment_id"], indent=2)
         yield line(_quoted(segment["excerpt"], report.title, fenced=fenced), indent=4)
-    yield from _listed("Links", [f"{link['source']} {link['type']} {link['target']}" for link in report.links])
-    yield from _listed("Rests on it", report.dependents)
+    if verbose:
+        yield from _listed("Links", [f"{link['source']} {link['type']} {link['target']}" for link in report.links])
+        yield from _listed("Based on it", report.dependents)
     yield from _listed("Names it", _referrers(report, fenced=fenced))
-    yield from _listed("It names", [_told_referrer(one, fenced=fenced) for one in report.references])
-    yield from _listed("History", [_change(change, fenced=fenced) for change in report.history])
+    yield from _listed("It names", [_told_referrer(one, fenced=fenced) for one in _named_besides(report, verbose)])
+    yield from _listed("History", [_change(one, fenced=fenced, verbose=verbose) for one in report.history])
+
+
+def _words(report: "PageReport", *, fenced: bool) -> Iterator[IndentedLine]:
+    """Show the words of a source, on a terminal with the line numbers of its file."""
+    segments = sorted(report.object["segments"], key=lambda one: int(one["position"]))
+    is_of_lines = all(one["locator"]["type"] == "lines" for one in segments)
+    if fenced or not is_of_lines:
+        text = report.text or "\n\n".join(one["excerpt"] for one in segments)
+        yield line(_quoted(text, short_place(report.place) or report.title, fenced=fenced), indent=2)
+    else:
+        first, last = lines_in(report.place) or (1, sys.maxsize)
+        for segment in segments:
+            for number, text in enumerate(segment["excerpt"].splitlines(), start=segment["locator"]["start"]):
+                if first <= number <= last:
+                    yield line((f"{number:>{_NUMBER_WIDTH}}  ", "dim"), text)
+    left = report.object.get("segments_left_out", 0)
+    if left and not report.place:
+        yield line((f"… {left} more passages. Show some lines with: treering show PATH:10-20", "dim"), indent=2)
+
+
+def _named_besides(report: "PageReport", verbose: bool) -> "Sequence[Referrer]":
+    """Return what an object names, without the sources it is based on, whose places are shown."""
+    return [one for one in report.references if verbose or one.fields != ("evidence_refs",)]
 
 
 def render_related(report: "RelatedReport", *, fenced: bool) -> Iterator[IndentedLine]:
     """Show neighbours, nearest first."""
     if not report.neighbours and not report.code:
-        yield line("Nothing is related to it here.")
+        yield line("No related objects.")
     for one in report.neighbours:
         arrow = _ARROWS[one.direction]
         title = _name(one.title, fenced=fenced)
@@ -213,7 +255,7 @@ def _pack(pack: ContextPack) -> Iterator[IndentedLine]:
 
 
 def _pack_item(item: PackItem, places: Sequence[str]) -> Iterator[IndentedLine]:
-    state = "" if item.status in _USUAL else f" ({item.status})"
+    state = "" if item.status in USUAL else f" ({item.status})"
     trust = f"  (trust: {item.trust}, {item.channel})" if item.trust else ""
     yield line((one_line(item.title), "bold"), state, (trust, "dim"))
     yield from (line((place, "green"), indent=2) for place in places)
@@ -225,7 +267,8 @@ def _pack_item(item: PackItem, places: Sequence[str]) -> Iterator[IndentedLine]:
 def _hit(rank: int, hit: ShownHit, terms: frozenset[str]) -> Iterator[IndentedLine]:
     name = _name_of(hit, terms)
     called = f"  {one_line(name)}" if name else ""
-    yield line(f"{rank}  ", (one_line(_place(hit)), "green"), (called, "bold"), (_doubts(hit), "yellow"))
+    doubts = f"  ({hit.doubts})" if hit.doubts else ""
+    yield line(f"{rank}  ", (one_line(_place(hit)), "green"), (called, "bold"), (doubts, "yellow"))
     yield from _answer(hit, terms)
     if hit.reply:
         yield line(f"{hit.reply.heading}: {_snippet(hit.reply.text)}", indent=3)
@@ -233,7 +276,7 @@ def _hit(rank: int, hit: ShownHit, terms: frozenset[str]) -> Iterator[IndentedLi
         yield line(
             "   ",
             (one_line(_place(one)), "green"),
-            ("  " + one_line(symbol_of(one.heading, terms)), "bold"),
+            ("  " + one_line(symbol_of(one.heading, terms, _path(one))), "bold"),
         )
         yield from _flags(one.flags)
         yield from _answer(one, terms)
@@ -252,24 +295,28 @@ def _explained(rank: int, hit: ShownHit) -> Iterator[IndentedLine]:
 def _name_of(hit: ShownHit, terms: frozenset[str]) -> str:
     """Return the symbol or heading of a place in a file, else what the text is called and its kind."""
     if hit.first_line:
-        return symbol_of(hit.heading, terms)
-    title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
-    return f"{title} ({hit.kind})" if title else hit.kind
+        return symbol_of(hit.heading, terms, _path(hit))
+    names = dict.fromkeys(filter(None, (hit.title, hit.heading)))
+    shown = " — ".join(name for name in names if name != _place(hit))
+    return f"{shown} ({hit.kind.replace('_', ' ')})".lstrip()
+
+
+def _path(passage: ShownHit | ShownPassage) -> str:
+    return passage.place.rpartition("#L")[0]
 
 
 def _place(passage: ShownHit | ShownPassage) -> str:
-    """Return where a passage is, as an editor opens it: a path and a line if it is of a file."""
+    """Return where a passage is, as an editor opens it: a path and a line if it is of a file.
+
+    A title stands for an id, and for an offset in a note.
+    """
     path, found, _ = passage.place.rpartition("#L")
-    return f"{path}:{passage.first_line}" if found and passage.first_line else passage.place
-
-
-def _doubts(hit: ShownHit) -> str:
-    """Return why a hit is to be read with care: that it is not current, hardly trusted, or what it is flagged as."""
-    is_usual = hit.status in _USUAL and hit.current
-    state = "" if is_usual else shown_status(hit.status, current=hit.current, note=hit.note)
-    doubts = [state, "low trust" if hit.trust == "low" else "", *(flag for flag in hit.flags if flag != "cut")]
-    told = "; ".join(filter(None, doubts))
-    return f"  ({told})" if told else ""
+    if found and passage.first_line:
+        return f"{path}:{passage.first_line}"
+    place = passage.place
+    if isinstance(passage, ShownHit) and (place == passage.object_id or _OFFSET.search(place)):
+        return passage.title or place
+    return place
 
 
 def _flags(flags: Sequence[str]) -> Iterator[IndentedLine]:
@@ -302,9 +349,10 @@ def _told_referrer(one: "Referrer", *, fenced: bool) -> str:
     return f"{_name(one.title, fenced=fenced)}  ({one.kind}, {state}; {', '.join(one.fields)})  {one.id}"
 
 
-def _change(change: "HistoryEntry", *, fenced: bool) -> str:
+def _change(change: "HistoryEntry", *, fenced: bool, verbose: bool) -> str:
     why = f": {_name(change.reason, fenced=fenced)}" if change.reason else ""
-    return f"{change.time[:19]}Z {change.event} by {_name(change.actor, fenced=fenced)} ({change.patch_id}){why}"
+    patch = f" ({change.patch_id})" if verbose else ""
+    return f"{change.time[:19]}Z {change.event} by {_name(change.actor, fenced=fenced)}{patch}{why}"
 
 
 def _name(text: str, *, fenced: bool) -> str:
@@ -341,7 +389,11 @@ def _snippet(text: str) -> str:
 
 
 def _value(value: object) -> str:
+    if not value:
+        return ""
+    is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = "; ".join(value) if isinstance(value, list) and is_list else text
     return text if len(text) <= _VALUE_CHARS else f"{text[:_VALUE_CHARS]}…"
 
 

@@ -165,7 +165,7 @@ def _grouped(what: str, items: Sequence[tuple[str, str]]) -> Iterator[IndentedLi
 def render_job(report: JobReport, ledger: Ledger | None = None) -> Iterator[IndentedLine]:
     """Show how a job stands, with every result it holds."""
     if not report.job:
-        yield line("Nothing was ingested here so far.")
+        yield line("Nothing has been ingested here yet.")
     else:
         total = "" if report.total is None else f" of {report.total}"
         yield line((f"{report.target}: {report.state}", "bold"), f"  {report.done}{total} items  ({report.job})")
@@ -177,7 +177,7 @@ def render_job(report: JobReport, ledger: Ledger | None = None) -> Iterator[Inde
     if report.items_left_out:
         yield line(f"{report.items_left_out} more; --option max_items=… or offset=… shows them")
     made = report.total_vectors - report.pending_vectors
-    yield line(f"Vectors: {made} of {report.total_vectors} texts have one.")
+    yield line(f"Embedded: {made} of {report.total_vectors} texts.")
 
 
 def render_write(
@@ -225,15 +225,15 @@ def render_proposals(
 
 def render_work_proposals(found: WorkProposals, *, dry_run: bool) -> Iterator[IndentedLine]:
     """Show what waits now, and how to decide on it."""
-    known = f"; {found.known} known already" if found.known else ""
+    known = f"; {found.known} already known" if found.known else ""
     count = len(found.proposed)
     yield line((f"{'Asked for' if dry_run else 'Proposed'}: ", "bold"), f"{count}{known}")
     for one in found.proposed:
         yield line(f"{one.what}: {one_line(one.title, most=_NAME_CHARS)}", indent=2)
     if found.more:
-        yield line("There is more: run it again, or with a larger --limit.", indent=2)
+        yield line("There are more. Run it again, or with a larger --limit.", indent=2)
     if count and not dry_run:
-        yield line("Decide about them: treering review list")
+        yield line("Review them: treering review list")
 
 
 def render_erasure(receipt: ErasureReceipt) -> Iterator[IndentedLine]:
@@ -244,12 +244,12 @@ def render_erasure(receipt: ErasureReceipt) -> Iterator[IndentedLine]:
         yield line((f"{probe.name}: {found}", "red" if probe.found else ""), indent=2)
     yield from render_drift(None, receipt.staled, ())
     if receipt.repeated_in:
-        yield line(("The same words also stand in: ", "yellow"), ", ".join(receipt.repeated_in))
+        yield line(("The same words are also in: ", "yellow"), ", ".join(receipt.repeated_in))
     if receipt.remaining:
-        yield line(("Erased, and still to be overwritten:", "yellow"))
+        yield line(("Erased, but not overwritten yet:", "yellow"))
         yield from (line(f"- {what}", indent=2) for what in receipt.remaining)
-        yield line("The next erasure, the next opening, or treering lint repair --apply does it.", indent=2)
-    yield line("Out of reach, for you to see to:")
+        yield line("The next erasure, the next opening, or treering lint repair --apply overwrites it.", indent=2)
+    yield line("Out of reach; remove these yourself:")
     yield from (line(f"- {place}", indent=2) for place in receipt.out_of_reach)
 
 
@@ -315,7 +315,7 @@ def render_findings(reports: Sequence[LintReport], *, verbose: bool = False) -> 
     if total > len(findings):
         yield line(f"{total - len(findings)} more. Show them with --limit {total}.")
     if any(one.fix for one in findings):
-        yield line("Repair what has a fix with: treering lint repair --apply")
+        yield line("Repair the fixable ones with: treering lint repair --apply")
     if findings:
         yield line('Look at one with: treering show 1. Correct one with: treering replace 1 "…"')
     for report in reports:
@@ -326,7 +326,7 @@ def render_findings(reports: Sequence[LintReport], *, verbose: bool = False) -> 
 def render_repairs(report: RepairReport, *, fenced: bool) -> Iterator[IndentedLine]:
     """Show each repair with its outcome and what it changes."""
     if not report.repairs:
-        yield line(("Nothing that lint could repair.", "green"))
+        yield line(("Nothing to repair.", "green"))
     for one in report.repairs:
         style = "red" if one.outcome == "failed" else "bold"
         yield line(
@@ -338,7 +338,7 @@ def render_repairs(report: RepairReport, *, fenced: bool) -> Iterator[IndentedLi
             yield line(one_line(one.why, most=_SAID_CHARS), indent=2)
         yield from render_diff(one.diff, fenced=fenced)
     if any(one.outcome == "planned" for one in report.repairs):
-        yield line("Nothing was changed; --apply carries these out.")
+        yield line("Nothing was changed; --apply makes these changes.")
 
 
 def render_reindex(report: ReindexReport) -> Iterator[IndentedLine]:
@@ -347,9 +347,9 @@ def render_reindex(report: ReindexReport) -> Iterator[IndentedLine]:
     if not report.differences:
         yield line(("The indexes agree with the ledger.", "green"))
     if report.rebuilt:
-        yield line(f"{report.rebuilt} passages were made anew.")
+        yield line(f"{report.rebuilt} passages were rebuilt.")
     if report.pending_vectors:
-        yield line(f"{report.pending_vectors} texts wait for their vector of the encoder.")
+        yield line(f"{report.pending_vectors} texts are not embedded yet.")
 
 
 def render_audit(report: AuditReport) -> Iterator[IndentedLine]:
@@ -372,7 +372,7 @@ def render_consolidation(report: ConsolidateReport) -> Iterator[IndentedLine]:
     for one in report.groups:
         yield from _consolidated(one)
     if report.protected:
-        yield line(f"{report.protected} repetitions stay: a person's, or what something current rests on.")
+        yield line(f"{report.protected} duplicates stay: a person wrote them, or something current is based on them.")
     if budget := report.budget:
         yield line(
             f"Passages: {budget.passages} → {budget.passages_after}; text: {budget.bytes / 1e6:.1f} → "
@@ -380,14 +380,14 @@ def render_consolidation(report: ConsolidateReport) -> Iterator[IndentedLine]:
         )
     outcomes = {one.outcome for one in report.groups}
     if "planned" in outcomes:
-        yield line("Nothing was changed; --propose lays it before reviewers, --apply carries it out.")
+        yield line("Nothing was changed; --propose submits it for review, --apply makes the changes.")
     if "applied" in outcomes:
-        yield line("Take a group back with: treering revert PATCH")
+        yield line("Undo a group with: treering revert PATCH")
 
 
 def _given_feedback(report: FeedbackReport) -> Iterator[IndentedLine]:
     if report.noted:
-        counts = "it counts in answers to questions like it." if report.counts else "feedback is off: none counts."
+        counts = "it affects answers to similar questions." if report.counts else "feedback is off and does not count."
         yield line((f"Noted {report.noted}", "bold"), f" of this answer; {counts}")
     if report.taken_back or not report.noted:
         yield line((f"Took back {report.taken_back}", "bold"), " of this answer.")

@@ -9,14 +9,13 @@ from typing import Any
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from treering.core.canonical import PREFIXES, is_object
+from treering.core.canonical import PREFIXES
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import PAYLOADS
 from treering.core.scope import parse_scope
 from treering.surfaces.cli.flags import Calling, RecordFlags, known_kinds
 from treering.verbs.catalog import TOOLS
 from treering.verbs.envelope import Envelope, Mode, Verb, parse
-from treering.verbs.short_ids import is_short_id
 
 _MODE_BY_PREFIX = {PREFIXES[name]: name for name in ("source", "node", "knowledge", "activity", "work_item")}
 _PLURALS = {"alternative": "alternatives", "step": "steps", "target": "object", "evidence": "evidence_refs"}
@@ -47,8 +46,8 @@ def envelope_of(
     said = read_input(calling.input)
     if isinstance(said, str) and (moved or given):
         raise InvalidInput(
-            "--input is a plain text, and more was given beside it.",
-            hint='Give an object, such as --input \'{"task": "…"}\', or the text alone.',
+            "--input is plain text, but further fields were given.",
+            hint='Give an object, such as --input \'{"task": "…"}\', or only the text.',
         )
     _check_text({"mode": mode, "input": {**moved, **given}, "options": wishes})
     data: dict[str, Any] = {
@@ -97,8 +96,7 @@ def question_from(words: Sequence[str], mode: str) -> dict[str, Any]:
         return {}
     match mode or TOOLS["query"].default:
         case "page":
-            name = " ".join(words)
-            return {"id": name} if is_object(name) or is_short_id(name) else {"name": name}
+            return {"name": " ".join(words)}
         case "expand":
             return {"ids": _places(words)}
         case other:
@@ -122,7 +120,7 @@ def check_kind(kind: str) -> None:
     if kind and kind not in known:
         listed = "; ".join(f"{what}: {', '.join(kinds)}" for what, kinds in known_kinds().items())
         raise InvalidInput(
-            f"There is no kind {kind!r}. {listed}.", hint=nearest(kind, sorted(known)), details={"known": sorted(known)}
+            f"Unknown kind {kind!r}. {listed}.", hint=nearest(kind, sorted(known)), details={"known": sorted(known)}
         )
 
 
@@ -222,7 +220,7 @@ def _pairs(texts: Iterable[str], mode: Mode | None) -> dict[str, JsonValue]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise InvalidInput(f"--option needs KEY=VALUE, got {text!r}.", hint="Write it such as --option limit=5.")
+            raise InvalidInput(f"--option needs KEY=VALUE, got {text!r}.", hint="For example: --option limit=5")
         given.setdefault(name.strip().replace("-", "_"), []).append(value)
     return {name: _value(values, _field(name, mode)) for name, values in given.items()}
 

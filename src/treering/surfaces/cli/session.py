@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput
 from treering.ports.runtime import end_loading
 from treering.surfaces.cli.flags import Access, WriteFlags
+from treering.surfaces.cli.last_answer import last_places
 from treering.surfaces.cli.printing import IndentedLine, confirm, page, say_json, show, terminal
 from treering.surfaces.python.space import Space, open_space
 from treering.system.address import Address
@@ -58,7 +60,7 @@ def opened(
         whole=not (later or catching_up),
     ) as space:
         end_loading()
-        yield space
+        yield replace(space, engine=replace(space.engine, places_of=partial(last_places, address)))
         if later and space.engine.index.upkeep.behind().waiting:
             _work_later(space)
 
@@ -176,7 +178,7 @@ def confirm_destroying(operation: Operation[Any], what: str, *, sure: bool) -> N
         return
     if not sys.stdin.isatty():
         raise InvalidInput("Erasing asks for confirmation; there is no terminal.", hint="Add --yes.")
-    if not confirm(f"Erase {what} for good? This cannot be taken back."):
+    if not confirm(f"Erase {what} permanently? This cannot be undone."):
         raise typer.Exit(_REFUSED)
 
 

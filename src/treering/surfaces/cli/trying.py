@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -33,9 +34,16 @@ _EVERYWHERE = re.compile(
     r"(?:table of )?contents|install(?:ation|ing)?|(?:quick ?)?start(?:ed)?|getting started|usage|licen[cs]e|features|"
     r"contribut(?:ing|ors?)|changelog|(?:change|release) ?(?:log|notes)|documentation|docs|support|faq|credits|about|"
     r"requirements|(?:an? )?(?:simple )?examples?|demo|configuration|benchmarks?|donate|how to use|.*links|why .*|"
-    r"links|authors?|acknowledge?ments|badges|sponsors?|resources|help|overview|introduction",
+    r"links|authors?|acknowledge?ments|badges|sponsors?|resources|(?:getting )?help.*|overview|introduction|"
+    r"community.*|security.*|test(?:ing|s)|develop(?:ment|ing)|running .*tests.*|pull requests|code of conduct",
     re.IGNORECASE,
 )
+_OF_RELEASES = re.compile(r"change|history|news|release", re.IGNORECASE)
+_MAX_FACTS = 50
+"""Sentences among which one is looked for that fits on a line."""
+_NEXT_BLOCK = re.compile(r"\n\s*(?:\n|[-*+] |\d+\. |#)")
+_MARKUP = re.compile(r"^(?:[-*+]|\d+\.)\s+|\[(?P<link>[^\]]*)\]\([^)]*\)|[*`]|<[^>]*>")
+_TO_ITS_END = re.compile(r".+?[.!?](?=\s|$)")
 _SENTENCE = re.compile(r"^[*_`]{0,3}(?P<words>[A-Z][\w'-]*[`*]{0,2}(?: [\w'`*/-]+){4,})", re.MULTILINE)
 _FACT = re.compile(
     r"(?:[-*] |\d\. )?[`*_]{0,3}[A-Z][\w'`*,-]* (?=.*\b(?:default|at (?:most|least)|up to|limit(?:ed)?)\b)"
@@ -45,7 +53,7 @@ _MAX_HEADING_WORDS = 6
 _MOST_WORDS = 12
 _WITHOUT_WORDS = "what is this about"
 _DEFAULT = re.compile(
-    r"\b[Tt]he (?P<what>default [\w `'-]{3,40}?) (?:is|are)\b|"
+    r"\b[Tt]he (?P<what>default(?: (?!if\b|remains\b|is\b|are\b)[\w`'-]+){1,5}) (?:is|are)\b|"
     r"`(?P<name>-{0,2}[A-Za-z][\w-]{2,40})`[^.`\n]{0,60}\b(?:defaults? to|by default|\(default)"
 )
 _DOING = re.compile(
@@ -86,7 +94,8 @@ def _steps(space: Space, place: Path, question: str, *, wait: bool) -> Iterator[
     begun = time.monotonic()
     read = _ingest(space, wait=wait)
     yield [_typed("add ."), line(ingest_in_words(read, time.monotonic() - begun)), line("")]
-    fact = None if question else next(_facts(Path.cwd()), None)
+    facts = [] if question else list(islice(_facts(Path.cwd()), _MAX_FACTS))
+    fact = next((one for one in facts if one.change.is_plain), next(iter(facts), None))
     asked = question or (fact.question if fact else _question(Path.cwd()))
     report = space.query("search", input={"text": asked}, options={"limit": _BEST, "group": "source"})
     hits = tuple(hit.model_copy(update={"more": ()}) for hit in report.hits)
@@ -113,6 +122,22 @@ class _Change:
     rank: int
     """How telling that is, the best first: a number, the opposite, another name, a line less."""
 
+    @property
+    def sentence(self) -> str:
+        """The sentence that begins with the line, without Markdown."""
+        text = _text(self.file)
+        rest = _NEXT_BLOCK.split(text[text.index(self.before) :], maxsplit=1)[0]
+        plain = _MARKUP.sub(lambda found: found["link"] or "", " ".join(rest.split()))
+        found = _TO_ITS_END.match(plain)
+        return (found[0] if found else plain).rstrip(".")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the sentence is short and whole, and is what changes."""
+        sentence = self.sentence
+        changes = _first_difference(self.before, self.after) < len(sentence)
+        return changes and len(sentence) <= _CHARS and not sentence.endswith(":")
+
 
 def _drift(space: Space, place: Path, change: _Change) -> Iterator[list[IndentedLine]]:
     """Record a decision that rests on a line of a copied file, change the line, and show that this is noticed."""
@@ -126,7 +151,7 @@ def _drift(space: Space, place: Path, change: _Change) -> Iterator[list[Indented
     space.ingest("path", input={"path": str(folder)})
     found = space.query("search", input={"text": words}, options={"limit": _LOOKED_AT, "filter": {"type": "source"}})
     evidence = next((hit for hit in found.hits if words in hit.text), found.hits[0])
-    title, where = f"We rely on: {_gist(words)}", f"{path}:{text[: text.index(words)].count(chr(10)) + 1}"
+    title, where = f"We rely on: {_gist(change.sentence)}", f"{path}:{text[: text.index(words)].count(chr(10)) + 1}"
     space.crystallize(
         "knowledge",
         input={
@@ -146,13 +171,13 @@ def _drift(space: Space, place: Path, change: _Change) -> Iterator[list[Indented
     report = space.ingest("path", input={"path": str(folder)})
     at = _first_difference(words, change.after)
     yield [
-        line(("Later, a colleague who does not know of the decision changes that line (here in a copy):", "italic")),
+        line(("Later, a colleague who does not know the decision changes that line (here in a copy):", "italic")),
         line(("- ", "red"), _around(words, at), indent=3),
         *([line(("+ ", "green"), _around(change.after, at), indent=3)] if change.after else []),
         line(""),
     ]
     is_noticed = isinstance(report, IngestReport) and report.staled
-    noticed = f"{label(title, most=_CHARS)} ({where} changed). See: treering lint"
+    noticed = f"{label(title, most=2 * _CHARS)} ({where} changed). See: treering lint"
     yield [
         _typed(f"add {path}"),
         line(("Now stale: ", "yellow"), noticed) if is_noticed else line("The same words are elsewhere in the file."),
@@ -195,7 +220,8 @@ def _facts(folder: Path) -> Iterator[_Fact]:
 
 
 def _pages(folder: Path) -> list[Path]:
-    return [*sorted(folder.glob("README*"), key=_by_name), *sorted((folder / "docs").glob("*.md"))]
+    docs = (one for one in sorted((folder / "docs").glob("*.md")) if not _OF_RELEASES.match(one.name))
+    return [*sorted(folder.glob("README*"), key=_by_name), *docs]
 
 
 def _by_name(page: Path) -> tuple[int, str]:
@@ -319,7 +345,7 @@ def _text(file: Path) -> str:
 def _gist(text: str) -> str:
     lines = [one.strip() for one in text.splitlines() if one.strip(" #=-*`")]
     told = next((one for one in lines if len(one.split()) > 3), lines[0] if lines else "")
-    return told if len(told) <= _CHARS else f"{told[: _CHARS - 1]}…"
+    return told if len(told) <= _CHARS else f"{told[: _CHARS - 1].rpartition(' ')[0]} …"
 
 
 def _first_difference(one: str, other: str) -> int:

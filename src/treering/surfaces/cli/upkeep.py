@@ -1,14 +1,15 @@
 """What the commands that make, move and serve a space do."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import typer
 
 from treering.core.characters import visible_line
-from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.core.errors import Conflict, InvalidInput, NotFound, TreeringError
 from treering.models.vectoriser import EMBEDDING
 from treering.ports import runtime
 from treering.ports.runtime import Holding
@@ -17,6 +18,7 @@ from treering.spaces import merging, transfer
 from treering.spaces import sync as syncing
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say
+from treering.surfaces.cli.rendering_changes import counted_things
 from treering.surfaces.cli.session import answer, bars, embed_later, opened, prepare, shown_address, terminable, watched
 from treering.surfaces.python.space import Space
 from treering.system import proof_checking
@@ -36,7 +38,7 @@ def init(access: Access, *, here: bool) -> None:
     """
     settings = Settings.read()
     if here and access.space:
-        raise InvalidInput("--here and --space name two places.", hint="Give one of them.")
+        raise InvalidInput("--here and --space name different spaces.", hint="Give only one of them.")
     named = "" if here else access.space or settings.space
     address = settings.space_address(named) if named else settings.own_space if here else settings.new_space
     existed = _is_there(address)
@@ -76,7 +78,7 @@ def move(source: str, target: str, *, as_json: bool) -> None:
 def diff(left: str, right: str, *, as_json: bool) -> None:
     """Compare two spaces."""
     report = merging.diff(left, right)
-    lines = [line(f"{report.alike} objects are alike; {len(report.differences)} are not.")]
+    lines = [line(f"{report.alike} objects are the same; {len(report.differences)} differ.")]
     marks = {"left": "-", "right": "+", "both": "~"}
     for one in report.differences:
         states = " -> ".join(dict.fromkeys(filter(None, (one.left, one.right))))
@@ -89,28 +91,49 @@ def merge(other: str, access: Access) -> None:
     """Merge another space into the one that is opened."""
     with opened(access) as space:
         report = space.merge(other)
-    stay = f"Patches that wait for review stay in the other space: {len(report.waiting)} (treering review list there)."
+    stay = f"Patches waiting for review stay in the other space: {len(report.waiting)} (treering review list there)."
     answer(access, report, [*_of_merge(report), *([line(stay)] if report.waiting else [])])
 
 
 def sync(access: Access, remote: str, *, fetch: bool, push: bool, key: Path | None, signers: Path | None) -> None:
-    """Share a space over a remote."""
+    """Share a space over a remote. A space that does not exist yet is created for what others shared."""
     wishes = syncing.SyncWishes(fetch=fetch or not push, push=push or not fetch, key=key, signers=signers)
-    with opened(access) as space:
+    address = Settings.read().space_address(access.space or None)
+    with _removed_if_new(address.file), opened(access, create=wishes.fetch) as space:
         report = space.sync(remote, wishes)
-    lines = [line(f"{report.remote}: {report.replicas} others, {report.sent} changes sent ({report.bytes} bytes).")]
+    lines = list[IndentedLine]()
+    if wishes.push:
+        sent = f"{counted_things(report.sent, 'change')} ({report.bytes:,} bytes)" if report.sent else "nothing new"
+        lines.append(line(f"Sent {sent} to {report.remote}."))
     if report.received:
         lines += _of_merge(report.received)
     elif wishes.fetch:
-        lines.append(line("Nothing new came."))
+        lines.append(line("Nothing new received." if report.replicas else "No other copies there yet."))
     if report.waiting:
-        lines.append(line(f"Patches that wait for review are not sent: {len(report.waiting)} (treering review list)."))
+        lines.append(line(f"Not sent: {len(report.waiting)} waiting for review. See: treering review list"))
     answer(access, report, [*lines, *(line(one) for one in report.warnings)])
+
+
+@contextmanager
+def _removed_if_new(file: Path | None) -> Iterator[None]:
+    """Remove the file of a space again if it was created for something that failed."""
+    is_new = file is not None and not file.exists()
+    try:
+        yield
+    except TreeringError:
+        if file and is_new:
+            _remove_space(file)
+        raise
+
+
+def _remove_space(file: Path) -> None:
+    for end in ("", "-wal", "-shm"):
+        file.with_name(file.name + end).unlink(missing_ok=True)
 
 
 def _of_merge(report: merging.MergeReport) -> list[IndentedLine]:
     if not (report.entries or report.created or report.changed or report.erased):
-        return [line("Nothing new came.")]
+        return [line("Nothing new received.")]
     counts = {
         "new": report.created,
         "changed": report.changed,
@@ -119,7 +142,7 @@ def _of_merge(report: merging.MergeReport) -> list[IndentedLine]:
         "erased": report.erased,
     }
     said = ", ".join(f"{len(ids)} {what}" for what, ids in counts.items() if ids) or "nothing changed"
-    lines = [line(f"Merged {report.entries} changes: {said}.")]
+    lines = [line(f"Received {counted_things(report.entries, 'change')}: {said}.")]
     return lines + [line(f"contested: {identity}", indent=2) for identity in report.contested[:20]]
 
 
@@ -152,12 +175,13 @@ def _import_new(folder: Path, file: Path, address: Address, writing: WriteFlags)
         with opened(file_address(partial), replace(writing, no_background=True), create=True) as space:
             counts = space.import_from(folder)
         if file.exists():
-            raise Conflict(f"There is a space at {address} now; somebody else made it.", hint="Name another one.")
+            raise Conflict(
+                f"There is a space at {address}now; another process created it.", hint="Use another address."
+            )
         partial.rename(file)
         sync_folder(file.parent)
     finally:
-        for end in ("", "-wal", "-shm"):
-            partial.with_name(partial.name + end).unlink(missing_ok=True)
+        _remove_space(partial)
     return counts
 
 
@@ -171,7 +195,7 @@ def vectors(access: Access, *, quiet: bool) -> None:
             report = busy.perform(VECTORS)
         _tend(space)
         ready = report.total - report.pending
-        answer(access, report, [line(f"{report.made} vectors made; {ready} of {report.total} texts have one.")])
+        answer(access, report, [line(f"Embedded {report.made} texts; {ready} of {report.total} are done.")])
 
 
 def _work_quietly(space: Space) -> None:
@@ -205,7 +229,9 @@ def verify(
         say(checker_of_proofs())
         return
     if file is None:
-        raise InvalidInput("treering verify needs a proof.", hint="Name what `treering query --proof FILE` wrote.")
+        raise InvalidInput(
+            "treering verify needs a proof.", hint="Give the file written by `treering query --proof FILE`."
+        )
     told, problems = proof_checking.verify(file, anchor, clone, signers)
     answer(Access(as_json=as_json), {"holds": told, "problems": problems}, map(line, (*told, *problems)))
     if problems:
@@ -217,10 +243,10 @@ def unlock(name: str, access: Access) -> None:
     with opened(access) as space:
         if not name:
             leases = space.perform(LEASES)
-            answer(access, leases, [line(_told(one)) for one in leases.held] or [line("Nobody holds a lease here.")])
+            answer(access, leases, [line(_told(one)) for one in leases.held] or [line("No leases are held here.")])
             return
         report = space.perform(UNLOCK, input={"name": name})
-    told = line(f"Taken away: {_told(report.cleared)}")
+    told = line(f"Released: {_told(report.cleared)}")
     answer(access, report, [told, line("Its holder stops at its next renewal.", indent=2)])
 
 

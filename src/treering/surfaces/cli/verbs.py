@@ -21,7 +21,7 @@ from treering.surfaces.cli.flags import (
     WriteFlags,
     asked,
 )
-from treering.surfaces.cli.last_answer import note_answer, note_places, place_of
+from treering.surfaces.cli.last_answer import note_answer, note_places
 from treering.surfaces.cli.printing import EXIT_CODES, IndentedLine, line, tell
 from treering.surfaces.cli.rendering import render, render_warnings
 from treering.surfaces.cli.request import (
@@ -50,7 +50,7 @@ from treering.system.settings import Settings
 from treering.verbs import catalog
 from treering.verbs.envelope import Envelope, Report, Verb
 from treering.verbs.everyday import mode_of_path
-from treering.verbs.short_ids import full_id
+from treering.verbs.naming import patch_named
 
 if TYPE_CHECKING:
     from treering.spaces import proof as proving
@@ -160,12 +160,15 @@ def query(
     options = {**asked(reading), **({"as_of": moment(reading.as_of)} if reading.as_of else {})}
     envelope = envelope_of("query", mode, calling, given=given, options=options)
     if (key and not proof) or (proof and mode not in ("", "context")):
-        raise InvalidInput("--proof is of a context, and --sign of a proof.", hint="Give --proof FILE, without --mode.")
+        raise InvalidInput(
+            "--proof works only in the mode context, and --sign only with --proof.",
+            hint="Give --proof FILE, without --mode.",
+        )
     with opened(access) as space:
         report = _proven(space, envelope, proof, key) if proof else _called(space, "query", envelope)
         note_for_hooks(space.engine, report, envelope.input, in_shell=True)
         note_answer(space.address, report)
-    answer(access, report, render(report, fenced=is_piped()))
+    answer(access, report, render(report, fenced=is_piped(), verbose=access.verbose))
     if report.mode == "expand" and isinstance(report, browsing.ExpandReport) and report.missing:
         raise typer.Exit(EXIT_CODES[NotFound])
 
@@ -176,9 +179,9 @@ def _proven(space: "Space", envelope: Envelope, file: Path, key: Path | None) ->
     try:
         write_new(file, (proving.signed(found.proof, key) if key else found.proof).encode())
     except FileExistsError:
-        raise InvalidInput(f"{file} is there already.", hint="Name a new file.") from None
+        raise InvalidInput(f"{file} already exists.", hint="Give the name of a new file.") from None
     except OSError as error:
-        raise Unavailable(f"{file} cannot be written: {error.strerror}.", hint="Name another file.") from error
+        raise Unavailable(f"{file} cannot be written: {error.strerror}.", hint="Give another file name.") from error
     return found.context
 
 
@@ -198,7 +201,7 @@ def crystallize(
     given = record_from(ids, chosen, saying)
     if not given and not calling.input:
         raise InvalidInput(
-            "treering crystallize needs flags or --input that say what to record.", hint="See the examples of --help."
+            "treering crystallize needs flags or --input with something to record.", hint="See the examples of --help."
         )
     envelope = envelope_of("crystallize", chosen, calling, given=given, options=asked(recording))
     with opened(access, writing) as space:
@@ -313,7 +316,7 @@ def _addresses(what: str) -> dict[str, Any]:
     with Path(what).open("rb") as file:
         data = file.read(_LONGEST_LIST + 1)
     if len(data) > _LONGEST_LIST:
-        raise InvalidInput(f"The list {what} is over {_LONGEST_LIST:,} bytes.", hint="Give it in parts.")
+        raise InvalidInput(f"The list {what} is over {_LONGEST_LIST:,} bytes.", hint="Split it into several files.")
     return {"addresses": data.decode("utf-8", "replace")}
 
 
@@ -345,7 +348,7 @@ def show_waiting(access: Access) -> None:
 def show(patch: str, access: Access) -> None:
     """Show a patch as a diff."""
     with opened(access) as space:
-        given = full_id(space.engine.ledger, place_of(space.address, patch))
+        given = patch_named(space.engine, patch)
         diff = space.proposal_diff(given)
     answer(access, diff, [line((given, "bold")), *rendering_changes.render_diff(diff, fenced=is_piped())])
 
@@ -354,7 +357,7 @@ def apply(patches: Sequence[str], access: Access, writing: WriteFlags) -> None:
     """Apply patches, each by itself: those before one that fails stay applied."""
     with opened(access, writing) as space:
         for patch in patches:
-            receipt = space.approve(full_id(space.engine.ledger, place_of(space.address, patch)))
+            receipt = space.approve(patch_named(space.engine, patch))
             actor = Settings.read().actor
             shown = receipts.render_receipt(space.engine.ledger, receipt, actor=actor, verbose=access.verbose)
             answer(access, receipt, shown)
@@ -371,7 +374,7 @@ def propose(scope: str, options: Mapping[str, Any], access: Access, writing: Wri
 def reject(patch: str, reason: str, access: Access, writing: WriteFlags) -> None:
     """Turn a patch down."""
     with opened(access, writing) as space:
-        given = full_id(space.engine.ledger, place_of(space.address, patch))
+        given = patch_named(space.engine, patch)
         what = receipts.titles_of_patch(space.engine.ledger, space.engine.ledger.patch(given))
         record = space.reject(given, reason)
     answer(access, record, [line(("Rejected: ", "bold"), what)])
@@ -380,7 +383,7 @@ def reject(patch: str, reason: str, access: Access, writing: WriteFlags) -> None
 def revert(patch: str, reason: str, access: Access, writing: WriteFlags) -> None:
     """Take a patch back."""
     with opened(access, writing) as space:
-        revert_in(space, full_id(space.engine.ledger, patch), reason, access, writing)
+        revert_in(space, patch_named(space.engine, patch), reason, access, writing)
 
 
 def revert_in(space: "Space", patch: str, reason: str, access: Access, writing: WriteFlags) -> None:

@@ -63,10 +63,10 @@ def watch(access: Access, writing: WriteFlags, wanted: WatchFlags) -> None:
     """Watch a place until told to stop. Raises `Conflict` where somebody else does so for the same space."""
     place = wanted.path.resolve()
     if not place.exists():
-        raise InvalidInput(f"There is nothing at {wanted.path}.", hint="Name a folder, a file or a repository.")
+        raise InvalidInput(f"There is nothing at {wanted.path}.", hint="Give an existing folder, file or repository.")
     address = Settings.read().space_address(access.space or None)
     if address.in_memory:
-        raise InvalidInput("A space in memory is gone as soon as it is closed.", hint="Give a space that is kept.")
+        raise InvalidInput("A space in memory is lost when it is closed.", hint="Give a stored space.")
     watcher = _Watcher(access, address, writing, place, wanted)
     with _alone(address, place), told_to_stop() as wait:
         for occasion in occasions(watcher.watched_place(), wait, every=wanted.every, on_blind=_tell_blind):
@@ -132,7 +132,7 @@ class _Watcher:
 
     def _tell_failure(self, why: str) -> None:
         if why != self._failed:
-            tell(f"{_now()}  not read: {why} It is tried again.")
+            tell(f"{_now()}  not read: {why} Retrying.")
         self._failed = why
 
     def _say(self, occasion: Occasion, report: IngestReport, arisen: Sequence[Finding]) -> None:
@@ -161,7 +161,7 @@ def _alone(address: Address, place: Path) -> Iterator[None]:
     with held_alone(file) as held:
         if not held:
             raise Conflict(
-                f"{place} is watched already for {address}, by process {holder(file)}.", hint="One watcher is enough."
+                f"{place} is already watched for {address}, by process {holder(file)}.", hint="One watcher is enough."
             )
         yield
 
@@ -176,7 +176,7 @@ def _key(one: Finding) -> tuple[str, tuple[str, ...]]:
 
 
 def _tell_blind(error: OSError) -> None:
-    tell(f"{_now()}  The system tells of no changes ({shown_reason(error)}): what changed is looked for every minute.")
+    tell(f"{_now()}  The system reports no changes ({shown_reason(error)}); checking for changes every minute.")
 
 
 def _now() -> str:
@@ -192,8 +192,8 @@ _FETCHING, _PUSHING = "fetching", "pushing"
 _SHOWN = {
     "none": "not installed",
     "ours": "installed",
-    "beside others": "installed, beside what stood there",
-    "others": "not installed; there is another one",
+    "beside others": "installed, next to the existing hook",
+    "others": "not installed; another hook exists",
 }
 
 
@@ -203,7 +203,7 @@ def install(access: Access, place: Path, sharing: SharingFlags) -> None:
     lines = [*_of_hooks(hooks)]
     if sharing.sync:
         lines += [line(said) for said in told_of_sharing(sharing.sync)]
-    answer(access, _facts(hooks), [*lines, line("To take it back: treering hook uninstall")])
+    answer(access, _facts(hooks), [*lines, line("To undo: treering hook uninstall")])
 
 
 def put_hooks(space: str, place: Path, sharing: SharingFlags, *, dry_run: bool = False) -> list[GitHook]:
@@ -212,8 +212,8 @@ def put_hooks(space: str, place: Path, sharing: SharingFlags, *, dry_run: bool =
     address = Settings.read().space_address(space or None)
     if space and not address.is_file:
         raise InvalidInput(
-            "The address of a database may hold a password, and a hook can be read by others.",
-            hint="Set TREERING_SPACE where git is used, and install without --space.",
+            "The address of a database may contain a password, and others can read the hook.",
+            hint="Set TREERING_SPACE in git's environment, and install without --space.",
         )
     named = ("--space", str(Path(address.place).resolve())) if space else ()
     ingest = (OWN_PROCESS.program, *OWN_PROCESS.arguments, "hook", "run", *named)
@@ -234,7 +234,7 @@ def remote_to_share(place: Path) -> str:
 def told_of_sharing(remote: str) -> tuple[str, ...]:
     """Return what the hooks do where a space is shared over `remote`."""
     return (
-        f"A merge and the checkout of a branch bring what others left at {remote}; a push to it sends what is new.",
+        f"Merges and branch checkouts pull others' changes from {remote}; a push to it sends yours.",
         "Secrets and private scopes are not sent. TREERING_HOOK_SYNC=0 turns it off.",
     )
 
@@ -242,13 +242,13 @@ def told_of_sharing(remote: str) -> tuple[str, ...]:
 def _commands(ingest: tuple[str, ...], sharing: SharingFlags, top: Path) -> HookCommands:
     if not sharing.sync:
         if sharing.key or sharing.signers:
-            raise InvalidInput("--key and --signers are about syncing.", hint="Add --sync REMOTE.")
+            raise InvalidInput("--key and --signers need --sync.", hint="Add --sync REMOTE.")
         return HookCommands(ingest)
     remote, is_folder = sync_place(sharing.sync, folder=top)
     files = {"--key": sharing.key, "--signers": sharing.signers}
     for option, file in files.items():
         if file and not file.is_file():
-            raise InvalidInput(f"{option}: there is no file {file}.", hint="Name a file that is there.")
+            raise InvalidInput(f"{option}: there is no file {file}.", hint="Give an existing file.")
     named = [word for option, file in files.items() if file for word in (option, str(file.resolve()))]
     fetch = (*ingest, "--sync", remote, *named)
     return HookCommands(ingest, fetch, (*fetch, "--push"), "" if is_folder else remote)
@@ -267,7 +267,7 @@ def uninstall(access: Access, place: Path) -> None:
         with suppress(OSError):  # it was never made, or somebody else put something there
             place.rmdir()
     files = [str(one.file) for one in changed]
-    lines = [line(f"Taken out of {file}.") for file in files] or [line("There was no hook of Treering's here.")]
+    lines = [line(f"Removed from {file}.") for file in files] or [line("No Treering hooks were installed here.")]
     answer(access, {"files": files}, lines)
 
 
@@ -289,10 +289,10 @@ def run(access: Access, sharing: SharingFlags, *, push: bool) -> None:
     """
     settings = Settings.read()
     if push and not sharing.sync:
-        raise InvalidInput("--push is about syncing.", hint="Add --sync REMOTE.")
+        raise InvalidInput("--push needs --sync.", hint="Add --sync REMOTE.")
     address = settings.space_address(access.space or None)
     if address.file is not None and not address.file.is_file():
-        answer(access, {}, [line("There is no space here: nothing was done.")])
+        answer(access, {}, [line("There is no space here; nothing was done.")])
         return
     with suppress(OSError, AttributeError):  # not on Windows; or it has a session of its own already
         os.setsid()
@@ -313,7 +313,7 @@ def run(access: Access, sharing: SharingFlags, *, push: bool) -> None:
     answer(access, told, lines)
 
 
-_WAITS = "Another run waits already, and will see what is there."
+_WAITS = "Another run is already queued and will include these changes."
 
 
 def _in_turn(folder: Path, kept: Path, work: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
@@ -385,9 +385,7 @@ def _of_sync(told: Mapping[str, Any]) -> Iterator[IndentedLine]:
     if "error" in told:
         yield line(_at(told), ("sync failed: ", "red"), told["error"])
         return
-    yield line(
-        _at(told), f"synced with {told['remote']}: {told['received']} changes came, {told['sent']} changes were sent"
-    )
+    yield line(_at(told), f"synced with {told['remote']}: {told['received']} changes received, {told['sent']} sent")
     yield from render_warnings(told.get("warnings", []))
 
 

@@ -83,7 +83,7 @@ class Health(Value):
 
 
 class Readiness(Value):
-    """The space opens. Where there is none yet, the first write makes it."""
+    """The space can be opened. If there is none yet, the first write creates it."""
 
     status: Literal["ready"] = "ready"
     space: Literal["open", "new"]
@@ -246,7 +246,7 @@ def _state_of(space: ServedSpace) -> tuple[Route, ...]:
             raise Unavailable(error.message, hint=error.hint, details=error.as_dict()) from error
         return _answer(Readiness(space="open" if there else "new"))
 
-    up, usable = "Tell whether the server is up.", "Tell whether the space can be used."
+    up, usable = "Report whether the server is up.", "Report whether the space is available."
     return (
         *(Route("GET", path, path[1:], up, health, _ANYBODY, (Health,)) for path in _HEALTH),
         *(Route("GET", path, path[1:], usable, ready, _ANYBODY, (Readiness,)) for path in _READY),

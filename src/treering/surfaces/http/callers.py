@@ -63,8 +63,8 @@ class Caller:
             return self.scope
         if not is_within(asked, self.scope):
             raise Denied(
-                f"This key is for the scope {self.scope} and what lies below; the call names {asked}.",
-                hint=f"Name {self.scope}, a scope below it, or none.",
+                f"This key is for the scope {self.scope} and scopes below it; the call names {asked}.",
+                hint=f"Use {self.scope}, a scope below it, or none.",
             )
         return asked
 

@@ -23,18 +23,18 @@ Schema = dict[str, Any]
 
 _REFERENCE = "#/components/schemas/{model}"
 _REASONS: Mapping[HTTPStatus, str] = {
-    HTTPStatus.UNAUTHORIZED: "A key is needed, and none was sent that opens anything.",
-    HTTPStatus.FORBIDDEN: "Denied: by the space's policy, or this server may not be asked for it.",
+    HTTPStatus.UNAUTHORIZED: "The key is missing or not valid.",
+    HTTPStatus.FORBIDDEN: "Denied by the space's policy, or not allowed on this server.",
     HTTPStatus.NOT_FOUND: "There is no such object, space, project or path.",
-    HTTPStatus.METHOD_NOT_ALLOWED: "The path has another method.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "The path does not support this method.",
     HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time.",
-    HTTPStatus.CONFLICT: "Somebody else was first; `details` carry what stands now.",
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is larger than the server takes.",
+    HTTPStatus.CONFLICT: "Conflict with another write; `details` contain the current state.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is larger than the server's limit.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not labelled as JSON.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "The input cannot be accepted; nothing was changed. `details` name the fields.",
-    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests of this key; try again after `Retry-After` seconds.",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests with this key; try again after `Retry-After` seconds.",
     HTTPStatus.INTERNAL_SERVER_ERROR: "Stored data does not verify, or the server failed.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "Try again later; `timed_out` where the call took longer than it may.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Try again later; `timed_out` if the call exceeded its time limit.",
     HTTPStatus.BAD_GATEWAY: "The upstream cannot be reached.",
     HTTPStatus.GATEWAY_TIMEOUT: "The upstream did not answer in time.",
 }

@@ -31,25 +31,25 @@ _RETRY_SECONDS = "1"
 
 
 class Failure(BaseModel):
-    """What every answer but a good one is."""
+    """The body of every error."""
 
     code: str = Field(description="The kind of error, for programs; the same on every surface.")
     message: str = Field(description="What went wrong.")
-    hint: str = Field(description="What to do about it; may be empty.")
-    details: dict[str, Any] = Field(description="Facts for a program, such as `fields` that are wrong.")
+    hint: str = Field(description="How to fix it; may be empty.")
+    details: dict[str, Any] = Field(description="Facts for a program, such as the invalid `fields`.")
 
 
 class OpenAIError(BaseModel):
-    """What went wrong, as OpenAI's API says it."""
+    """An error in the format of OpenAI's API."""
 
-    message: str = Field(description="What went wrong, and what to do about it.")
-    type: str = Field(description="`invalid_request_error`, or `api_error` where the request is not to blame.")
+    message: str = Field(description="What went wrong and how to fix it.")
+    type: str = Field(description="`invalid_request_error`, or `api_error` if the request is not the cause.")
     param: None = Field(default=None, description="Always null.")
     code: str = Field(description="The kind of error; the `code` of Treering's errors.")
 
 
 class OpenAIFailure(BaseModel):
-    """What every failure is where OpenAI's API is spoken, unless it is the upstream's own."""
+    """The body of every error of OpenAI-compatible endpoints, except errors of the upstream."""
 
     error: OpenAIError
 
@@ -157,14 +157,14 @@ def _routes(request: Request) -> Sequence[object]:
 
 def _gone(request: Request, _error: Exception) -> Response:
     # Nobody reads it; but a client that hangs up in the middle is not a failure to be logged.
-    return failure_response(Unavailable("The client has hung up."), path=request.url.path)
+    return failure_response(Unavailable("The client disconnected."), path=request.url.path)
 
 
 def _unforeseen(request: Request, _error: Exception) -> Response:
     failure = Failure(
         code=TreeringError.code,
         message="The server failed on this request.",
-        hint="Its log says why. What was written before stays; please report it.",
+        hint="See its log. Earlier writes are saved. Please report this error.",
         details={},
     )
     # This answer passes by what gives the others their id.

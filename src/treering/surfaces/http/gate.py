@@ -84,10 +84,10 @@ class Gate:
         if not sent:
             sent = connection.cookies.get(cookie_name(connection.url.scheme), "")
             if sent and method not in _SAFE and "origin" not in connection.headers:
-                raise Denied("A key in a cookie counts for pages of this server alone.", hint="Send Authorization.")
+                raise Denied("A key in a cookie is accepted only for pages of this server.", hint="Send Authorization.")
         key = await self.check_key(sent)
         if found is None:
-            raise NotFound(f"There is nothing at {path}.", hint="GET /openapi.json says what there is.")
+            raise NotFound(f"There is nothing at {path}.", hint="See GET /openapi.json for the API.")
         match, access = found
         _check_reach(key, access, match.groupdict(), self._ring)
         caller = _caller(key, self._ring)
@@ -95,7 +95,7 @@ class Gate:
         if access.whole_space and caller.scope != ROOT:
             raise Denied(
                 f"{path} works on the whole space, and this key is for the scope {caller.scope}.",
-                hint="Ask with a key of the whole space.",
+                hint="Use a key for the whole space.",
             )
         return caller
 
@@ -107,14 +107,14 @@ class Gate:
         """Return the key that was sent. Raises `Refusal` for one that opens nothing, `InvalidInput` without keys."""
         ring = self._ring
         if ring is None:
-            raise InvalidInput("This server needs no keys.", hint="Ask it from this machine, without one.")
+            raise InvalidInput("This server needs no keys.", hint="Send requests from this machine, without a key.")
         # A store may be a file or a server: the event loop waits for neither.
         key = await run_sync(lambda: holder_of(sent, ring.keys, clock=ring.clock), limiter=self._limiter)
         if key is None:
             raise _unauthenticated(
-                "This server needs a key, and the one sent opens nothing." if sent else "This server needs a key.",
-                "Send 'Authorization: Bearer trk_…'. Keys are made with `treering key create`; they expire, and can be "
-                "revoked.",
+                "This server needs a key, and the given key is not valid." if sent else "This server needs a key.",
+                "Send 'Authorization: Bearer trk_…'. Create a key with `treering key create`; keys can "
+                "expire or be revoked.",
             )
         return key
 
@@ -141,8 +141,8 @@ def _check_keyless(headers: Headers) -> None:
     """
     if headers.get(KEY_HEADER, "").strip() or sent_key(headers).startswith(KEY_PREFIX):
         raise _unauthenticated(
-            "This server was started without keys, and cannot tell what the one sent allows.",
-            "Ask without a key; or start the server with --keys, then it needs one.",
+            "This server was started without keys, so it cannot check the given key.",
+            "Omit the key, or start the server with --keys.",
         )
 
 
@@ -167,9 +167,7 @@ def _check_reach(key: AccessKey, access: RouteAccess, path: Mapping[str, str], r
         case _:
             opens = True
     if not opens:
-        raise Denied(
-            f"The key {key.name!r} is for another space.", hint="Ask with a key of this space, or of this project."
-        )
+        raise Denied(f"The key {key.name!r} is for another space.", hint="Use a key of this space or this project.")
 
 
 def _project_space(project_id: str, ring: KeyRing) -> str | None:
@@ -254,7 +252,7 @@ async def _form(request: Request) -> dict[str, list[str]]:
     async for chunk in request.stream():
         body += chunk
         if len(body) > _MOST_BYTES:
-            raise _refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The form is too large.", "Send a key, nothing else.")
+            raise _refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The form is too large.", "Send only a key.")
     return parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
 
 

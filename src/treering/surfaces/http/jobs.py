@@ -41,18 +41,18 @@ PREFER: Schema = {
     "name": "Prefer",
     "in": "header",
     "required": False,
-    "description": f"`{_PREFERENCE}`: be answered at once, and have a call that writes go on as a job (RFC 7240).",
+    "description": f"`{_PREFERENCE}`: answer at once and run a call that writes as a job (RFC 7240).",
     "schema": {"type": "string"},
     "example": _PREFERENCE,
 }
 """The header that asks for a job."""
-JOB_BEGUN: Schema = {"description": "A job was begun; `Location` names it.", "content": _REPORT}
+JOB_BEGUN: Schema = {"description": "A job was started; see `Location`.", "content": _REPORT}
 """The answer that begins a job, as the contract tells it."""
 _JOB_ID: Schema = {
     "name": "job_id",
     "in": "path",
     "required": True,
-    "description": "The job's id, as the answer that began it gave it.",
+    "description": "The job's id, from the response that started it.",
     "schema": {"type": "string"},
     "example": "job:01K00000000000000000000000",
 }
@@ -60,7 +60,7 @@ _LAST_EVENT: Schema = {
     "name": "Last-Event-ID",
     "in": "header",
     "required": False,
-    "description": "The id of the last event that came. Where the job has ended with it, the answer is 204.",
+    "description": "The id of the last received event. If the job has ended with it, the status is 204.",
     "schema": {"type": "string"},
 }
 
@@ -116,7 +116,7 @@ class JobsEndpoint:
         if report.state in ENDED and seen == _event_id(report):
             return Response(status_code=HTTPStatus.NO_CONTENT)  # a browser does not ask again then
         if self._streams >= _MOST_STREAMS:
-            raise Unavailable("Too many clients are watching jobs already.", hint="Ask how the job stands instead.")
+            raise Unavailable("Too many clients are watching jobs already.", hint="Request the job's status instead.")
         return StreamingResponse(self._events(job_id, request, seen), media_type=EVENTS, headers=_UNSTORED)
 
     async def _look(self, job_id: str, request: Request, caller: Caller, *, max_items: int | None) -> JobReport:
@@ -159,8 +159,8 @@ def routes(
     jobs = JobsEndpoint(context, running, admit)
     missing, conflict, unfit = HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY
     report = partial(Route, access=_ACCESS, gives=(JobReport,), parameters=(_JOB_ID,))
-    ends = {"202": {"description": "It ends at its next look.", "content": _REPORT}}
-    last = {"204": {"description": "The job has ended, and its last event is known."}}
+    ends = {"202": {"description": "The job stops at its next check.", "content": _REPORT}}
+    last = {"204": {"description": "The job has ended, and its last event was already sent."}}
     watching = "Watch a job: server-sent events, each the job's report without its items."
     return (
         report("GET", _PATH, "job_show", "Progress of a job, item by item.", jobs.show, refuses=(missing,)),
@@ -168,7 +168,7 @@ def routes(
             "DELETE",
             _PATH,
             "job_cancel",
-            "Cancel a job. What it has written stays.",
+            "Cancel a job. Its earlier writes stay.",
             jobs.cancel,
             besides=ends,
             refuses=(missing, conflict),
@@ -177,7 +177,7 @@ def routes(
             "POST",
             f"{_PATH}/resume",
             "job_resume",
-            "Go on with a job that ended before it was done.",
+            "Resume a job that ended early.",
             jobs.resume,
             good=HTTPStatus.ACCEPTED,
             refuses=(missing, conflict, unfit),

@@ -59,14 +59,14 @@ class Metrics:
         )
         self._seconds = Histogram(
             "treering_request_seconds",
-            "From the head of a request to the end of its answer.",
+            "Time from the head of a request to the end of its response.",
             ("route",),
             buckets=_SECONDS,
             registry=self._registry,
         )
         self._inside = Gauge("treering_requests_in_progress", "Requests being answered.", registry=self._registry)
         self._refused = Counter(
-            "treering_refused", "Requests that were not let in, by the reason.", ("reason",), registry=self._registry
+            "treering_refused", "Rejected requests by reason.", ("reason",), registry=self._registry
         )
         self._registry.register(_State(spaces, running))
         ProcessCollector(registry=self._registry)
@@ -104,8 +104,8 @@ class _State(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Give the numbers of now. A space that cannot be read is told as one that is down."""
         running, waiting = self._running()
-        yield GaugeMetricFamily("treering_jobs_running", "Calls that have a thread.", value=running)
-        yield GaugeMetricFamily("treering_jobs_waiting", "Calls that wait for a thread.", value=waiting)
+        yield GaugeMetricFamily("treering_jobs_running", "Calls running in a thread.", value=running)
+        yield GaugeMetricFamily("treering_jobs_waiting", "Calls waiting for a thread.", value=waiting)
         try:
             state = self._spaces()
         except TreeringError:
@@ -114,7 +114,7 @@ class _State(Collector):
         yield GaugeMetricFamily("treering_spaces_up", "Whether the spaces can be read.", value=1)
         yield GaugeMetricFamily("treering_spaces_open", "Spaces that are open.", value=state.spaces_open)
         yield GaugeMetricFamily(
-            "treering_waiting_vectors", "Texts of open spaces that wait for a vector.", value=state.waiting_vectors
+            "treering_waiting_vectors", "Texts of open spaces waiting to be embedded.", value=state.waiting_vectors
         )
 
 

@@ -186,7 +186,7 @@ class _Pages:
         """Stream what is stored and recalled."""
         view = self._view(request, {})
         if self._streams >= _MOST_STREAMS:
-            error = Unavailable("Too many pages are watching already.", hint="Close one of them, or reload this page.")
+            error = Unavailable("Too many pages are already watching.", hint="Close one of them, or reload this page.")
             return error_page(error, view, status=status_of(error))
 
         async def look(place: LivePlace | None) -> tuple[list[tuple[str, LiveLine]], LivePlace]:
@@ -219,7 +219,7 @@ class _Pages:
 
     def _project(self, name: str, caller: Caller) -> ReadSpace:
         if self._further is None:
-            raise NotFound("This server keeps no projects.", hint="Begin at the start page.")
+            raise NotFound("This server has no projects.", hint="Go to the start page.")
         return self._further.for_pages(name, caller, check_stop=self._context.stop.check)
 
     def _project_ids(self, caller: Caller) -> list[str]:
@@ -262,7 +262,7 @@ def list_projects(names: Sequence[str]) -> Rendered:
 
 
 def _nowhere(view: PageView) -> Rendered:
-    raise NotFound(f"There is no page {view.path.get('rest', '')!r}.", hint="Begin at the start page.")
+    raise NotFound(f"There is no page {view.path.get('rest', '')!r}.", hint="Go to the start page.")
 
 
 class SpaceForPages:

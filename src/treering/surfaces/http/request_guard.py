@@ -126,10 +126,10 @@ class _Slot:
             return
         inside, of_key = self._inside[self._talk], self._inside[self._key]
         if inside >= self._most:
-            raise Unavailable(f"{inside} requests are being answered already.", hint="Try again in a moment.")
+            raise Unavailable(f"{inside} requests are already running.", hint="Try again in a moment.")
         if self._key and of_key >= self._allowed.at_once:
             raise too_many_requests(
-                f"{of_key} requests of this key are being answered already.", "Wait for one of them."
+                f"{of_key} requests of this key are already running.", "Wait until one has finished."
             )
         self._inside.update((self._talk, self._key))
         self._taken = True
@@ -215,7 +215,7 @@ class RequestRates:
             seconds = max(1, ceil(wait))
             raise too_many_requests(
                 f"More than {per_minute:,} requests in a minute.",
-                f"Try again in {seconds} s. `treering key create --requests-per-minute` sets the number of a key.",
+                f"Try again in {seconds} s. `treering key create --requests-per-minute` sets the limit of a key.",
                 seconds=seconds,
                 requests_per_minute=per_minute,
             )

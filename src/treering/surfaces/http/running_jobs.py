@@ -95,7 +95,7 @@ _INGEST = find("ingest")
 _STATUS = _INGEST.find("status")
 _BEAT_SECONDS = 15.0
 _KEEPING_AT_ONCE = 4
-_UNFORESEEN = JobError(code="error", message="The server failed on this job.", hint="Its log says why.")
+_UNFORESEEN = JobError(code="error", message="The server failed on this job.", hint="See its log.")
 
 _LOG = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ class RunningJob:
     def kept(self) -> KeptJob:
         """Its row. Every job that runs has one."""
         if self._kept is None:
-            raise Unavailable("The job is not kept yet.", hint="Try again in a moment.")
+            raise Unavailable("The job is not stored yet.", hint="Try again in a moment.")
         return self._kept
 
     @property
@@ -207,11 +207,11 @@ class RunningJobs:
         """
         row, state = await run_sync(partial(self._row, job_id, caller), limiter=self._keeping)
         if state not in ENDED or state == "done":
-            raise Conflict(f"The job is {state}.", hint="Only a job that ended before it was done can be resumed.")
+            raise Conflict(f"The job is {state}.", hint="Only a job that ended early can be resumed.")
         if not row.request:
             raise InvalidInput(
-                "What this job was given is not kept: it holds content.",
-                hint="Send it again: what was written already is not written again.",
+                "The input of this job is not stored, because it contains content.",
+                hint="Send it again; existing content is not written twice.",
             )
         envelope = Envelope.model_validate(row.request[0])
         _INGEST.require(_INGEST.find(envelope.mode), granted=caller.granted)
@@ -232,8 +232,8 @@ class RunningJobs:
                 await asyncio.wait({job.task})
         elif state not in ENDED:
             raise Conflict(
-                "The job runs on another server of this space, or on one that has ended a moment ago.",
-                hint="Cancel it there. A job that nobody is at counts as interrupted after a minute.",
+                "The job runs on another server of this space, or on one that has just ended.",
+                hint="Cancel it there. A job without a server counts as interrupted after a minute.",
             )
         return await run_sync(partial(self.report, job_id, caller), limiter=self._keeping)
 
@@ -255,7 +255,7 @@ class RunningJobs:
     async def _begin(self, job: RunningJob) -> JobReport:
         self._stop.check()
         if job.id and self._running(job.id):
-            raise Conflict("The job runs.", hint="Only a job that ended before it was done can be resumed.")
+            raise Conflict("The job is running.", hint="Only a job that ended early can be resumed.")
         self._check_room(job)
         self._jobs.add(job)
         try:
@@ -271,12 +271,14 @@ class RunningJobs:
         """Raise `Unavailable` where this server has too many jobs, `Refusal` where the caller has."""
         sizes = sum(one.size for one in self._jobs)
         if len(self._jobs) >= self._bounds.most_jobs or sizes + job.size > self._bounds.most_waiting_bytes:
-            raise Unavailable(f"{len(self._jobs)} jobs run or wait already.", hint="Wait until one of them is done.")
+            raise Unavailable(
+                f"{len(self._jobs)} jobs are already running or waiting.", hint="Wait until one of them is done."
+            )
         key = job.caller.key
         of_key = sum(one.caller.key == key for one in self._jobs)
         if key and of_key >= self._bounds.for_caller(job.caller).at_once:
             raise too_many_requests(
-                f"{of_key} jobs of this key run or wait already.", "Wait until one of them is done."
+                f"{of_key} jobs of this key are already running or waiting.", "Wait until one of them is done."
             )
 
     def _keep(self, job: RunningJob) -> JobReport:
@@ -363,7 +365,7 @@ class RunningJobs:
         found = engine.jobs.find(job_id)
         row = parsed_job(found) if found and found.get("scope", "") is not None else None
         if row is None:
-            raise NotFound(f"There is no job {job_id}.", hint="The answer that began a job names it.")
+            raise NotFound(f"There is no job {job_id}.", hint="Use the id from the response that started the job.")
         return row, row.state_at(engine.clock.now())
 
 

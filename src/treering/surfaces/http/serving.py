@@ -55,7 +55,7 @@ class Certificate:
         except (OSError, ValueError) as error:  # an SSLError is an OSError
             raise InvalidInput(
                 f"{cert} and {key} are not a certificate and its key: {error}.",
-                hint="Name PEM files that this user can read; the key without a password.",
+                hint="Give PEM files that this user can read, with an unencrypted key.",
             ) from error
         return cls(cert, key)
 
@@ -82,7 +82,7 @@ def proxies_of(named: Sequence[str]) -> tuple[str, ...]:
             ) from error
         if not network.prefixlen:
             raise InvalidInput(
-                f"--behind-proxy {text!r} trusts everybody.", hint="Name the address of the proxy, or its network."
+                f"--behind-proxy {text!r} trusts everyone.", hint="Give the address of the proxy or its network."
             )
         networks.append(str(network))
     return tuple(networks)
@@ -130,7 +130,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.close()
         raise Unavailable(
             f"Cannot listen on port {port} of {host}: {error.strerror or error}.",
-            hint="Name another with --port; 0 takes any that is free. --host names an address of this machine.",
+            hint="Choose another with --port (0 picks a free one), or an address of this machine with --host.",
         ) from error
     return listener
 
@@ -140,17 +140,17 @@ def _check_keys(serving: Serving, host: str, transport: Transport) -> None:
     if serving.keys is None:
         if not is_loopback(host) or transport.proxies:
             where = "behind a proxy" if transport.proxies else f"on {host!r}"
-            raise InvalidInput(f"Serving {where} lets other machines ask, and needs keys.", hint=_MAKE_A_KEY)
+            raise InvalidInput(f"Serving {where} accepts other machines and needs keys.", hint=_MAKE_A_KEY)
         return
     try:
         keys = open_access_keys(serving.keys, create=False)
     except NotFound as error:
-        raise InvalidInput(f"{error.message} Serving needs one.", hint=_MAKE_A_KEY) from error
+        raise InvalidInput(f"{error.message} Serving needs a key.", hint=_MAKE_A_KEY) from error
     now = SystemClock().now()
     try:
         if not any(is_live(key, now=now) for key in keys.all()):
             raise InvalidInput(
-                f"None of the access keys at {serving.keys} opens anything: they expired or are revoked.",
+                f"None of the access keys at {serving.keys} is valid: they have expired or been revoked.",
                 hint=_MAKE_A_KEY,
             )
     finally:
@@ -214,7 +214,7 @@ def _place(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]
         family, _, _, _, place = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError) as error:
         raise InvalidInput(
-            f"--host {host!r} is not an address of this machine.", hint="0.0.0.0 is all of them."
+            f"--host {host!r} is not an address of this machine.", hint="Use 0.0.0.0 for all addresses."
         ) from error
     return family, (str(place[0]), port)
 

@@ -48,11 +48,11 @@ class UploadQuery(Value):
         min_length=1,
         max_length=_LONGEST_NAME,
         pattern=_NAME_PATTERN,
-        description="The file's name. It is recognised by its ending; the same name again is an update.",
+        description="The file's name. Its extension decides the format; the same name updates the file.",
     )
-    scope: ScopeGiven | None = Field(default=None, description="Where it belongs; by default as in an envelope.")
-    wait: Literal["true", "false"] = Field(default="false", description="Answer when it is found by meaning, too.")
-    dry_run: Literal["true", "false"] = Field(default="false", description="Read and compare, and write nothing.")
+    scope: ScopeGiven | None = Field(default=None, description="The scope; the default is the same as in an envelope.")
+    wait: Literal["true", "false"] = Field(default="false", description="Answer when it is embedded.")
+    dry_run: Literal["true", "false"] = Field(default="false", description="Read and compare without writing.")
 
 
 class UploadEndpoint:
@@ -103,9 +103,9 @@ class UploadEndpoint:
     def _place(self, caller: Caller) -> Iterator[None]:
         """Count an upload, until it is read. Raises `Unavailable` for one too many, `Refusal` for one of a key."""
         if self._under_way.total() >= self._context.bounds.uploads_at_once:
-            raise Unavailable("Too many files are being sent at once.", hint="Try again when one of them is read.")
+            raise Unavailable("Too many concurrent uploads.", hint="Try again when one has finished.")
         if caller.key and self._under_way[caller.key] >= self._context.bounds.uploads_of_a_key:
-            raise too_many_requests("This key sends too many files at once.", "Send one after the other.")
+            raise too_many_requests("This key has too many concurrent uploads.", "Send one at a time.")
         self._under_way[caller.key] += 1
         try:
             yield
@@ -137,7 +137,7 @@ def route(context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> Rout
         method="POST",
         path=UPLOAD,
         name="wiki_ingest_upload",
-        summary="Read a file, or a zip or tar archive of files, that is sent as the body.",
+        summary="Read an uploaded file, or a zip or tar archive of files.",
         description=_DESCRIPTION,
         answer=UploadEndpoint(context, calls, jobs).take,
         access=RouteAccess("space", WRITES, whole_space=False),
@@ -156,8 +156,8 @@ def route(context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> Rout
 
 
 _DESCRIPTION = (
-    "Files ending in .zip, .tar, .tar.gz, .tgz, .tar.zst and .tzst are unpacked, in memory, file by file. An archive "
-    "that holds too much, or a name that leads out of it, is refused as a whole. Links in it are skipped."
+    "Files ending in .zip, .tar, .tar.gz, .tgz, .tar.zst and .tzst are unpacked in memory, file by file. An archive "
+    "that is too large or contains a path outside itself is refused as a whole. Links are skipped."
 )
 
 

@@ -119,25 +119,25 @@ class NewWorkItem(WorkItemFields):
 
 
 class ActivityChange(ActivityInput):
-    """What changes of an activity."""
+    """Changes of an activity."""
 
     id: str = Field(min_length=1, description="The activity to change.")
 
 
 class NodeChange(NodeInput):
-    """What changes of a node."""
+    """Changes of a node."""
 
     id: str = Field(min_length=1, description="The node to change.")
 
 
 class KnowledgeChange(KnowledgeInput):
-    """Fields of knowledge that change."""
+    """Changes of knowledge."""
 
     id: str = Field(min_length=1, description="The knowledge to change.")
 
 
 class WorkItemChange(WorkItemInput):
-    """What changes of a work item."""
+    """Changes of a work item."""
 
     id: str = Field(min_length=1, description="The work item to change.")
 
@@ -277,7 +277,7 @@ class McpEndpoint:
 
         caller = _caller_of(by)
         if caller is None:
-            return error_answer(Denied("It is not known who calls.", hint="Call the tool over HTTP."))
+            return error_answer(Denied("The caller is unknown.", hint="Call the tool over HTTP."))
         report = partial(self._space.call, caller=caller, progress=watch.report)
         return answer_call(verb, arguments, report, check=check, urls=self._urls)
 

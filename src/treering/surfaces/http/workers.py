@@ -60,7 +60,7 @@ class Stop:
     def check(self, _what: str = "", _done: int = 0, _total: int | None = None) -> None:
         """Let new work begin. Raises `Unavailable` once the server stops."""
         if self._begun:
-            raise Unavailable("The server is stopping.", hint="What was written stays; ask again to go on.")
+            raise Unavailable("The server is stopping.", hint="Earlier writes are saved; repeat the call to continue.")
 
     def check_running(self) -> None:
         """Let work go on that runs. Raises `Unavailable` where its time to finish is over."""
@@ -115,7 +115,7 @@ class Workers:
         """
         deadline = Deadline(seconds)
         leaving = asyncio.create_task(wait_for_disconnect(receive))
-        leaving.add_done_callback(lambda _: deadline.end("The client has hung up."))
+        leaving.add_done_callback(lambda _: deadline.end("The client disconnected."))
         place = object()
         try:
             await self._take(place, leaving, deadline)
@@ -214,4 +214,4 @@ class PeriodicChecks:
         except TreeringError as error:
             if str(error) != self._told and not self._over.is_set():
                 self._told = str(error)
-                _LOG.warning("Work that waits cannot be looked for: %s", error)
+                _LOG.warning("Cannot look for pending work: %s", error)

@@ -22,7 +22,7 @@ from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
 from treering.verbs.query.brief import BriefReport
 from treering.verbs.query.browsing import Expanded, ExpandReport, HistoryEntry, PageReport
 from treering.verbs.query.context import ContextReport
-from treering.verbs.query.recent import RecentReport
+from treering.verbs.query.recent import RecentReport, told_changes
 from treering.verbs.query.related import Neighbour, RelatedReport
 from treering.verbs.query.search import SearchReport
 from treering.verbs.reading import ReadReport, shown_status
@@ -38,9 +38,9 @@ def text_of(report: Report, *, max_tokens: int) -> str:
     if isinstance(report, ContextReport):
         return _context(report, max_tokens)
     if isinstance(report, BriefReport):
-        return cut_to_tokens(report.text or "Nothing is known here yet.", max_tokens)
+        return cut_to_tokens(report.text or "This space is empty.", max_tokens)
     if isinstance(report, SearchReport):
-        title = "1 result." if len(report.hits) == 1 else f"{len(report.hits)} results, best first."
+        title = _counted_results(len(report.hits))
         hits = list(cited_hits(report, max_line_chars=_LINE_CHARS))
         return fit_items(title, hits, _notes(report), origin="search", max_tokens=max_tokens)
     title, entries = _outline(report)
@@ -59,6 +59,10 @@ def data_of(report: Report, *, max_tokens: int, explain: bool = False) -> dict[s
         data.pop("trace", None)
         data.get("pack", {}).pop("trace", None)
     return fit_json(_without_empty(data), max_tokens=max_tokens)
+
+
+def _counted_results(count: int) -> str:
+    return {0: "0 results.", 1: "1 result."}.get(count, f"{count} results, best first.")
 
 
 def _context(report: ContextReport, max_tokens: int) -> str:
@@ -158,12 +162,23 @@ def _relation(one: Neighbour) -> str:
 
 
 def _changes(report: RecentReport) -> Iterable[AnswerEntry]:
-    for number, change in enumerate(report.changes, start=1):
+    for one in told_changes(report.changes):
+        number, change = one.number, one.change
+        if len(one.read) > 1:
+            titles = ", ".join(map(quoted, one.read[:_MAX_TITLES]))
+            more = f" and {len(one.read) - _MAX_TITLES} more" if len(one.read) > _MAX_TITLES else ""
+            yield AnswerEntry(
+                f"{number}. {change.time} read {len(one.read)} sources: {titles}{more} by {label(change.actor)}"
+            )
+            continue
         told = f" ({change.dated_by})" if change.dated_by else ""
         what = f"{change.event}{told} `{change.id}` {quoted(change.title)}"
         status = shown_status(change.status, current=change.current, note=change.note)
         over = f" ({status})" if status != change.status else ""
         yield AnswerEntry(f"{number}. {change.time} {what}{over} {_by(change)}", ref=change.id)
+
+
+_MAX_TITLES = 5
 
 
 def _by(change: HistoryEntry) -> str:
@@ -203,9 +218,11 @@ def _ingested(report: IngestReport | JobReport) -> str:
     job = f" Job {report.job}." if report.job else ""
     left = f" {report.items_left_out} more results: mode status." if report.items_left_out else ""
     state = _state(report) if isinstance(report, JobReport) else ""
-    waiting = f" Searchable now; {report.pending_vectors} passages are still to be embedded."
+    waiting = f" Searchable now; {report.pending_vectors} more to embed."
     waiting = waiting if report.pending_vectors else ""
-    stale = f" Now stale: {', '.join(report.staled)}." if report.staled else ""
+    titles = report.titles if isinstance(report, IngestReport) else {}
+    stale = ", ".join(f"{quoted(titles[one])} `{one}`" if one in titles else one for one in report.staled)
+    stale = f" Now stale: {stale}." if stale else ""
     return f"{report.mode}: {report.status}. {title}{state}{stale}{job}{left}{waiting}"
 
 

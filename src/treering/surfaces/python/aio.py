@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from treering.core.objects import Channel
 from treering.core.scope import ROOT
-from treering.surfaces.python.everyday import Place, Places
+from treering.surfaces.python.everyday import Item, Place, Places
 from treering.surfaces.python.results import Brief, Hits, Log, NewEntry, Pack
 from treering.surfaces.python.space import Space, open_space
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def open_async(
     address: str | None = None, *, actor: str | None = None, channel: Channel = "agent", **options: Any
 ) -> "AsyncSpace":
-    """Return a space for `async with`; it is opened there. `options` are those of `treering.open`."""
+    """Return a space for `async with`, which opens it. Takes the options of `treering.open`."""
     return AsyncSpace(address, actor=actor, channel=channel, **options)
 
 
@@ -69,15 +69,15 @@ class AsyncSpace:
         )
 
     async def ask(self, task: str, *, max_tokens: int | None = None, scope: str = ROOT) -> Pack:
-        """Return what is known for a task or a question."""
+        """Return the knowledge for a task or a question."""
         return await asyncio.to_thread(self.space.ask, task, max_tokens=max_tokens, scope=scope)
 
     async def brief(self, *, scope: str = ROOT) -> Brief:
-        """Return what to know before starting."""
+        """Return a brief before starting."""
         return await asyncio.to_thread(self.space.brief, scope=scope)
 
-    async def show(self, what: str, *, scope: str = ROOT) -> "PageReport":
-        """Return one object with its history."""
+    async def show(self, what: Item, *, scope: str = ROOT) -> "PageReport":
+        """Return one object with its history, a file, or some lines of one."""
         return await asyncio.to_thread(self.space.show, what, scope=scope)
 
     async def read(self, *places: Place, scope: str = ROOT) -> "ExpandReport":
@@ -87,7 +87,7 @@ class AsyncSpace:
     async def log(
         self, about: str = "", *, since: date | datetime | str | None = None, limit: int = 50, scope: str = ROOT
     ) -> Log:
-        """Return what changed, newest first."""
+        """Return the changes, newest first."""
         return await asyncio.to_thread(self.space.log, about, since=since, limit=limit, scope=scope)
 
     async def decide(
@@ -116,7 +116,7 @@ class AsyncSpace:
     async def rule(
         self, text: str, *, applies_to: str = "", why: str = "", because: Places = (), scope: str = ROOT
     ) -> NewEntry:
-        """Record a rule to keep."""
+        """Record a rule to follow."""
         return await asyncio.to_thread(
             self.space.rule, text, applies_to=applies_to, why=why, because=because, scope=scope
         )
@@ -133,14 +133,14 @@ class AsyncSpace:
         """Open a task."""
         return await asyncio.to_thread(self.space.task, text, priority=priority, summary=summary, scope=scope)
 
-    async def done(self, task: str, resolution: str = "", *, scope: str = ROOT) -> NewEntry:
+    async def done(self, task: Item, resolution: str = "", *, scope: str = ROOT) -> NewEntry:
         """Resolve a task."""
         return await asyncio.to_thread(self.space.done, task, resolution, scope=scope)
 
-    async def replace(self, old: str, text: str, *, why: str = "", because: Places = ()) -> NewEntry:
-        """Replace a statement by what holds now."""
+    async def replace(self, old: Item, text: str, *, why: str = "", because: Places = ()) -> NewEntry:
+        """Replace a statement with a new one."""
         return await asyncio.to_thread(self.space.replace, old, text, why=why, because=because)
 
-    async def undo(self, patch_id: str = "") -> "Receipt":
-        """Take back a patch, by default what this author recorded last."""
+    async def undo(self, patch_id: Item = "") -> "Receipt":
+        """Undo a patch; the default is this author's last record."""
         return await asyncio.to_thread(self.space.undo, patch_id)

@@ -12,6 +12,7 @@ from treering.verbs import everyday
 from treering.verbs.catalog import TOOLS
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import EVERYTHING, Envelope, Report, Verb
+from treering.verbs.naming import patch_named
 
 if TYPE_CHECKING:
     from treering.core.patch import Receipt
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 Place = str | SearchHit
 """Evidence: `path:10-14`, `path::symbol`, a path, a quoted sentence, an origin, ids, or a hit."""
 Places = Place | Iterable[Place]
+Item = str | SearchHit | NewEntry
+"""An object: its id or the start or end of one, its title or words of it, a hit, or what a method recorded."""
 
 _ADDRESSES = ("http://", "https://")
 
@@ -62,28 +65,31 @@ class EverydayMethods:
         since: date | datetime | str | None = None,
         scope: str = ROOT,
     ) -> Hits:
-        """Return the passages and objects that answer best.
+        """Return the passages and objects that match best.
 
         `kind`: such as decision, fact or markdown. `path`: a folder or file of the repository, such as `src/**`.
-        `since`: only what was written or changed from then on.
+        `since`: only content written or changed from then on.
         """
-        days = since if isinstance(since, str) or since is None else since.isoformat()
-        where = everyday.conditions(self.engine, kind=kind, path=path, since=days or "", scope=scope)
+        where = everyday.conditions(self.engine, kind=kind, path=path, since=_when(since), scope=scope)
         options = {"limit": limit, "filter": where, "descend": True}
         return Hits(cast("SearchReport", self._call("query", "search", scope, {"text": text}, options)))
 
     def ask(self, task: str, *, max_tokens: int | None = None, scope: str = ROOT) -> Pack:
-        """Return what is known for a task or a question, within a token budget (2,000 by default)."""
+        """Return the knowledge for a task or a question, within a token budget (2,000 by default)."""
         options: dict[str, Any] = {"descend": True, **({"max_tokens": max_tokens} if max_tokens else {})}
         return Pack(cast("ContextReport", self._call("query", "context", scope, {"task": task}, options)))
 
     def brief(self, *, scope: str = ROOT) -> Brief:
-        """Return what to know before starting: rules, decisions, open work, changes."""
+        """Return a brief before starting: rules, decisions, open work, changes."""
         return Brief(cast("BriefReport", self._call("query", "brief", scope, {})))
 
-    def show(self, what: str, *, scope: str = ROOT) -> "PageReport":
-        """Return one object with its history: by id, by name, or a file by its path. Raises `NotFound`."""
-        return cast("PageReport", self._call("query", "page", scope, what, {"descend": True}))
+    def show(self, what: Item, *, scope: str = ROOT) -> "PageReport":
+        """Return one object with its history, a file by its path, or a part of one, such as `src/app.py:10-20`.
+
+        Also a symbol (`src/app.py::main`), a quoted sentence, and the name of a node. Raises `NotFound`, and
+        `InvalidInput` if several match, with the candidates.
+        """
+        return cast("PageReport", self._call("query", "page", scope, {"name": _id(what)}, {"descend": True}))
 
     def read(self, *places: Place, scope: str = ROOT) -> "ExpandReport":
         """Return the words at some places, such as `src/app.py:10-20`."""
@@ -97,10 +103,8 @@ class EverydayMethods:
         limit: int = 50,
         scope: str = ROOT,
     ) -> Log:
-        """Return what changed, newest first; only of one file or object and what rests on it, if `about` names one."""
-        given: dict[str, Any] = {"limit": limit, "about": about}
-        if since:
-            given["since"] = since if isinstance(since, str) else since.isoformat()
+        """Return the changes, newest first; with `about`, only of that file or object and everything based on it."""
+        given: dict[str, Any] = {"limit": limit, "about": about, **({"since": _when(since)} if since else {})}
         return Log(cast("RecentReport", self._call("query", "recent", scope, given, {"descend": True})))
 
     def decide(
@@ -122,7 +126,7 @@ class EverydayMethods:
     def rule(
         self, text: str, *, applies_to: str = "", why: str = "", because: Places = (), scope: str = ROOT
     ) -> NewEntry:
-        """Record a rule to keep; `applies_to` limits it to a path or an area."""
+        """Record a rule to follow; `applies_to` limits it to a path or an area."""
         return self._record(everyday.rule(text, _based(because, scope), applies_to=applies_to, why=why))
 
     def prefer(self, text: str, *, applies_to: str = "", because: Places = (), scope: str = ROOT) -> NewEntry:
@@ -137,21 +141,25 @@ class EverydayMethods:
         """Open a task."""
         return self._record(everyday.task(text, priority=priority, summary=summary, scope=scope))
 
-    def done(self, task: str, resolution: str = "", *, scope: str = ROOT) -> NewEntry:
-        """Resolve a task, named by its id or by words of its title. Raises `NotFound`, `InvalidInput`."""
-        return self._record(everyday.done(self.engine.ledger, task, resolution, scope=scope))
+    def done(self, task: Item, resolution: str = "", *, scope: str = ROOT) -> NewEntry:
+        """Resolve an open task. Raises `NotFound`, `InvalidInput`."""
+        return self._record(everyday.done(self.engine, _id(task), resolution, scope=scope))
 
-    def replace(self, old: str, text: str, *, why: str = "", because: Places = ()) -> NewEntry:
-        """Replace a statement by what holds now; the old one stays in the history. Raises `NotFound`."""
-        return self._record(everyday.replacement(self.engine.ledger, old, text, _based(because, ROOT), why=why))
+    def replace(self, old: Item, text: str, *, why: str = "", because: Places = ()) -> NewEntry:
+        """Replace a statement with a new one; the old one stays in the history. Raises `NotFound`."""
+        return self._record(everyday.replacement(self.engine, _id(old), text, _based(because, ROOT), why=why))
 
-    def undo(self, patch_id: str = "") -> "Receipt":
-        """Take back a patch, by default what this author recorded last. Raises `NotFound`, `Conflict`."""
+    def undo(self, patch_id: Item = "") -> "Receipt":
+        """Undo a patch, or the last patch that recorded an entry; the default is this author's last record.
+
+        Raises `NotFound`, `InvalidInput`, `Conflict`.
+        """
         # Imported here: most programs take nothing back.
         from treering.verbs.crystallize import review
 
-        ledger = self.engine.ledger
-        patch = patch_id or everyday.last_patch(ledger, self.engine.author.actor).id
+        named = patch_id.patch_id if isinstance(patch_id, NewEntry) else _id(patch_id)
+        last = "" if named else everyday.last_patch(self.engine.ledger, self.engine.author.actor).id
+        patch = last or patch_named(self.engine, named)
         given, options = {"patch_id": patch}, {"reason": "undo"}
         return review.REVERT.perform(self.engine, given=given, options=options, granted=EVERYTHING)
 
@@ -172,8 +180,19 @@ class EverydayMethods:
 
 
 def _based(because: Places, scope: str) -> everyday.Because:
-    return everyday.Because(_texts([because] if isinstance(because, str | SearchHit) else because), scope)
+    places = because if isinstance(because, Iterable) and not isinstance(because, str) else [because]
+    return everyday.Because(_texts(places), scope)
+
+
+def _id(item: Item) -> str:
+    return item.id if isinstance(item, SearchHit | NewEntry) else everyday.a_text(item, "The name")
 
 
 def _texts(places: Iterable[Place]) -> tuple[str, ...]:
-    return tuple(one.evidence if isinstance(one, SearchHit) else one for one in places)
+    return tuple(one.evidence if isinstance(one, SearchHit) else everyday.a_text(one, "A place") for one in places)
+
+
+def _when(since: date | datetime | str | None) -> str:
+    if since is None:
+        return ""
+    return since.isoformat() if isinstance(since, date) else everyday.a_text(since, "since")

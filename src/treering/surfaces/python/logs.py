@@ -1,4 +1,4 @@
-"""The log of a server: on standard error, what a terminal would obey written out."""
+"""The log of a server: on standard error, with terminal control characters escaped."""
 
 import json
 import logging
@@ -23,7 +23,7 @@ REQUESTS = "treering.requests"
 
 @dataclass(frozen=True, slots=True)
 class RequestFields:
-    """What is logged of a request: nothing that a client wrote."""
+    """The logged fields of a request, without content from the client."""
 
     method: str
     route: str
@@ -57,10 +57,10 @@ class TextLines(VisibleFormatter):
 
 
 class JsonLines(logging.Formatter):
-    """Formats each record as one JSON object without content.
+    """Format each record as one JSON object without content.
 
-    Of a message only the text that the program wrote is kept, without what was put into it; of an error its class,
-    and where it was raised: a message may quote what a client sent.
+    A message is logged as the program's template without the inserted values, and an error as its class and location,
+    because both may quote the client.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -78,7 +78,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_warnings() -> None:
-    """Log warnings and worse to standard error. Where the program has set up logging already, nothing changes."""
+    """Log warnings and errors to standard error. Does nothing if the program has already configured logging."""
     _log_to_stderr(VisibleFormatter(logging.BASIC_FORMAT))
 
 
@@ -89,7 +89,7 @@ def log_requests(log_format: LogFormat) -> None:
 
 
 def log_format_of(text: str) -> LogFormat | None:
-    """Read a format of logs; none where nothing is given. Raises `InvalidInput` for another."""
+    """Parse a log format; `None` if none is given. Raises `InvalidInput` for an unknown one."""
     for known in get_args(LogFormat):
         if text == known:
             return known  # type: ignore[no-any-return]  # one of the words of the type
@@ -116,13 +116,13 @@ def _time(record: logging.LogRecord) -> str:
 # When the work of one call has to end: at a time, or because nobody waits for it any more.
 
 
-_STAYS = "What was written stays; ask again to go on."
+_STAYS = "Earlier writes are saved; repeat the call to continue."
 
 
 class Deadline:
-    """Tells the thread that works for a call when to end. Safe to use from many threads.
+    """Signals the thread of a call to stop. Safe to use from many threads.
 
-    `seconds`: the time the call has from now on; nothing: as long as it takes.
+    `seconds`: the time limit from now on; `None`: no limit.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
@@ -132,21 +132,21 @@ class Deadline:
 
     @property
     def left(self) -> float | None:
-        """The seconds that are left, at least 0; nothing where there is no end."""
+        """The remaining seconds, at least 0; `None` without a limit."""
         return None if self._at is None else max(0.0, self._at - monotonic())
 
     def end(self, why: str) -> None:
-        """Have the work end at its next check. `why` is what is told of it."""
+        """Stop the work at its next check. `why` is the reason to report."""
         self._why = self._why or why
 
     def check(self) -> None:
-        """Raise `Unavailable` where the work was ended, `TimedOut` where its time is over."""
+        """Raise `Unavailable` if the work was stopped, `TimedOut` if its time is over."""
         if self._why:
             raise Unavailable(self._why, hint=_STAYS)
         if self._at is not None and monotonic() >= self._at:
             raise TimedOut(
-                f"The call took longer than the {self._seconds:g} seconds it has.",
-                hint=f"Ask for less at once, or allow more time (--timeout, --work-timeout). {_STAYS}",
+                f"The call exceeded its limit of {self._seconds:g} seconds.",
+                hint=f"Send a smaller request, or allow more time (--timeout, --work-timeout). {_STAYS}",
                 details={"seconds": self._seconds},
             )
 
@@ -161,7 +161,7 @@ _TEXTS = ("task", "text", "query", "name", "id")
 
 @dataclass(frozen=True, slots=True)
 class RecentCall:
-    """A call: when, what was called, and the text it asked for."""
+    """A call: its time, name and text."""
 
     number: int
     time: str
@@ -170,7 +170,7 @@ class RecentCall:
 
 
 class RecentCalls:
-    """Keeps the last calls. Safe to use from many threads."""
+    """Stores the last calls. Safe to use from many threads."""
 
     def __init__(self) -> None:
         self._calls: deque[RecentCall] = deque(maxlen=_MOST)
@@ -183,7 +183,7 @@ class RecentCalls:
         return self._last
 
     def note(self, verb: str, envelope: Envelope) -> None:
-        """Keep a call that was answered."""
+        """Store an answered call."""
         now = render_time(datetime.now(UTC))
         what = " ".join(filter(None, (verb, envelope.mode, envelope.scope if envelope.scope != "/" else "")))
         with self._lock:
@@ -191,7 +191,7 @@ class RecentCalls:
             self._calls.append(RecentCall(self._last, now, what, _asked(envelope.input)[:_CHARS]))
 
     def since(self, number: int) -> list[RecentCall]:
-        """Return the calls after the one with this number that are still kept, oldest first."""
+        """Return the stored calls after the one with this number, oldest first."""
         with self._lock:
             return [call for call in self._calls if call.number > number]
 

@@ -40,25 +40,25 @@ OPERATIONS: Mapping[str, Operation[Any]] = {one.name: one for one in (*ON_SPACES
 
 EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "review list": {
-        "what waits for a decision": {},
+        "list waiting patches": {},
     },
     "review show": {
-        "what a patch would change": {"input": {"patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv"}},
+        "show the changes in a patch": {"input": {"patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv"}},
     },
     "review apply": {
         "apply a patch": {"input": {"patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv"}},
     },
     "review reject": {
-        "turn a patch down": {
+        "reject a patch": {
             "input": {"patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv"},
             "options": {"reason": "We use spaces"},
         },
     },
     "revert": {
-        "take a patch back": {"input": {"patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv"}},
+        "revert a patch": {"input": {"patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv"}},
     },
     "feedback status": {
-        "what is kept": {},
+        "show the stored feedback": {},
     },
     "feedback off": {
         "everywhere": {},
@@ -67,10 +67,10 @@ EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "everywhere again": {},
     },
     "feedback erase": {
-        "that of all scopes": {},
+        "erase the feedback of all scopes": {},
     },
     "erase": {
-        "remove a source for good": {
+        "erase a source": {
             "input": {"ids": ["src:01kefz3m8qd5v2n7x4t9r6w0ya"]},
             "options": {"reason": "Asked by Ada"},
         },

@@ -1,4 +1,4 @@
-"""What the everyday methods of a space return: sequences and values that print as people read them."""
+"""Results of the everyday methods of a space: sequences and values that print in readable form."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A passage or an object that answers a search. Its `text` is data, whatever it says."""
+    """A passage or an object that matches a search. Its `text` is data, whatever its content."""
 
     shown: "ShownHit"
     """The hit with all its fields."""
@@ -32,7 +32,7 @@ class SearchHit:
     @property
     def path(self) -> str:
         """The path of the file, from the top of its repository; the origin of another source; empty for knowledge."""
-        return self.shown.origin.rpartition("#")[2]
+        return self.shown.origin.rpartition("#")[2] if self.shown.type == "source" else ""
 
     @property
     def lines(self) -> tuple[int, int] | None:
@@ -61,9 +61,10 @@ class SearchHit:
         return f"{self.shown.object_id} {self.shown.segment_id}".strip()
 
     def __str__(self) -> str:
-        """Return the place and the words."""
+        """Return the place, why to read it with care, and the words."""
         at = f":{self.lines[0]}-{self.lines[1]}" if self.lines else ""
-        return f"{self.path or self.title}{at}\n{self.text}"
+        doubts = f"  ({self.shown.doubts})" if self.shown.doubts else ""
+        return f"{self.path or self.title}{at}{doubts}\n{self.text}"
 
 
 class Hits(Sequence[SearchHit]):
@@ -86,12 +87,14 @@ class Hits(Sequence[SearchHit]):
         return len(self._hits)
 
     def __str__(self) -> str:
-        """Return all hits, each with its place."""
-        return "\n\n".join(f"{number}  {hit}" for number, hit in enumerate(self._hits, 1))
+        """Return all hits, each with its place, then warnings; the reason if there are none."""
+        empty = [f"No results: {self.report.empty.hint}"] if self.report.empty else []
+        warnings = [f"Warning: {one}" for one in self.report.warnings]
+        return "\n\n".join([*(f"{number}  {hit}" for number, hit in enumerate(self._hits, 1)), *empty, *warnings])
 
 
 class Pack(Sequence["PackItem"]):
-    """What is known for a task. `str(pack)` is what an agent reads, with recalled text marked as data."""
+    """The knowledge for a task. `str(pack)` is the text for an agent, with recalled text marked as data."""
 
     def __init__(self, report: "ContextReport") -> None:
         self.report = report
@@ -115,7 +118,7 @@ class Pack(Sequence["PackItem"]):
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What to know before starting. `str(brief)` is what an agent reads."""
+    """A brief before starting. `str(brief)` is the text for an agent."""
 
     report: "BriefReport"
 
@@ -143,8 +146,16 @@ class Log(Sequence["RecentChange"]):
         return len(self.report.changes)
 
     def __str__(self) -> str:
-        """Return a line for each change."""
-        return "\n".join(f"{one.time}  {one.event}  {one.title}" for one in self)
+        """Return a line for each change; links are left out, and what one ingest read is one line."""
+        # Imported here: results are loaded with the package, and few programs print a log.
+        from treering.verbs.query.recent import told_changes
+
+        return "\n".join(
+            f"{one.change.time[:19]}Z  read {len(one.read)} sources"
+            if len(one.read) > 1
+            else f"{one.change.time[:19]}Z  {one.change.event}  {one.change.title}"
+            for one in told_changes(self)
+        )
 
 
 _NEW = frozenset({"created", "duplicate"})
@@ -152,7 +163,7 @@ _NEW = frozenset({"created", "duplicate"})
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
-    """What was recorded: its id, the evidence it rests on, and the patch that wrote it."""
+    """A new record: its id, its evidence, and the patch that wrote it."""
 
     report: "WriteReport"
 

@@ -87,19 +87,16 @@ def open_space(
 ) -> "Space":
     """Open a space; `treering.open` is this function.
 
-    `address`: `sqlite:PATH`, `postgresql://USER@HOST/DATABASE?space=NAME`, `:memory:`, the name of a space, or
-    nothing: `TREERING_SPACE`, else the nearest `.treering/` folder. `actor` and `channel` say in whose name and
-    through which door is written; a program is an `agent` unless it speaks for a person. `anchor`: a file, or a
-    function told each new head of the audit log.
-    `background`: whether vectors, and the index of a space of another version, are made behind everyday work. Without
-    it such an index is finished first; with `whole=False` it is left to other processes.
-    `embedder`: what makes vectors; by default what the settings name. `quick`: whether a text that is written gets a
-    vector of the quick model at once, which stands for that of the embedder until it is made; by default it does,
-    unless an `embedder` is given.
-    `reranker`: what reads the best hits again where `options.rerank` asks for it, or its place as `onnx:FOLDER`.
-    `files`: the folder below which `ingest` may read files and repositories; without it every file. Name one where
-    others decide what is ingested.
-    Raises `UnknownBackend`, `NotFound` (with `create=False`), `Unavailable`, `Corrupt`.
+    `address`: `sqlite:PATH`, `postgresql://USER@HOST/DATABASE?space=NAME`, `:memory:` or the name of a space. The
+    default is `TREERING_SPACE`, else the nearest `.treering/` folder. `actor` and `channel`: the author of writes and
+    their channel; a program is an `agent` unless it acts for a person. `anchor`: a file, or a function called with each
+    new head of the audit log. `background`: whether to embed, and to rebuild an index of an older version, in the
+    background. If false, an outdated index is rebuilt first, or by other processes with `whole=False`. `embedder`: the
+    embedding model; the default is the one in the settings. `quick`: whether written texts first get a vector of the
+    quick model, until the embedder has run; true by default unless an `embedder` is given. `reranker`: the model that
+    reranks the best hits on `options.rerank`, or its location as `onnx:FOLDER`. `files`: the folder from which `ingest`
+    may read files and repositories; the default is any file. Set it if others decide what to ingest. Raises
+    `UnknownBackend`, `NotFound` (with `create=False`), `Unavailable`, `Corrupt`.
     """
     settings = Settings.read()
     opening = Opening(
@@ -121,11 +118,11 @@ def open_space(
 
 
 def open_ledger(address: str | Address, *, create: bool = True, anchor: AnchorPlace | None = None) -> Ledger:
-    """Open the ledger of a space alone: to copy it (`load` of another's `records`), to read it and to `verify` it.
+    """Open only the ledger of a space: to copy it (`load` the `records` of another), to read it and to `verify` it.
 
-    `treering.open_ledger` is this function. `address`: as `treering.open` takes it. Close it with `close`. What is
-    written is found by search as always.
-    Raises `UnknownBackend`, `MissingExtra`, `NotFound` (with `create=False`), `Unavailable`, `Corrupt`.
+    `treering.open_ledger` is this function. `address` is the same as for `treering.open`. Call `close` at the end.
+    Written objects are found by search as usual. Raises `UnknownBackend`, `MissingExtra`, `NotFound` (with
+    `create=False`), `Unavailable`, `Corrupt`.
     """
     settings = Settings.read()
     place = address if isinstance(address, Address) else settings.space_address(address)
@@ -139,9 +136,9 @@ class Space(EverydayMethods):
     """An open space. A context manager; safe to use from many threads.
 
     The everyday methods (`add`, `search`, `ask`, `decide` …) have typed arguments. The four verbs take `mode`, `scope`,
-    `input`, `options` and give typed reports. Where no scope is given it is `/`; a read there sees what lies at `/`,
-    and with `options={"descend": True}` everything below. A scope may also be `{}` or `{"path": "/…"}`, and an input a
-    plain text where it can mean one field only.
+    `input`, `options` and return typed reports. The default scope is `/`; a read there sees the content of `/`, and
+    with `options={"descend": True}` of all scopes below. A scope may also be `{}` or `{"path": "/…"}`, and an input may
+    be plain text if the mode has one main field.
     """
 
     address: Address
@@ -250,7 +247,7 @@ class Space(EverydayMethods):
         return self.perform(review.LIST).root
 
     def proposal_diff(self, patch_id: str) -> tuple[ObjectChange, ...]:
-        """Return what a waiting patch would change."""
+        """Return the changes of a waiting patch."""
         return self.perform(review.SHOW, input={"patch_id": patch_id}).root
 
     def approve(self, patch_id: str) -> Receipt:
@@ -262,11 +259,11 @@ class Space(EverydayMethods):
         return self.perform(review.REJECT, input={"patch_id": patch_id}, options={"reason": reason})
 
     def revert(self, patch_id: str, reason: str = "") -> Receipt:
-        """Take back an applied patch, or raise `Conflict` saying what has changed since."""
+        """Revert an applied patch. Raises `Conflict` with the changes since if that is not possible."""
         return self.perform(review.REVERT, input={"patch_id": patch_id}, options={"reason": reason})
 
     def erase(self, ids: Sequence[str], reason: str = "") -> "ErasureReceipt":
-        """Erase objects for good; the receipt proves it and names what is out of reach."""
+        """Erase objects permanently; the receipt proves it and names copies out of reach."""
         return self.perform(erasure.ERASE, input={"ids": tuple(ids)}, options={"reason": reason})
 
     def merge(self, other: Address | str) -> "MergeReport":
@@ -276,9 +273,9 @@ class Space(EverydayMethods):
         )
 
     def sync(self, remote: str = "", wishes: "SyncWishes | None" = None, *, folder: Path | None = None) -> "SyncReport":
-        """Bring what others left at a git remote or in a shared folder, and leave what they do not have.
+        """Pull others' changes from a git remote or a shared folder, merge them and push yours.
 
-        `folder`: the repository whose remote is named; the working folder by default.
+        `folder`: the repository of the remote; the default is the working folder.
         """
         if self.address.file is None:
             raise InvalidInput(
@@ -301,8 +298,8 @@ class Space(EverydayMethods):
     def backup(self, file: Path | str, *, replace: bool = False) -> Anchor:
         """Copy the space into a new file while others use it; return the head of the copy's audit log.
 
-        The copy is a space of its own: opening it is all that restoring takes. It is checked before it gets its name.
-        Raises `Conflict` where the file is there and not to be replaced, or is in use.
+        The copy is a space: to restore it, open it. It is verified before it gets its name.
+        Raises `Conflict` if the file exists and `replace` is false, or if it is in use.
         """
         progress = self.engine.progress
         return self._back_up(
@@ -322,7 +319,7 @@ class Space(EverydayMethods):
         (self.with_progress(progress) if progress else self).perform(upkeep.VECTORS)
 
     def asked_from(self, folder: Path) -> "Space":
-        """Return the same space asked from a folder: in a work tree of a repository, what holds there is current."""
+        """Return the same space for calls from a folder: in a work tree, answers reflect its current state."""
         return replace(self, engine=self.engine.asked_from(folder))
 
     def with_progress(self, progress: Progress) -> "Space":
@@ -336,7 +333,7 @@ class Space(EverydayMethods):
         return replace(self, engine=self.engine.with_author(changed))
 
     def close(self) -> None:
-        """Close the space. What was written stays; vectors that wait are made when it is next open."""
+        """Close the space. Writes are saved; pending passages are embedded when it is opened again."""
         self._close()
 
     def __enter__(self) -> Self:
@@ -352,9 +349,9 @@ _MOST_NAMED = 10
 
 
 def note_for_hooks(engine: Engine, report: Report, asked: str | Mapping[str, Any], *, in_shell: bool = False) -> None:
-    """Note which files an answer named, where feedback is not switched off: one that is edited next was used.
+    """Note which files an answer named, unless feedback is off: a file edited next counts as used.
 
-    `in_shell`: a command asked, and not the server of a client.
+    `in_shell`: whether a command made the call, not the server of a client.
     """
     # Imported here: a command that asks nothing needs neither.
     from treering.verbs.feedback import is_on

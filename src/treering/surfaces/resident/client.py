@@ -18,7 +18,10 @@ STATE = ("pid", "seconds", "answered", "idle_minutes")
 """What a process says of itself, as numbers."""
 _FIXED_FIELDS = 4
 _LONGEST_PLACE = 100  # of the 107 bytes that the address of a socket has: the encoder's is longer
-_COMMANDS = ("query", "crystallize", "lint", "review", "status")
+_COMMANDS = (
+    *("query", "crystallize", "lint", "review", "status", "search", "ask", "brief", "show", "log"),
+    *("decide", "rule", "prefer", "fact", "task", "done", "replace", "undo"),
+)
 _READING_HOOKS = ("begin", "edit", "prompt", "failure")
 _LOADED_FOR_HOOKS = tuple(f"treering.parts.coding_agents.{name}" for name in ("failures", "governing", "pointers"))
 _OFF = ("0", "false", "no", "off")  # as in `system.settings`, which is not loaded here
@@ -95,7 +98,7 @@ def hand_over(arguments: list[str]) -> int | None:
         except OSError:
             code = b""
     if not code:
-        sys.stderr.write("treering: the process that did this was stopped before it could tell how it ended.\n")
+        sys.stderr.write("treering: the process running this command was stopped; the outcome is unknown.\n")
     return code[0] if code else STOPPED
 
 

@@ -89,7 +89,7 @@ class PageView:
         if not given:
             return default
         if not (given.isascii() and given.isdigit() and len(given) <= _MOST_DIGITS):
-            raise InvalidInput(f"{name} is not a whole number: {given[:40]!r}.", hint="Give digits only.")
+            raise InvalidInput(f"{name} is not a whole number: {given[:40]!r}.", hint="Use digits only.")
         return min(int(given), most)
 
     @property
@@ -146,7 +146,7 @@ def told_event(event: str) -> str:
 
 _EVENTS: Mapping[str, str] = {
     "staled": "made stale",
-    "transitioned": "given another status",
+    "transitioned": "changed in status",
     "settled": "no longer contested",
     "moved": "moved to another scope",
 }
@@ -309,7 +309,7 @@ async def read_form(request: Request, *, token: str) -> dict[str, str]:
     fields = _fields(await _body(request))
     if not compare_digest(fields.pop(TOKEN, "").encode(), token.encode()):
         raise Denied(
-            "The form is older than this server.", hint="Open its page again, and send it from there.", details={}
+            "The form was created before this server started.", hint="Reload its page and send it again.", details={}
         )
     return fields
 

@@ -26,8 +26,8 @@ from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.envelope import Call, Value, parse
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
+from treering.verbs.naming import id_named
 from treering.verbs.numbered_places import numbered_in
-from treering.verbs.short_ids import full_id
 from treering.verbs.trees import branch_worked_on
 
 _Made = TypeVar("_Made", Activity, Knowledge, Node, WorkItem)
@@ -48,11 +48,11 @@ class KnowledgeFields(Value):
     payload: dict[str, Any]
     summary: str = ""
     status: Literal["candidate", "active"] | None = Field(
-        default=None, description="Default: active for what a user declares, else candidate."
+        default=None, description="Default: active for a user's declarations, else candidate."
     )
     evidence_refs: tuple[EvidenceRef | str, ...] = Field(
         default=(),
-        description="Needed for active, but for user declarations. Also called evidence or because. Each is "
+        description="Required for active, except for a user's declarations. Also called evidence or because. Each is "
         'path:10-14, path::symbol, path, "a quote", or ids of a hit.',
     )
     derived_from: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class WorkItemFields(Value):
     blocked_by: tuple[str, ...] = ()
     parent_ref: str | None = None
     due_at: str | None = None
-    opened_at: str | None = Field(default=None, description="When it came up. Default: now.")
+    opened_at: str | None = Field(default=None, description="Time of opening. Default: now.")
     branch: str | None = Field(default=None, description="Default: the one checked out, if not the default branch.")
 
 
@@ -283,11 +283,14 @@ _Kind = TypeVar("_Kind", Activity, Knowledge, Node, Source, WorkItem)
 
 
 def found_of(call: Call, identity: str, cls: type[_Kind]) -> _Kind:
-    """Return the object with an id. Raises `NotFound`, and `InvalidInput` for an object of another type."""
-    item = call.engine.ledger.get(full_id(call.engine.ledger, identity))
+    """Return the object named by its id, its title or its number in an answer.
+
+    Raises `NotFound`, and `InvalidInput` for an object of another type or if several have the title.
+    """
+    kind = cls.model_fields["type"].default
+    item = call.engine.ledger.get(id_named(call.engine, identity, (kind,)))
     if isinstance(item, cls):
         return item
-    kind = cls.model_fields["type"].default
     raise InvalidInput(
         f"{identity} is not {_called(kind)}.", hint=f"Its id starts with {PREFIXES[kind]}:.", details={"id": identity}
     )

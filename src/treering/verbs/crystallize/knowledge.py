@@ -39,13 +39,13 @@ _NEAR = 0.6
 
 
 class KnowledgeInput(Value):
-    """New knowledge, or with `id` a correction of fields of what is known."""
+    """New knowledge, or with `id` a correction of its fields."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
     SHORT_NAMES = FLAT_FIELDS
 
     id: str | None = Field(default=None, description="The one to change; none: a new one.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
+    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -104,11 +104,11 @@ class _Evidence(Value):
 
 
 class PromoteInput(Value):
-    """Candidates to believe, or a scope whose content moves up."""
+    """Candidates to promote, or a scope whose content moves up."""
 
     ids: tuple[str, ...] = Field(default=(), max_length=500, description="Knowledge to make active.")
-    from_scope: Scope | None = Field(default=None, description="A child scope whose objects move.")
-    to_scope: Scope | None = Field(default=None, description="Where they move; default: the parent scope.")
+    from_scope: Scope | None = Field(default=None, description="A child scope whose objects move up.")
+    to_scope: Scope | None = Field(default=None, description="Their new scope; default: the parent scope.")
 
     @model_validator(mode="after")
     def _names_something(self) -> "PromoteInput":
@@ -127,7 +127,7 @@ def promote(call: Call, given: PromoteInput, options: WriteOptions) -> WriteRepo
 
 
 class SupersedeInput(Value):
-    """What is replaced, and by what.
+    """The knowledge to replace, and its replacement.
 
     Or flat, as in mode knowledge.
     """
@@ -137,7 +137,9 @@ class SupersedeInput(Value):
     id: str = Field(min_length=1, description="The knowledge to replace.")
     revision: int | None = Field(default=None, ge=1)
     by: str | None = Field(default=None, description="Active knowledge that replaces it.")
-    knowledge: KnowledgeFields | None = Field(default=None, description="Or the new knowledge, also flat.")
+    knowledge: KnowledgeFields | None = Field(
+        default=None, description="Alternatively the new knowledge, also as flat fields."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -206,12 +208,12 @@ def _reword(
     operations = changing(old, changes, status, revision=revision)
     if not operations:
         raise InvalidInput(
-            f"{old.id} says the same already.",
+            f"{old.id} already states the same.",
             hint="Give another payload or a later valid_from, or other words or evidence.",
             details={"id": old.id},
         )
     what = ", ".join(sorted(changes)) or "status"
-    warning = f"{old.id} says the same for the same time: its {what} changed, and nothing was superseded."
+    warning = f"{old.id} already states the same for the same time: its {what} changed, and nothing was superseded."
     return submit(call, operations, options, verb="crystallize", mode="supersede", warnings=(warning,))
 
 
@@ -245,7 +247,7 @@ def _correct(
         changes["payload"] = parse(type(item.payload), said, where="input.payload")
     operations = changing(item, changes, status, revision=revision, beside={*KnowledgeInput.model_fields, "status"})
     if not operations:
-        raise InvalidInput("The correction changes nothing.", hint="Give the fields to change beside the id.")
+        raise InvalidInput("The correction changes nothing.", hint="Give the fields to change along with the id.")
     return submit(call, operations, options, verb="crystallize", mode="knowledge", evidence=evidence)
 
 
@@ -253,8 +255,8 @@ def _require_writable(item: Knowledge, changes: Mapping[str, Any]) -> None:
     """Raise `InvalidInput` for a summary: what it tells of is the evidence for its words, which no caller gives."""
     if "summary" in (item.kind, changes.get("kind")):
         raise InvalidInput(
-            f"{item.id} cannot be written as a summary: summaries are made of what they tell of.",
-            hint="Correct what it tells of, or edit it where it is kept, such as `treering discussion state`.",
+            f"{item.id} cannot be recorded as a summary: summaries are generated from other objects.",
+            hint="Correct those objects, or edit the document itself, for example with `treering discussion state`.",
             details={"id": item.id},
         )
 

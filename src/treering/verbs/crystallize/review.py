@@ -23,29 +23,29 @@ from treering.verbs.envelope import Operation as SpaceOperation
 
 
 class PatchInput(Value):
-    """Which patch."""
+    """A patch."""
 
     patch_id: str = Field(description="The id of a patch.")
 
 
 class ListOptions(Value):
-    """How much to list."""
+    """The number of patches to list."""
 
-    limit: PositiveInt = Field(default=100, description="At most so many patches.")
+    limit: PositiveInt = Field(default=100, description="Maximum number of patches.")
 
 
 class ReasonOptions(Value):
     """Why."""
 
-    reason: str = Field(default="", description="Why, for the audit log.")
+    reason: str = Field(default="", description="The reason, for the audit log.")
 
 
 class Proposals(RootModel[tuple[PatchRecord, ...]]):
-    """Patches that wait for review, newest first."""
+    """Patches waiting for review, newest first."""
 
 
 class PatchPreview(RootModel[tuple[ObjectChange, ...]]):
-    """What a patch would change, object by object."""
+    """The changes of a patch, object by object."""
 
 
 def list_waiting(call: Call, _given: Nothing, options: ListOptions) -> Proposals:
@@ -85,7 +85,7 @@ def revert(call: Call, given: PatchInput, options: ReasonOptions) -> Receipt:
 
 LIST = SpaceOperation(
     "review list",
-    "List the patches that wait for review, newest first.",
+    "List the patches waiting for review, newest first.",
     Nothing,
     ListOptions,
     Proposals,
@@ -94,7 +94,7 @@ LIST = SpaceOperation(
 )
 SHOW = SpaceOperation(
     "review show",
-    "Show what a waiting patch would change, field by field.",
+    "Show the changes of a waiting patch, field by field.",
     PatchInput,
     Nothing,
     PatchPreview,
@@ -103,11 +103,11 @@ SHOW = SpaceOperation(
 )
 APPLY = SpaceOperation("review apply", "Apply a waiting patch.", PatchInput, Nothing, Receipt, apply, rights=DECIDES)
 REJECT = SpaceOperation(
-    "review reject", "Turn a waiting patch down.", PatchInput, ReasonOptions, PatchRecord, reject, rights=DECIDES
+    "review reject", "Reject a waiting patch.", PatchInput, ReasonOptions, PatchRecord, reject, rights=DECIDES
 )
 REVERT = SpaceOperation(
     "revert",
-    "Take back what a patch did, or say why that cannot be.",
+    "Revert a patch, or explain why that is not possible.",
     PatchInput,
     ReasonOptions,
     Receipt,
@@ -156,13 +156,15 @@ _COMMENT_KINDS = {"TODO": "task", "FIXME": "bug"}
 class ProposeOptions(Value):
     """How much to propose."""
 
-    limit: int = Field(default=100, ge=1, le=1000, description="At most so many.")
-    closed: bool = Field(default=False, description="Also what was closed before it was tracked here, as activities.")
-    dry_run: bool = Field(default=False, description="Only tell what sources ask for, also what waits already.")
+    limit: int = Field(default=100, ge=1, le=1000, description="Maximum number of proposals.")
+    closed: bool = Field(
+        default=False, description="Also propose tickets closed before they were tracked here, as activities."
+    )
+    dry_run: bool = Field(default=False, description="Only list the requests of sources, including pending ones.")
 
 
 class ProposedWork(Value):
-    """A patch that waits now: what it would open or end, and the source that asks for it."""
+    """A waiting patch: the work it would open or close, and the requesting source."""
 
     patch_id: str
     """Empty in a dry run."""
@@ -172,7 +174,7 @@ class ProposedWork(Value):
 
 
 class WorkProposals(Value):
-    """What was proposed. `known` counts what is tracked or waits already, or was turned down."""
+    """The proposals. `known` counts requests that are tracked or waiting already, or were rejected."""
 
     proposed: tuple[ProposedWork, ...] = ()
     known: int = 0
@@ -381,7 +383,7 @@ def _comments(source: Source) -> Iterator[tuple[str, tuple[str, str]]]:
 
 PROPOSE = SpaceOperation(
     "review propose",
-    "Lay before the reviewers what sources ask for: tickets and TODO comments as work items, and their closing.",
+    "Propose work items for tickets and TODO comments, and their closing.",
     Nothing,
     ProposeOptions,
     WorkProposals,

@@ -24,20 +24,20 @@ _MAX_QUOTED_CHARS = 2_000
 
 
 class WriteOptions(Value):
-    """Options every write understands."""
+    """Options of every write."""
 
-    dry_run: bool = Field(default=False, description="Show what would change, and change nothing.")
+    dry_run: bool = Field(default=False, description="Only show what would change.")
     idempotency_key: str | None = Field(
         default=None,
         min_length=1,
         max_length=200,
-        description="The same call with the same key and scope again gives the first receipt.",
+        description="A repeated call with the same key and scope returns the first receipt.",
     )
-    reason: str = Field(default="", description="Why, for the audit log.")
+    reason: str = Field(default="", description="The reason, for the audit log.")
 
 
 class WriteReport(Report):
-    """What a write did, or would do."""
+    """The result of a write, or of a dry run."""
 
     patch_id: str = ""
     receipt: Receipt | None = None
@@ -45,9 +45,9 @@ class WriteReport(Report):
     staled: tuple[str, ...] = ()
     contested: tuple[str, ...] = ()
     possible_duplicates: tuple[str, ...] = ()
-    """Near duplicates of what was written: to look at, never rejected or merged by likeness."""
+    """Near duplicates of the written knowledge, for review; never rejected or merged automatically."""
     evidence: tuple[ResolvedEvidence, ...] = Field(default=(), exclude_if=lambda resolved: not resolved)
-    """What evidence that was given as text was resolved to."""
+    """The resolution of evidence given as text."""
     candidates: tuple[str, ...] = Field(default=(), exclude_if=lambda ids: not ids)
     """New knowledge that is only a candidate: it holds once it is promoted."""
 

@@ -32,13 +32,13 @@ from treering.verbs.reading import behind_warning
 class Outputs(Value):
     """New objects that an activity produced."""
 
-    knowledge: tuple[KnowledgeFields, ...] = Field(default=(), max_length=100, description="What was learned.")
+    knowledge: tuple[KnowledgeFields, ...] = Field(default=(), max_length=100, description="Knowledge gained.")
     nodes: tuple[NodeFields, ...] = Field(default=(), max_length=100)
-    work_items: tuple[WorkItemFields, ...] = Field(default=(), max_length=100, description="Work it opened.")
+    work_items: tuple[WorkItemFields, ...] = Field(default=(), max_length=100, description="Work items opened by it.")
 
 
 class ActivityFields(Outputs):
-    """What was done, and what came of it."""
+    """Work and its results."""
 
     kind: Literal["episode", "debug", "review", "research", "implementation", "meeting", "reading"] = "episode"
     title: str = Field(min_length=1)
@@ -48,20 +48,20 @@ class ActivityFields(Outputs):
     started_at: str | None = None
     ended_at: str | None = None
     source_refs: tuple[str, ...] = ()
-    artifact_refs: tuple[str, ...] = Field(default=(), description="Files, commits, URLs it left outside.")
+    artifact_refs: tuple[str, ...] = Field(default=(), description="Files, commits and URLs it produced.")
     related_node_refs: tuple[str, ...] = ()
     related_work_item_refs: tuple[str, ...] = ()
     produced_object_refs: tuple[str, ...] = ()
 
 
 class ActivityInput(Value):
-    """What was done, or with `id` what changes of an activity: its fields, its status, and what it produced since."""
+    """An activity, or with `id` changes of one: its fields, its status, and its new results."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
     id: str | None = Field(default=None, description="The one to change; none: a new one.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
-    status: str | None = Field(default=None, description="Where it moves. New: finalized.")
+    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
+    status: str | None = Field(default=None, description="New status. New activities: finalized.")
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -135,13 +135,15 @@ def _change(call: Call, given: ActivityInput, said: dict[str, Any], made: _Made)
     beside = {*ActivityInput.model_fields, *Outputs.model_fields}
     changed = changing(item, changes, given.status, revision=given.revision, beside=beside)
     if not changed:
-        raise InvalidInput(f"The input changes nothing of {item.id}.", hint="Give fields or a status beside the id.")
+        raise InvalidInput(
+            f"The input changes nothing of {item.id}.", hint="Give fields or a status along with the id."
+        )
     return [*made.operations, *changed, *made.links(item.id)]
 
 
 ACTIVITY = Mode(
     "activity",
-    "Record work done and what it produced; finalize, archive, correct.",
+    "Record work and its results; finalize, archive, correct.",
     ActivityInput,
     WriteOptions,
     WriteReport,
@@ -162,14 +164,14 @@ class LinkFields(Value):
 
 
 class WorkItemInput(Value):
-    """A new work item, or with `id` what changes of an existing one."""
+    """A new work item, or with `id` changes of one."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
     id: str | None = Field(default=None, description="The one to change; none: a new one.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
-    status: str | None = Field(default=None, description="Where it moves; `resolved` needs a resolution.")
-    resolution: str = Field(default="", description="What resolved it.")
+    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
+    status: str | None = Field(default=None, description="New status; `resolved` needs a resolution.")
+    resolution: str = Field(default="", description="How it was resolved.")
     links: tuple[LinkFields, ...] = ()
 
     @property
@@ -184,7 +186,7 @@ def crystallize_work_item(call: Call, given: WorkItemInput, options: WriteOption
     operations += [AddLink(link=Link(type=link.type, source=identity, target=link.target)) for link in given.links]
     if not operations:
         raise InvalidInput(
-            f"The input changes nothing of {identity}.", hint="Give a status, links or fields beside the id."
+            f"The input changes nothing of {identity}.", hint="Give a status, links or fields along with the id."
         )
     return submit(call, operations, options, verb="crystallize", mode="work_item")
 
@@ -226,13 +228,13 @@ WORK_ITEM = Mode(
 
 
 class NodeInput(Value):
-    """A new node, or with `id` what changes of one."""
+    """A new node, or with `id` changes of one."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
     id: str | None = Field(default=None, description="The one to change; none: a new one.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
-    status: str | None = Field(default=None, description="Where it moves.")
+    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
+    status: str | None = Field(default=None, description="New status.")
     into: str | None = Field(default=None, description="A node to merge it into.")
 
     @property
@@ -266,14 +268,14 @@ def _node_changes(call: Call, given: NodeInput) -> list[Operation]:
         operations.append(Merge(id=item.id, expected_revision=given.revision or item.revision, into=given.into))
     if not operations:
         raise InvalidInput(
-            f"The input changes nothing of {item.id}.", hint="Give fields, a status or 'into' beside the id."
+            f"The input changes nothing of {item.id}.", hint="Give fields, a status or 'into' along with the id."
         )
     return operations
 
 
 NODE = Mode(
     "node",
-    "Make, change, archive or merge a node.",
+    "Create, change, archive or merge a node.",
     NodeInput,
     WriteOptions,
     WriteReport,
@@ -287,12 +289,12 @@ NODE = Mode(
 
 
 class SourceStatus(Value):
-    """Which source, and what becomes of it."""
+    """A source and its new status."""
 
     id: str = Field(min_length=1, description="The source.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
+    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
     status: Literal["active", "invalid", "archived"] = Field(
-        description="invalid: counts for nothing; archived: it is over."
+        description="invalid: ignored; archived: no longer current."
     )
 
 
@@ -307,7 +309,7 @@ def crystallize_source(call: Call, given: SourceStatus, options: WriteOptions) -
 
 SOURCE = Mode(
     "source",
-    "Make a source invalid, valid or archived.",
+    "Mark a source invalid, valid or archived.",
     SourceStatus,
     WriteOptions,
     WriteReport,

@@ -102,6 +102,6 @@ def _lines(match: re.Match[str], given: str) -> Notation:
     if not 1 <= first <= last:
         raise InvalidInput(
             f"{given} has no lines: they are counted from 1, and the last one may not be before the first.",
-            hint=f"Write it such as {match['path']}:{max(1, min(first, last))}-{max(1, first, last)}.",
+            hint=f"For example: {match['path']}:{max(1, min(first, last))}-{max(1, first, last)}",
         )
     return LinesOf(match["path"], first, last, match["commit"] or "")

@@ -12,7 +12,7 @@ from pydantic import Field
 from treering.core.canonical import PREFIXES, is_object
 from treering.core.characters import label
 from treering.core.errors import InvalidInput, NotFound, TreeringError
-from treering.core.evidence import EvidenceRef, Lines, Segment, Turn, place_in, short_place
+from treering.core.evidence import EvidenceRef, Lines, Segment, Turn, place_in, short_place, united
 from treering.core.filters import Compare
 from treering.core.objects import Source
 from treering.ports.ledger import noted
@@ -46,7 +46,7 @@ _MAX_NAME_CHARS = 200
 
 
 class ResolvedEvidence(Value):
-    """What a caller gave as evidence, and the segments it was resolved to."""
+    """The evidence given by a caller, and the segments it was resolved to."""
 
     given: str
     place: str
@@ -89,21 +89,13 @@ def resolve_evidence(call: Call, given: Sequence[EvidenceRef | str], *, dry_run:
         )
     resolved = _resolved(call, [one for one in given if isinstance(one, str)], dry_run=dry_run) if texts else {}
     refs = [ref for one in given for ref in ((one,) if isinstance(one, EvidenceRef) else resolved[one].refs)]
-    return Resolution(tuple(_united(refs)), tuple(resolved.values()))
+    return Resolution(united(refs), tuple(resolved.values()))
 
 
-def _united(refs: Iterable[EvidenceRef]) -> Iterable[EvidenceRef]:
-    """Return one reference to each segment; of several to one segment, one to all lines between theirs."""
-    united: dict[tuple[str, str, str], EvidenceRef] = {}
-    for ref in refs:
-        key = (ref.source_id, ref.segment_id, ref.role)
-        known = united.get(key)
-        if known is None or ref.lines is None or known.lines is None:
-            lines = ref.lines if known is None else None
-        else:
-            lines = (min(ref.lines[0], known.lines[0]), max(ref.lines[1], known.lines[1]))
-        united[key] = ref.model_copy(update={"lines": lines})
-    return united.values()
+def source_at(call: Call, name: str) -> Source | None:
+    """Return the source at exactly this path of the caller's tree, or with this origin; `None` if there is none."""
+    resolver = _Resolver(call, tree_of(call.engine, call.scope, at="", past=False), dry_run=True)
+    return resolver.at(name, None) or resolver.with_origin(name)
 
 
 def _resolved(call: Call, texts: Sequence[str], *, dry_run: bool) -> dict[str, ResolvedEvidence]:
@@ -150,7 +142,7 @@ class _Resolver:
         file = self._file(lines.path)
         source = self._of_file(lines.path, file)
         if source is None:
-            if known := self._by_origin(text):
+            if known := self.with_origin(text):
                 return self._answer(text, known, known.segments)
             raise self._unknown(lines.path)
         source = self._up_to_date(source, file, lines.first, lines.last)
@@ -204,7 +196,7 @@ class _Resolver:
         chosen = [one for one in segments if names[0] in _names_in(one)]
         if len(chosen) == 1 and (lines := _lines_of(chosen[0], names[0])):
             return self._lines(text, LinesOf(path, *lines))
-        return self._answer(text, source, chosen)
+        return self._answer(text, source, chosen, within={})
 
     def _called(self, text: str, name: str, turn: int | None) -> ResolvedEvidence:
         source = self._source(name) if is_object(name) else None
@@ -214,7 +206,7 @@ class _Resolver:
             source = self._up_to_date(source, file) if source else None
         if source is None and " " in text:
             return self._quoted(text, text)
-        if source is None and (source := self._by_origin(name)) is None:
+        if source is None and (source := self.with_origin(name)) is None:
             raise self._unknown(name)
         segments = self._segments(source)
         if turn is not None:
@@ -236,10 +228,10 @@ class _Resolver:
                 segments = [one for one in self._segments(source) if one.segment_id == head.part]
                 matches += [(source, one) for one in segments if sought in " ".join(one.excerpt.split()).casefold()]
         if len(matches) != 1:
-            how_many = f"{len(matches)} places contain" if matches else "No source contains"
-            places = [place_in(one.locator, source.origin) for source, one in matches[:_MAX_CANDIDATES]]
-            hint = _choose(places) if places else f"Quote it word for word, or give {NOTATIONS}."
-            raise InvalidInput(f"{how_many} {words[:200]!r}.", hint=hint)
+            places = [short_place(place_in(one.locator, source.origin)) for source, one in matches[:_MAX_CANDIDATES]]
+            if places:
+                raise InvalidInput(f"{len(matches)} places contain {words[:200]!r}.", hint=_choose(places))
+            raise NotFound(f"No source contains {words[:200]!r}.", hint=f"Quote it word for word, or give {NOTATIONS}.")
         source, segment = matches[0]
         return self._answer(text, source, [segment], quote=words)
 
@@ -265,7 +257,12 @@ class _Resolver:
             segment_ids=tuple(one.segment_id for one in cited),
             quote=words,
             refs=tuple(
-                EvidenceRef(source_id=source.id, segment_id=one.segment_id, lines=_part_of(one, within))
+                EvidenceRef(
+                    source_id=source.id,
+                    segment_id=one.segment_id,
+                    lines=_part_of(one, within),
+                    together=len(cited) > 1 and within is not None,
+                )
                 for one in cited
             ),
             # Without commits in the space, lines without one may be committed all the same.
@@ -303,11 +300,15 @@ class _Resolver:
 
     def _candidates(self, path: str, file: NamedFile | None) -> list[Source]:
         name = file.path if file else PurePosixPath(path).as_posix()
-        origins = [f"{self.tree.view.root}#{name}"] if self.tree else []
-        origins += [f"file:{file.place.as_posix()}"] if file else []
-        if exact := next(filter(None, map(self._by_origin, origins)), None):
+        if exact := self.at(name, file):
             return [exact]
         return list(files_called(self.call, name, Reach(self.call.scope, descend=True)))
+
+    def at(self, name: str, file: NamedFile | None) -> Source | None:
+        """Return the source at a path of the caller's tree, or of a file."""
+        origins = [f"{self.tree.view.root}#{name}"] if self.tree else []
+        origins += [f"file:{file.place.as_posix()}"] if file else []
+        return next(filter(None, map(self.with_origin, origins)), None)
 
     def _up_to_date(self, source: Source, file: NamedFile | None, first: int = 1, last: int = 10**9) -> Source:
         """Return the source as it is in the work tree: read again if it differs there in these lines."""
@@ -348,7 +349,8 @@ class _Resolver:
             return ordered
         return [one for segment in ordered if (one := segment.in_contents(contents))]
 
-    def _by_origin(self, name: str) -> Source | None:
+    def with_origin(self, name: str) -> Source | None:
+        """Return the source with an origin in the caller's scope."""
         states = self.call.engine.ledger.sources_at(scope=self.call.scope, origins=[name])
         return self._source(states[name].id) if name in states else None
 

@@ -304,7 +304,9 @@ def _standing_ref(ref: EvidenceRef, writer: BatchWriter) -> EvidenceRef | None:
             if source.id == ref.source_id and any(one.segment_id == ref.segment_id for one in source.segments):
                 return ref
             holder = next((one for one in source.segments if one.excerpt == words), None)
-            return EvidenceRef(source_id=source.id, segment_id=holder.segment_id, role=ref.role) if holder else None
+            if holder:
+                place = {"source_id": source.id, "segment_id": holder.segment_id}
+                return EvidenceRef(**place, role=ref.role, lines=ref.lines, together=ref.together)
     return None
 
 

@@ -27,7 +27,7 @@ _MODES_OF_ADAPTERS = ("path", "repo", "url")
 
 
 class SourceInput(TextInput):
-    """Texts and conversations given inline. A single item may stand here by itself."""
+    """Inline texts and conversations. A single item may be given directly."""
 
     SHORT_NAMES = frozenset(InlineItem.model_fields)
 
@@ -46,7 +46,7 @@ class SourceInput(TextInput):
 
 
 class PathInput(TextInput):
-    """What to read."""
+    """The file or folder to read."""
 
     TEXT: ClassVar[str] = "path"
 
@@ -54,7 +54,7 @@ class PathInput(TextInput):
 
 
 class RepoInput(TextInput):
-    """What to read."""
+    """The repository to read."""
 
     TEXT: ClassVar[str] = "path"
 
@@ -62,7 +62,7 @@ class RepoInput(TextInput):
 
 
 class UrlInput(TextInput):
-    """What to read."""
+    """The pages to read."""
 
     TEXT: ClassVar[str] = "url"
 
@@ -81,19 +81,19 @@ class UrlInput(TextInput):
 
 
 class AdapterInput(TextInput):
-    """What to read, with which adapter."""
+    """The adapter and its target."""
 
     TEXT: ClassVar[str] = "target"
 
     target: str = Field(
         min_length=1,
         max_length=2_000_000,
-        description="The adapter of an installed package and what to read, as NAME:TARGET.",
+        description="The adapter of an installed package and its target, as NAME:TARGET.",
     )
 
 
 class StatusInput(TextInput):
-    """Which job to tell of."""
+    """The job to report."""
 
     TEXT: ClassVar[str] = "job"
 
@@ -101,7 +101,7 @@ class StatusInput(TextInput):
 
 
 class IngestOptions(Value):
-    """How to bring things in. Bringing the same in again changes nothing, so a retry is always safe."""
+    """Options of ingesting. Unchanged input changes nothing, so a retry is always safe."""
 
     wait: bool = Field(default=False, description="Wait until all passages are embedded.")
     dry_run: bool = Field(default=False, description="Read and compare without writing.")
@@ -111,7 +111,7 @@ class IngestOptions(Value):
 
 
 class RepoOptions(IngestOptions):
-    """How to read a repository."""
+    """Options of reading a repository."""
 
     commit: str | None = Field(default=None, description="Commit to read; default: HEAD.")
     worktree: bool = Field(default=False, description="Read the files of the work tree, with uncommitted changes.")
@@ -121,7 +121,7 @@ class RepoOptions(IngestOptions):
 
 
 class StatusOptions(Value):
-    """How much to tell."""
+    """The number of results to show."""
 
     max_items: NonNegativeInt = Field(default=200, description="Maximum number of item results.")
     offset: NonNegativeInt = Field(default=0, description="Number of item results to skip.")

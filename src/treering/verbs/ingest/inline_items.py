@@ -21,12 +21,10 @@ InlineKind = Literal["note", "markdown", "conversation", "meeting_record", "web"
 
 
 class InlineItem(Value):
-    """A text or a conversation to keep as one Source."""
+    """A text or a conversation to store as one Source."""
 
     kind: InlineKind = Field(default="note", description="Kind of the text.")
-    origin: str = Field(
-        default="", description="Stable name of where it comes from; the same origin again is an update."
-    )
+    origin: str = Field(default="", description="Stable name of its source; the same origin again is an update.")
     title: str = Field(default="", description="Title; default: the first line.")
     text: str = Field(default="", description="The text. Give either text or messages.")
     messages: tuple[Message, ...] = Field(default=(), description="The messages, oldest first.")

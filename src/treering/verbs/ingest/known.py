@@ -4,13 +4,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from treering.core.errors import Corrupt
-from treering.core.evidence import EvidenceRef, Segment, Turn
+from treering.core.evidence import EvidenceRef, Segment, Turn, united
 from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Knowledge, Node, Object, Source
 from treering.core.patch import Transition
 from treering.core.policy import CURRENT
 from treering.ports.adapter import AlreadyRead, KnownRepository, SegmentDraft, SourceDraft
 from treering.ports.ledger import Ledger, Selection, SourceState
+from treering.verbs.ingest.segments import refs_to_lines
 
 
 class KnownSources:
@@ -234,14 +235,19 @@ def repointed(
 
     What stands there no more keeps its place in the source that is folded.
     """
-    words = {part.segment_id: part.excerpt for part in folded.segments}
+    before = {part.segment_id: part for part in folded.segments}
     there = _places(segments)
-    moved: dict[tuple[str, str, str], EvidenceRef] = {}
+    moved: list[EvidenceRef] = []
     for ref in refs:
-        place = _holder(words.get(ref.segment_id), there, segments) if ref.source_id == folded.id else None
-        now = EvidenceRef(source_id=kept, segment_id=place, role=ref.role) if place else ref
-        moved.setdefault((now.source_id, now.segment_id, now.role), now)
-    return tuple(moved.values())
+        part = before.get(ref.segment_id) if ref.source_id == folded.id else None
+        if part is None:
+            moved.append(ref)
+        elif ref.lines:
+            moved += refs_to_lines(ref, part, segments, source_id=kept) or [ref]
+        else:
+            place = _holder(part.excerpt, there, segments)
+            moved.append(EvidenceRef(source_id=kept, segment_id=place, role=ref.role) if place else ref)
+    return united(moved)
 
 
 def _is_held(state: SourceState, known_sources: KnownSources) -> bool:
@@ -252,9 +258,7 @@ def _places(segments: Sequence[Segment]) -> Mapping[str, str]:
     return {part.excerpt: part.segment_id for part in reversed(segments)}
 
 
-def _holder(words: str | None, there: Mapping[str, str], segments: Sequence[Segment]) -> str | None:
-    if words is None:
-        return None
+def _holder(words: str, there: Mapping[str, str], segments: Sequence[Segment]) -> str | None:
     whole = there.get(words)
     return whole or next((part.segment_id for part in segments if words in part.excerpt), None)
 

@@ -25,7 +25,7 @@ ENDED: frozenset[JobState] = frozenset({"done", "interrupted", "cancelled", "fai
 
 
 class ItemResult(Value):
-    """What became of one item."""
+    """The result of one item."""
 
     origin: str
     outcome: Outcome
@@ -35,7 +35,7 @@ class ItemResult(Value):
 
 
 class JobError(Value):
-    """What ended a job."""
+    """The error that ended a job."""
 
     code: str
     message: str
@@ -43,7 +43,7 @@ class JobError(Value):
 
 
 class IngestReport(Report):
-    """What was brought in. `items` is bounded; the job holds every result but the unchanged ones."""
+    """The result of ingesting. `items` is bounded; the job has every result except unchanged items."""
 
     verb: Literal["ingest"] = "ingest"
     counts: dict[Outcome, int] = Field(default={}, description="Number of items per outcome.")
@@ -54,6 +54,7 @@ class IngestReport(Report):
     """Knowledge whose last support went with this reading."""
     contested: tuple[str, ...] = ()
     """Knowledge that now contradicts other knowledge."""
+    titles: dict[str, str] = Field(default={}, description="By id, the titles of stale and contested knowledge.")
     job: str = ""
     """The job's id; empty where there was nothing to write."""
     sequence: int = 0
@@ -68,7 +69,7 @@ class IngestReport(Report):
 
 
 class JobReport(Report):
-    """How a job stands, or stood when it ended."""
+    """The state of a job, or its final state."""
 
     verb: Literal["ingest"] = "ingest"
     job: str = ""

@@ -187,6 +187,7 @@ class Run:
         account = self.account
         items = first_by_outcome(account.items, max_items)
         touched = [self._job, *account.patches, *(item.source_id for item in items)]
+        drifted = self._engine.ledger.heads([*account.staled, *account.contested])
         return IngestReport(
             mode=self._task.mode,
             scope=self._writer.scope,
@@ -198,6 +199,7 @@ class Run:
             items_left_out=len(account.items) - len(items),
             staled=tuple(account.staled),
             contested=tuple(account.contested),
+            titles={identity: head.title for identity, head in drifted.items()},
             job=self._job,
             sequence=account.sequence or self._engine.ledger.sequence(),
             pending_vectors=self._engine.index.vectors.lag().pending,

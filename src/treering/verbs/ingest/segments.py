@@ -18,6 +18,7 @@ from treering.core.evidence import (
     find_lines,
     relocate,
     segment_hash,
+    united,
 )
 from treering.core.fencing import cut, is_fenced, recalled_spans
 from treering.core.objects import Fact, Knowledge, Source, title_of
@@ -261,19 +262,20 @@ def _titled(known: KnowledgeDraft) -> KnowledgeDraft:
 # Evidence in a segment whose text has changed: whether the definitions that the knowledge is about still stand.
 
 
-def moved_refs(item: Knowledge, before: Source, now: Sequence[Segment], *, gone: frozenset[str]) -> list[EvidenceRef]:
+def moved_refs(
+    item: Knowledge, before: Source, now: Sequence[Segment], *, gone: frozenset[str]
+) -> Sequence[EvidenceRef]:
     """Return the evidence of knowledge after a reading of a source that has changed some segments.
 
     A reference to a segment that is `gone` goes to where the definitions it is about stand now, word for word. Where
     one of them changed, or it is not known which they are, it stays: it no longer holds.
     """
     old = {part.segment_id: part for part in before.segments if part.segment_id in gone}
-    refs: dict[tuple[str, str, str], EvidenceRef] = {}
+    refs: list[EvidenceRef] = []
     for ref in item.evidence_refs:
         part = old.get(ref.segment_id) if (ref.source_id, ref.role) == (before.id, "supports") else None
-        moved = list(_moved_to(item, ref, part, now) if part else ()) or [ref]
-        refs |= {(one.source_id, one.segment_id, one.role): one for one in moved}
-    return list(refs.values())
+        refs += list(_moved_to(item, ref, part, now) if part else ()) or [ref]
+    return united(refs)
 
 
 def _moved_to(item: Knowledge, ref: EvidenceRef, old: Segment, now: Sequence[Segment]) -> Iterator[EvidenceRef]:
@@ -281,11 +283,38 @@ def _moved_to(item: Knowledge, ref: EvidenceRef, old: Segment, now: Sequence[Seg
     if ref.lines is None:
         yield from (EvidenceRef(source_id=ref.source_id, segment_id=place) for place in places_now(item, old, now))
         return
-    quote = ref.quote(old)
-    for part in now:
-        if lines := find_lines(quote, part.excerpt):
-            yield EvidenceRef(source_id=ref.source_id, segment_id=part.segment_id, lines=lines)
-            return
+    yield from refs_to_lines(ref, old, now, source_id=ref.source_id)
+
+
+def refs_to_lines(ref: EvidenceRef, old: Segment, now: Sequence[Segment], *, source_id: str) -> list[EvidenceRef]:
+    """Return the references to where lines of a segment are now, word for word; empty if they are gone."""
+    parts = _lines_now(ref.quote(old), now)
+    together = ref.together or len(parts) > 1
+    return [
+        EvidenceRef(source_id=source_id, segment_id=part.segment_id, role=ref.role, lines=lines, together=together)
+        for part, lines in parts
+    ]
+
+
+def _lines_now(quote: str, now: Sequence[Segment]) -> Sequence[tuple[Segment, tuple[int, int]]]:
+    """Return the segments that hold some lines now, which may go on from one to the next, with their lines in each.
+
+    Blank lines do not count: those between two segments are in neither.
+    """
+    rows = [
+        (part, number, line)
+        for part in sorted(now, key=lambda one: one.position)
+        for number, line in enumerate(part.excerpt.splitlines(), 1)
+        if line.strip()
+    ]
+    wanted = "\n".join(line for line in quote.splitlines() if line.strip())
+    span = find_lines(wanted, "\n".join(line for _, _, line in rows))
+    chosen = rows[span[0] - 1 : span[1]] if span else []
+    return [
+        (part, (numbers[0], numbers[-1]))
+        for part in now
+        if (numbers := [number for other, number, _ in chosen if other is part])
+    ]
 
 
 def places_now(item: Knowledge, old: Segment, now: Sequence[Segment]) -> tuple[str, ...]:

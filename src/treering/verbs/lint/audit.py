@@ -28,7 +28,7 @@ _Revisions = Callable[[str, int], Object | None]
 
 
 class AuditInput(TextInput):
-    """Whose history to print; nothing: the newest changes."""
+    """The object whose history to print; empty: the newest changes."""
 
     TEXT: ClassVar[str] = "id"
 
@@ -37,13 +37,13 @@ class AuditInput(TextInput):
 
 
 class AuditOptions(Value):
-    """How much to show."""
+    """The number of events to show."""
 
     limit: int = Field(default=200, ge=1, le=10_000, description="Maximum number of events; the newest are shown.")
 
 
 class AuditedChange(Value):
-    """One event of the log. `before` and `after` tell revision, status and content hash, or a link, or a patch."""
+    """One event of the log. `before` and `after` contain revision, status and content hash, or a link, or a patch."""
 
     seq: int
     id: str
@@ -57,16 +57,16 @@ class AuditedChange(Value):
     reason: str
     patch_id: str
     fields: tuple[FieldChange, ...] = ()
-    """Of an object or a patch that was asked for: which fields changed, from what to what."""
+    """For a requested object or patch: the changed fields with old and new values."""
 
 
 class AuditedPatch(Value):
-    """A patch that was asked for, with its operations."""
+    """A requested patch with its operations."""
 
     id: str
     source: Author
     operations: tuple[dict[str, Any], ...]
-    """What was asked; where it was erased since, only what it was about."""
+    """The requested operations; after an erasure, only their targets."""
     operations_left_out: int = 0
     reason: str
     status: PatchStatus
@@ -77,7 +77,7 @@ class AuditedPatch(Value):
 
 
 class AuditReport(Report):
-    """The head of the verified log, and who changed what and why."""
+    """The head of the verified log, and its changes with author and reason."""
 
     head: Anchor | None
     verified: bool
@@ -86,7 +86,7 @@ class AuditReport(Report):
     events: tuple[str, ...]
     """The changes, one line each."""
     changes: tuple[AuditedChange, ...] = ()
-    """The same events as values, with what was before and after."""
+    """The same events as values, with old and new values."""
     patch: AuditedPatch | None = None
 
 

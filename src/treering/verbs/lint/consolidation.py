@@ -48,7 +48,7 @@ _KEPT_OUTSIDE = frozenset({"file", "repo", "markdown", "pdf", "office", "openapi
 
 
 class ConsolidateInput(Value):
-    """What is looked for; all where nothing is named."""
+    """The kinds of groups to look for; empty: all."""
 
     kinds: tuple[Literal["repetitions", "activities", "decisions"], ...] = Field(
         default=("repetitions", "activities", "decisions"), description="Groups to look for, before any budget."
@@ -56,7 +56,7 @@ class ConsolidateInput(Value):
 
 
 class ConsolidateOptions(Value):
-    """Consolidating changes nothing unless told to."""
+    """Options of consolidating; without `propose` or `apply`, nothing changes."""
 
     propose: bool = Field(default=False, description="Propose each group for review, as a patch.")
     apply: bool = Field(default=False, description="Apply each group, as a patch; the policy may require a review.")
@@ -68,7 +68,7 @@ class ConsolidateOptions(Value):
 
 
 class Quoted(Value):
-    """An object, and what it says: up to 500 characters."""
+    """An object and its text, up to 500 characters."""
 
     id: str
     title: str
@@ -76,7 +76,7 @@ class Quoted(Value):
 
 
 class Consolidated(Value):
-    """A group that is consolidated: what stays, what is archived for it, and what became of the patch."""
+    """A consolidated group: the remaining entry, the archived entries, and the state of the patch."""
 
     kind: Kind
     kept: Quoted | None = None
@@ -88,24 +88,24 @@ class Consolidated(Value):
 
 
 class BudgetReport(Value):
-    """How a scope stands to its budget: passages and bytes of text before, and after what was archived for it."""
+    """A scope compared to its budget: passages and bytes of text, before and after archiving."""
 
     passages: int
     bytes: int
     passages_after: int
     bytes_after: int
     protected: int
-    """Objects that are never archived: a person's, what something current rests on, and files kept elsewhere."""
+    """Objects that are never archived: written by a person, evidence of current knowledge, or stored elsewhere."""
 
 
 class ConsolidateReport(Report):
-    """Groups, the surest kinds first, with counts of all that were found."""
+    """Groups, the most certain kinds first, with counts of all groups found."""
 
     groups: tuple[Consolidated, ...]
     counts: dict[str, int]
     """Objects found, by kind, also those beyond the limit."""
     protected: int = 0
-    """Repetitions that were left alone: a person's, or what something current rests on."""
+    """Duplicates that stay: written by a person, or evidence of current knowledge."""
     budget: BudgetReport | None = None
 
 

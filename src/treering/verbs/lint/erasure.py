@@ -32,7 +32,7 @@ _OUT_OF_REACH = (
 
 
 class Probe(Value):
-    """One way of looking for what was erased, and how often it was found."""
+    """One check for erased content, and the number of places where it was found."""
 
     name: str
     found: int

@@ -29,13 +29,13 @@ _EVENTS = 500  # of the log, at a time
 
 
 class LintInput(Value):
-    """Which rules; all of the mode when none is named."""
+    """The rules to check; empty: all of the mode."""
 
     rules: tuple[str, ...] = Field(default=(), description="Rule names such as `stale`; empty: all.")
 
 
 class LintOptions(Value):
-    """How much to show."""
+    """The number of findings to show."""
 
     limit: int = Field(default=200, ge=1, le=10_000, description="Maximum number of findings.")
 
@@ -60,13 +60,13 @@ def lint_semantic(call: Call, given: LintInput, options: LintOptions) -> LintRep
 
 
 class RepairOptions(LintOptions):
-    """Repairs change nothing unless told to."""
+    """Options of repairs; without `apply`, nothing changes."""
 
     apply: bool = Field(default=False, description="Apply the fixes, each as a patch.")
 
 
 class Repair(Value):
-    """One fix: what it would change or has changed, or why it could not."""
+    """One fix: its changes, or the reason why it is not possible."""
 
     rule: str
     ids: tuple[str, ...]
@@ -78,7 +78,7 @@ class Repair(Value):
 
 
 class RepairReport(Report):
-    """Every fix the findings carry."""
+    """Fixes for all findings that have one."""
 
     repairs: tuple[Repair, ...]
 
@@ -112,18 +112,18 @@ def repair(call: Call, given: LintInput, options: RepairOptions) -> RepairReport
 
 
 class ReindexInput(Value):
-    """Nothing: all projections of the space are looked at."""
+    """No fields: all projections of the space are checked."""
 
 
 class ReindexOptions(Value):
-    """Reindexing verifies unless told to rebuild."""
+    """Options of reindexing; without `apply`, it only verifies."""
 
     apply: bool = Field(default=False, description="Rebuild the passages; false: compare only.")
     wait: bool = Field(default=False, description="Also embed all pending passages.")
 
 
 class ReindexReport(Report):
-    """What the projections looked like, and what was made anew."""
+    """The state of the projections, and the number of rebuilt entries."""
 
     differences: tuple[str, ...]
     rebuilt: int = 0
@@ -268,8 +268,8 @@ def _repair(call: Call, finding: Finding, *, apply: bool) -> Repair:
         return Repair(**common, outcome="failed", why=f"{error.message} {error.hint}")
 
 
-STRUCTURE = Mode("structure", "Broken form.", LintInput, LintOptions, LintReport, lint_structure, rights=READS)
-SEMANTIC = Mode("semantic", "Drifted meaning.", LintInput, LintOptions, LintReport, lint_semantic, rights=READS)
+STRUCTURE = Mode("structure", "Broken references.", LintInput, LintOptions, LintReport, lint_structure, rights=READS)
+SEMANTIC = Mode("semantic", "Drifted knowledge.", LintInput, LintOptions, LintReport, lint_semantic, rights=READS)
 REPAIR = Mode(
     "repair",
     "Apply the fixes of findings.",

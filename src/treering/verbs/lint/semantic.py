@@ -23,7 +23,7 @@ _QUOTED = 200
 
 
 def contradictions(seen: Survey) -> Iterator[Finding]:
-    """Report claims that contradict each other and wait for a winner, and what somebody or evidence contests."""
+    """Report contradicting claims without a winner, and contested knowledge."""
     for group in seen.claims.values():
         contested = [item for item in group if item.status == "contested"]
         if len(contested) > 1:
@@ -52,7 +52,7 @@ def _disputes(seen: Survey) -> Iterator[Finding]:
 
 
 def stale_knowledge(seen: Survey) -> Iterator[Finding]:
-    """Explain each stale belief: which evidence went, and whether its words stand somewhere else now."""
+    """Report stale knowledge with its lost evidence, and whether the words exist elsewhere now."""
     for item in seen.each(Knowledge):
         if item.status == "stale":
             fix = _reverification(item, seen)
@@ -70,7 +70,7 @@ def stale_knowledge(seen: Survey) -> Iterator[Finding]:
 
 
 def partly_changed(seen: Survey) -> Iterator[Finding]:
-    """Report what stands on a part of its evidence: the rest of it changed, and may say something else now."""
+    """Report knowledge that lost part of its evidence, which may state something else now."""
     for item in _claimed(seen):
         lost = [ref for ref in item.evidence_refs if not seen.holds(ref.source_id, ref.segment_id)]
         if lost and len(lost) < len(item.evidence_refs):
@@ -98,7 +98,7 @@ def _repointed(item: Knowledge, seen: Survey) -> tuple[Operation, ...]:
 
 
 def superseded_but_used(seen: Survey) -> Iterator[Finding]:
-    """Report what stands and leans on withdrawn knowledge."""
+    """Report current knowledge derived from withdrawn knowledge."""
     for item in seen.current(Knowledge):
         for parent_id in item.derived_from:
             parent = seen.find(parent_id)
@@ -125,7 +125,7 @@ def expired(seen: Survey) -> Iterator[Finding]:
 
 
 def long_unverified(seen: Survey) -> Iterator[Finding]:
-    """Report active knowledge nobody has verified for half a year."""
+    """Report active knowledge not verified for half a year."""
     for item in _claimed(seen):
         verified = item.last_verified_at
         if item.status == "active" and verified and seen.now - verified > _UNVERIFIED_AFTER:
@@ -166,7 +166,7 @@ def freed_work(seen: Survey) -> Iterator[Finding]:
 
 
 def near_duplicates(seen: Survey) -> Iterator[Finding]:
-    """Report knowledge that says nearly the same. Never merged by likeness: a person looks."""
+    """Report nearly identical knowledge. It is never merged automatically."""
     compared: dict[tuple[str, str], list[tuple[Knowledge, frozenset[str]]]] = {}
     for item in _claimed(seen)[:_MOST_COMPARED]:
         check_interrupt()
@@ -251,7 +251,11 @@ def _found_again(ref: EvidenceRef, seen: Survey) -> EvidenceRef | None:
     holder = next((part for part in source.segments if words in part.excerpt), None)
     lines = find_lines(words, holder.excerpt) if holder and ref.lines else None
     return (
-        EvidenceRef(source_id=source.id, segment_id=holder.segment_id, role=ref.role, lines=lines) if holder else None
+        EvidenceRef(
+            source_id=source.id, segment_id=holder.segment_id, role=ref.role, lines=lines, together=ref.together
+        )
+        if holder
+        else None
     )
 
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from treering.core.characters import named
-from treering.core.evidence import moved_files, place_in, segment_hash
+from treering.core.evidence import any_place_holds, moved_files, place_in, segment_hash
 from treering.core.objects import Knowledge, Node, Object, Source, WorkItem, title_of
 from treering.core.patch import Merge, Operation, RemoveLink, Transition, Update
 from treering.core.scope import ROOT, is_within
@@ -22,7 +22,7 @@ SAME_FILE = "same-file"
 
 
 def same_files(seen: Survey) -> Iterator[Finding]:
-    """Report active sources that are the same file or repository: by where it lies today, or by where it has moved."""
+    """Report active sources that are the same file or repository, by current or new location."""
     for (scope, origin), group in sorted(_by_file(seen).items()):
         if len(group) > 1:
             group.sort(key=lambda source: (source.captured_at, source.id), reverse=True)
@@ -34,7 +34,7 @@ def same_files(seen: Survey) -> Iterator[Finding]:
                 explanation=f"{len(group)} active sources of {scope} are the same file: "
                 f"{', '.join(named(source.origin) for source in group)}. The first one was read last.",
                 fix=_folding(kept, older, origin, seen),
-                fix_summary=f"Keep the one that was read last ({kept.id}), move valid evidence there, and archive the "
+                fix_summary=f"Retain the one read last ({kept.id}), move valid evidence there, and archive the "
                 f"{'other' if len(older) == 1 else 'others'}.",
             )
 
@@ -84,7 +84,7 @@ def _evidence(kept: Source, older: Sequence[Source], seen: Survey) -> Iterator[O
 
 
 def dangling_references(seen: Survey) -> Iterator[Finding]:
-    """Report references and links that lead nowhere."""
+    """Report references and links to missing objects."""
     for item in seen.objects.values():
         missing = [ref for ref in references_of(item) if not seen.exists(ref)]
         if missing:
@@ -100,7 +100,7 @@ def dangling_references(seen: Survey) -> Iterator[Finding]:
                 ids=(item.id, *missing),
                 explanation=f"{named(title_of(item))} refers to {', '.join(missing)}, which is not in the space.",
                 fix=fix,
-                fix_summary="Drop the reference." if fix else "",
+                fix_summary="Remove the reference." if fix else "",
             )
     for link in seen.links:
         lost = [end for end in (link.source, link.target) if not seen.exists(end)]
@@ -116,9 +116,9 @@ def dangling_references(seen: Survey) -> Iterator[Finding]:
 
 
 def missing_evidence(seen: Survey) -> Iterator[Finding]:
-    """Report active knowledge that nothing supports any more."""
+    """Report active knowledge without valid evidence."""
     for item in seen.current(Knowledge):
-        held = any(seen.holds(ref.source_id, ref.segment_id) for ref in item.evidence_refs if ref.role == "supports")
+        held = any_place_holds(item.evidence_refs, lambda ref: seen.holds(ref.source_id, ref.segment_id))
         if item.status == "active" and not held and not item.derived_from and item.evidence_refs:
             yield Finding(
                 rule="missing-evidence",
@@ -131,7 +131,7 @@ def missing_evidence(seen: Survey) -> Iterator[Finding]:
 
 
 def hash_mismatches(seen: Survey) -> Iterator[Finding]:
-    """Report segments whose text is not the one that was hashed."""
+    """Report segments whose text does not match its hash."""
     for source in seen.each(Source):
         for part in source.segments:
             if part.hash != segment_hash(part.excerpt, salt=source.salt):
@@ -139,13 +139,12 @@ def hash_mismatches(seen: Survey) -> Iterator[Finding]:
                     rule="hash-mismatch",
                     severity="error",
                     ids=(source.id,),
-                    explanation=f"Segment {part.segment_id} of {named(source.origin)} "
-                    "was changed behind the ledger's back.",
+                    explanation=f"Segment {part.segment_id} of {named(source.origin)} was changed outside Treering.",
                 )
 
 
 def altered_objects(seen: Survey) -> Iterator[Finding]:
-    """Report what was changed behind the ledger's back, and is not shown by any read."""
+    """Report objects changed outside Treering, which reads never show."""
     heads = seen.ledger.heads(seen.altered)
     for identity, what in sorted(seen.altered.items()):
         known = heads.get(identity)
@@ -169,7 +168,7 @@ def impossible_states(seen: Survey) -> Iterator[Finding]:
 
 
 def cycles(seen: Survey) -> Iterator[Finding]:
-    """Report work that waits on itself."""
+    """Report work that waits for itself."""
     reported: set[frozenset[str]] = set()
     for work, field in ((work, field) for work in seen.each(WorkItem) for field in ACYCLIC_FIELDS):
         chain = cycle_of(work, field, seen.find)
@@ -182,7 +181,7 @@ def cycles(seen: Survey) -> Iterator[Finding]:
 
 
 def orphan_nodes(seen: Survey) -> Iterator[Finding]:
-    """Report nodes nothing refers to."""
+    """Report nodes without references."""
     for node in seen.current(Node):
         if node.id not in seen.referred:
             yield Finding(
@@ -218,7 +217,7 @@ def duplicate_nodes(seen: Survey) -> Iterator[Finding]:
 
 
 def secrets_at_rest(seen: Survey) -> Iterator[Finding]:
-    """Report texts that hold a secret: kind and place, never the secret."""
+    """Report texts that contain a secret: kind and place, never the secret."""
     for item in seen.objects.values():
         for place, text in _texts(item):
             found = sorted({finding.kind for finding in redact(text).findings})

@@ -23,13 +23,13 @@ _Type = TypeVar("_Type", bound=Object)
 
 
 class Finding(Value):
-    """Something a person should know, and where possible what would put it right."""
+    """A problem, with a fix if possible."""
 
     rule: str
     severity: Severity
     ids: tuple[str, ...]
     explanation: str
-    fix: tuple[Operation, ...] = Field(default=(), description="Operations that would repair it.")
+    fix: tuple[Operation, ...] = Field(default=(), description="Operations that repair it.")
     fix_summary: str = ""
 
 

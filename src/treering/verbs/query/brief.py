@@ -9,7 +9,7 @@ from pydantic import Field
 from treering.core.canonical import Instant
 from treering.core.characters import one_line
 from treering.core.fencing import fence
-from treering.core.filters import And, Compare, Filter
+from treering.core.filters import And, Compare, Filter, Or
 from treering.core.objects import Constraint, Decision, Knowledge, Object, Preference, Source, WorkItem, title_of
 from treering.core.policy import is_over
 from treering.ports.ledger import Altered, Selection, head_of
@@ -17,20 +17,24 @@ from treering.retrieval.search.packing import lines_within
 from treering.verbs.envelope import READS, Call, Mode, Nothing, Value
 from treering.verbs.feedback import uses
 from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work, scope_of
+from treering.verbs.query.contested import ContestedLines, contradictions
 from treering.verbs.query.last_session import ended, last_conversation, recalled
 from treering.verbs.reading import ReadOptions, ReadReport, altered_warnings, time_of
 from treering.verbs.scoped_ledger import whole
-from treering.verbs.trees import CHANGED, notes_of_objects, repository_maps
+from treering.verbs.trees import CHANGED, maps_of, notes_of_objects, repository_maps
 
 _DEFAULT_TOKENS = 500
 _ORIGIN = "brief"
 _MAX_LINE_CHARS = 200
 LABEL_WIDTH = 10
 """Characters of a line before its text: the name of its section, or spaces."""
+OF_SESSIONS = ("Since", "Last")
+"""Labels of the lines about the last conversation."""
 _ENTRIES = 5
 """Entries of a section that are shown; a line states how many there are in all."""
 _RULES = 8
-_LEAST: Mapping[str, int] = {"Decided": 2, "Open": 3, "Stale": 1}
+_KINDS = ("constraint", "preference", "decision")
+_LEAST: Mapping[str, int] = {"Decided": 2, "Contested": 1, "Open": 3, "Stale": 1}
 """Entries of a section that stay if the budget of tokens is short; of rules, those that apply to all files."""
 _SECONDS_PER_USE = 30 * 86_400
 """An entry that a person called right once counts as so much newer than it is (`feedback.uses`, where that is 1)."""
@@ -39,7 +43,7 @@ _PROGRESS = ("in_progress", "blocked", "open")
 
 
 class BriefEntry(Value):
-    """One thing to know before starting."""
+    """One entry of the brief."""
 
     id: str
     kind: str
@@ -58,7 +62,7 @@ class BriefSection(Value):
 
 
 class BriefReport(ReadReport):
-    """What to know before starting, as values and as text with recalled content fenced as data."""
+    """A brief before starting, as values and as text with recalled content fenced as data."""
 
     card: Mapping[str, Any] = Field(default={}, description="The project, according to its manifests.")
     sections: tuple[BriefSection, ...] = ()
@@ -76,17 +80,22 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     repository = repository_of(call, altered)
     card = repository.payload.get("card", {}) if repository else {}
     knowledge, work, changed = _current(call, options, altered)
-    branch = branch_work(call, repository, knowledge)
+    # Its files decide the order: one entry has none.
+    branch = branch_work(call, repository, knowledge if len(knowledge) > 1 else ())
     used = uses(call.engine.feedback, call.engine.clock.now())
     knowledge.sort(key=lambda item: _importance(item, branch, used.get(item.id, 0.0)))
     work = [item for item in work if branch.shows(item)]
     work.sort(key=lambda item: (not branch.is_about(item), bool(item.branch), *_urgency(item)))
-    stale = [item for item in knowledge if item.status == "stale" or item.id in changed]
-    held = [item for item in knowledge if item not in stale]
+    groups = contradictions(knowledge)
+    against = {item.id for group in groups for item in group}
+    single = [item for item in knowledge if item.kind in _KINDS and item.id not in against]
+    stale = [item for item in single if item.status == "stale" or item.id in changed]
+    held = [item for item in single if item not in stale]
     rules = [one for one in held if one.kind in ("constraint", "preference")]
     sections = [
         _section("Rules", rules, most=_RULES),
         _section("Decided", [one for one in held if one.kind == "decision"]),
+        _contested(call, groups, altered),
         _section("Open", work),
         _section("Stale", stale, changed=changed),
     ]
@@ -139,22 +148,24 @@ def _shortened(
 
 def repository_of(call: Call, altered: Altered) -> Source | None:
     """Return the map of the repository asked from; without one the only repository of the space."""
-    maps = list(repository_maps(call.engine.ledger, call.scope, descend=True, altered=altered))
     if call.tree:
-        return next((one for one in maps if one.origin == call.tree.view.root), None)
+        return next((one for one in maps_of(call.engine, call.scope) if one.origin == call.tree.view.root), None)
+    maps = list(repository_maps(call.engine.ledger, call.scope, descend=True, altered=altered))
     return maps[0] if len(maps) == 1 else None
 
 
 def _current(
     call: Call, options: ReadOptions, altered: Altered
 ) -> tuple[list[Knowledge], list[WorkItem], Mapping[str, str]]:
-    """Return active and stale knowledge and open work that are valid in the scope and on the branch asked from.
+    """Return current and stale knowledge and open work that are valid in the scope and on the branch asked from.
+
+    Facts are among it only if they are contested.
 
     Also returns, by id of knowledge, what became of its lines in the work tree since they were read.
     """
-    kinds = Compare("kind", "in", ("constraint", "preference", "decision"))
+    shown = And((Compare("kind", "in", _KINDS), Compare("status", "in", ("active", "stale"))))
     asked: tuple[tuple[str, Filter], ...] = (
-        ("knowledge", And((kinds, Compare("status", "in", ("active", "stale"))))),
+        ("knowledge", Or((shown, Compare("status", "eq", "contested")))),
         ("work_item", Compare("status", "in", _PROGRESS)),
     )
     found: list[Object] = []
@@ -167,7 +178,7 @@ def _current(
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, found), read=found)
     changed = {identity: note for identity, note in notes.items() if note.startswith(CHANGED)}
     standing = [item for item in found if (item.id not in notes or item.id in changed) and not is_over(item, now=now)]
-    knowledge = [item for item in standing if isinstance(item, Knowledge)]
+    knowledge = [item for item in standing if isinstance(item, Knowledge) and item.was_active]
     return knowledge, [item for item in standing if isinstance(item, WorkItem)], changed
 
 
@@ -200,12 +211,29 @@ def _section(
             id=item.id,
             kind=item.kind,
             status=item.status,
-            text=f"{statement_of(item)} ({changed[item.id]})" if item.id in changed else statement_of(item),
+            text=_with_doubt(item, changed),
             updated_at=item.updated_at,
         )
         for item in items[:most]
     )
     return BriefSection(name=name, entries=entries, total=len(items))
+
+
+def _with_doubt(item: Knowledge | WorkItem, changed: Mapping[str, str]) -> str:
+    doubt = changed.get(item.id) or ("contested" if item.status == "contested" else "")
+    return f"{statement_of(item)} ({doubt})" if doubt else statement_of(item)
+
+
+def _contested(call: Call, groups: Sequence[Sequence[Knowledge]], altered: Altered) -> BriefSection:
+    shown = groups[:_ENTRIES]
+    lines = ContestedLines(call, shown, statement_of, altered)
+    entries = tuple(
+        BriefEntry(
+            id=one[0].id, kind=one[0].kind, status=one[0].status, text=lines.line(one), updated_at=one[0].updated_at
+        )
+        for one in shown
+    )
+    return BriefSection(name="Contested", entries=entries, total=len(groups))
 
 
 def statement_of(item: Knowledge | WorkItem) -> str:
@@ -275,8 +303,8 @@ def _memory_lines(sections: Iterable[BriefSection], since: str, last: str) -> It
         for place, entry in enumerate(section.entries):
             hidden = f" ({len(section.entries)} of {section.total})" if section.total > len(section.entries) else ""
             yield from _labeled("" if place else section.name, f"{entry.text}{'' if place else hidden}  {entry.id}")
-    yield from _labeled("Since", since)
-    yield from _labeled("Last", last)
+    for label, text in zip(OF_SESSIONS, (since, last), strict=True):
+        yield from _labeled(label, text)
 
 
 def _labeled(label: str, text: str) -> Iterator[str]:
@@ -286,7 +314,7 @@ def _labeled(label: str, text: str) -> Iterator[str]:
 
 BRIEF = Mode(
     name="brief",
-    summary="What to know before starting: project, rules, decisions, open work.",
+    summary="A brief before starting: project, rules, decisions, open work.",
     input=Nothing,
     options=ReadOptions,
     report=BriefReport,

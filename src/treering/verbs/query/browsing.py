@@ -17,9 +17,11 @@ from treering.ports.ledger import AsOf, Head, Selection, head_of
 from treering.ports.passages import Reach
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value
+from treering.verbs.evidence.cited import cited_places
 from treering.verbs.evidence.notation import SourceCalled, read_notation
-from treering.verbs.evidence.resolving import resolve_evidence
+from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence, source_at
 from treering.verbs.file_names import files_called
+from treering.verbs.naming import titled
 from treering.verbs.numbered_places import place_numbered
 from treering.verbs.query.attached import read_referring
 from treering.verbs.query.search import flagged
@@ -62,20 +64,23 @@ _MOST_SEGMENTS = 200
 _MOST_REFERRERS = 200
 _ORDER = ("knowledge", "work_item", "activity", "node", "source")
 _MOST_NAMED = 5
+_MAX_NAME_CHARS = 200
 _DEFAULT_TOKENS = 8_000
 
 
 class PageInput(AskingInput):
-    """Which object: its id, or a node's name, slug or alias, or a file's path or module."""
+    """Which object, as people name it: an id, a title, a path with or without lines, a symbol, a name, a number."""
 
-    id: str = Field(default="", description="An id such as know:01k….")
-    name: str = Field(default="", description="A node's name, slug or alias; a file's path, or its module's name.")
+    id: str = Field(default="", description="An id such as know:01k…, also shortened, or a number of the last answer.")
+    name: str = Field(
+        default="",
+        description="A path, path:10-14, path::symbol, a title or words of it, a quote, or a node's name or alias.",
+    )
 
     @classmethod
     def of_text(cls, text: str) -> dict[str, Any]:
-        """Return the id or the name that a plain text is."""
-        given = text.strip()
-        return {"id": given} if is_object(given) or is_short_id(given) else {"name": text}
+        """Return a plain text as a name."""
+        return {"name": text}
 
     @model_validator(mode="after")
     def _names_one(self) -> "PageInput":
@@ -85,7 +90,7 @@ class PageInput(AskingInput):
 
 
 class Referrer(Value):
-    """An object that names another one or is named by it, and in which fields."""
+    """An object that refers to another one or is referred to by it, and the fields that do."""
 
     id: str
     type: str
@@ -94,13 +99,13 @@ class Referrer(Value):
     title: str
     fields: tuple[str, ...]
     current: bool = True
-    """Whether it is how things stand."""
+    """Whether it is current."""
     note: str = ""
-    """Why it is not, where that is due to the tree that is asked from."""
+    """Why it is not current in the requested tree."""
 
 
 class PageReport(Report):
-    """One object with its history, links, and what rests on it."""
+    """One object with its history, links and dependents."""
 
     object: dict[str, Any]
     title: str
@@ -109,27 +114,34 @@ class PageReport(Report):
     dependents: tuple[str, ...]
     """Ids of knowledge that rests on it."""
     referrers: tuple[Referrer, ...] = ()
-    """What names it in a field: knowledge about it, work and activities on it, and so on."""
+    """Objects that refer to it: knowledge about it, work and activities on it, and so on."""
     referrers_left_out: int = 0
     """How many more there are; mode `related` lists them."""
     references: tuple[Referrer, ...] = ()
-    """What it names itself: nodes that knowledge is about, work and sources of an activity, and so on."""
+    """Objects it refers to: nodes that knowledge is about, work and sources of an activity, and so on."""
     current: bool = True
-    """Whether it is how things stand: its status says so, and it is neither past its validity nor archived."""
+    """Whether it is current: by its status, its validity and the archive."""
     note: str = ""
-    """Why it is not, where that is due to the tree that is asked from, such as `not on this branch (feature/x)`."""
+    """Why it is not current in the requested tree, such as `not on this branch (feature/x)`."""
+    place: str = ""
+    """The citation of the requested part of a source, such as `src/retry.py:10-14`."""
+    text: str = ""
+    """The text of that part; `object` has only the segments that contain it."""
+    evidence: tuple[str, ...] = ()
+    """The places that knowledge is based on, such as `README.md:5-11`."""
 
 
 def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     """Show one object whole."""
     ledger, moment = call.engine.ledger, options.moment()
-    item = ledger.get(full_id(whole(ledger), given.id), as_of=moment) if given.id else _named(call, given.name, options)
+    item, part = subject_of(call, given.id or given.name, options)
     if isinstance(item, Node) and item.merged_into:
         item = ledger.get(item.merged_into, as_of=moment)
     # An object that was seen at that moment may have moved since; what was told of it until then is its page's.
     events = whole(ledger).events_of(item.id)
     until = ledger.sequence(moment)
-    shown = shown_object(item, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
+    budget = options.max_tokens or _DEFAULT_TOKENS
+    shown = shown_object(_only(item, part.segment_ids) if part else item, max_tokens=budget)
     history = tuple(change_of(event) for event in events if event.seq <= until)
     naming = read_referring(ledger, [item.id], as_of=moment)
     named = _named_by(call, item, moment)
@@ -160,6 +172,9 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
         referrers_left_out=len(referrers) - len(listed),
         current=item.id in current,
         note=current.note(item.id),
+        place=part.place if part else "",
+        text=cut_to_tokens(part.quote, budget) if part else "",
+        evidence=cited_places(ledger, item),
     )
 
 
@@ -176,7 +191,7 @@ class ExpandInput(AskingInput):
 
 
 class Expanded(Value):
-    """One id, opened."""
+    """The content of one id."""
 
     id: str
     title: str
@@ -187,15 +202,15 @@ class Expanded(Value):
     object: dict[str, Any] | None = None
     cut: bool = False
     current: bool = True
-    """Whether it is how things stand."""
+    """Whether it is current."""
     note: str = ""
-    """Why it is not, where that is due to the tree that is asked from."""
+    """Why it is not current in the requested tree."""
     vanished: bool = False
-    """Of a place: whether its source says this no more; the text is what it said last."""
+    """For a place: whether its source no longer contains it; the text is its last version."""
 
 
 class ExpandReport(Report):
-    """What stands behind the ids, word for word; what is not there is named."""
+    """The exact text behind the ids, and the ids that were not found."""
 
     items: tuple[Expanded, ...]
     missing: tuple[str, ...] = ()
@@ -258,7 +273,41 @@ def _named_by(call: Call, item: Object, moment: AsOf) -> list[tuple[Head, tuple[
     return [(heads[target], tuple(names)) for target, names in fields.items() if target in heads]
 
 
-def _named(call: Call, name: str, options: ReadOptions) -> Object:
+def subject_of(call: Call, text: str, options: ReadOptions) -> tuple[Object, ResolvedEvidence | None]:
+    """Return the object that a text names, and the part of it if the text names one.
+
+    A path or name that is spelled out goes before a title, and a title before words of a source.
+    """
+    given, moment = place_numbered(text, call.engine.places_of).strip(), options.moment()
+    if not given:
+        raise InvalidInput("Nothing is named.", hint="Give an id, a title, or a place such as src/retry.py:10-14.")
+    ledger = call.engine.ledger
+    if is_object(given) or is_short_id(given):
+        return ledger.get(full_id(whole(ledger), given), as_of=moment), None
+    notation, hint = read_notation(given), ""
+    is_name = isinstance(notation, SourceCalled) and notation.turn is None
+    if is_name:
+        if item := _named(call, given, options):
+            return item, None
+        try:
+            return ledger.get(titled(ledger, given).id, as_of=moment), None
+        except NotFound as error:
+            hint = error.hint if "Titles" in error.hint else ""
+    try:
+        (found,) = resolve_evidence(call, [given]).resolved
+    except NotFound as error:
+        raise NotFound(f"Nothing here is called {given[:_MAX_NAME_CHARS]!r}.", hint=hint or error.hint) from error
+    return ledger.get(found.source_id, as_of=moment), None if is_name and " " not in given else found
+
+
+def _named(call: Call, name: str, options: ReadOptions) -> Object | None:
+    """Return the source at a path or an origin, else the node or file with a name; `None` if there is none.
+
+    Raises `InvalidInput` for several files.
+    """
+    if source := source_at(call, name):
+        # By its id as of the moment that is asked for: names of files are known as they are now.
+        return call.engine.ledger.get(source.id, as_of=options.moment())
     wanted = name.casefold()
     selection = Selection(
         scope=call.scope,
@@ -270,10 +319,6 @@ def _named(call: Call, name: str, options: ReadOptions) -> Object:
     for item in call.engine.ledger.select(selection):
         if isinstance(item, Node) and wanted in {text.casefold() for text in (item.name, item.slug, *item.aliases)}:
             return item
-    return _file_called(call, name, options)
-
-
-def _file_called(call: Call, name: str, options: ReadOptions) -> Object:
     found = files_called(call, name, Reach(call.scope, descend=options.descend, now=call.engine.clock.now()))
     if len(found) > 1:
         paths = ", ".join(one.title for one in found[:_MOST_NAMED])
@@ -282,10 +327,7 @@ def _file_called(call: Call, name: str, options: ReadOptions) -> Object:
             hint=f"Give the id or the full path of one of them: {paths}.",
             details={"known": [{"id": one.id, "origin": one.origin} for one in found]},
         )
-    if found:
-        # By its id as of the moment that is asked for: names of files are known as they are now.
-        return call.engine.ledger.get(found[0].id, as_of=options.moment())
-    raise NotFound(f"No node, file or module in this scope is named {name!r}.", hint="Search for it, or give its id.")
+    return call.engine.ledger.get(found[0].id, as_of=options.moment()) if found else None
 
 
 def _expanded(call: Call, reference: str, around: int, options: ReadOptions, budget: int) -> Expanded:
@@ -347,6 +389,13 @@ def _resolved(call: Call, reference: str, options: ReadOptions, budget: int) -> 
         current=source.id in stands,
         note=stands.note(source.id),
     )
+
+
+def _only(item: Object, segment_ids: Sequence[str]) -> Object:
+    """Return a source with some of its segments."""
+    if not isinstance(item, Source):
+        return item
+    return item.model_copy(update={"segments": tuple(one for one in item.segments if one.segment_id in segment_ids)})
 
 
 def _around(call: Call, item: Source, segment_id: str, around: int) -> Sequence[Segment]:

@@ -46,20 +46,20 @@ _ORDER = {key: at for at, key in enumerate(_IN_WORDS)}
 
 
 class CodeNeighbour(Value):
-    """A place in code that is linked to what was asked about."""
+    """A place in code that is linked to the given one."""
 
     id: str
     """The source it is in."""
     segment_id: str = ""
     title: str
     symbol: str = ""
-    """What stands there, as far as it is called something."""
+    """The name of the definition there, if any."""
     relation: CodeRelation
     direction: Direction
     told: str
     """The relation in words, such as `called by`."""
     of: str = ""
-    """What of the one the other uses, as far as it has a name."""
+    """The used part of the other file, if it has a name."""
     place: str = ""
     """Such as `src/app.py#L10 @ 1f3c…`."""
     more: int = 0

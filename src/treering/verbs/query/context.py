@@ -7,12 +7,11 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from treering.core.filters import matches
 from treering.core.objects import Knowledge, Object, title_of
 from treering.ports.ledger import Altered, head_of
 from treering.ports.passages import Reach
 from treering.ports.runtime import fresh_id
-from treering.retrieval.index.passages import is_shown, is_withheld, passages_of, record_of
+from treering.retrieval.index.passages import passages_of
 from treering.retrieval.search.pack_budget import Packed, UnnumberedItem, name_nearest, pack
 from treering.retrieval.search.packing import ConflictNote, ContextPack, render, shortened
 from treering.retrieval.search.question import Question
@@ -24,8 +23,9 @@ from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.attached import Attached, attached_to
 from treering.verbs.query.code_related import may_break
 from treering.verbs.query.context_items import Citing, belief_item, by_file, source_items, without_repeated
+from treering.verbs.query.context_knowledge import files_of, is_about_task, knowledge_about
 from treering.verbs.query.context_notes import MAX_RULES, conflicts_of, missing_of, next_reads_of, rules_of, summary_of
-from treering.verbs.query.context_parts import COPIED, FoundForTask, gather
+from treering.verbs.query.context_parts import FoundForTask, gather
 from treering.verbs.query.search import knowledge_on, only_replaced, reranking_of, reranking_warnings
 from treering.verbs.reading import (
     SUPERSEDED,
@@ -78,45 +78,6 @@ def _terms_of(item: Object) -> frozenset[str]:
     return frozenset(telling_terms(f"{title_of(item)}\n{passages_of(item)[0].text}"))
 
 
-_MAX_RESTING = 3
-"""Statements about the best file that come along with it. Of two files they were seldom about the task: precision
-fell by a third for 3 points of recall (`benchmarks agents`, decisions of celery and hono)."""
-
-
-def resting_on(resting: Sequence[Knowledge], best: Hit | None, question: Question) -> list[tuple[Object, float]]:
-    """Return the knowledge that cites the source of the best passage: it is about the task by its evidence.
-
-    At most three statements, those with the most words of the question first, then the newest. What an adapter copied
-    from a source says no more than the source.
-    """
-    if best is None:
-        return []
-    asked = frozenset(question.terms.words)
-    citing = [
-        (len(asked & _terms_of(item)), item)
-        for item in resting
-        if item.origin_channel != COPIED and best.head.object_id in {ref.source_id for ref in item.evidence_refs}
-    ]
-    citing.sort(key=lambda pair: (-pair[0], -pair[1].updated_at.timestamp(), pair[1].id))
-    return [(item, best.score) for _, item in citing[:_MAX_RESTING]]
-
-
-def objects_of(
-    hits: Sequence[Hit], attached: Sequence[Attached], resting: Sequence[tuple[Object, float]], reach: Reach
-) -> list[tuple[Object, float]]:
-    """Return each object once, with its score: what is about the task, what belongs to what it names, what rests on it.
-
-    All of it may be shown to this read.
-    """
-    shown = [pair for pair in resting if is_shown(head_of(pair[0]), reach) and not is_withheld(pair[0], reach)]
-    found = [
-        *((hit.item, hit.score) for hit in hits if hit.item),
-        *((item, 0.0) for one in attached for item in one.items),
-        *(pair for pair in shown if matches(reach.where, record_of(passages_of(pair[0])[0]))),
-    ]
-    return list({item.id: (item, score) for item, score in reversed(found)}.values())[::-1]
-
-
 _LIFETIME = timedelta(hours=1)
 _DEFAULT_TOKENS = 4_000
 _FRAME_TOKENS = 32
@@ -129,7 +90,7 @@ _NOT_MENTIONED = (
 
 
 class ContextInput(AskingInput):
-    """What the context is for."""
+    """The task."""
 
     TEXT: ClassVar[str] = "task"
 
@@ -212,10 +173,8 @@ def _drafts(
         return sources
     bearing = [hit.head.object_id for hit in shown if hit.head.object_id in found.sources.resting]
     resting = knowledge_on(call, bearing, altered)
-    objects = objects_of(
-        found.about_task, attached, resting_on(resting, next(iter(shown), None), found.question), reach
-    )
-    believed = _beliefs(call, found, objects, reach, altered)
+    about_files = knowledge_about(files_of(shown), resting, found.known.idf, reach)
+    believed = _beliefs(call, found, attached, about_files, reach, altered)
     remaining = without_repeated(sources, believed)
     standing = without_replaced(remaining, resting, found.question, all_of_them=reach.withdrawn)
     if not believed and not standing:  # an old answer that is flagged says more than none
@@ -236,12 +195,18 @@ def _explained(call: Call, found: FoundForTask) -> dict[str, dict[str, Any]]:
 def _beliefs(
     call: Call,
     found: FoundForTask,
-    objects: Sequence[tuple[Object, float]],
+    attached: Sequence[Attached],
+    about_files: Sequence[tuple[Object, float]],
     reach: Reach,
     altered: Altered,
 ) -> list[UnnumberedItem]:
-    """Cite the knowledge, the work and the activities that belong to the task, each with its score."""
-    citing = Citing.read(call, [item for item, _ in objects], reach, altered)
+    """Cite the knowledge, the work and the activities that belong to the task, each once and with its score."""
+    by_words = [(hit.item, hit.score) for hit in found.about_task if hit.item]
+    belonging = [(item, 0.0) for one in attached for item in one.items]
+    citing = Citing.read(call, [item for item, _ in (*by_words, *belonging, *about_files)], reach, altered)
+    about_task = [pair for pair in by_words if is_about_task(pair[0], citing, found.known.idf)]
+    found_once = {item.id: (item, score) for item, score in reversed((*about_task, *belonging, *about_files))}
+    objects = [*found_once.values()][::-1]
     wording = Wording.of(found.question.text)
     trusted = found.beliefs.policy.channel_trust
     items = [item for item, _ in objects]
@@ -295,6 +260,7 @@ def _fitted(
     """
     if not notes.found.answers:
         packed = name_nearest(drafts)
+        notes = replace(notes, here=_in_tree(call, notes.found))
     else:
         packed = pack(drafts, max_tokens=max_tokens)
         notes = replace(

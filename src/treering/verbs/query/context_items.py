@@ -25,7 +25,7 @@ from treering.verbs.envelope import Call
 from treering.verbs.reading import WEAK
 from treering.verbs.scoped_ledger import on_all_branches
 
-_BEST_FILES = 5
+BEST_FILES = 5
 """Files that have a passage in a pack before any file has a second one."""
 
 _NEW_SHARE = 0.2
@@ -71,6 +71,12 @@ class Citing:
                     yield Citation(mark="", object_id=source_id, origin=self.origins.get(source_id, source_id))
             case _:
                 return
+
+    def names_lines(self, item: Object) -> bool:
+        """Return whether an object is knowledge that cites lines of a file."""
+        refs = item.evidence_refs if isinstance(item, Knowledge) else ()
+        segments = (self.segments.get((ref.source_id, ref.segment_id)) for ref in refs)
+        return any(segment is not None and isinstance(segment.locator, Lines) for segment in segments)
 
     def _evidence(self, ref: EvidenceRef) -> Citation | None:
         """Cite evidence that is what the audit log says; of a source in another scope only its id is shown."""
@@ -128,7 +134,7 @@ def by_file(hits: Sequence[Hit]) -> list[Hit]:
     best: dict[str | int, Hit] = {}
     for hit in sorted(hits, key=lambda hit: -hit.score):
         best.setdefault(hit.head.key if isinstance(hit.locator, Turn) else hit.head.object_id, hit)
-    first = [*best.values()][:_BEST_FILES]
+    first = [*best.values()][:BEST_FILES]
     keys = {hit.head.key for hit in first}
     return [*first, *(hit for hit in spread_over_sources(hits) if hit.head.key not in keys)]
 

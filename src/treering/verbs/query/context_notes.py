@@ -123,7 +123,7 @@ def next_reads_of(
     """
     beside = _companions(packed, files, found.histories)
     belonging = (
-        f"{one.left_out} more that belong to {quoted(one.node.name)} (`{one.node.id}`, mode related)"
+        f"{one.left_out} more belong to {quoted(one.node.name)} (`{one.node.id}`, mode related)"
         for one in attached
         if one.left_out
     )
@@ -156,12 +156,15 @@ def _companions(packed: Packed, files: Sequence[Hit], histories: Sequence[Commit
 
 
 def _files_not_shown(packed: Packed, files: Sequence[Hit], query: str) -> list[str]:
-    """Name the best place of each file of code of which the pack shows nothing, with the words of the task in it."""
+    """Name the best place of each file of code of which the pack shows nothing, with the words of the task in it.
+
+    If the pack shows nothing at all, files of a project that are no code are named as well.
+    """
     shown = {item.object_id for item in packed.unnumbered}
     best: dict[str, str] = {}
     for hit in files:
-        identity = hit.head.object_id
-        if isinstance(hit.locator, Lines) and hit.head.place_role == CODE and identity not in {*shown, *best}:
+        identity, is_code = hit.head.object_id, hit.head.place_role == CODE
+        if isinstance(hit.locator, Lines) and (is_code or not shown) and identity not in {*shown, *best}:
             best[identity] = f"{_place_of_code(hit.locator, hit.head.heading)}: {_reason(query, hit)}"
         if len(best) == MAX_READS:
             break

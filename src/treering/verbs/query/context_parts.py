@@ -14,7 +14,7 @@ from treering.retrieval.index.rounds import Steps, run_together
 from treering.retrieval.search.commit_history import CommitHistory, histories_in
 from treering.retrieval.search.known_words import KnownWords, known_words
 from treering.retrieval.search.question import Question
-from treering.retrieval.search.relevance import Judgement, is_small
+from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Adjusting, Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import index_text, telling_terms
@@ -68,7 +68,7 @@ class FoundForTask:
         without them packs of 4,000 tokens lose 2 % of the evidence (MuSiQue).
         """
         hits = (*self.sources.hits, *self.sources.further)
-        return self._not_weak(hits) if self.answers and is_small(self.known.idf) else list(hits)
+        return self._not_weak(hits) if self.answers and self.known.idf.is_small else list(hits)
 
     @property
     def about_task(self) -> list[Hit]:

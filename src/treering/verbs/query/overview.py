@@ -31,7 +31,7 @@ class OverviewOptions(Value):
 
 
 class Overview(Value):
-    """What a space holds, and what waits in it."""
+    """The contents of a space and its pending work."""
 
     sequence: int
     """The audit sequence number of the newest change; 0 in an empty space."""
@@ -68,7 +68,7 @@ def overview(call: Call, _given: Nothing, options: OverviewOptions) -> Overview:
 
 
 class ObjectsInput(Value):
-    """Which objects. Sources are many: `recent` and `search` tell of them."""
+    """The objects to list. Sources are many: use `recent` and `search` for them."""
 
     type: Literal["knowledge", "work_item", "activity", "node"] = Field(description="Type of object.")
     kinds: tuple[str, ...] = Field(default=(), description="Kinds; empty: all.")
@@ -93,9 +93,9 @@ class ListedObject(Value):
     title: str
     updated_at: Instant
     current: bool
-    """Whether it is how things stand."""
+    """Whether it is current."""
     note: str = ""
-    """Why it is not, where that is due to the tree that is asked from."""
+    """Why it is not current in the requested tree."""
 
 
 class ObjectList(Value):
@@ -186,7 +186,7 @@ _BATCH_SIZE = 1_000
 
 
 class SpaceStatusOptions(Value):
-    """How much is told."""
+    """The number of changes to show."""
 
     writes: int = Field(default=5, ge=0, le=100, description="Number of latest changes.")
 
@@ -200,19 +200,19 @@ class LastWrite(Value):
     what: str
     """Such as `created`."""
     target: str
-    """The id of what was changed."""
+    """The id of the changed object."""
 
 
 class VectorWork(Value):
-    """Who makes the vectors that wait."""
+    """The process that embeds pending passages."""
 
     process: int
     minutes_left: float | None
-    """At the pace of the last process in the background; `None` before one has told its pace."""
+    """At the pace of the last background process; `None` before it is known."""
 
 
 class SpaceProtection(Value):
-    """How a database that holds many spaces keeps them apart."""
+    """How a database separates its spaces."""
 
     role: str
     """As whom this space is opened there."""
@@ -222,7 +222,7 @@ class SpaceProtection(Value):
 
 
 class SpaceStatus(Value):
-    """How a space stands."""
+    """The status of a space."""
 
     sequence: int
     """The audit sequence number of the newest change; 0 in an empty space."""
@@ -241,9 +241,9 @@ class SpaceStatus(Value):
     writes: tuple[LastWrite, ...]
     """The newest first."""
     making_vectors: VectorWork | None = None
-    """`None` where no process is at it, or several share the work."""
+    """`None` if no process is embedding, or several share the work."""
     protection: SpaceProtection | None = Field(default=None, exclude_if=lambda kept: kept is None)
-    """Left out where nothing else lies in the database."""
+    """Omitted if the database contains only this space."""
 
 
 def space_status(call: Call, _given: Nothing, options: SpaceStatusOptions) -> SpaceStatus:

@@ -1,35 +1,37 @@
 """`query` in mode `recent`: what changed or happened in a window of time."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from pydantic import Field
 
 from treering.core.audit import AuditEvent
-from treering.core.canonical import is_object, parse_time, render_time
+from treering.core.canonical import parse_time, render_time
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Turn
 from treering.core.filters import EVERYTHING, Compare
-from treering.core.objects import Activity, Object, ObjectType, Source, WorkItem, title_of
+from treering.core.objects import Activity, Knowledge, Object, ObjectType, Source, WorkItem, title_of
 from treering.ports.ledger import Altered, Head, Selection, head_of
 from treering.retrieval.text.dates import asked_ranges
 from treering.retrieval.text.time_zones import TimeZone, Window, is_day
 from treering.verbs.envelope import READS, Call, Mode, Report, UnderstoodDays, Value
-from treering.verbs.evidence.resolving import resolve_evidence
-from treering.verbs.query.browsing import HistoryEntry, change_of
+from treering.verbs.query.branch_work import applies_to, scope_of
+from treering.verbs.query.brief import repository_of
+from treering.verbs.query.browsing import HistoryEntry, change_of, subject_of
 from treering.verbs.query.search import flagged
 from treering.verbs.reading import (
     DayOptions,
+    ReadOptions,
     altered_warnings,
     scope_warnings,
     standing,
     zone_of,
 )
 from treering.verbs.scoped_ledger import whole
-from treering.verbs.short_ids import full_id
 
 # When what an object tells of happened, which may be long before it was written down.
 
@@ -117,11 +119,13 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
 
 
 class RecentInput(Value):
-    """A window of time; open ends are the beginning and now."""
+    """A time window; the defaults are the beginning and now."""
 
     since: str | None = Field(default=None, description="ISO time, or a day, also in words such as yesterday.")
     until: str | None = Field(default=None, description="ISO time, or a day, which is included.")
-    about: str = Field(default="", description="Only one object and its dependents: an id, or the path of a file.")
+    about: str = Field(
+        default="", description="Only one object, file or folder, its dependents and its rules: an id or a path."
+    )
     types: tuple[ObjectType, ...] = Field(default=(), description="Object types; empty: all.")
     limit: int = Field(default=50, ge=1, le=1000)
     by: Literal["written", "happened"] = Field(
@@ -131,19 +135,56 @@ class RecentInput(Value):
 
 
 class RecentChange(HistoryEntry):
-    """A change, and what it changed; or something that happened, with who wrote it down first."""
+    """A change with its effects, or an event with its first author."""
 
     id: str
     type: str
     title: str
     current: bool = True
-    """Whether what it changed is how things stand."""
+    """Whether the changed object is current."""
     note: str = ""
-    """Why it is not, where that is due to the tree that is asked from. The log is of all branches."""
+    """Why it is not current in the requested tree. The log covers all branches."""
     until: str = ""
-    """When it ended, where it did not happen at one moment."""
+    """The end of the event, if it lasted."""
     dated_by: str = ""
-    """The field that says when it happened, such as `started_at`, `said` or `date`."""
+    """The field with the time of the event, such as `started_at`, `said` or `date`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldChange:
+    """A change as it is shown, with its number in the report; or all that one ingest read, as one."""
+
+    number: int
+    change: RecentChange
+    read: tuple[str, ...] = ()
+    """Titles of the sources that the ingest read, if it is one."""
+
+
+def told_changes(changes: Iterable[RecentChange]) -> Sequence[ToldChange]:
+    """Return the changes without links, which come with what they link; those of one ingest are one.
+
+    Knowledge that was read from a file comes with its file.
+    """
+    told: list[ToldChange] = []
+    ingest: ToldChange | None = None
+    for number, one in enumerate(changes, start=1):
+        if one.event in _LINKS:
+            continue
+        is_read = one.reason.startswith(_INGEST) and (one.type != "knowledge" or one.event == "created")
+        if not is_read:
+            told.append(ToldChange(number, one))
+        elif one.type == "source":
+            if ingest and (ingest.change.reason, ingest.change.actor) == (one.reason, one.actor):
+                told.remove(ingest)
+                ingest = replace(ingest, read=(*ingest.read, one.title))
+            else:
+                ingest = ToldChange(number, one, (one.title,))
+            told.append(ingest)
+    return told
+
+
+_LINKS = frozenset({"linked", "unlinked"})
+_INGEST = "Ingest "
 
 
 class RecentReport(Report):
@@ -151,7 +192,7 @@ class RecentReport(Report):
 
     changes: tuple[RecentChange, ...]
     more: int = 0
-    """Changes in the window beyond the limit; those of a log counted up to `MOST_COUNTED`."""
+    """Changes in the window beyond the limit, counted up to `MOST_COUNTED`."""
 
     @property
     def how_many_more(self) -> str:
@@ -198,10 +239,20 @@ def _with_days(given: RecentInput, zone: TimeZone, now: datetime) -> RecentInput
     """Return a window whose ends in words, such as `3 days ago`, are replaced by the days they mean."""
     days = {}
     for name, text in (("since", given.since), ("until", given.until)):
-        ranges = asked_ranges(text, zone.local(now)) if text and text[0].isalnum() and not _is_time(text) else ()
-        if ranges:
-            days[name] = (ranges[0].first if name == "since" else ranges[-1].last).isoformat()
+        if not text or _is_time(text):
+            continue
+        here = zone.local(now)
+        ranges = asked_ranges(text, here) or asked_ranges(f"last {text}", here)  # "monday"
+        if not ranges:
+            raise InvalidInput(
+                f"{name} is {text[:_MAX_WHEN_CHARS]!r}, which is no day or time.",
+                hint="Write yesterday, monday, 3 days ago, 2026-01-31 or 2026-01-31T12:00:00Z.",
+            )
+        days[name] = (ranges[0].first if name == "since" else ranges[-1].last).isoformat()
     return given.model_copy(update=days)
+
+
+_MAX_WHEN_CHARS = 80
 
 
 def _is_time(text: str) -> bool:
@@ -209,12 +260,35 @@ def _is_time(text: str) -> bool:
 
 
 def _about(call: Call, name: str) -> frozenset[str] | None:
-    """Return the ids of an object or a file and of the knowledge that rests on it; `None` for everything."""
+    """Return the ids of an object or files, of what rests on them and of rules for them; `None` for everything."""
     if not name:
         return None
-    identity = full_id(call.engine.ledger, name)
-    found = [identity] if is_object(identity) else [one.source_id for one in resolve_evidence(call, [name]).resolved]
-    return frozenset([*found, *(other for one in found for other in call.engine.ledger.dependents(one))])
+    ledger = call.engine.ledger
+    found, path = _files_below(call, name)
+    if not found:
+        item, _ = subject_of(call, name, ReadOptions(descend=True))
+        found, path = [item.id], item.origin.partition("#")[2] if isinstance(item, Source) else ""
+    rules = _rules_for(call, path) if path else ()
+    return frozenset([*found, *(other for one in found for other in ledger.dependents(one)), *rules])
+
+
+def _files_below(call: Call, name: str) -> tuple[list[str], str]:
+    """Return the ids of the files in a folder of the repository, and its path; nothing if it is no folder."""
+    repository, path = repository_of(call, {}), PurePosixPath(name).as_posix()
+    if repository is None:
+        return [], ""
+    below = Compare("origin", "prefix", f"{repository.origin}#{'' if path == '.' else f'{path}/'}")
+    found = call.engine.ledger.select(Selection(scope=call.scope, descend=True, types=("source",), where=below))
+    return [one.id for one in found], path
+
+
+def _rules_for(call: Call, path: str) -> Iterator[str]:
+    """Yield the ids of the rules, past ones too, for a file or folder or for part of a folder."""
+    where = Compare("kind", "in", ("constraint", "preference"))
+    for item in call.engine.ledger.select(Selection(scope=call.scope, descend=True, types=("knowledge",), where=where)):
+        scope = scope_of(item) if isinstance(item, Knowledge) else ""
+        if scope and (path == "." or applies_to(scope, path) or scope.startswith(f"{path}/")):
+            yield item.id
 
 
 def _days_of_window(given: RecentInput, zone: TimeZone, now: datetime) -> Iterator[UnderstoodDays]:

@@ -140,13 +140,13 @@ _NO_HISTORY = "Links of code are known only for the current state; none are show
 
 
 class RelatedInput(AskingInput):
-    """Where to start, which relations to follow, how far."""
+    """The start, the relations to follow, and the depth."""
 
     TEXT: ClassVar[str] = "id"
 
     id: str = Field(
         min_length=1,
-        description="Where to start; in code also a path, `source_id segment_id`, or a symbol's name.",
+        description="The start; in code also a path, `source_id segment_id`, or a symbol's name.",
     )
     types: tuple[LinkType | Literal["refers_to"] | CodeRelation, ...] = Field(
         default=(),
@@ -157,7 +157,7 @@ class RelatedInput(AskingInput):
 
 
 class Neighbour(Value):
-    """An object that was reached, by which relation, from where."""
+    """An object that was reached, with its relation and start."""
 
     id: str
     type: str
@@ -166,22 +166,22 @@ class Neighbour(Value):
     title: str
     relation: str
     fields: tuple[str, ...] = ()
-    """Where the relation is `refers_to`: the fields in which one of the two names the other."""
+    """For the relation `refers_to`: the fields with the reference."""
     direction: Literal["out", "in"]
     via: str
     depth: int
     current: bool = True
-    """Whether it is how things stand."""
+    """Whether it is current."""
     note: str = ""
-    """Why it is not, where that is due to the tree that is asked from."""
+    """Why it is not current in the requested tree."""
 
 
 class RelatedReport(Report):
-    """Neighbours, nearest first, and places in code that are linked."""
+    """Neighbours, nearest first, and linked places in code."""
 
     neighbours: tuple[Neighbour, ...]
     code: tuple[CodeNeighbour, ...] = ()
-    """Of a file of code, a part or a symbol of one, or a node that stands for some: what is linked to it now."""
+    """Current links of a file of code, a part or symbol of one, or a node for some."""
     code_left_out: int = 0
     """How many more such places there are."""
 
@@ -319,7 +319,7 @@ def _referrers(call: Call, frontier: Iterable[str], moment: AsOf, altered: Alter
 
 RELATED = Mode(
     "related",
-    "Neighbours by link type, direction, depth; of code: what imports, calls, tests it.",
+    "Neighbours by link type, direction, depth; for code also imports, calls, tests.",
     RelatedInput,
     ReadOptions,
     RelatedReport,

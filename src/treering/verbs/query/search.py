@@ -67,7 +67,7 @@ def reranking_warnings(found: Retrieval) -> tuple[str, ...]:
 
 
 class SearchInput(AskingInput):
-    """What to look for."""
+    """The query."""
 
     TEXT: ClassVar[str] = "text"
 

@@ -1,4 +1,4 @@
-"""What tools did as memories: the execution history of a host, and single runs of tools."""
+"""Tool runs as memories: the execution history of a host, and single runs of tools."""
 
 import json
 from collections import Counter
@@ -19,16 +19,16 @@ from treering.parts.client.items.recording import KeyedMemory
 
 
 class ExecutionHistoryMemoryBridge:
-    """Stores execution histories: one memory for each step, and one for what failed."""
+    """Store execution histories: one memory per step, and one for the failures."""
 
     def __init__(self, memory_client: MemorySystemClient) -> None:
         self.memory_client = memory_client
 
     async def ingest_execution_history(self, history: Any, session_id: str) -> int:
-        """Store what a history holds that was not stored before, and return how many memories that are.
+        """Store the new steps of a history; return the number of memories.
 
-        Each step follows the one before; where any failed, there is one analysis of the failures. `history`: an object
-        with `items`, or the items themselves; see `traces_of`. Raises `InvalidInput` for anything else.
+        Each step follows the previous one; if any failed, one memory contains an analysis of the failures. `history`:
+        an object with `items`, or the items; see `traces_of`. Raises `InvalidInput` for anything else.
         """
         return len(await self.memory_client.store_once(traces_of(history, session_id)))
 
@@ -95,11 +95,11 @@ class _Step:
 
 
 def traces_of(history: Any, session_id: str) -> list[KeyedMemory]:
-    """Return the memories of an execution history: each step follows the one before.
+    """Return the memories of an execution history: each step follows the previous one.
 
-    `history`: an object with `items` and, where it has it, `get_failure_patterns`; or the items themselves. An item is
-    an object or a mapping with `step_name`, `tool`, `status`, `result`, `error`, `timestamp`, `duration` and
-    `retry_count`. The same step of the same session has the same key. Raises `InvalidInput` for anything else.
+    `history`: an object with `items` and optionally `get_failure_patterns`; or the items. An item is an object or a
+    mapping with `step_name`, `tool`, `status`, `result`, `error`, `timestamp`, `duration` and `retry_count`. The same
+    step of the same session has the same key. Raises `InvalidInput` for anything else.
     """
     steps = [_Step(item) for item in _items(history)]
     seen: Counter[str] = Counter()
@@ -188,7 +188,7 @@ class ToolRun:
 
     @property
     def memory(self) -> tuple[str, dict[str, Any]]:
-        """The text and the metadata it is kept with."""
+        """The text and the metadata of its memory."""
         parameters = capped(self.parameters)
         result = capped(self.result) if self.success else None
         error = None if self.success else str(capped(self.error or "unknown error"))

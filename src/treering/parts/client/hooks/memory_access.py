@@ -33,14 +33,14 @@ PROFILE = "agent_profile"
 
 @dataclass(frozen=True, slots=True)
 class MemoryAccess:
-    """The memory that a run uses: a client that is on, and what it asks it with."""
+    """The memory of a run: an enabled client, and the defaults of its calls."""
 
     client: MemorySystemClient
     session_id: str | None = None
     agent_type: str | None = None
     profile: AgentProfile | None = None
     top_k: int | None = None
-    """How many memories where a call does not say; `None`: as the profile or the client has it."""
+    """The default number of memories; `None`: the default of the profile or the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +62,14 @@ def memory_access(
     agent_type: str | None = None,
     client: MemorySystemClient | None = None,
 ) -> MemoryAccess | None:
-    """Return the memory of a run; `None` where it has none, it is off, or its agent is excluded.
+    """Return the memory of a run; `None` if it has none, it is disabled, or its agent is excluded.
 
-    The client is `client`, else that of the state, else of the dependencies, else one of this process with the
-    configuration that the state holds, else one that is opened with that configuration and kept in the state. The
-    session is that of the state, else of the dependencies; where neither has one and the state has a field for it, it
-    is made and kept there.
-    The profile is that of the dependencies, but where `agent_type` names another agent: then that of this name, if any.
+    The client is the first of: `client`, the state's, the dependencies', one of this process with the configuration in
+    the state, or a new one with that configuration, which is stored in the state. The session is the state's, else the
+    dependencies'; if neither has one and the state has a field for it, it is created and stored there. The profile is
+    the dependencies', unless `agent_type` names another agent: then the profile of that name, if any.
 
-    Raises `InvalidInput` for a profile that is not known.
+    Raises `InvalidInput` for an unknown profile.
     """
     client = client or _client_of(state) or _client_of(deps) or _found_again(state)
     config = _config_of(deps) or _config_of(state)
@@ -90,7 +89,7 @@ def memory_access(
 
 
 def recalled_memories() -> RetrievedMemories:
-    """Return what was retrieved for the graph node that runs; nothing where it has no memory."""
+    """Return the memories retrieved for the running graph node; nothing without a memory."""
     node = NODE.get()
     return node.recalled if node else RetrievedMemories()
 
@@ -246,15 +245,15 @@ class _WithoutClient:
 class MemoryState(_WithoutClient):
     """The memory fields of a workflow's state; all are optional, and without them there is no memory.
 
-    Copies hold the same client. In what is pickled or written as JSON it is left out, for a key by which its process
-    finds it again; in another process a hook takes that of the dependencies, or opens the one of `memory_config`.
+    Copies share the client. Pickled or written as JSON, it is replaced by a key with which its process finds it again;
+    in another process a hook uses the client of the dependencies, or opens one from `memory_config`.
     """
 
     memory_session_id: str | None = None
-    """The session of the run. Where none is given the first hook makes one."""
+    """The session of the run. If none is given, the first hook creates one."""
     memory_client: MemorySystemClient | None = field(default=None, repr=False, compare=False)
     memory_config: MemoryConfig | None = field(default=None, repr=False)
-    """The settings of the run; where there is no client, the one to be opened."""
+    """The settings of the run; without a client, one is opened with them."""
 
 
 @dataclass(kw_only=True)
@@ -263,7 +262,7 @@ class MemoryDependencies(_WithoutClient):
 
     memory_client: MemorySystemClient | None = field(default=None, repr=False, compare=False)
     memory_config: MemoryConfig | None = field(default=None, repr=False)
-    """The settings of the agent: they stand where its profile says nothing."""
+    """The settings of the agent, used if its profile has none."""
     session_id: str | None = None
     agent_profile: AgentProfile | str | None = None
     """A profile, or the name of one."""
@@ -283,8 +282,8 @@ async def retrieve_memory(
 
     Args:
         ctx: The context of the run.
-        query: What to look for, in words.
-        top_k: How many memories to retrieve.
+        query: The query, in words.
+        top_k: Number of memories to retrieve.
         filters: Conditions on metadata, such as {"agent_type": "planner"}.
 
     Returns:
@@ -302,8 +301,8 @@ async def store_memory(
     Args:
         ctx: The context of the run.
         content: The text to remember.
-        metadata: What else is known of it, such as tags.
-        importance: How much it matters, from 0.0 to 1.0.
+        metadata: More about it, such as tags.
+        importance: Its importance, from 0.0 to 1.0.
 
     Returns:
         Whether it was stored, and the id of the memory or the reason why not.
@@ -324,7 +323,7 @@ def memory_tools(deps: Any) -> list[Callable[..., Coroutine[Any, Any, Any]]]:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """The context of a run, such as Pydantic AI's `RunContext`, as far as the tools need it."""
+    """The context of a tool: an object with the agent's dependencies, such as Pydantic AI's `RunContext`."""
 
     deps: Any
 

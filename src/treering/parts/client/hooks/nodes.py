@@ -1,4 +1,4 @@
-"""A decorator for graph nodes: memories are retrieved before a node runs, and what it decided is stored after."""
+"""A decorator for graph nodes: retrieve memories before a node runs, and store its decision after it."""
 
 import copy
 import inspect
@@ -68,18 +68,18 @@ def memory_node(
     """Return a graph node with memory: it retrieves before the node runs, and stores after it.
 
     `node`: an asynchronous function of a context with `state` and `deps`, or of a state; or a class with such a method
-    `run`, which is replaced. Without it a decorator is returned. `recalled_memories()` gives the node what was
-    retrieved. Without a memory, and for an excluded agent, the node runs as if it were not decorated.
+    `run`, which is replaced. Without it, a decorator is returned. `recalled_memories()` returns the retrieved memories
+    in the node. Without a memory, and for an excluded agent, the node runs as if it were not decorated.
 
-    `client`: by default that of the state or the dependencies. `name`: by default the node's own. `agent_type`: whose
-    memory it is; by default that of the dependencies' profile. `query`: what to look for, from the context; by default
-    the state's `question`, else the input, where they are texts. `content`: what to store, from context and result, or
-    `None` for nothing; by default the result, or what the node changed in the state where it returns the next node:
-    `Plan: […]` of a `PlanNode` that sets `state.plan`. `memory_type`: what kind of memory that is. `top_k`, `filters`,
-    `scope`: as of `retrieve`; with `scope="space"` earlier runs are seen, too. `recall`, `store`: whether it does that.
+    `client`: default: the client of the state or the dependencies. `name`: default: the node's name. `agent_type`: the
+    owner of the memory; default: the dependencies' profile. `query`: a function from the context to the query; default:
+    the state's `question`, else the input, if they are texts. `content`: a function from context and result to the text
+    to store, or `None` for nothing; default: the result, or the change of the state if it returns the next node: `Plan:
+    […]` of a `PlanNode` that sets `state.plan`. `memory_type`: the kind of that memory. `top_k`, `filters`, `scope`: as
+    in `retrieve`; with `scope="space"` earlier runs are included. `recall`, `store`: whether to do that.
 
-    What goes wrong with the memory is logged: without memories retrieved the node runs with none. Of a node that fails
-    the failure is stored, and raised again.
+    Errors of the memory are logged: the node then runs without memories. If a node fails, its failure is stored, and
+    raised again.
     """
     own = query or _question
     hook = _Hook(client, name, agent_type, own, content, memory_type, top_k, filters, scope, recall=recall, store=store)
@@ -191,14 +191,13 @@ OnFailure = Literal["keep", "merge", "discard"]
 
 @asynccontextmanager
 async def nested_memory(holder: _Holder, loop_id: object, *, on_failure: OnFailure = "keep") -> AsyncIterator[_Holder]:
-    """Give a nested loop a copy of a state or of dependencies whose session is a nested context of theirs.
+    """Yield a copy of a state or dependencies for a nested loop, with a nested context as its session.
 
-    What the loop stores, runs of its tools too, is seen by the loop and those nested in it; when it ends it is merged
-    into the session of `holder`. Where it raises, what it stored is kept unmerged, for the same loop when it is
-    resumed, or merged, or discarded, as `on_failure` says. The copy is shallow. Without a memory `holder` itself is
-    given.
+    Memories of the loop, including its tool runs, are visible in the loop and in loops nested in it; when it ends, they
+    are merged into the session of `holder`. If it raises, they stay unmerged for the same loop when it is resumed, or
+    are merged or discarded, depending on `on_failure`. The copy is shallow. Without a memory, `holder` is yielded.
 
-    Raises `InvalidInput` where contexts are nested too deep. What else goes wrong with the memory is logged.
+    Raises `InvalidInput` if contexts are nested too deeply. Other errors of the memory are logged.
     """
     is_state = has_field(holder, STATE_SESSION)
     access = memory_access(holder) if is_state else memory_access(deps=holder)

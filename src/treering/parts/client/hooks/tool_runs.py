@@ -177,19 +177,19 @@ def log_tool_runs(
     agent_type: str | None = None,
     unfinished: tuple[type[Exception], ...] = (),
 ) -> Any:
-    """Return a tool that stores one memory of each of its runs, and else does what it did.
+    """Return a tool that stores one memory of each of its runs, and otherwise works as before.
 
     `tool`: a function, asynchronous or not; an object with a method `run`, or a class of such objects; or an MCP server
-    with a method `call_tool`. The method of an object or a class is replaced. Without a tool a decorator is returned.
-    Signatures stay, so that a framework reads the same schema.
+    with a method `call_tool`. The method of an object or a class is replaced. Without a tool, a decorator is returned.
+    Signatures stay the same, so that a framework reads the same schema.
 
-    `client`: by default `memory_client` of the object, of the dependencies in the tool's first argument, or of the
-    graph node that calls it; without one nothing is stored. `name`: by default that of the object's `spec`, its `name`,
-    or the function's. `session_id`, `agent_type`: by default those of the object, the dependencies or the node.
-    `unfinished`: exceptions that put a run off, as for an approval: nothing is stored where one is raised.
+    `client`: default: `memory_client` of the object, of the dependencies in the tool's first argument, or of the
+    calling graph node; without one, nothing is stored. `name`: default: the name in the object's `spec`, its `name`, or
+    the function's name. `session_id`, `agent_type`: default: those of the object, the dependencies or the node.
+    `unfinished`: exceptions that postpone a run, such as for an approval: nothing is stored if one is raised.
 
-    Parameters, results and errors are kept without secrets, in at most 2,000 characters each. What goes wrong with the
-    memory is logged, and the tool goes on. Raises `InvalidInput` for what cannot be run, and for generators.
+    Parameters, results and errors are stored without secrets, in at most 2,000 characters each. Errors of the memory
+    are logged, and the tool continues. Raises `InvalidInput` for objects that cannot be run, and for generators.
     """
     given = Owner(name=name, client=client, session_id=session_id, agent_type=agent_type, unfinished=unfinished)
     return partial(_wrapped, given=given) if tool is None else _wrapped(tool, given=given)

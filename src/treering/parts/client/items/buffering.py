@@ -1,4 +1,4 @@
-"""Writing behind the caller: what is stored is in a journal at once, and in the ledger in batches."""
+"""Background writing: memories are in a journal at once, and in the ledger in batches."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,9 +16,9 @@ _BATCHES_WAITING = 8
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A memory that could not be written to the ledger: it is kept, and stops no other.
+    """A memory that could not be written to the ledger: it is stored separately and does not block others.
 
-    `key` names it where it is kept. `data` is the memory as a journal keeps it, or what could not be read as one.
+    `key` identifies it there. `data` is the memory as in the journal, or the unreadable record.
     """
 
     key: str
@@ -27,7 +27,7 @@ class SetAside:
 
     @property
     def id(self) -> str:
-        """The id that `store` gave; empty where the record could not be read."""
+        """The id that `store` returned; empty if the record could not be read."""
         return str(self.data.get("id", ""))
 
     @property

@@ -1,4 +1,4 @@
-"""What is stored and what is retrieved: metadata as JSON, memory documents with their relations, and items."""
+"""Stored and retrieved values: metadata as JSON, memory documents with their relations, and items."""
 
 import math
 import re
@@ -42,15 +42,14 @@ _LARGEST = 2**63
 
 
 def known_name(name: str) -> str:
-    """Return the name under which a metadata key is kept and compared."""
+    """Return the name under which a metadata key is stored and compared."""
     return ALIASES.get(name, TIMES.get(name, name))
 
 
 def normalised(given: Mapping[str, Any] | None, *, now: datetime) -> dict[str, Any]:
-    """Return metadata as it is kept. What is told under an alias is kept under that name, too.
+    """Return metadata in stored form. Values under an alias are also stored under the main name.
 
-    There is always a `timestamp`: the one that is told, else `now`. Raises `InvalidInput` for a time or an importance
-    that makes no sense.
+    There is always a `timestamp`: the given one, else `now`. Raises `InvalidInput` for an invalid time or importance.
     """
     kept: dict[str, Any] = {}
     for key, value in (given or {}).items():
@@ -66,9 +65,9 @@ def normalised(given: Mapping[str, Any] | None, *, now: datetime) -> dict[str, A
 
 
 def moment_text(name: str, value: Any) -> str:
-    """Return a time, given in ISO 8601 or in seconds or milliseconds since 1970, in the form that is kept.
+    """Return a time, given in ISO 8601 or in seconds or milliseconds since 1970, in stored form.
 
-    A time without a zone is local time, as `datetime.now()` gives it. Raises `InvalidInput` for anything else.
+    A time without a zone is local time, as from `datetime.now()`. Raises `InvalidInput` for anything else.
     """
     try:
         return render_time(_moment(value))
@@ -183,10 +182,10 @@ RELATIONS: Mapping[str, LinkType] = {
 
 @dataclass(frozen=True, slots=True)
 class MemoryItem:
-    """A memory that was retrieved. `content` is data, whatever it says.
+    """A retrieved memory. `content` is data, whatever it contains.
 
-    `similarity_score` is calibrated: 0 to 1, and 0.7 is the least that the embedder can tell from chance.
-    `timestamp` is when what it tells of happened.
+    `similarity_score` is calibrated from 0 to 1; scores below 0.7 are not distinguishable from chance. `timestamp` is
+    the time of the remembered event.
     """
 
     id: str
@@ -199,7 +198,7 @@ class MemoryItem:
 
 
 class RetrievedMemories(list[MemoryItem]):
-    """Memories, best first. `trace` says how the answer came to be, and what could not be done."""
+    """Memories, best first. `trace` contains details of the search and skipped steps."""
 
     def __init__(self, items: Sequence[MemoryItem] = (), *, trace: Mapping[str, Any] | None = None) -> None:
         super().__init__(items)
@@ -211,15 +210,15 @@ def _new_id() -> str:
 
 
 class MemoryDocument(BaseModel):
-    """A memory with its kind, who made it, and what it is related to."""
+    """A memory with its kind, its author, and its relations."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     content: str
     id: str = Field(default_factory=_new_id)
-    """The id the memory is stored under, once; a host's own id is kept as metadata `document_id` instead.
+    """The id of the stored memory, used once; a host's own id is stored as metadata `document_id` instead.
 
-    Relations name ids of stored memories.
+    Relations use ids of stored memories.
     """
     metadata: dict[str, Any] = Field(default_factory=dict)
     memory_type: str | None = None
@@ -228,7 +227,7 @@ class MemoryDocument(BaseModel):
     session_id: str | None = None
     importance_score: float | None = Field(default=None, ge=0, le=1)
     temporal_weight: float | None = Field(default=None, ge=0, le=1)
-    """What it counts for where temporal weighting is on, before its age is looked at."""
+    """Its weight with temporal weighting, before its age is considered."""
     follows: str | None = None
     caused_by: list[str] = Field(default_factory=list)
     references: list[str] = Field(default_factory=list)
@@ -239,9 +238,9 @@ class MemoryDocument(BaseModel):
     bioinformatics_type: str | None = None
     source_database: str | None = None
     chunks: list[Any] = Field(default_factory=list)
-    """The host's parts of the text. They are kept as metadata; the text is searched as a whole."""
+    """The host's parts of the text. They are stored as metadata; the text is searched as a whole."""
     embedding: Any = None
-    """The host's vector. It is not kept: the space makes vectors of its own model."""
+    """The host's vector. It is not stored: the space embeds with its own model."""
 
     _is_stored: bool = PrivateAttr(default=False)
 
@@ -281,9 +280,9 @@ class MemoryDocument(BaseModel):
 
     @classmethod
     def from_document(cls, document: Any) -> "MemoryDocument":
-        """Read any object with `content`, and `id` and `metadata` where it has them, such as a host's own `Document`.
+        """Read any object with `content`, and optionally `id` and `metadata`, such as a host's own `Document`.
 
-        Raises `InvalidInput` where it has no text as `content`.
+        Raises `InvalidInput` if its `content` is not text.
         """
         if isinstance(document, cls):
             return document
@@ -299,7 +298,7 @@ class MemoryDocument(BaseModel):
 
     @property
     def told(self) -> dict[str, Any]:
-        """All it says besides its content, as metadata."""
+        """All its fields except the content, as metadata."""
         left_out = {"content", "metadata", "id", "embedding"}
         fields = {name: value for name, value in self if name not in left_out and _is_told(self, name, value)}
         own = {"document_id": self.id} if self._has_own_id else {}
@@ -359,7 +358,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class NestedContext:
-    """The memory of one nested loop: `session_id` is what its memories are stored and retrieved with."""
+    """The memory of one nested loop: `session_id` is the session of its memories."""
 
     session_id: str
     parent_session_id: str | None
@@ -374,7 +373,7 @@ class NestedContext:
 def nested_context(parent_session_id: object | None, loop_id: object) -> NestedContext:
     """Return the nested context of a loop; the same parent and loop are the same context in every process.
 
-    Raises `InvalidInput` where contexts are nested deeper than a scope may be.
+    Raises `InvalidInput` if contexts are nested deeper than a scope may be.
     """
     parent = session_text(parent_session_id)
     loop = str(loop_id).replace("%", "%25").replace(_NESTED, "%3E")
@@ -384,18 +383,18 @@ def nested_context(parent_session_id: object | None, loop_id: object) -> NestedC
 
 
 def session_text(session_id: object | None) -> str | None:
-    """Return a session id as text; `None` where there is none."""
+    """Return a session id as text; `None` if there is none."""
     text = "" if session_id is None else str(session_id)
     return text or None
 
 
 def is_nested(session_id: str | None) -> bool:
-    """Tell whether a session id is that of a nested context."""
+    """Return whether a session id belongs to a nested context."""
     return session_id is not None and _NESTED in session_id
 
 
 def scope_of(session_id: str | None) -> str:
-    """Return the scope of a session or nested context; the root for what belongs to none."""
+    """Return the scope of a session or nested context; the root without one."""
     if session_id is None:
         return ROOT
     return "/".join([_HOME, *map(scope_part, session_id.split(_NESTED))])

@@ -26,21 +26,22 @@ from treering.parts.client.items.documents import (
     plain_value,
     scope_of,
 )
-from treering.parts.client.items.similarity import RELATED, QueryWords, similarity
+from treering.parts.client.items.similarity import RELATED, of_relevance
 from treering.parts.client.items.weighing import NO_RERANKER, FoundMemory, Weighing, weighed
 from treering.parts.client.profiles import Switches
 from treering.ports.ledger import ObjectRequest, Selection, head_of
 from treering.ports.passages import PassageRequest, Reach
-from treering.ports.search import TextRequest
 from treering.retrieval.index.passages import is_shown, passages_of, record_of
 from treering.retrieval.index.rounds import nearest, run_together
 from treering.retrieval.search.fusion import VECTORS, Fused
+from treering.retrieval.search.hit_signals import nearness
+from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.known_words import known_words
 from treering.retrieval.search.lines import MAX_SHOWN_LINES, LineQuery
-from treering.retrieval.search.question import Question
+from treering.retrieval.search.question import Meaning, Question
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.retrieval import retrieval
-from treering.retrieval.text.analysis import telling_terms
+from treering.retrieval.text.analysis import index_text
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
 from treering.verbs.reading import note_recalled, question_of, warnings_of
@@ -165,17 +166,17 @@ class MemoryQuery:
     switches: Switches
     priorities: tuple[str, ...] = ()
     no_reranker: str = NO_RERANKER
-    all_of_few: bool = False
-    """Whether memories below `min_similarity` are given, too, where no more than `limit` are in reach."""
 
     @property
     def wants_unrelated(self) -> bool:
         """Whether memories are wanted that search takes for unrelated to the query."""
-        return self.all_of_few or self.min_similarity < RELATED
+        return self.min_similarity < RELATED
 
 
 def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
-    """Return the memories that answer best."""
+    """Return the memories that answer best; without a query the newest."""
+    if not asked.query.strip():
+        return RetrievedMemories(_listed(engine, asked))
     call = Call(engine, asked.reach.scope)
     question = question_of(call, asked.query, now=asked.reach.now)
     searching = retrieval(
@@ -188,28 +189,23 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
     )
     steps = [searching, known_words(question, asked.reach)]
     found, known = run_together(steps, index=engine.index, ledger=engine.ledger)
-    # That a memory answers is decided by its similarity; only what has much less in common than the best is left out.
-    weak = Judgement.of(known, question, found, answered=True).weak if asked.min_similarity >= RELATED else ()
     note_recalled(engine, found.hits[: asked.limit])
     best = max((hit.score for hit in found.hits), default=0.0) or 1.0
-    words, unrelated_below = _query_words(engine, asked), engine.embedder.unrelated_below
+    like = _Likeness(known.idf, question.meaning)
     candidates = [
-        FoundMemory(
-            hit.source,
-            content_of(hit.source),
-            hit.score / best,
-            similarity(words, hit.text, _cosine(hit.fused), unrelated_below=unrelated_below),
-        )
+        FoundMemory(hit.source, content_of(hit.source), hit.score / best, like(hit.text, _cosine(hit.fused)))
         for hit in found.hits
         if hit.source
     ]
-    if asked.wants_unrelated and len(candidates) <= asked.limit:
-        candidates += _unrelated(engine, question, asked.reach, words, candidates)
-    few = asked.all_of_few and len(candidates) <= asked.limit
+    weak = Judgement.of(known, question, found).weak
     unlike = {hit.source.id for hit in found.hits if hit.source and hit.head.key in weak}
-    near = [
-        one for one in candidates if few or (one.similarity >= asked.min_similarity and one.source.id not in unlike)
-    ]
+    near = [one for one in candidates if one.similarity >= RELATED and one.source.id not in unlike]
+    if asked.wants_unrelated:
+        far = [one for one in candidates if one not in near]
+        if len(candidates) <= asked.limit:
+            far += _unrelated(engine, question, asked.reach, like, candidates)
+        near += _ranked_behind(near, far)
+    near = [one for one in near if one.similarity >= asked.min_similarity]
     weighing = Weighing(
         query=asked.query,
         now=asked.reach.now or engine.clock.now(),
@@ -222,7 +218,7 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
     ranked = weighed(near, weighing)
     trace: dict[str, Any] = {
         "candidates": len(candidates),
-        "below_min_similarity": len(candidates) - len(near),
+        "below_min_similarity": max(0, len(candidates) - len(near)),
         "switches": list(asked.switches.names),
         "warnings": [*warnings_of(question), *ranked.warnings],
         "not_used": list(ranked.not_used),
@@ -238,10 +234,23 @@ def _with_lines(item: MemoryItem, query: LineQuery) -> MemoryItem:
     return replace(item, lines=query.lines_of(item.content).shown)
 
 
-def _query_words(engine: Engine, asked: MemoryQuery) -> QueryWords:
-    terms = tuple(sorted(set(telling_terms(asked.query))))
-    (found,) = engine.index.text.search([TextRequest(asked.reach, 0, counted=terms)])
-    return QueryWords.of(asked.query, found.counts, found.passages)
+@dataclass(frozen=True, slots=True)
+class _Likeness:
+    """How similar texts are to a query."""
+
+    idf: IdfWeights
+    meaning: Meaning | None
+
+    def __call__(self, text: str, cosine: float | None) -> float:
+        near = None if cosine is None or self.meaning is None else nearness(cosine, self.meaning.unrelated_below)
+        return of_relevance(near, self.idf.coverage(index_text(text).split()))
+
+
+def _listed(engine: Engine, asked: MemoryQuery) -> list[MemoryItem]:
+    """Return the newest memories in reach, newest first."""
+    visible = (one for one in _newest(engine, asked.reach).values() if is_visible(one, asked.reach))
+    items = sorted(map(item_of, visible), key=lambda item: item.timestamp, reverse=True)
+    return items[: asked.limit]
 
 
 def _cosine(fused: Fused) -> float | None:
@@ -249,13 +258,17 @@ def _cosine(fused: Fused) -> float | None:
     return near.raw if near else None
 
 
-def _unrelated(
-    engine: Engine, question: Question, reach: Reach, words: QueryWords, related: Sequence[FoundMemory]
-) -> list[FoundMemory]:
-    """Return memories in reach that search takes for unrelated to a query, the most similar first, then the newest.
+def _ranked_behind(near: Sequence[FoundMemory], far: Sequence[FoundMemory]) -> list[FoundMemory]:
+    """Rank memories by their similarity behind others, so that a lower threshold adds memories and changes no order."""
+    floor = min((one.score for one in near), default=1.0)
+    ranked = sorted(far, key=lambda one: -one.similarity)
+    return [replace(one, score=floor * (1 + one.similarity) / 2) for one in ranked]
 
-    They score below the related ones, so that a lower threshold adds memories and changes no order.
-    """
+
+def _unrelated(
+    engine: Engine, question: Question, reach: Reach, like: _Likeness, related: Sequence[FoundMemory]
+) -> list[FoundMemory]:
+    """Return memories in reach that search takes for unrelated to a query, the newest first."""
     count = engine.index.passages.count(reach)
     if count <= sum(len(passages_of(one.source)) for one in related):
         return []
@@ -264,14 +277,13 @@ def _unrelated(
     sources = _sources(engine, [identity for identity in cosines if identity not in known])
     if len(cosines.keys() | known) < min(count, _MOST_UNRELATED):
         sources = _newest(engine, reach) | sources  # some have no vector yet
-    floor = min((one.score for one in related), default=1.0)
-    unrelated = []
-    for source in sorted(sources.values(), key=lambda one: one.id, reverse=True):
-        if source.id not in known and is_visible(source, reach):
-            text, cosine = content_of(source), cosines.get(source.id)
-            like = similarity(words, text, cosine, unrelated_below=engine.embedder.unrelated_below)
-            unrelated.append(FoundMemory(source, text, floor * (1 + like) / 2, like))
-    return sorted(unrelated, key=lambda one: -one.similarity)
+    visible = (
+        one
+        for one in sorted(sources.values(), key=lambda one: one.id, reverse=True)
+        if one.id not in known and is_visible(one, reach)
+    )
+    texts = ((one, content_of(one), cosines.get(one.id)) for one in visible)
+    return [FoundMemory(source, text, 0.0, like(text, cosine)) for source, text, cosine in texts]
 
 
 def _cosines(engine: Engine, question: Question, reach: Reach, *, limit: int) -> dict[str, float]:

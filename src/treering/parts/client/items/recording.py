@@ -73,7 +73,7 @@ class MemoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class KeyedMemory:
-    """A memory that is stored once, however often it is given: `key` says what it is, such as a message's id."""
+    """A memory that is stored once, however often it is given: `key` identifies it, such as a message's id."""
 
     key: str
     content: str

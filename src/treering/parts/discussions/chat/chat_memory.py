@@ -1,9 +1,8 @@
-"""Memory around chats: recalled in time before a model answers, stored behind its answer.
+"""Memory for chats: recall in time before a model answers, and store its answer afterwards.
 
-For whatever stands between a client and a model: the chat endpoint, a framework. It knows conversations and messages,
-and nothing of how they travel. What it does is done in threads of its own; who asks gets a `Future`, which is settled
-within the time that the bounds allow, however memory fares: `future.result()` in a thread,
-`await asyncio.wrap_future(future)` in an event loop.
+For code between a client and a model, such as the chat endpoint or a framework. It handles conversations and messages,
+independent of their transport. Work runs in its own threads; callers get a `Future` that completes within the time
+limits even if memory is slow: `future.result()` in a thread, `await asyncio.wrap_future(future)` in an event loop.
 """
 
 import json
@@ -35,14 +34,14 @@ MOST_WAITING = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatBounds:
-    """What memory may cost a chat. Raises `InvalidInput` for numbers that make no sense."""
+    """Limits on the cost of memory for a chat. Raises `InvalidInput` for invalid numbers."""
 
     tokens: int = RECALLED_TOKENS
-    """At most so much is recalled, in estimated tokens."""
+    """The maximum recalled text, in estimated tokens."""
     wait_seconds: float = 0.3
-    """An answer waits at most so long for what is recalled; after that it goes without."""
+    """The maximum wait for recall before an answer; then the answer starts without it."""
     store_seconds: float = 2.0
-    """An answer's end waits at most so long until it is stored; after that it is stored behind it."""
+    """The maximum wait for storing at the end of an answer; then it is stored in the background."""
 
     def __post_init__(self) -> None:
         if self.tokens < 1 or not all(0 < each < float("inf") for each in (self.wait_seconds, self.store_seconds)):
@@ -55,27 +54,27 @@ class ChatBounds:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What came of asking memory. `reason`: why nothing was recalled, `timeout` or the code of an error."""
+    """The result of a recall. `reason`: why nothing was recalled, `timeout` or the code of an error."""
 
     how: Literal["recalled", "skipped", "failed"]
     reminder: Reminder = NOTHING
     reason: str = ""
     milliseconds: int = 0
     unstored: int = 0
-    """How many exchanges could not be stored so far."""
+    """The number of exchanges that could not be stored so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Storing:
-    """What became of an exchange: it is stored, still to be stored (`late`), or will not be (`lost`)."""
+    """The result of storing an exchange: stored, pending (`late`), or failed (`lost`)."""
 
     how: Literal["stored", "late", "lost"]
     is_apart: bool = False
-    """Whether it continues nothing that was kept: it is a conversation of its own."""
+    """Whether it is a separate conversation that continues no stored one."""
 
 
 class OpenEngine(Protocol):
-    """Gives the parts of the space that discussions are kept in."""
+    """Return the engine of the space with the discussions."""
 
     def __call__(self, *, create: bool) -> Engine:
         """Return them. Raises `NotFound` where there is no space and none is to be made."""
@@ -85,8 +84,8 @@ class OpenEngine(Protocol):
 class ChatMemory:
     """Memory for many conversations at once.
 
-    `ending` tells whether the program ends: memories that are being made are then left to another time. `embedder` is
-    what `warm` loads. `generator` and `settings` say how memories are made. Everything is let go of by `close`.
+    `ending` returns whether the program is ending: pending memories are then left for later. `embedder` is loaded by
+    `warm`. `generator` and `settings` determine how memories are made. `close` releases everything.
     """
 
     def __init__(
@@ -119,19 +118,18 @@ class ChatMemory:
         self._owner = uuid4().hex
 
     def warm(self) -> None:
-        """Have what the first recall needs loaded. Returns at once."""
+        """Load the models for the first recall in the background. Returns at once."""
         self._making.submit(self._warm).add_done_callback(self._made)
 
     def take_over(self) -> None:
-        """Have the memories made that processes which ended had promised. Returns at once."""
+        """Make memories promised by processes that have ended, in the background. Returns at once."""
         if not self._is_closed:
             self._making.submit(self._take_over).add_done_callback(self._made)
 
     def recall(self, place: DiscussionRef, messages: Sequence[Message]) -> Future[Recall]:
-        """Recall what belongs to a conversation, if that is done in time. To cancel it saves the work.
+        """Recall memories for a conversation within the time limit. Canceling the future saves the work.
 
-        What was said before is stored first, as far as half the time allows, so that who asks one thing after the
-        other is reminded of it.
+        Earlier exchanges are stored first, for at most half of the time, so that consecutive questions can recall them.
         """
         recall: Future[Recall] = Future()
         self._alarms.after(self._bounds.wait_seconds, lambda: self._skip(recall))
@@ -142,10 +140,10 @@ class ChatMemory:
     def keep(
         self, place: DiscussionRef, messages: Sequence[Message], answer: str, *, author: Author | None = None
     ) -> Future[Storing]:
-        """Store an exchange, and work up what it adds; `author` writes it, or else whoever opened the space.
+        """Store an exchange and make its memories; `author` is its author, by default the author of the space.
 
-        The future is settled when it is stored, when that takes too long or when it fails. The exchange is stored, too,
-        where the future is cancelled.
+        The future completes when it is stored, on timeout or on failure. The exchange is stored even if the future is
+        canceled.
         """
         storing: Future[Storing] = Future()
         with self._lock:
@@ -165,7 +163,7 @@ class ChatMemory:
         return storing
 
     def close(self) -> None:
-        """Store what waits, end what works, and let go of the space. Memories that wait are made another time."""
+        """Store pending exchanges, stop work, and close the space. Pending memories are made later."""
         self._is_closed = True
         self._recalling.shutdown(cancel_futures=True)
         self._keeping.shutdown()

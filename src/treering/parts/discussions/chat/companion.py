@@ -24,10 +24,10 @@ _LOOKED_FOR = DiscussionSearch(what="both", mode="hybrid", limit=20, related=Tru
 _QUERY_CHARS = 2_000
 _FIRST_MESSAGES = 10
 _OF_THIS: tuple[tuple[Form, str], ...] = (
-    ("state_document", "What is true now:"),
+    ("state_document", "Current facts:"),
     ("rolling_summary", "Earlier in this conversation:"),
 )
-_SAID_BEFORE = "Said before:"
+_SAID_BEFORE = "Earlier messages:"
 
 
 @dataclass(frozen=True, slots=True)

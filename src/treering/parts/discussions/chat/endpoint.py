@@ -108,7 +108,7 @@ _PASSED_ON = "Forwarded to the upstream; its answers and errors are returned wit
 
 
 class ChatRequest(BaseModel):
-    """A chat as OpenAI's API takes it. Every field is passed on; these few are looked at."""
+    """A chat request of OpenAI's API. Every field is forwarded; only these are read."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
@@ -235,7 +235,7 @@ def serve_chats(context: ServerContext, chosen: ServedChats | None) -> ServedPar
 
 
 EXAMPLES: Mapping[str, Mapping[str, Any]] = {
-    "a chat that is remembered": {
+    "a chat with memory": {
         "model": "gpt-5-mini",
         "messages": [{"role": "user", "content": "When do we cut releases?"}],
         "user": "releases",
@@ -253,9 +253,9 @@ def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
             name="chat_completions",
             summary="Let the upstream answer a chat, with memory.",
             description=(
-                "OpenAI's API, streaming too. What belongs to the conversation is recalled for the model; what was "
-                f"said is stored. {_PASSED_ON} `{MEMORY_HEADER}` of the answer says how memory fared; `off` "
-                "in a request declines it."
+                "OpenAI's API, streaming too. Matching memories are given to the model, and "
+                f"the messages are stored. {_PASSED_ON} The header `{MEMORY_HEADER}` of the answer reports the "
+                "result; `off` in a request disables memory."
             ),
             answer=chat.complete,
             access=RouteAccess("space", WRITES, whole_space=False),
@@ -327,7 +327,7 @@ def _tagged(chat: ChatBody) -> str | None:
     if len(chat.tags) > 1:
         raise InvalidInput(
             f"The message contains {len(chat.tags)} discussion ids: {', '.join(map(repr, chat.tags[:2]))}.",
-            hint=f"Keep one [DiscussionId] tag, or name the discussion by the header {DISCUSSION_HEADER}.",
+            hint=f"Use one [DiscussionId] tag, or name the discussion in the header {DISCUSSION_HEADER}.",
         )
     return chat.tags[0] if chat.tags else None
 

@@ -1,1 +1,1 @@
-"""Who makes memories: rules, or a language model."""
+"""Generators of memories: rules, or a language model."""

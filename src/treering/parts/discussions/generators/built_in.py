@@ -1,4 +1,4 @@
-"""The generator that needs no model: the most telling sentences of what was said, kept by what they are about."""
+"""The generator without a model: selects the most informative sentences, grouped by subject."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,30 +39,30 @@ from treering.retrieval.extraction.extractive import (
 from treering.retrieval.text.analysis import estimate_tokens
 
 SUMMARY_TOKENS = 1_200
-"""The rolling summary is kept about so long: what tells the least goes first."""
+"""The approximate maximum length of the rolling summary: the least informative lines are removed first."""
 STATE_TOKENS = 2_000
-"""The state document is kept about so long."""
+"""The approximate maximum length of the state document."""
 
 
 class BuiltInGenerator:
-    """`Generator` by rules: what it makes are sentences that were said. Same arguments, same result."""
+    """`Generator` by rules: its memories are sentences of the messages. Deterministic."""
 
     @property
     def name(self) -> str:
-        """Name and version of the rules; it changes with what they make."""
+        """Name and version of the rules; it changes when their results do."""
         return "built-in-3"
 
     def memories(self, chunk: Chunk, background: Background) -> Generated:  # noqa: ARG002 - rules need the chunk alone
-        """Make one memory of a chunk, of what tells the most; none where nothing in it is worth keeping.
+        """Make one memory of a chunk from its most informative sentences; none if nothing is worth remembering.
 
-        What machines announce is left out: commits, builds, files, who joined.
+        Machine messages are omitted: commits, builds, files, arrivals.
         """
         said = [sentence for line in _spoken(chunk) for sentence in _sentences(line)]
         kept = best(said, most=_SENTENCES, words=_WORDS)
         return Generated((_item(kept, said),) if kept else ())
 
     def condense(self, memories: Sequence[GeneratedMemory]) -> Generated:
-        """Make one memory of several: the sentences of theirs that tell the most."""
+        """Merge several memories into one: their most informative sentences."""
         said = [sentence for memory in memories for sentence in sentences_in(memory)]
         kept = best(said, most=2 * _SENTENCES, words=2 * _WORDS) or said[:_SENTENCES]
         named = _distinct(name for memory in memories for name in memory.entities)
@@ -82,7 +82,7 @@ class BuiltInGenerator:
         return Generated((item.model_copy(update=shared),))
 
     def fold(self, summary: str, memories: Sequence[GeneratedMemory]) -> GeneratedText:
-        """Add the memories, a line per sentence; where that is too long, what tells the least goes, oldest first."""
+        """Add the memories, one line per sentence; if it is too long, remove the least informative, oldest first."""
         lines = [line.strip() for line in summary.split("\n") if line.strip()]
         known = {normalise_text(line) for line in lines}
         new = _distinct(line for memory in memories for line in lines_of(memory))
@@ -90,11 +90,10 @@ class BuiltInGenerator:
         return GeneratedText("\n".join(_shortened(lines)))
 
     def merge(self, facts: str, document: str) -> GeneratedText:
-        """Add each fact to the section it belongs to, where the document does not say it already.
+        """Add each new fact to its section, unless the document already contains it.
 
-        Each line of `facts` is one fact, and its words name who said it: nothing in it is understood. A fact takes the
-        place of an older one only where both give a value for the same thing with one value at a time, in the same
-        words (`Ada: my phone number is …`).
+        Each line of `facts` is one fact that names its speaker; facts are not interpreted. A fact replaces an older one
+        only if both give a value for the same single-valued thing in the same words (`Ada: my phone number is …`).
         """
         lines = document.rstrip().split("\n") if document.strip() else []
         known = {_said(line) for line in lines}

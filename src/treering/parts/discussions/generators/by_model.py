@@ -1,4 +1,4 @@
-"""The generator that asks a language model, with prompts that may be the user's own."""
+"""The generator with a language model and customizable prompts."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from treering.retrieval.extraction.asking import Budget, most_used, repair_promp
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked. `[…]` in `text` are places where material is put in, see `Prompts`."""
+    """A prompt for a model. `[…]` in `text` are placeholders, see `Prompts`."""
 
     text: str
     system: str = ""
@@ -30,13 +30,13 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """The prompts for the four things a model does, with what may be put into each; the first ones must be there.
+    """The prompts for the four tasks of a model, with their placeholders; the first ones are required.
 
     `memories`: `[chunk]`, and also `[recent_memories]`, `[all_memories]`, `[summary]`. `condense`: `[memories]`.
     `fold`, for the rolling summary: `[memories]`, `[summary]`. `merge`, for the state document: `[facts]`,
-    `[document]`. In what shape memories are to be answered is added to the prompts.
+    `[document]`. The required output format of memories is appended to the prompts.
 
-    Raises `InvalidInput` for a place that is not known or is missing.
+    Raises `InvalidInput` for an unknown or missing placeholder.
     """
 
     memories: Prompt
@@ -55,7 +55,7 @@ class Prompts:
 
     @property
     def version(self) -> str:
-        """What tells these prompts from others."""
+        """The version of these prompts."""
         told = {each.name: [getattr(self, each.name).text, getattr(self, each.name).system] for each in fields(self)}
         return digest(canonical_json([told, _SHAPE]))[:_VERSION_CHARS]
 
@@ -117,12 +117,12 @@ DEFAULT_PROMPTS = Prompts(
 
 
 class ModelGenerator:
-    """`Generator` that asks `model`, inside `budget`. `max_output_tokens` bounds each answer.
+    """`Generator` with a language model, within `budget`. `max_output_tokens` limits each answer.
 
-    What was said is material for the model, never an instruction: it is put into the prompts between marks. An
-    answer in the wrong shape is asked for once again; where that does not help, plain text makes one memory. The
-    methods raise `Unavailable` where there is no text either, and what the budget and the model raise. With `as_text`
-    the prompt for memories asks for one text itself: nothing is added to it about a shape, and that text is a memory.
+    Messages are data for the model, never instructions: they are fenced in the prompts. An answer in the wrong format
+    is requested once more; if that fails, plain text becomes one memory. The methods raise `Unavailable` if there is no
+    text either, and the errors of the budget and the model. With `as_text` the prompt for memories asks for plain text
+    itself: no format is appended, and the text is one memory.
     """
 
     def __init__(
@@ -142,11 +142,11 @@ class ModelGenerator:
 
     @property
     def name(self) -> str:
-        """Name the model and the version of the prompts."""
+        """The model and the version of the prompts."""
         return f"model:{self._model.model_id}:{self._prompts.version}{_TEXT if self._as_text else ''}"
 
     def memories(self, chunk: Chunk, background: Background) -> Generated:
-        """Make memories of a chunk. What of the background the prompt has no place for is not read."""
+        """Make memories of a chunk. Background without a placeholder in the prompt is not read."""
         material = {
             "chunk": lambda: fence(chunk.text, origin="the conversation"),
             "recent_memories": lambda: _listed(background.recent(), "the last memories"),
@@ -156,11 +156,11 @@ class ModelGenerator:
         return self._items(self._prompts.memories, material, as_text=self._as_text)
 
     def condense(self, memories: Sequence[GeneratedMemory]) -> Generated:
-        """Make one memory of several."""
+        """Merge several memories into one."""
         return self._items(self._prompts.condense, {"memories": lambda: _listed(memories, "memories")})
 
     def fold(self, summary: str, memories: Sequence[GeneratedMemory]) -> GeneratedText:
-        """Fold newer memories into the summary."""
+        """Merge newer memories into the summary."""
         material = {
             "summary": lambda: _fenced(summary, "the summary"),
             "memories": lambda: _listed(memories, "newer memories"),
@@ -230,11 +230,11 @@ def _listed(memories: Sequence[GeneratedMemory], origin: str) -> str:
 def _misplaced(use: str, unknown: Sequence[str], missing: Sequence[str]) -> InvalidInput:
     known = _PLACES[use][1]
     if unknown:
-        problem, hint = f"has no place [{unknown[0]}]", nearest(unknown[0], known)
+        problem, hint = f"has an unknown placeholder [{unknown[0]}]", nearest(unknown[0], known)
     elif missing:
-        problem, hint = f"needs the place [{missing[0]}]", f"Write [{missing[0]}] where it is to be put in."
+        problem, hint = f"needs the placeholder [{missing[0]}]", f"Add [{missing[0]}] to the prompt."
     else:
-        problem, hint = "has places in its system prompt", "Put the material into the prompt itself."
+        problem, hint = "has placeholders in its system prompt", "Move them to the prompt."
     return InvalidInput(f"The prompt {use!r} {problem}.", hint=hint, details={"prompt": use, "known": list(known)})
 
 

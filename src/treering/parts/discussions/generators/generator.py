@@ -1,4 +1,4 @@
-"""The port for what makes memories of messages, and the settings by which a discussion is remembered."""
+"""The port for generators of memories, and the settings of a discussion's memory."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from treering.verbs.envelope import Value
 
 
 class GeneratedMemory(Value):
-    """One memory, as a generator makes it."""
+    """One generated memory."""
 
     title: str = Field(min_length=1, max_length=300, description="Topic, in a few words.")
     summary: str = Field(min_length=1, description="Short summary with names and dates.")
@@ -29,7 +29,7 @@ class GeneratedMemory(Value):
 
 @dataclass(frozen=True, slots=True)
 class SpokenLine:
-    """One message of a chunk: who said it, what, and when."""
+    """One message of a chunk: speaker, text and time."""
 
     speaker: str
     text: str
@@ -44,19 +44,19 @@ class SpokenLine:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The messages that memories are made of, in order."""
+    """The messages to make memories of, in order."""
 
     lines: tuple[SpokenLine, ...]
 
     @property
     def text(self) -> str:
-        """The messages as a model reads them."""
+        """The messages as text for a model."""
         return "\n".join(map(str, self.lines))
 
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What a generator may look at besides the chunk. Nothing is read before it is asked for."""
+    """Further input for a generator besides the chunk. Everything is read on demand."""
 
     recent: Callable[[], Sequence[GeneratedMemory]]
     """The last three memories."""
@@ -68,31 +68,31 @@ class Background:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What a generator made: no item means that there was nothing worth keeping, which is a success."""
+    """The output of a generator. No items means that nothing was worth remembering, which is a success."""
 
     items: tuple[GeneratedMemory, ...]
     rejected: tuple[str, ...] = ()
-    """Items of an answer that could not be used, and why."""
+    """Items of an answer that could not be used, with the reason."""
     usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedText:
-    """A text a generator wrote. An empty one changes nothing."""
+    """A generated text. An empty one changes nothing."""
 
     text: str
     usage: Usage = field(default_factory=Usage)
 
 
 class Generator(Protocol):
-    """Makes memories. Every method raises a `TreeringError` where it cannot; it is then tried again later.
+    """Generate memories. Every method raises a `TreeringError` on failure; the call is then retried later.
 
-    What a method gives depends on nothing but its arguments.
+    Results must depend only on the arguments.
     """
 
     @property
     def name(self) -> str:
-        """Tell what made a memory: the model and the version of the prompt, or the rules and theirs."""
+        """The identity of the generator: the model and the version of the prompt, or the rules and their version."""
         ...
 
     def memories(self, chunk: Chunk, background: Background) -> Generated:
@@ -100,15 +100,15 @@ class Generator(Protocol):
         ...
 
     def condense(self, memories: Sequence[GeneratedMemory]) -> Generated:
-        """Make one memory of several, oldest first: the first item given counts, none means that it cannot be done."""
+        """Merge several memories, oldest first, into one: the first returned item is used; none means failure."""
         ...
 
     def fold(self, summary: str, memories: Sequence[GeneratedMemory]) -> GeneratedText:
-        """Return the rolling summary with some newer memories folded in."""
+        """Return the rolling summary with newer memories merged in."""
         ...
 
     def merge(self, facts: str, document: str) -> GeneratedText:
-        """Return the state document, "what is true now", with new facts merged in: one per line of `facts`."""
+        """Return the state document (the current facts) with new facts merged in: one per line of `facts`."""
         ...
 
 
@@ -117,32 +117,32 @@ class Generator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DiscussionSettings:
-    """When memories are made, and of how much. Raises `InvalidInput` for numbers that make no sense."""
+    """When to make memories, and from how much text. Raises `InvalidInput` for invalid numbers."""
 
     chunk_tokens: int = 1_000
-    """A chunk is complete with so much text, in estimated tokens, …"""
+    """A chunk is complete with this many estimated tokens, …"""
     max_messages: int = 5
-    """… or with so many messages, whichever comes first."""
+    """… or with this many messages, whichever comes first."""
     lookback: int = 3
-    """So many of the last messages are left out: they may still be edited. 0 is valid."""
+    """The number of last messages to leave out, because they may still be edited. 0 is valid."""
     condense_every: int = 0
-    """So many old memories are condensed into one, which stands for them in what is read; 0: never."""
+    """This many old memories are condensed into one, which replaces them when read; 0: never."""
     condense_after: int = 20
-    """So many of the newest memories are never condensed."""
+    """This many of the newest memories are never condensed."""
     loop_if_exceeds: int = 3
-    """So many new memories are folded into the rolling summary at once."""
+    """This many new memories are merged into the rolling summary at once."""
     min_per_summary: int = 3
-    """A remainder of fewer new memories waits."""
+    """Fewer remaining new memories wait for more."""
     state: bool = True
-    """Whether a state document is kept."""
+    """Whether to maintain a state document."""
     summary: bool = True
-    """Whether `update` keeps the rolling summary up to date."""
+    """Whether `update` updates the rolling summary."""
     retry_seconds: float = 30.0
-    """How long a failed chunk waits for its second try; twice as long for each further one, up to a day."""
+    """The delay before the second try of a failed chunk; doubled for each further one, up to a day."""
     lease_seconds: float = 60.0
-    """How long work that shows no sign of life keeps others out."""
+    """How long work without progress blocks other processes."""
     max_output_tokens: int = 2_000
-    """The longest answer a model may give to one prompt."""
+    """The maximum length of a model's answer to one prompt."""
 
     def __post_init__(self) -> None:
         least = {"chunk_tokens": 1, "max_messages": 1, "lookback": 0, "condense_every": 0, "condense_after": 0}
@@ -162,9 +162,9 @@ class DiscussionSettings:
 
 @dataclass(frozen=True, slots=True)
 class MakingPlan:
-    """When memories are made and of how much, and what makes them: `generator`, or rules where there is none.
+    """When to make memories, and with what: `generator`, or rules if there is none.
 
-    `warnings`: what may be a mistake in what it was read from.
+    `warnings`: possible mistakes in the configuration.
     """
 
     settings: DiscussionSettings = field(default_factory=DiscussionSettings)

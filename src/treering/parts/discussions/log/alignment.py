@@ -96,7 +96,7 @@ def is_same_message(kept: Mark, told: Mark) -> bool:
     return kept.key == told.key
 
 
-DeletedLookup = Literal["told", "left out", "always told"]
+DeletedLookup = Literal["included", "omitted", "required"]
 """How deleted messages are looked for in a transcript: where they fit, not at all, or without exception."""
 
 
@@ -107,10 +107,10 @@ def steps(kept: Sequence[Mark], told: Sequence[Mark], *, deleted: DeletedLookup)
         at = counts[-1]
         while at < len(told) and not told[at].key and (mark.key or not mark.deleted):
             at += 1  # it was erased, and has no place among the stored messages
-        looked_for = not mark.deleted or deleted != "left out"
+        looked_for = not mark.deleted or deleted != "omitted"
         if looked_for and at < len(told) and is_same_message(mark, told[at]):
             counts.append(at + 1)
-        elif not mark.deleted or deleted == "always told":
+        elif not mark.deleted or deleted == "required":
             break
         else:
             counts.append(counts[-1])
@@ -119,9 +119,9 @@ def steps(kept: Sequence[Mark], told: Sequence[Mark], *, deleted: DeletedLookup)
 
 def agreement(kept: Sequence[Mark], told: Sequence[Mark]) -> Agreement:
     """Tell how far a transcript agrees. A deleted message may be in it or not."""
-    counts = [steps(kept, told, deleted="told")]
+    counts = [steps(kept, told, deleted="included")]
     if any(mark.deleted for mark in kept):
-        counts.append(steps(kept, told, deleted="left out"))
+        counts.append(steps(kept, told, deleted="omitted"))
     return max((agreed(each) for each in counts), key=lambda found: found.kept)
 
 

@@ -111,7 +111,7 @@ class LogSnapshot:
 
     def agreement(self, told: Sequence[Mark], *, start: int) -> Agreement:
         """Tell how far a transcript of everything from a position on agrees; deleted messages are all in it."""
-        found = agreed(self._steps(told, start, deleted="always told"))
+        found = agreed(self._steps(told, start, deleted="required"))
         return Agreement(start + found.kept, found.told)
 
     def alignment(self, told: Sequence[Mark]) -> Alignment:
@@ -130,9 +130,9 @@ class LogSnapshot:
 
     def _counts(self, told: Sequence[Mark]) -> dict[DeletedLookup, Sequence[int]]:
         """Follow a transcript through all messages in the order in which they came in."""
-        counts: dict[DeletedLookup, Sequence[int]] = {"told": self._steps(told, 0, deleted="told")}
+        counts: dict[DeletedLookup, Sequence[int]] = {"included": self._steps(told, 0, deleted="included")}
         if any(block.deletions for block in self._blocks.values()):
-            counts["left out"] = self._steps(told, 0, deleted="left out")
+            counts["omitted"] = self._steps(told, 0, deleted="omitted")
         return counts
 
     def _newest(self, first: int) -> list[Mark]:

@@ -172,7 +172,7 @@ def edit_state(engine: Engine, ref: DiscussionRef, text: str, *, base: str | Non
     if lines > MOST_LINES:
         raise InvalidInput(
             f"The state document has {lines} lines; the maximum is {MOST_LINES}.",
-            hint="Keep only the current facts; the memories contain the rest.",
+            hint="Reduce it to the current facts; the memories contain the rest.",
             details={"count": lines, "most": MOST_LINES},
         )
     return retry_on_conflict(lambda: _edit(engine, Versions(engine, ref, "state_document"), text.strip(), base))

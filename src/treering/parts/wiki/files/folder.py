@@ -1,8 +1,8 @@
-"""A wiki in a folder: read as it lies, and published whole.
+"""A wiki in a folder: read in its current state, and published as a whole.
 
-A wiki is prepared in a folder beside and then exchanged with the one that is there, so that at every moment the folder
-is the old wiki or the new one. Files that do not change are the same files in both; so is everything that is not
-Treering's. Links are never followed.
+A new wiki is prepared in a temporary folder next to it, which then replaces it, so that at every moment the folder has
+the old wiki or the new one. Unchanged files stay the same files, and so do all files of other origin. Links are never
+followed.
 """
 
 import ctypes
@@ -151,7 +151,7 @@ class WikiFolder:
 
     folder: Path
     addresses: SourceAddresses = field(default_factory=NoAddresses)
-    """Where citations lead."""
+    """The targets of citations."""
     cited_text: CitedText = _no_text
     """Gives the text of cited lines, by which it is seen later whether they changed."""
     commit: str = ""
@@ -160,10 +160,10 @@ class WikiFolder:
     """Of that commit, for the log, as YYYY-MM-DD."""
 
     def publish(self, plan: WikiPlan, pages: Sequence[WikiPage]) -> PublishedWiki:
-        """Make the folder hold these pages and no other generated ones; all of them, or none.
+        """Replace the generated pages in the folder with these; all of them, or none.
 
-        Raises `InvalidInput` for a folder that cannot be replaced as a whole, `Conflict` where somebody changed it
-        meanwhile, `Corrupt` for a manifest that cannot be read, `OSError`.
+        Raises `InvalidInput` for a folder that cannot be replaced as a whole, `Conflict` if it changed meanwhile,
+        `Corrupt` for an unreadable manifest, `OSError`.
         """
         folder = self._place()
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -176,17 +176,17 @@ class WikiFolder:
         return changes.told
 
     def preview(self, plan: WikiPlan, pages: Sequence[WikiPage]) -> PublishedWiki:
-        """Return what `publish` would do, and do nothing. Raises as it does."""
+        """Return the changes of `publish` without making them. Raises the same errors."""
         folder = self._place()
         before = snapshot(folder) if folder.exists() else {}
         return self._changes(folder, before, plan, pages).told
 
     def manifest(self) -> WikiManifest:
-        """Return what was written there; an empty one where nothing was. Raises `Corrupt`."""
+        """Return the manifest of the written pages; an empty one if there is none. Raises `Corrupt`."""
         return _manifest(self._place())
 
     def known_files(self) -> dict[str, KnownFile]:
-        """Return the files that lie there under the names of the manifest, and what became of them."""
+        """Return the current files of the pages in the manifest."""
         folder = self._place()
         return _known(folder, snapshot(folder) if folder.exists() else {}, self.manifest())
 

@@ -218,7 +218,7 @@ def _index(plan: WikiPlan, pages: Sequence[WikiPage]) -> str:
         listed = [_entry(page) for page in pages if page.plan.kind == kind]
         if listed:
             parts.append(f"## {name}\n\n" + "\n".join(listed) + "\n")
-    parts.append(f"What changed, and at which commit: [log]({LOG}).\n")
+    parts.append(f"Changes by commit: [log]({LOG}).\n")
     return "\n".join(parts)
 
 

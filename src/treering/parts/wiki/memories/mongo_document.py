@@ -20,10 +20,10 @@ def _now() -> datetime:
 
 
 class WikiMemory(Document):
-    """A memory of a wiki agent, as `MongoWikiMemories` keeps it. Register it with `init_beanie`.
+    """A memory of a wiki agent as stored by `MongoWikiMemories`. Register it with `init_beanie`.
 
-    `embedding` is read as a list of numbers, however it is kept. One that a program sets is searched where
-    `embedding_metadata` names the `model` that the store uses; without it the memory is found by its words.
+    `embedding` is read as a list of numbers, whatever its stored form. A vector set by a program is searched if
+    `embedding_metadata` names the `model` of the store; otherwise the memory is found by its words.
     """
 
     id: str = Field(default_factory=lambda: str(uuid4()))  # type: ignore[assignment]  # Beanie's own ids are ObjectIds
@@ -54,7 +54,7 @@ class WikiMemory(Document):
         return np.asarray(given.as_vector().data).tolist() if isinstance(given, Binary) else given
 
     class Settings:
-        """What Beanie asks for."""
+        """Settings for Beanie."""
 
         name = COLLECTION
         indexes: ClassVar[list[IndexModel]] = list(INDEXES)

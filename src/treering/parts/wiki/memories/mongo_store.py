@@ -17,7 +17,8 @@ from treering.core.characters import well_formed
 from treering.core.errors import Denied, InvalidInput, Unavailable
 from treering.core.screening import screened
 from treering.models.onnx import BgeSmall
-from treering.parts.client.items.similarity import QueryWords, of_cosine
+from treering.models.vocabulary import word_rarity
+from treering.parts.client.items.similarity import of_cosine, of_relevance
 from treering.parts.wiki.memories import mongo_rows
 from treering.parts.wiki.memories.mongo_rows import INDEXES, SearchIndexes, State, text_stage, vector_stage
 from treering.parts.wiki.memories.wiki_memory import (
@@ -32,6 +33,12 @@ from treering.parts.wiki.memories.wiki_memory import (
 )
 from treering.ports.models import Embedder, Vector
 from treering.ports.runtime import Clock
+from treering.ports.search import TextFound
+from treering.retrieval.search.hit_signals import nearness
+from treering.retrieval.search.idf import IdfWeights
+from treering.retrieval.search.known_words import rarity_of_terms
+from treering.retrieval.search.question import Question
+from treering.retrieval.text.analysis import index_text
 from treering.system.machine import SystemClock
 from treering.verbs.ingest.turns import cleaned
 
@@ -55,7 +62,7 @@ _Done = TypeVar("_Done")
 
 @dataclass(frozen=True, slots=True)
 class CollectionState:
-    """What a collection holds, and how it is searched."""
+    """The content of a collection, and how it is searched."""
 
     memories: int
     withdrawn: int
@@ -75,10 +82,10 @@ class CollectionState:
 class MongoWikiMemories(EmbeddedWikiMemories):
     """`WikiGenerationStore` over a collection of MongoDB. Safe to use from many threads.
 
-    `connection`: an address, or a `pymongo.MongoClient`, which stays open. `embedder`: by default the built-in one.
-    `$vectorSearch` and `$search` are used where the server has their indexes ready; else every memory of the repository
-    is compared, in this process. What they find is weighed here, from the documents as they are now: however a memory
-    was found, its score is the same.
+    `connection`: an address, or a `pymongo.MongoClient`, which stays open. `embedder`: default: the built-in one.
+    `$vectorSearch` and `$search` are used if the server has their indexes ready; otherwise all memories of the
+    repository are compared in this process. Results are scored here, from the current documents: a memory's score does
+    not depend on how it was found.
     """
 
     def __init__(
@@ -105,7 +112,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
 
     @property
     def embedder(self) -> Embedder:
-        """What makes the vectors of the collection."""
+        """The embedder of the collection."""
         return self._embedder
 
     def _kept(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
@@ -135,7 +142,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             return self._inserted(row)
 
     def get(self, repository: WikiRepository, memory_id: str) -> KeptWikiMemory | None:
-        """Return a memory by its id; `None` where the repository has none of that id, or no longer."""
+        """Return a memory of the repository by its id; `None` if there is none."""
         with _answering():
             found = self._memories.find_one({"_id": memory_id, **self._seen(repository)})
         return mongo_rows.memory_of(found) if found else None
@@ -159,7 +166,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
         limit: int,
         score_threshold: float,
     ) -> FoundWikiMemories:
-        weigh = _Weighing(QueryWords.of(query), vector, self._embedder)
+        weigh = _Weighing(query, vector, self._embedder)
         with _answering():
             where = {**self._seen(repository), **named}
             found, searched = self._candidates(query, vector, where, limit)
@@ -174,9 +181,9 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             return [mongo_rows.memory_of(row) for row in found]
 
     def purge(self, repository: WikiRepository, *, erase: bool = False) -> int:
-        """Withdraw all memories of a repository; they stay as documents of the status `withdrawn`.
+        """Withdraw all memories of a repository; they stay as documents with the status `withdrawn`.
 
-        Of one generation where it names one. `erase`: delete them, and those withdrawn before.
+        If it names a generation, only that generation. `erase`: delete them, and those withdrawn before.
         """
         with _answering():
             if erase:
@@ -184,7 +191,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             return self._together(lambda at: self._withdrawn(mongo_rows.owned(repository), at))
 
     def current_generation(self, repository: WikiRepository) -> str | None:
-        """Return the key of the current generation of a repository, or of its branch; `None` where none is complete."""
+        """Return the key of the current generation of a repository, or of its branch; `None` if none is complete."""
         with _answering():
             return self._current(repository) or None
 
@@ -205,7 +212,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             return self._together(complete)
 
     def state(self) -> CollectionState:
-        """Ask the server what the collection holds, and how it is searched."""
+        """Return the content of the collection on the server, and how it is searched."""
         active = {mongo_rows.STATUS: mongo_rows.ACTIVE}
         model = f"{mongo_rows.EMBEDDED}.{mongo_rows.MODEL}"
         with _answering():
@@ -218,7 +225,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             )
 
     def make_indexes(self) -> Mapping[str, State]:
-        """Make the indexes that are missing; return how those of the search node are. They are built behind that."""
+        """Create missing indexes; return the state of the search indexes, which are built afterwards."""
         with _answering():
             self._ensure_indexes()
             states = self._search.states(self._memories)
@@ -229,7 +236,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             return states
 
     def close(self) -> None:
-        """Close the connection, unless it is somebody else's."""
+        """Close the connection, unless the caller opened it."""
         if not self._lent:
             self._client.close()
 
@@ -335,18 +342,21 @@ class MongoWikiMemories(EmbeddedWikiMemories):
 class _Weighing:
     """Tells how like a document is to a query: its score, and its cosine."""
 
-    def __init__(self, words: QueryWords, vector: Vector, embedder: Embedder) -> None:
-        self._words = words
+    def __init__(self, query: str, vector: Vector, embedder: Embedder) -> None:
+        question = Question.of(query, embedder=None, rarity=word_rarity)
+        self._idf = IdfWeights.of(question.terms.words, TextFound(), rarity=rarity_of_terms(question))
         self._vector = vector
         self._embedder = embedder
 
     def __call__(self, row: Mapping[str, Any]) -> tuple[float, float]:
-        by_words = self._words.similarity(str(row.get(mongo_rows.CONTENT, "")))
-        near = mongo_rows.vector_of(row, model=self._embedder.model_id, dimension=self._embedder.dimension)
-        if near is None:
-            return by_words, -1.0
-        cosine = float(self._vector @ near)
-        return max(by_words, of_cosine(cosine, unrelated_below=self._embedder.unrelated_below)), cosine
+        vector = mongo_rows.vector_of(row, model=self._embedder.model_id, dimension=self._embedder.dimension)
+        cosine = None if vector is None else float(self._vector @ vector)
+        if not self._idf.weights:
+            cosine = -1.0 if cosine is None else cosine
+            return of_cosine(cosine, unrelated_below=self._embedder.unrelated_below), cosine
+        coverage = self._idf.coverage(index_text(str(row.get(mongo_rows.CONTENT, ""))).split())
+        near = None if cosine is None else nearness(cosine, self._embedder.unrelated_below)
+        return of_relevance(near, coverage), -1.0 if cosine is None else cosine
 
 
 def client_of(connection: "str | MongoClient[Any]") -> "MongoClient[Any]":

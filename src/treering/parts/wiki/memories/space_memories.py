@@ -4,10 +4,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from typing import cast
 
 from treering.core.canonical import digest
 from treering.core.errors import Conflict, NotFound
+from treering.core.fencing import fence
 from treering.core.filters import METADATA, And, Compare, Filter, Not, Or
 from treering.core.objects import Source
 from treering.core.patch import Create, Operation, Transition, Update
@@ -33,10 +35,15 @@ from treering.ports.models import Embedder, Vector
 from treering.ports.passages import PassageRequest, Reach
 from treering.ports.runtime import fresh_id, fresh_salt
 from treering.ports.search import NearRequest
+from treering.verbs import catalog
 from treering.verbs.crystallize.submission import apply_directly
 from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.envelope import READS, Envelope
 from treering.verbs.lint import erasure
+from treering.verbs.query.brief import OF_SESSIONS, BriefReport
+from treering.verbs.trees import tree_of
 
+_READS_TREES = replace(READS, reads_files=True)
 _PREFIX = "wiki-memory:"
 _KEPT = Compare("origin", "prefix", _PREFIX)
 _WHAT = "The memory of wiki agents"
@@ -68,6 +75,19 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
         if not isinstance(found, Source) or found.status != "active" or not found.origin.startswith(_PREFIX):
             return None
         return self._memory(item_of(found), found) if self._sight(repository).includes(found) else None
+
+    def brief(self, repository: WikiRepository, folder: Path) -> str:
+        """Return the brief of a repository that the space has read, as it is in a work tree; empty for another one.
+
+        Its last conversation is left out: agents that write a wiki do not go on with it.
+        """
+        engine = self._engine.asked_from(folder)
+        if tree_of(engine, repository.scope, at="", past=False) is None:
+            return ""
+        envelope = Envelope(mode="brief", scope=repository.scope)
+        report = cast("BriefReport", catalog.call(engine, "query", envelope, granted=_READS_TREES))
+        lines = [one for one in report.lines if not one.startswith(OF_SESSIONS)]
+        return fence("\n".join(lines), origin="brief") if lines else ""
 
     def _like(
         self, repository: WikiRepository, query: str, limit: int, named: Mapping[str, str], score_threshold: float

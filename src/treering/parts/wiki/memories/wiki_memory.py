@@ -1,4 +1,4 @@
-"""What wiki agents remember of a repository: values, where they are kept, and what all stores of ours do alike."""
+"""Memories of wiki agents about a repository: values, stores, and shared code of the stores."""
 
 import re
 from abc import ABC, abstractmethod
@@ -34,7 +34,7 @@ _SENTENCE_END = re.compile(r"[.!?][\"')\]]*(?=\s)|\n(?=\s*\n)")
 
 
 class WikiMemoryType(StrEnum):
-    """What a memory of a wiki agent is about."""
+    """The kind of a wiki agent's memory."""
 
     STRUCTURAL_DECISION = "structural_decision"
     PATTERN_FOUND = "pattern_found"
@@ -46,17 +46,17 @@ MemoryType = WikiMemoryType
 
 @dataclass(frozen=True, slots=True)
 class WikiRepository:
-    """Whose memories are meant: those of a repository with all its branches, or of one branch that is named.
+    """The owner of memories: a repository with all its branches, or one of its branches.
 
-    A branch sees what was stored without one as well, and nothing of another branch.
+    A branch also sees memories stored without a branch, but none of other branches.
     """
 
     repository_id: str
     branch: str | None = None
     commit: str | None = None
-    """What was read when a memory was stored; kept with it, and no condition of a recall."""
+    """The commit when a memory was stored; stored with it, but not a condition of recall."""
     generation: str | None = None
-    """Of the wiki: memories of one generation are stored and seen apart from those of others.
+    """The generation of the wiki: memories of different generations are stored and seen separately.
 
     `None`: the current one, which `WikiGenerationStore.complete_generation` sets.
     """
@@ -70,7 +70,7 @@ class WikiRepository:
         commit: str | None = None,
         generation: str | None = None,
     ) -> "WikiRepository":
-        """Read an id. A UUID is the same as its text in any spelling. Raises `InvalidInput` where there is none."""
+        """Parse an id. UUIDs are equal in any spelling. Raises `InvalidInput` if it is missing."""
         text = str(repository_id).strip() if isinstance(repository_id, UUID | str) else ""
         if not text:
             raise InvalidInput(
@@ -85,12 +85,12 @@ class WikiRepository:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The scopes whose memories it sees: its own, and where a branch is named, that of the whole repository."""
+        """The visible scopes: its own, and for a branch also the repository's."""
         whole = f"{_HOME}/{scope_part(self.repository_id)}"
         return (f"{whole}/{scope_part(self.branch)}", whole) if self.branch else (whole,)
 
     def sees(self, scope: str) -> bool:
-        """Return whether memories of a scope are seen: without a branch, those of all branches are."""
+        """Return whether memories of a scope are visible: without a branch, all branches are."""
         return scope in self.scopes or (self.branch is None and scope.startswith(f"{self.scope}/"))
 
 
@@ -156,14 +156,14 @@ class FoundWikiMemories(list[KeptWikiMemory]):
 
 
 class WikiMemoryStore(Protocol):
-    """Where memories of wiki agents are kept."""
+    """A store for memories of wiki agents."""
 
     def store(self, repository: WikiRepository, draft: WikiMemoryDraft, *, key: str | None = None) -> StoredWikiMemory:
-        """Keep a memory. As long as it stands, the same `key` again keeps nothing more and gives it."""
+        """Store a memory. While it is current, the same `key` again stores nothing and returns it."""
         ...
 
     def get(self, repository: WikiRepository, memory_id: str) -> KeptWikiMemory | None:
-        """Return a memory by its id; `None` where the repository has none of that id."""
+        """Return a memory of the repository by its id; `None` if there is none."""
         ...
 
     def search(
@@ -194,7 +194,7 @@ class WikiVectorStore(WikiMemoryStore, Protocol):
 
     @property
     def model_id(self) -> str:
-        """What made its vectors (`ports.models.Embedder`)."""
+        """The embedding model (`ports.models.Embedder`)."""
         ...
 
     def nearest(
@@ -212,20 +212,20 @@ class WikiVectorStore(WikiMemoryStore, Protocol):
 
 @runtime_checkable
 class WikiGenerationStore(WikiMemoryStore, Protocol):
-    """A store that keeps the memories of generations apart.
+    """A store that separates the memories of generations.
 
-    A repository that names a generation stores in it and sees it alone; `purge` withdraws those of it alone, and
-    without one those of all. What holds for a whole repository has generations of its own: a branch sees the current.
+    A repository with a generation stores in it and sees only it; `purge` then withdraws only its memories, otherwise
+    those of all generations. Memories of a whole repository have their own generations: a branch sees the current one.
     """
 
     def current_generation(self, repository: WikiRepository) -> str | None:
-        """Return the key of the current generation of a repository, or of its branch; `None` where none is complete."""
+        """Return the key of the current generation of a repository, or of its branch; `None` if none is complete."""
         ...
 
     def complete_generation(self, repository: WikiRepository) -> int:
-        """Make a generation the current one and withdraw the memories of all others, together; return how many.
+        """Make a generation the current one and withdraw the memories of all others, atomically; return their number.
 
-        The generations are those of the repository, or of its branch where one is named. Again, it changes nothing.
+        The generations are those of the repository, or of its branch if given. Idempotent.
         """
         ...
 

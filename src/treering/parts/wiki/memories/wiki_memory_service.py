@@ -70,9 +70,9 @@ AnyEmbeddingTool = EmbeddingTool | Embedder | CreatesEmbeddings
 class WikiMemoryRepository:
     """The memories of wiki agents as data, over a store. Safe to use from many threads.
 
-    `store`: a space, or whatever else keeps the memories; without it the store that the settings name is opened by the
-    first call, and closed by `aclose`: `TREERING_WIKI_MEMORY`, which may be an address of MongoDB, else the space of
-    `TREERING_SPACE`, else the nearest `.treering/` folder.
+    `store`: a space or another store; by default the first call opens the configured store, and `aclose` closes it:
+    `TREERING_WIKI_MEMORY`, which may be an address of MongoDB, else the space of `TREERING_SPACE`, else the nearest
+    `.treering/` folder.
     """
 
     def __init__(self, store: WikiMemoryStore | Space | None = None) -> None:
@@ -100,10 +100,10 @@ class WikiMemoryRepository:
             self._tool = tool
 
     async def insert(self, memory: Any) -> str:
-        """Keep a memory, and return its id.
+        """Store a memory; return its id.
 
-        `memory` has the fields of a `WikiMemory`: `repository_id, content, memory_type, source_agent`, and it may
-        have `file_paths, related_pages, branch, commit`.
+        `memory` has the fields of a `WikiMemory`: `repository_id, content, memory_type, source_agent`, and optionally
+        `file_paths, related_pages, branch, commit`.
         """
 
         def keep(store: WikiMemoryStore) -> str:
@@ -131,9 +131,9 @@ class WikiMemoryRepository:
         memory_type: WikiMemoryType | str | None = None,
         score_threshold: float = RELEVANT,
     ) -> list[KeptWikiMemory]:
-        """Return the memories whose vectors are nearest to one, best first. The type is a condition of the search.
+        """Return the memories with the nearest vectors, best first. The type is a condition of the search.
 
-        Scores are on the scale of all searches: 0.7 is as near as the model can tell from chance.
+        Scores are on the common scale: scores below 0.7 are not distinguishable from chance.
         """
 
         def search(store: WikiMemoryStore) -> list[KeptWikiMemory]:
@@ -172,7 +172,7 @@ class WikiMemoryRepository:
         await asyncio.to_thread(self.close)
 
     def opened(self) -> WikiMemoryStore:
-        """Return the store; blocking, where it has to be opened first. Raises as `open_named_store`."""
+        """Return the store; blocks if it must be opened first. Raises the errors of `open_named_store`."""
         if self._given is not None:
             return self._given
         with self._lock:
@@ -236,26 +236,26 @@ _LOG = logging.getLogger(__name__)
 _AGAIN = "Repeat the call. If it fails again, see the log for the cause."
 
 Result = dict[str, Any]
-"""`status` is `success` or `error`; an error has a message and a type, and nothing of what is inside."""
+"""`status` is `success` or `error`; an error has a message and a type, without internal details."""
 
 
 class MemoryUnreachable(Unavailable):
-    """The memory failed. The message names nothing of what is inside; the log does."""
+    """The memory failed. The message contains no internal details; see the log."""
 
     code = "InternalError"
 
 
 class WikiMemoryService:
-    """What wiki agents remember of repositories: store, search, find by file, purge. Safe to use from many threads.
+    """Memories of wiki agents: store, search, find by file, purge. Safe to use from many threads.
 
-    Every method is asynchronous, works in a thread, and returns a dictionary: no error of the memory ends an agent.
-    `wiki_memory_repo`: a `WikiMemoryRepository`, or its store: a space, or whatever else keeps the memories; without it
-    the store that the settings name (`TREERING_WIKI_MEMORY`, else `TREERING_SPACE`, else the nearest `.treering/`
-    folder) is opened by the first call that needs it, and closed by `aclose`. A repository of the host with the methods
-    of `WikiMemoryRepository`, or a mock of one, is asked for the data alone, in the event loop of the caller; it knows
-    no branches, generations and keys. `embedding_tool`: what texts are embedded with there: an
-    `EmbeddingTool`, an `Embedder`, or an object of the host with `create_embedding(text)`. Raises `InvalidInput` for a
-    tool of another model than that of a store that embeds by itself. `store` and `embedder` are other names of the two.
+    Every method is asynchronous, works in a thread, and returns a dictionary: errors of the memory never end an agent.
+    `wiki_memory_repo`: a `WikiMemoryRepository`, or its store: a space or another store; by default the first call
+    opens the configured store (`TREERING_WIKI_MEMORY`, else `TREERING_SPACE`, else the nearest `.treering/` folder),
+    and `aclose` closes it. A repository of the host with the methods of `WikiMemoryRepository`, or a mock of one, is
+    called in the caller's event loop and only for data; it has no branches, generations and keys. `embedding_tool`: the
+    embedding tool for it: an `EmbeddingTool`, an `Embedder`, or an object with `create_embedding(text)`. Raises
+    `InvalidInput` for a tool with another model than a store with its own embedder. `store` and `embedder` are aliases
+    of the two.
     """
 
     def __init__(
@@ -293,10 +293,10 @@ class WikiMemoryService:
         generation: str | None = None,
         idempotency_key: str | None = None,
     ) -> Result:
-        """Keep a memory: `{status, memory_id, repository_id}`.
+        """Store a memory: `{status, memory_id, repository_id}`.
 
-        What is longer than 4,000 characters is cut at the end of a sentence; the result has `kept_chars` and
-        `given_chars` then. The same `idempotency_key` again, for the same repository and branch, keeps nothing more.
+        A text longer than 4,000 characters is cut at the end of a sentence; the result then has `kept_chars` and
+        `given_chars`. The same `idempotency_key` again, for the same repository and branch, stores nothing.
         """
         if host := self._host:
             given = (repository_id, content, memory_type, source_agent, file_paths, related_pages)
@@ -327,9 +327,9 @@ class WikiMemoryService:
         branch: str | None = None,
         generation: str | None = None,
     ) -> Result:
-        """Return the memories most like a query, best first: `{status, memories, count}`.
+        """Return the memories most similar to a query, best first: `{status, memories, count}`.
 
-        A store that has several ways to search adds `searched`, the one that it took.
+        A store with several ways to search adds `searched`, the way used.
         """
         if host := self._host:
             asked = (repository_id, query, limit, memory_type, score_threshold)
@@ -397,8 +397,8 @@ class WikiMemoryService:
     ) -> Result:
         """Make a generation the current one, and withdraw the memories of all others, in one patch.
 
-        Returns `{status, deleted_count, repository_id, generation}`. The generations are those of the repository, or
-        of its branch where one is named. What was withdrawn before is not counted again, so a call may be repeated.
+        Returns `{status, deleted_count, repository_id, generation}`. The generations are those of the repository, or of
+        its branch if given. Memories withdrawn before are not counted again, so a call may be repeated.
         """
 
         def complete(kept: WikiMemoryStore) -> Result:
@@ -429,10 +429,10 @@ class WikiMemoryService:
         await self.aclose()
 
     def with_store(self, work: Callable[[WikiMemoryStore], _Done]) -> _Done:
-        """Do blocking work on the store, in this thread.
+        """Run blocking work on the store in this thread.
 
-        Raises `InvalidInput`, `NotFound` and `Denied` as they are, and `Corrupt` where the stored data does not verify.
-        Whatever else goes wrong is logged and becomes a `MemoryUnreachable`, which names nothing of what is inside.
+        Raises `InvalidInput`, `NotFound` and `Denied` unchanged, and `Corrupt` if the stored data does not verify.
+        Other errors are logged and raised as `MemoryUnreachable`, without internal details.
         """
         if self._host is not None:
             raise InvalidInput(

@@ -134,20 +134,20 @@ def write_architecture(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan,
     groups = folder_groups(facts)
     if len(groups.groups) > 1:
         body.add(
-            f"The code lies in {counted(len(groups.groups), 'folder')}. An arrow leads from who imports to who is "
-            "imported; the number says how many imports there are from file to file. A dotted one is made only for "
-            "types or within functions."
+            f"The code is in {counted(len(groups.groups), 'folder')}. An arrow leads from the importer to the imported "
+            "folder, with the number of imports between their files. A dotted arrow means imports only for types or "
+            "inside functions."
         )
         body.add(_drawn(facts, groups, numbers=True))
         body.section("Layers", *_layers(facts, paths, body, groups))
         body.section("Imports between folders", _pairs(facts, body, groups))
     if len(groups.groups) <= _FEW_GROUPS:
         files = file_groups(facts, _FILES_DRAWN)
-        if len(files.groups) > 1:
-            body.section("Most central modules", "Who imports whom among them:", _drawn(facts, files, numbers=False))
-    body.section("From outside of the repository", _outside(facts, paths, body))
+        if len(files.groups) > 1 and (drawn := _drawn(facts, files, numbers=False)):
+            body.section("Most central modules", "Imports between them:", drawn)
+    body.section("External dependencies", _outside(facts, paths, body))
     if not body.parts:
-        body.add("The space knows no imports between the files of this repository.")
+        body.add("The space contains no imports between the files of this repository.")
     return body.finish()
 
 
@@ -181,7 +181,7 @@ def _layers(facts: RepositoryFacts, paths: PagePaths, body: PageBody, groups: Gr
     for at, layer in reversed(list(enumerate(layers))):
         said = ", ".join(_page(facts, paths, body, groups, group) for group in layer)
         rows.append((str(at + 1), said))
-    yield "Each layer imports from those below it; the lowest imports none of the others."
+    yield "Each layer imports from the layers below it; the lowest imports no other layer."
     yield table(("Layer", "Folders"), rows)
     against = groups.against()
     if against:

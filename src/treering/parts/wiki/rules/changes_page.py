@@ -42,7 +42,7 @@ def has_changes(facts: RepositoryFacts) -> bool:
 def write_changes(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, page: PagePlan) -> WikiPage:
     """Write the page."""
     body = PageBody(plan, page)
-    body.section("Work that was done", _activities(facts))
+    body.section("Completed work", _activities(facts))
     body.section("Open work", _work(facts))
     changelog = _changelog(facts)
     if changelog:
@@ -121,7 +121,7 @@ def _hot_spots(facts: RepositoryFacts, paths: PagePaths, body: PageBody) -> Iter
     if rows:
         # Not the commit that was read last: a page that names it would change with every commit of itself.
         if commits := history.get("commits"):
-            yield f"Of the last {commits} commits that were looked at:"
+            yield f"In the last {commits} commits:"
         yield table(("File", "Changes", "Authors", "Last"), rows[:_MOST_FILES])
 
 

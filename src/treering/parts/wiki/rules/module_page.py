@@ -41,13 +41,13 @@ def write_module(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, page:
     body.add(*_introduction(facts, body, part, told))
     body.add(_diagram(facts, part))
     body.section("Modules", _modules(facts, paths, body, part))
-    body.section("What it offers", _offers(facts, paths, body, part))
+    body.section("Public API", _offers(facts, paths, body, part))
     for file in told:
         _api(facts, body, file, alone=len(told) == 1)
     body.section("Imports", *_imports(facts, paths, body, part))
     body.section("Used by", *_users(facts, paths, body, part))
     body.section("Tests", *_tests(facts, body, part))
-    body.section("Known about it", known_lines(facts, body, facts.known_about(part)))
+    body.section("Knowledge", known_lines(facts, body, facts.known_about(part)))
     return body.finish()
 
 
@@ -83,7 +83,7 @@ def _modules(facts: RepositoryFacts, paths: PagePaths, body: PageBody, part: Cod
     for path in ranked[:_MOST_ROWS]:
         file = facts.files.files[path]
         rows.append((body.to_page(paths.of_file(path), code(file.name)), shown(purpose_of(file, facts)) or "–"))
-    return table(("Module", "What it is for"), rows) if rows else ""
+    return table(("Module", "Purpose"), rows) if rows else ""
 
 
 def _offers(facts: RepositoryFacts, paths: PagePaths, body: PageBody, part: CodePart) -> str:
@@ -98,7 +98,7 @@ def _offers(facts: RepositoryFacts, paths: PagePaths, body: PageBody, part: Code
         for name in link.names:
             where, lines, one = facts.definition_of(file, name) or (entry, link.lines, None)
             rows.append((body.source(where, lines, code(name)), shown(one.doc) if one else "", page))
-    return table(("Name", "What it does", "From"), rows[:_MOST_ROWS]) if rows else ""
+    return table(("Name", "Description", "From"), rows[:_MOST_ROWS]) if rows else ""
 
 
 def _api(facts: RepositoryFacts, body: PageBody, file: WikiFile, *, alone: bool) -> None:
@@ -128,7 +128,7 @@ def _table_of(body: PageBody, file: WikiFile, entries: Sequence[ApiEntry], head:
         return
     kept = entries[:_MOST_ROWS]
     if any(entry.doc for entry in kept):
-        body.add(table((head, "What it does"), [entry_row(body, file, entry) for entry in kept]))
+        body.add(table((head, "Description"), [entry_row(body, file, entry) for entry in kept]))
     else:
         body.add(bullets([entry_row(body, file, entry)[0] for entry in kept]))
     if len(entries) > len(kept):
@@ -157,7 +157,7 @@ def _imports(facts: RepositoryFacts, paths: PagePaths, body: PageBody, part: Cod
     yield _neighbours(facts, paths, body, outside, ends=True)
     foreign = sorted(name for name, users in facts.outside_packages.items() if set(users) & set(part.files))
     if foreign:
-        yield f"From outside of the repository: {', '.join(code(name) for name in foreign[:_MOST_NEIGHBOURS])}."
+        yield f"External: {', '.join(code(name) for name in foreign[:_MOST_NEIGHBOURS])}."
 
 
 def _users(facts: RepositoryFacts, paths: PagePaths, body: PageBody, part: CodePart) -> Iterable[str]:
@@ -186,7 +186,7 @@ def _neighbours(
         rows.append((page, f"{names}{more}", body.source(start, link.lines)))
     if not rows:
         return ""
-    heads = ("Module", "What it takes from there", "Where") if ends else ("Module", "What it uses", "Where")
+    heads = ("Module", "Names used", "Where")
     left = len(ordered) - len(rows)
     return table(heads, rows) + (f"\n\n{counted(left, 'more module')}." if left > 0 else "")
 

@@ -54,11 +54,11 @@ _CENTRAL = 10
 _MOST_DEPENDENCIES = 30
 _MOST_ASIDE = 8
 _FURTHER = {
-    ARCHITECTURE: "which layers there are, and who imports whom",
-    HOWTO: "tasks with the code for them, from the documents and examples",
+    ARCHITECTURE: "the layers and their imports",
+    HOWTO: "tasks with code, from the documents and examples",
     REFERENCE: "everything public, by module",
-    DECISIONS: "what was decided, and which rules hold",
-    CHANGES: "what was done lately, and what changes most often",
+    DECISIONS: "decisions and rules in force",
+    CHANGES: "recent work and the files that change most",
 }
 
 
@@ -208,11 +208,11 @@ def _parts(facts: RepositoryFacts, paths: PagePaths, body: PageBody) -> str:
         page = body.to_page(paths.parts[part.key], label) if part else label
         said = shown(package_purpose(part, facts)) if part else ""
         rows.append((page, code(f"{group}/" if group != "." else "./"), str(len(inside)), said or "–"))
-    said = table(("Part", "Folder", "Files", "What it is for"), rows) if rows else ""
+    said = table(("Part", "Folder", "Files", "Purpose"), rows) if rows else ""
     aside = sorted({path.partition("/")[0] for path in facts.code.aside})
     count = sum(facts.code.aside.values())
     named = ", ".join(code(one) for one in aside[:_MOST_ASIDE])
-    return said + (f"\n\n{counted(count, 'file')} of code around it without a page, in {named}." if aside else "")
+    return said + (f"\n\n{counted(count, 'file')} of supporting code without pages, in {named}." if aside else "")
 
 
 def _central(facts: RepositoryFacts, paths: PagePaths, body: PageBody) -> str:
@@ -228,8 +228,8 @@ def _central(facts: RepositoryFacts, paths: PagePaths, body: PageBody) -> str:
         rows.append((page, shown(purpose_of(file, facts)) or "–", str(len(users))))
     if not rows:
         return ""
-    said = "By PageRank over who imports, calls and uses whom."
-    return f"{said}\n\n{table(('Module', 'What it is for', 'Used by files'), rows)}"
+    said = "Ranked by PageRank over imports, calls and uses."
+    return f"{said}\n\n{table(('Module', 'Purpose', 'Used by files'), rows)}"
 
 
 def _documents(paths: PagePaths, body: PageBody) -> Iterable[str]:
@@ -247,7 +247,7 @@ def _documents(paths: PagePaths, body: PageBody) -> Iterable[str]:
     left = [file for file in paths.documents_by_rank if file.path not in paths.documents]
     if left:
         named = ", ".join(code(one) for one in sorted({f"{file.folder or '.'}/" for file in left})[:8])
-        yield f"{counted(len(left), 'more document')} without a page of their own, in {named}."
+        yield f"{counted(len(left), 'more document')} without pages, in {named}."
 
 
 def _further(body: PageBody) -> str:
@@ -296,7 +296,7 @@ def write_howto(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, page: 
             body.add(f"{counted(left, 'more task')} with code in {body.file(file)}.")
     body.section("Examples", *_examples(facts, body))
     if not body.parts:
-        body.add("The documents of this repository show no code for tasks, and it holds no examples.")
+        body.add("The documents of this repository contain no code for tasks, and there are no examples.")
     return body.finish()
 
 
@@ -324,7 +324,7 @@ def _task(body: PageBody, file: WikiFile, section: DocumentSection) -> Iterable[
     text, is_cut = cut_code(block.text, _EXAMPLE_LINES)
     yield fenced(text, block.language)
     if is_cut:
-        yield f"The rest stands in {where}."
+        yield f"The rest is in {where}."
 
 
 def _examples(facts: RepositoryFacts, body: PageBody) -> Iterable[str]:
@@ -339,7 +339,7 @@ def _examples(facts: RepositoryFacts, body: PageBody) -> Iterable[str]:
         said = shown(purpose_of(first, facts)) if first.code else ""
         rows.append((code(f"{folder}/"), body.file(first), said or "–"))
     if rows:
-        yield table(("Example", "Read first", "What it shows"), rows)
+        yield table(("Example", "Read first", "Description"), rows)
         left = len(folders) - len(rows)
         if left:
             yield f"{counted(left, 'more folder')} with examples."

@@ -97,7 +97,7 @@ def part_plan(paths: PagePaths, part: CodePart) -> PagePlan:
         path=paths.parts[part.key],
         title=part.title,
         kind=PageKind.MODULE,
-        purpose=said or f"What the {what} {part.title} is for, what it defines, and who uses it.",
+        purpose=said or f"The purpose, definitions and users of the {what} {part.title}.",
         relevant_files=files or part.modules[:200],
         importance=round(part.importance, 4),
         aliases=alias,
@@ -110,7 +110,7 @@ def document_plan(paths: PagePaths, file: WikiFile) -> PagePlan:
         path=paths.documents[file.path],
         title=document_title(file),
         kind=PageKind.DOCUMENT,
-        purpose=f"What {file.path} says, section by section.",
+        purpose=f"A summary of {file.path}, section by section.",
         relevant_files=(file.path,),
         aliases=(file.path,),
     )
@@ -335,7 +335,7 @@ def knowledge_blocks(facts: RepositoryFacts, paths: PagePaths, body: PageBody, i
             said = [("Question", payload.question), ("Decided", payload.outcome), ("Because", payload.rationale)]
             said += [("Instead of", ", ".join(payload.alternatives))]
         case Constraint():
-            said = [("Rule", payload.rule), ("Where", payload.scope), ("If it is broken", payload.violation_impact)]
+            said = [("Rule", payload.rule), ("Where", payload.scope), ("If violated", payload.violation_impact)]
         case Preference():
             said = [("Preferred", payload.statement), ("Where", payload.scope)]
         case Procedure():
@@ -350,7 +350,7 @@ def knowledge_blocks(facts: RepositoryFacts, paths: PagePaths, body: PageBody, i
     rests = evidence(facts, body, item)
     status = "It is contested." if item.status == "contested" else ""
     summary = short_text(item.summary) if item.summary else ""
-    return [summary, bullets(lines) if lines else "", "\n".join(steps), f"Rests on {rests}." if rests else "", status]
+    return [summary, bullets(lines) if lines else "", "\n".join(steps), f"Based on {rests}." if rests else "", status]
 
 
 def evidence(facts: RepositoryFacts, body: PageBody, item: Knowledge) -> str:

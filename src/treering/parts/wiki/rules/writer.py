@@ -83,7 +83,7 @@ class RuleWriter:
         """Say which pages there are to be: those on all of it, then parts by importance, then documents."""
         title = wiki_title(self.facts)
         pages = tuple(self._planned(title))
-        return WikiPlan(title, f"What the code and the documents of {title} say, with the lines that say so.", pages)
+        return WikiPlan(title, f"A summary of the code and the documents of {title}, with the cited lines.", pages)
 
     def write(self, plan: WikiPlan, page: PagePlan) -> WikiPage:
         """Write one page. Raises `NotFound` where what it tells of is not there any more: plan again."""
@@ -103,24 +103,26 @@ class RuleWriter:
         facts, paths = self.facts, self.paths
         readme = readme_of(facts)
         about = (readme.path,) if readme else ()
-        yield PagePlan(OVERVIEW, title, PageKind.OVERVIEW, f"What {title} is, how to start, and its parts.", about)
+        yield PagePlan(
+            OVERVIEW, title, PageKind.OVERVIEW, f"An introduction to {title}, its first steps and its parts.", about
+        )
         if facts.code.parts:
             central = tuple(path for part in facts.ranked_parts[:10] for path in part.files[:1])
-            why = "The layers of the code, and who imports whom."
+            why = "The layers of the code and their imports."
             yield PagePlan(ARCHITECTURE, "Architecture", PageKind.ARCHITECTURE, why, central)
         shown = tuple(file.path for file, _ in howto_documents(facts, paths))
         if shown or any(True for _ in facts.files.of_role("example")):
-            yield PagePlan(HOWTO, "How do I …", PageKind.HOWTO, "Tasks, with the code that does them.", shown)
+            yield PagePlan(HOWTO, "How do I …", PageKind.HOWTO, "Tasks with example code.", shown)
         yield from (part_plan(paths, part) for part in facts.ranked_parts)
         yield from (document_plan(paths, facts.files.files[path]) for path in paths.documents)
         if any(file.public for file in facts.files.of_role("code")):
             central = tuple(path for part in facts.ranked_parts[:50] for path in part.files[:1])
             yield PagePlan(REFERENCE, "API reference", PageKind.REFERENCE, "Everything public, by module.", central)
         if has_decisions(facts):
-            why = "Decisions, rules and procedures that are known."
+            why = "Recorded decisions, rules and procedures."
             yield PagePlan(DECISIONS, "Decisions and rules", PageKind.DECISIONS, why, ())
         if has_changes(facts):
-            why = "Work that was done, the changelog, and what changes most often."
+            why = "Completed work, the changelog, and the files that change most."
             yield PagePlan(CHANGES, "Recent changes", PageKind.CHANGES, why, ())
 
     def _written(self, page: PagePlan) -> Callable[[WikiPlan, PagePlan], WikiPage]:
@@ -185,7 +187,7 @@ def write_reference(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, pa
             room -= len(kept)
             rows = [(*entry_row(body, file, entry), entry.kind) for entry in kept]
             body.add(f"## {_heading(facts, paths, body, part, path)}")
-            body.add(table(("Name", "What it does", "Kind"), rows))
+            body.add(table(("Name", "Description", "Kind"), rows))
             if len(top) > len(kept):
                 body.add(f"{counted(len(top) - len(kept), 'more definition')} in {body.file(file)}.")
     if left:
@@ -256,7 +258,7 @@ def write_document(facts: RepositoryFacts, plan: WikiPlan, page: PagePlan, file:
     """Write the page of a document."""
     body = PageBody(plan, page)
     sections = facts.sections(file)
-    body.add(f"What {body.file(file)} says, in short. Each heading leads to the lines it tells of.")
+    body.add(f"A summary of {body.file(file)}. Each heading links to its lines.")
     for at, section in enumerate(sections[:_MOST_SECTIONS]):
         said = list(_section(body, file, section))
         level = min(max(len(section.headings), 2), 5)
@@ -269,7 +271,7 @@ def write_document(facts: RepositoryFacts, plan: WikiPlan, page: PagePlan, file:
     if len(sections) > _MOST_SECTIONS:
         body.add(f"{counted(len(sections) - _MOST_SECTIONS, 'more section')} in {body.file(file)}.")
     if len(body.parts) == 1:
-        body.add("There is nothing in it but headings and what a site is built from, such as lists of documents.")
+        body.add("It contains only headings and site structure, such as lists of documents.")
     return body.finish()
 
 
@@ -291,4 +293,4 @@ def _section(body: PageBody, file: WikiFile, section: DocumentSection) -> Iterab
         text, is_cut = cut_code(block.text, _CODE_LINES)
         yield fenced(text, block.language)
         if is_cut:
-            yield f"The rest stands in {body.source(file, section.cite(block))}."
+            yield f"The rest is in {body.source(file, section.cite(block))}."

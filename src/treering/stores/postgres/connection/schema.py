@@ -1,14 +1,14 @@
 """The tables of a database that holds spaces, by numbered versions, made by `migrating` in steps that resume.
 
-Every table but the names of spaces and the directory of servers is keyed by the space first and partitioned by its
-hash, so that partitions may lie on several disks, and a distributed Postgres can carry them. Row-level security shows a
-session the rows of one space only (`space.PostgresSpace` names it in each transaction); the owner of the tables is held
-to it, too. Superusers and roles with BYPASSRLS are not.
+Every table but the names of spaces is keyed by the space first and partitioned by its hash, so that partitions may be
+on several disks. A distributed Postgres spreads the tables itself: there they have no partitions. Row-level security
+shows a session the rows of one space only (`space.PostgresSpace` names it in each transaction); the owner of the tables
+is held to it, too. Superusers and roles with BYPASSRLS are not.
 """
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 import psycopg
@@ -16,15 +16,12 @@ from psycopg import errors
 
 from treering.core.errors import InvalidInput
 
-# The tables of a directory of servers, and what a server keeps of the directory that it belongs to.
-
-
 _TEXT = 'text COLLATE "C"'
 
-DIRECTORY_TABLES = ("servers", "placements", "membership")
-"""Tables that are not keyed by the number of a space."""
+UNUSED_TABLES = ("servers", "placements", "membership")
+"""Tables of earlier versions, which let several servers share spaces. They may still name the server of a space."""
 
-DIRECTORY_STEP = f"""
+_UNUSED_STEP = f"""
 CREATE TABLE {{schema}}.servers(
   name {_TEXT} PRIMARY KEY, address {_TEXT} NOT NULL, draining boolean NOT NULL DEFAULT false,
   spaces bigint NOT NULL DEFAULT 0
@@ -43,11 +40,9 @@ GRANT SELECT ON {{schema}}.membership TO PUBLIC;
 ALTER TABLE {{schema}}.placements ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_space ON {{schema}}.placements USING (name = current_setting('treering.space_name', true));
 """
-"""`servers.spaces` counts placements. A placement with a `target` has a move that was begun and not switched;
-`left_on` names a server that still keeps the copy that a finished move left."""
 
-MARK_STEP = f"ALTER TABLE {{schema}}.spaces ADD COLUMN moving {_TEXT}"
-"""`spaces.moving` says whether this database serves the space (`marks`)."""
+_MARK_STEP = f"ALTER TABLE {{schema}}.spaces ADD COLUMN moving {_TEXT}"
+"""`spaces.moving` is set if this database does not serve the space (`primary.refusal`)."""
 
 
 # The tables of the index, each keyed by the space first. All but vectors can be made anew from the ledger.
@@ -142,6 +137,8 @@ CREATE INDEX waiting_texts_by_text ON {schema}.waiting_texts(space, text_id);
 
 SCHEMA = "treering"
 PARTITIONS = 8
+IS_DISTRIBUTED = "current_setting('citus.shard_count', true) IS NOT NULL"
+"""Whether the server has Citus loaded."""
 
 
 _LEDGER_TABLES = {
@@ -216,7 +213,7 @@ CREATE INDEX audit_by_target ON {schema}.audit(space, target, seq);
 CREATE INDEX audit_by_time ON {schema}.audit(space, timestamp);
 """
 
-_DIRECTORY = f"""
+_SPACE_NAMES = f"""
 CREATE TABLE {{schema}}.space_names(
   name {_TEXT} PRIMARY KEY, space bigint NOT NULL UNIQUE GENERATED ALWAYS AS IDENTITY
 );
@@ -238,17 +235,24 @@ def _fence(table: str, seen: str) -> str:
     )
 
 
+_OWN_ROWS = "space = nullif(current_setting('treering.space', true), '')::bigint"
+
+
+def _whole(table: str, columns: str) -> str:
+    """Write a table without partitions."""
+    return f"CREATE TABLE {SCHEMA}.{table}({columns});\n{_fence(table, _OWN_ROWS)}"
+
+
 def _partitioned(table: str, columns: str) -> str:
     """Write a table with its partitions. Each has the fence: one that is read by its own name passes its parent's."""
-    seen = "space = nullif(current_setting('treering.space', true), '')::bigint"
-    lines = [f"CREATE TABLE {SCHEMA}.{table}({columns}) PARTITION BY HASH (space);", _fence(table, seen)]
+    lines = [f"CREATE TABLE {SCHEMA}.{table}({columns}) PARTITION BY HASH (space);", _fence(table, _OWN_ROWS)]
     for number in range(PARTITIONS):
         part = f"{table}_{number}"
         lines.append(
             f"CREATE TABLE {SCHEMA}.{part} PARTITION OF {SCHEMA}.{table} "
             f"FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {number});"
         )
-        lines.append(_fence(part, seen))
+        lines.append(_fence(part, _OWN_ROWS))
     return "\n".join(lines)
 
 
@@ -265,19 +269,6 @@ DO $$ DECLARE one record; BEGIN
   END LOOP;
 END $$;"""  # noqa: S608 - our own names
 
-
-_FIRST: Sequence[str] = (
-    _DIRECTORY.format(
-        schema=SCHEMA, fence_names=_fence("space_names", "name = current_setting('treering.space_name', true)")
-    ),
-    *(_partitioned(table, columns) for table, columns in _LEDGER_TABLES.items()),
-    _INDEXES.format(schema=SCHEMA),
-)
-
-_INDEX: Sequence[str] = (
-    *(_partitioned(table, columns) for table, columns in INDEX_TABLES.items()),
-    INDEX_INDEXES.format(schema=SCHEMA),
-)
 
 _WORK_TABLES = {
     # Who is at it, and until when, in the server's seconds since 1970.
@@ -320,18 +311,9 @@ _FOUND = (
     f"CREATE POLICY {_FOUND_BY} ON {{schema}}.{{table}} FOR SELECT USING (current_setting('{{setting}}', true) = 'on');"
 )
 
-_WORK: Sequence[str] = (
-    # Defaults that are constants rewrite no row.
-    f"ALTER TABLE {SCHEMA}.vector_queue ADD COLUMN claimant {_TEXT} NOT NULL DEFAULT '', "
-    "ADD COLUMN claimed_until double precision NOT NULL DEFAULT 0;",
-    *(_partitioned(table, columns) for table, columns in _WORK_TABLES.items()),
-    _same_rights("promised_work", like="jobs"),
-    "\n".join(_FOUND.format(schema=SCHEMA, table=table, setting=FINDING) for table in ("space_names", *QUEUES)),
-)
-
 _ENGINE: Sequence[str] = (f"ALTER TABLE {SCHEMA}.spaces ADD COLUMN engine {_TEXT}",)
 
-_SERVERS: Sequence[str] = (MARK_STEP.format(schema=SCHEMA), DIRECTORY_STEP.format(schema=SCHEMA))
+_SERVERS: Sequence[str] = (_MARK_STEP.format(schema=SCHEMA), _UNUSED_STEP.format(schema=SCHEMA))
 
 _INDEXED_BYTES = 2_000  # an entry of an index may have 2,704
 _BYTES_OF_NAMES = (
@@ -366,9 +348,36 @@ _QUEUE: Sequence[str] = (
 
 Versions = Sequence[Sequence[str]]
 
-VERSIONS: Versions = (_FIRST, _INDEX, _WORK, _ENGINE, _SERVERS, _NAMES, _QUEUE)
+
+def _versions(write: Callable[[str, str], str]) -> Versions:
+    """Return all versions. `write`: writes a table that is keyed by a space, from its name and its columns."""
+    names = _fence("space_names", "name = current_setting('treering.space_name', true)")
+    first = (
+        _SPACE_NAMES.format(schema=SCHEMA, fence_names=names),
+        *(write(table, columns) for table, columns in _LEDGER_TABLES.items()),
+        _INDEXES.format(schema=SCHEMA),
+    )
+    index = (
+        *(write(table, columns) for table, columns in INDEX_TABLES.items()),
+        INDEX_INDEXES.format(schema=SCHEMA),
+    )
+    work = (
+        # Defaults that are constants rewrite no row.
+        f"ALTER TABLE {SCHEMA}.vector_queue ADD COLUMN claimant {_TEXT} NOT NULL DEFAULT '', "
+        "ADD COLUMN claimed_until double precision NOT NULL DEFAULT 0;",
+        *(write(table, columns) for table, columns in _WORK_TABLES.items()),
+        _same_rights("promised_work", like="jobs"),
+        "\n".join(_FOUND.format(schema=SCHEMA, table=table, setting=FINDING) for table in ("space_names", *QUEUES)),
+    )
+    return first, index, work, _ENGINE, _SERVERS, _NAMES, _QUEUE
+
+
+VERSIONS = _versions(_partitioned)
 """`VERSIONS[n]` takes a database from version n to n + 1, in steps of one transaction each. Never edited, only
 appended to."""
+
+_DISTRIBUTED_VERSIONS = _versions(_whole)
+"""The same steps for a distributed Postgres: each partition would be a distributed table with shards of its own."""
 
 
 # Taking a database from one version of the schema to the next, while its spaces are used.
@@ -386,7 +395,7 @@ def is_current(connection: psycopg.Connection, versions: Versions = VERSIONS) ->
     return next(_left(versions, _done(connection)), None) is None
 
 
-def migrate(connection: psycopg.Connection, versions: Versions = VERSIONS) -> None:
+def migrate(connection: psycopg.Connection, versions: Versions | None = None) -> None:
     """Make the steps that are missing, each in a transaction of its own.
 
     Of several processes one makes them, and the others wait. Where a process ends between two steps, the next one goes
@@ -394,6 +403,7 @@ def migrate(connection: psycopg.Connection, versions: Versions = VERSIONS) -> No
     Raises `InvalidInput` for a database of a newer Treering, `psycopg.errors.LockNotAvailable` where a table is in use
     for very long. `connection` is in no transaction.
     """
+    versions = versions or _versions_for(connection)
     connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
     try:
         with connection.transaction():
@@ -407,6 +417,11 @@ def migrate(connection: psycopg.Connection, versions: Versions = VERSIONS) -> No
     finally:
         if not connection.closed:
             connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
+
+
+def _versions_for(connection: psycopg.Connection) -> Versions:
+    row = connection.execute(f"SELECT {IS_DISTRIBUTED}").fetchone()
+    return _DISTRIBUTED_VERSIONS if row and row[0] else VERSIONS
 
 
 def _make(connection: psycopg.Connection, sql: str, version: int, step: int) -> None:

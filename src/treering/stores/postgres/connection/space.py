@@ -3,18 +3,17 @@
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Protocol
 
 import psycopg
-from psycopg import errors
 
 from treering.core.audit import Anchor
 from treering.core.errors import TreeringError, Unavailable
 from treering.ports.runtime import NEVER, LateReads, check_interrupt, current_late_reads, note_commit, uninterrupted
 from treering.stores.postgres.connection.failures import closed, locked, translation
-from treering.stores.postgres.connection.homes import (
+from treering.stores.postgres.connection.pools import Connections
+from treering.stores.postgres.connection.primary import (
     BESIDE,
     COPYING,
     LOOK,
@@ -22,12 +21,11 @@ from treering.stores.postgres.connection.homes import (
     READ,
     WRITE,
     Begun,
-    Home,
     Kind,
-    Mark,
+    open_primary,
+    refusal,
 )
-from treering.stores.postgres.connection.pools import Connections
-from treering.stores.postgres.connection.routes import Replica, route_to
+from treering.stores.postgres.connection.replica import Replica
 from treering.stores.postgres.connection.target import Target
 from treering.stores.postgres.connection.transactions import Beginning, SpaceRow, Statement, Transaction
 
@@ -35,32 +33,6 @@ _WAIT_SECONDS = 20.0
 _KEPT = "SELECT 1 FROM audit WHERE space = %(space)s AND seq = %(seq)s AND hash = %(hash)s"
 _END: Statement = ("COMMIT", {})
 _SAMPLE_SECONDS = 1.0  # so long the primary is waited for where a replica may answer
-_MOVE_SECONDS = 0.02  # between two looks at a space that is about to be somewhere else
-
-
-class Transactions(Protocol):
-    """What a ledger asks of an open space."""
-
-    @property
-    def place(self) -> str:
-        """The address of the space, without its password, for errors."""
-        ...
-
-    def read(self) -> AbstractContextManager[Transaction]:
-        """Hold a snapshot: everything read inside is of one moment."""
-        ...
-
-    def ask(self) -> AbstractContextManager[Transaction]:
-        """Hold a snapshot for what is asked in one round trip; what is asked after it is of a later moment."""
-        ...
-
-    def write(self) -> AbstractContextManager[Transaction]:
-        """Hold the one write transaction of the space."""
-        ...
-
-    def close(self) -> None:
-        """Give the connections back."""
-        ...
 
 
 class PostgresSpace:
@@ -69,9 +41,7 @@ class PostgresSpace:
     A writer locks the space's row; what others committed before is then seen by each of its statements, so no commit
     fails because of another one. A reader has a snapshot. With row-level security neither sees another space.
 
-    Where the row says that the space is on another server, a transaction begins there instead: nothing was done yet.
-    With `mark` the space is opened for a move, where its row says exactly that; with `arriving` for a copy, which has
-    begun or not. `pool`: connections that the program lends.
+    With `arriving` the space is opened for a copy, which has begun or not. `pool`: connections that the program lends.
     """
 
     def __init__(
@@ -80,26 +50,23 @@ class PostgresSpace:
         *,
         create: bool = True,
         wait_seconds: float = _WAIT_SECONDS,
-        mark: Mark | None = None,
         arriving: bool = False,
         pool: Connections | None = None,
     ) -> None:
-        self._route = route_to(target, wait_seconds=wait_seconds, pool=pool)
+        mark = COPYING if arriving else None
+        self._primary = open_primary(target, create=create, wait_seconds=wait_seconds, mark=mark, pool=pool)
         self._wait_seconds = wait_seconds
-        self._marks: tuple[Mark | None, ...] = (None, COPYING) if arriving else (mark,)
+        self._marks = {None, mark}
         self._turn = threading.Lock()
-        self._following = threading.Lock()
         self._closed = False
-        self._home = self._route.home(create=create, mark=COPYING if arriving else None)
-        self._homes = [self._home]
         self._replica = _replica_of(target)
         self.last_row: SpaceRow | None = None
         """What the space's row said when the newest transaction of this process began."""
 
     @property
     def place(self) -> str:
-        """The address of the space where it is now, without its password."""
-        return self._home.place
+        """The address of the space, without its password."""
+        return self._primary.place
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
@@ -156,14 +123,13 @@ class PostgresSpace:
         """Give the connections back. Doing it twice is harmless."""
         if not self._closed:
             self._closed = True
-            for home in self._homes:
-                home.give_up()
+            self._primary.give_up()
             if self._replica:
                 self._replica.close()
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Turn every error of the driver into ours, naming the place where the space is by then."""
+        """Turn every error of the driver into ours, naming the place of the space."""
         try:
             yield
         except TreeringError:
@@ -208,11 +174,11 @@ class PostgresSpace:
                         late.saw(begun.row.sequence)
                 if ends:
                     begun.end()
-                    return Beginning(None, begun.home.rows_at, begun.row, begun.answers[: len(statements)])
+                    return Beginning(None, begun.row, begun.answers[: len(statements)])
                 holding.callback(begun.end)
-                return Beginning(begun.connection, begun.home.rows_at, begun.row, begun.answers)
+                return Beginning(begun.connection, begun.row, begun.answers)
 
-            yield Transaction(begin)
+            yield Transaction(begin, self._primary.rows_at)
 
     def _begun_late(self, statements: Sequence[Statement], late: LateReads, deadline: float) -> Begun | None:
         """Begin to read at the replica; `None` where there is none, or its answer would be too late."""
@@ -220,7 +186,7 @@ class PostgresSpace:
             return None
         self._sample(self._replica, deadline)
         check_interrupt()
-        begun = self._replica.begun(self._home, statements, late)
+        begun = self._replica.begun(self._primary, statements, late)
         if begun and begun.mark not in self._marks:
             begun.end()
             return None
@@ -240,49 +206,15 @@ class PostgresSpace:
         replica.note_primary(at, begun.row.sequence)
 
     def _begun(self, kind: Kind, statements: Sequence[Statement], deadline: float, holding: ExitStack) -> Begun:
-        """Begin a transaction where the space is. `holding` is given the right to write there, until it is closed.
-
-        Where the space is on another server, what was begun is rolled back, and done again there.
-        """
-        while True:
-            home = self._home
-            try:
-                if kind is WRITE:
-                    holding.enter_context(home.as_writer(deadline))
-                begun = home.begin(kind, statements, deadline)
-                if begun.mark in self._marks:
-                    self.last_row = begun.row
-                    return begun
-                begun.end()
-                mark = begun.mark
-            except errors.LockNotAvailable:
-                raise
-            except psycopg.OperationalError:
-                # A server that does not answer cannot say that the space is on another one.
-                if not self._follow(home, None):
-                    raise
-                mark = None
-            holding.close()
-            self._go_on(home, mark, deadline)
-
-    def _go_on(self, home: Home, mark: Mark | None, deadline: float) -> None:
-        """Go where a mark says, or wait a moment where the move is not that far yet. Raises `Unavailable`."""
-        if self._home is not home or self._follow(home, mark):
-            return
-        if time.monotonic() > deadline:
-            raise Unavailable(f"{self.place} is being moved to another server.", hint="Try again.")
-        time.sleep(_MOVE_SECONDS)
-
-    def _follow(self, home: Home, mark: Mark | None) -> bool:
-        """Go where the space is now, if that is another server than this one; tell whether it is."""
-        with self._following:
-            if self._home is home:
-                other = self._route.elsewhere(home, mark)
-                if other is None:
-                    return False
-                self._homes.append(other)
-                self._home = other
-            return True
+        """Begin a transaction. `holding` is given the right to write, until it is closed. Raises `Unavailable`."""
+        if kind is WRITE:
+            holding.enter_context(self._primary.as_writer(deadline))
+        begun = self._primary.begin(kind, statements, deadline)
+        if begun.mark not in self._marks:
+            begun.end()
+            raise refusal(self.place, begun.mark or "")
+        self.last_row = begun.row
+        return begun
 
     def _check_committed(self, reached: Anchor | None, error: psycopg.Error) -> None:
         """Find out what became of a commit whose server went away: raise `Unavailable` where it is not there.

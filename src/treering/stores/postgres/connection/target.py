@@ -9,7 +9,11 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from treering.core.errors import InvalidInput, nearest
 from treering.system.address import SPACE, Address
 
-POOL, DIRECTORY, REPLICA, LATEST = "pool", "directory", "replica", "replica_lag"
+POOL, REPLICA, LATEST = "pool", "replica", "replica_lag"
+_DIRECTORY = "directory"
+_SERVER_OF_EACH_SPACE = (
+    "SELECT p.name, s.address FROM treering.placements p JOIN treering.servers s ON s.name = p.server"
+)
 CONNECTIONS = 8
 """Connections that one process keeps to a database at most, unless the address says otherwise."""
 _MOST_CONNECTIONS = 100
@@ -24,9 +28,6 @@ _LIBPQ = frozenset(
 )
 _HOST = re.compile(r"(?P<folder>/[^,@]*)|(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
 _SPACE = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
-_ON = ("on", "off")
-_OWN = frozenset({"host", "hostaddr", "port", "dbname", "service", "target_session_attrs"})
-"""What an address says of its own server alone."""
 _DEFAULTS = {"connect_timeout": "5", "application_name": "treering"}
 
 
@@ -34,16 +35,14 @@ _DEFAULTS = {"connect_timeout": "5", "application_name": "treering"}
 class Target:
     """A space of a database. `conninfo` may hold a password: it is for the driver, and is never shown.
 
-    `shown`: the address without its password, for errors. With `directory` the database is a directory of servers,
-    which says where the space is. `replica`: how to connect to the server's copy that answers reads which may be
-    `replica_seconds` old; empty where there is none.
+    `shown`: the address without its password, for errors. `replica`: how to connect to the server's copy that answers
+    reads which may be `replica_seconds` old; empty where there is none.
     """
 
     conninfo: str
     space: str
     shown: str
     connections: int = CONNECTIONS
-    directory: bool = False
     replica: str = ""
     replica_seconds: float = REPLICA_SECONDS
 
@@ -51,10 +50,9 @@ class Target:
 def target_of(address: Address) -> Target:
     """Read an address `postgresql://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE?space=NAME`.
 
-    Other options: `pool`, how many connections a process keeps at most, `directory=on` where the database is a
-    directory of servers, `replica`, hosts of copies that follow the database, `replica_lag`, how many seconds late they
-    may be, and those of libpq about hosts, encryption and passwords. Raises `InvalidInput` naming what is wrong, and no
-    password.
+    Other options: `pool`, how many connections a process keeps at most, `replica`, hosts of copies that follow the
+    database, `replica_lag`, how many seconds late they may be, and those of libpq about hosts, encryption and
+    passwords. Raises `InvalidInput` naming what is wrong, and no password.
     """
     options = dict(address.options)
     space = options.pop(SPACE, "")
@@ -76,41 +74,21 @@ def database_of(address: Address) -> Target:
     return _target(address, options, "")
 
 
-def on_server(directory: Target, server: Address, name: str, space: str) -> Target:
-    """Return a space on a server of a directory.
-
-    The user, the password, the size of the pool and the options for connecting are those of the directory's address
-    where the server's has none of its own.
-    """
-    theirs = conninfo_to_dict(directory.conninfo)
-    own = _OWN | ({"password"} if server.user not in ("", theirs.get("user")) else set())
-    inherited = {key: value for key, value in theirs.items() if key not in own}
-    given = {**({"user": server.user} if server.user else {}), **dict(server.options)}
-    conninfo = make_conninfo(database_of(server).conninfo, **{**inherited, **given})
-    shown = f"{replace(server, options=(*server.options, (SPACE, space)))} (server {name!r})"
-    return Target(conninfo, space, shown, directory.connections)
-
-
 def _target(address: Address, options: dict[str, str], space: str) -> Target:
     connections = _connections(options.pop(POOL, str(CONNECTIONS)))
-    directory = options.pop(DIRECTORY, _ON[-1])
-    if directory not in _ON:
-        raise InvalidInput(
-            f"directory={directory[:_SHOWN]!r} is neither on nor off.",
-            hint="Use directory=on if the database is a directory of servers; otherwise omit it.",
-        )
     replica, seconds = options.pop(REPLICA, ""), _seconds(options.pop(LATEST, str(REPLICA_SECONDS)))
-    if replica and directory == _ON[0]:
+    if options.pop(_DIRECTORY, "off") != "off":
         raise InvalidInput(
-            f"{address} names a replica, but its spaces are on the servers of a directory.",
-            hint="Omit replica=, or name the server itself without directory=on.",
+            f"{address} names a directory of servers, which Treering no longer has.",
+            hint=f"Open the space at its own server, without {_DIRECTORY}=. To see which one that is, run in the "
+            f"database of the directory: {_SERVER_OF_EACH_SPACE}",
         )
     for name in options.keys() - _LIBPQ:
-        known = sorted({SPACE, POOL, DIRECTORY, REPLICA, LATEST, *_LIBPQ})
+        known = sorted({SPACE, POOL, REPLICA, LATEST, *_LIBPQ})
         raise InvalidInput(f"Unknown option {name!r} for a space on Postgres.", hint=nearest(name, known))
     conninfo = _conninfo(address, options)
     copy = _at_hosts(conninfo, replica) if replica else ""
-    return Target(conninfo, space, str(address), connections, directory == _ON[0], copy, seconds)
+    return Target(conninfo, space, str(address), connections, copy, seconds)
 
 
 def _seconds(given: str) -> float:

@@ -321,8 +321,6 @@ class Beginning:
 
     connection: PreparingConnection | None
     """`None` where it has ended already."""
-    place: "SpacePlace"
-    """Where the space's rows are in the database where it was begun."""
     row: SpaceRow
     answers: list[list[Row]]
     """All rows of each of the first statements."""
@@ -369,7 +367,7 @@ class Transaction:
     Statements that give no rows wait, and are sent together with the next query or with the commit.
     """
 
-    def __init__(self, begin: Begin) -> None:
+    def __init__(self, begin: Begin, place: SpacePlace) -> None:
         self.numbers: dict[str, int] | None = None
         """What the index remembers by name, once it was read (`index.index_state`)."""
         self.changed_numbers: set[str] = set()
@@ -379,7 +377,7 @@ class Transaction:
         self._connection: PreparingConnection | None = None
         self._row: SpaceRow | None = None
         self._begun_with: SpaceRow | None = None
-        self._place = SpacePlace(0)
+        self._place = place
         self._waiting: list[Statement] = []
         self._asked: dict[str, Statement] | None = None
         """By key, the queries that are to be asked together; `None` where each is asked at once."""
@@ -519,7 +517,7 @@ class Transaction:
         statements = [*waiting, *queries]
         if self._connection is None:
             begun = self._begin(statements)
-            self._connection, self._place, answers = begun.connection, begun.place, begun.answers
+            self._connection, answers = begun.connection, begun.answers
             self._row = self._begun_with = begun.row
         else:
             answers = exchange(self._connection, bound(statements, self._place)) if statements else []

@@ -1,12 +1,12 @@
 """The ledger on Postgres: many spaces in one database, any number of processes on any number of machines."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 
 from treering.core.audit import AuditEvent
 from treering.core.canonical import parse_time
-from treering.core.errors import Corrupt, InvalidInput
+from treering.core.errors import Corrupt
 from treering.core.filters import asked_texts
 from treering.core.objects import Object
 from treering.core.patch import Link
@@ -30,7 +30,7 @@ from treering.ports.ledger import (
 )
 from treering.ports.runtime import Clock
 from treering.stores.postgres.connection.failures import AFTER_ALL, from_column, to_column
-from treering.stores.postgres.connection.space import Transactions
+from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.ledger.log_tables import PostgresLogReads
 from treering.stores.postgres.ledger.object_reads import ObjectReads, select_named
@@ -238,32 +238,6 @@ def _head(row: Row) -> Head:
     return checked_head(head)
 
 
-class HeldSpace:
-    """`space.Transactions` over one transaction: everything that is read is of its moment."""
-
-    def __init__(self, place: str, transaction: Transaction) -> None:
-        self.place = place
-        self._transaction = transaction
-
-    @contextmanager
-    def read(self) -> Iterator[Transaction]:
-        """Give the transaction."""
-        yield self._transaction
-
-    def ask(self) -> AbstractContextManager[Transaction]:
-        """Give the transaction, which goes on."""
-        return self.read()
-
-    def write(self) -> AbstractContextManager[Transaction]:
-        """Refuse it."""
-        raise InvalidInput(
-            f"{self.place} shows one moment of a space and is read-only.", hint="Write to the space itself."
-        )
-
-    def close(self) -> None:
-        """Leave the transaction to who holds it."""
-
-
 class PostgresLedger(DatabaseLedger[Transaction]):
     """`ports.ledger.Ledger` over a `PostgresSpace`. Followers move in the same transactions.
 
@@ -273,7 +247,7 @@ class PostgresLedger(DatabaseLedger[Transaction]):
 
     def __init__(
         self,
-        space: Transactions,
+        space: PostgresSpace,
         *,
         clock: Clock,
         policy: Policy | None = None,
@@ -282,7 +256,7 @@ class PostgresLedger(DatabaseLedger[Transaction]):
         server_time: bool = True,
     ) -> None:
         super().__init__(
-            lambda: space.place,
+            space.place,
             read=space.read,
             ask=space.ask,
             write=space.write,

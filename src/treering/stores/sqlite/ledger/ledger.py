@@ -187,7 +187,7 @@ class SqliteLedger(DatabaseLedger[apsw.Connection]):
         anchor: AnchorStore | None = None,
     ) -> None:
         super().__init__(
-            lambda: database.path,
+            database.path,
             read=database.read,
             write=database.write,
             read_whole=database.read_fresh,

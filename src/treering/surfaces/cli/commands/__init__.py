@@ -44,10 +44,10 @@ def command_line(first: str = "") -> typer.Typer:
 def treering(
     context: typer.Context,
     trust: Annotated[  # noqa: ARG001 - shown in the help; `run` takes it out of every command line
-        bool, typer.Option("--trust", help="Open a space that came with the repository. With any command.")
+        bool, typer.Option("--trust", help="Open a space that came with the repository. For any command.")
     ] = False,
     no_pager: Annotated[  # noqa: ARG001 - as --trust
-        bool, typer.Option("--no-pager", help="Print long answers at once. With any command.")
+        bool, typer.Option("--no-pager", help="Do not page long output. For any command.")
     ] = False,
 ) -> None:
     """Memory for LLM agents that can be checked: evidence, contradictions, gaps and history, on one file."""
@@ -75,7 +75,7 @@ def _add_commands_of(part: Part, app: typer.Typer) -> None:
         brought = typer.Typer()
         load(place)(brought)
         for name in known.intersection(_names(brought)):
-            leave_out(f"The command {name!r} of the part {part.name} is ignored: another one has that name.")
+            leave_out(f"The command {name!r} of the part {part.name} is ignored: that name is already taken.")
         app.registered_commands += [one for one in brought.registered_commands if _name(one) not in known]
         app.registered_groups += [one for one in brought.registered_groups if _name(one) not in known]
 

@@ -14,105 +14,45 @@ if TYPE_CHECKING:
 else:
     databases = LazyModule("treering.surfaces.cli.databases")
 
-ServerName = Annotated[str, Argument(metavar="SERVER", help="The name of a server.")]
-
-
-@dataclass(frozen=True, slots=True)
-class DirectoryFlags:
-    """Which directory of servers, and how to answer."""
-
-    directory: Annotated[
-        str,
-        Option(
-            "--directory",
-            metavar="ADDRESS",
-            help="postgresql://OWNER@HOST/DATABASE; default: that of TREERING_SPACE.",
-        ),
-    ] = ""
-    as_json: AsJson = False
-
 
 def add_postgres(app: Typer) -> None:
     """Add the commands to the command line."""
     told = "Administer a Postgres database that holds spaces."
-    postgres = add_group(app, "postgres", told, {"plan": plan, "move": move, "work": work})
-    add_group(
-        postgres,
-        "servers",
-        "Let several servers share the spaces.",
-        {"add": add, "list": list_servers, "drain": drain},
-    )
+    add_group(app, "postgres", told, {"plan": plan, "work": work})
 
 
 def plan(
-    writer: Annotated[str, Option("--writer", metavar="ROLE", help="Grant this role what writing needs.")] = "",
-    reader: Annotated[str, Option("--reader", metavar="ROLE", help="Grant this role what reading needs.")] = "",
+    writer: Annotated[str, Option("--writer", metavar="ROLE", help="Grant this role the rights to write.")] = "",
+    reader: Annotated[str, Option("--reader", metavar="ROLE", help="Grant this role the rights to read.")] = "",
     tablespace: Annotated[
         list[str] | None,
-        Option("--tablespace", metavar="NAME", help="Spread the partitions over it and the others; repeatable."),
+        Option("--tablespace", metavar="NAME", help="Spread the partitions over these tablespaces; repeatable."),
     ] = None,
-    citus: Annotated[bool, Option("--citus", help="Distribute the tables over the servers of a Citus.")] = False,
+    citus: Annotated[
+        bool, Option("--citus", help="Distribute the tables over the servers of a Citus cluster.")
+    ] = False,
 ) -> None:
-    """Print SQL for roles, for several disks or for Citus.
+    """Print SQL for roles, several disks or Citus.
 
-    Nothing is run and no database is asked: read it, and run it with psql as
-    the owner of the tables.
+    Does not run anything or connect to a database: read the SQL, then run it
+    with psql as the owner of the tables.
     """
     from treering.spaces import wiring
 
     say(wiring.postgres_plan(writer=writer, reader=reader, tablespaces=tablespace or (), citus=citus).rstrip())
 
 
-def add(
-    server: ServerName,
-    address: Annotated[str, Argument(metavar="ADDRESS", help="postgresql://HOST/DATABASE, without a password.")],
-    kept: DirectoryFlags,
-) -> None:
-    """Add a server to a directory, with the spaces it has.
-
-    Its database is given the tables. Once more: with a new address, or to
-    end draining.
-    """
-    databases.add_server(server, address, kept)
-
-
-def list_servers(kept: DirectoryFlags) -> None:
-    """List the servers of a directory, and moves that are not done."""
-    databases.list_servers(kept)
-
-
-def drain(server: ServerName, kept: DirectoryFlags) -> None:
-    """Move all spaces of a server to the others.
-
-    It takes no new ones from now on. Called again, it goes on.
-    """
-    databases.drain_server(server, kept)
-
-
-def move(
-    space: Annotated[str, Argument(metavar="SPACE", help="The name of the space, as in ?space=NAME.")],
-    server: ServerName,
-    kept: DirectoryFlags,
-) -> None:
-    """Move a space to another server, while it is used.
-
-    Called again, it goes on with what was broken off. The server that has
-    the space ends a move that was begun.
-    """
-    databases.move_space(space, server, kept)
-
-
 def work(
     space: Annotated[
         str,
-        Option("--space", metavar="ADDRESS", help="Any space of the database; all of its spaces are worked for."),
+        Option("--space", metavar="ADDRESS", help="Any space of the database; the work covers all its spaces."),
     ] = "",
 ) -> None:
-    """Do the background work of all spaces of a database, until told to stop.
+    """Do the background work of all spaces of a database until stopped.
 
-    It makes the vectors that wait, and finishes indexes that are being made
-    anew. Any number of processes may do this, on any number of machines: they
-    share the work, and take over what one that died was at.
+    Embeds pending passages and finishes index rebuilds. Any number of processes
+    on any number of machines may run this: they share the work and take over
+    from processes that died.
     """
     from treering.surfaces.cli.session import told_to_stop
     from treering.surfaces.python.logs import log_warnings
@@ -128,7 +68,7 @@ def work(
 # Commands about access keys: who may ask a server that other machines reach.
 
 
-Space = Annotated[str, Option("--space", metavar="ADDRESS", help="The space it opens; as for every command.")]
+Space = Annotated[str, Option("--space", metavar="ADDRESS", help="The space it opens; as in every command.")]
 
 
 def add_keys(app: Typer) -> None:
@@ -136,7 +76,7 @@ def add_keys(app: Typer) -> None:
     add_group(
         app,
         "key",
-        "Make, list and revoke the keys of a server.",
+        "Create, list and revoke the keys of a server.",
         {"create": create, "list": list_keys, "revoke": revoke},
     )
 
@@ -146,31 +86,31 @@ class KeyFlags:
     """What a new key is to open."""
 
     right: Annotated[
-        str, Option("--right", metavar="RIGHT", help="read, write, review or admin; each includes those before it.")
+        str, Option("--right", metavar="RIGHT", help="read, write, review or admin; each includes the ones before it.")
     ] = "read"
     space: Space = ""
     project: Annotated[
         str, Option("--project", metavar="ID", help="Open the memory of this project instead of a space.")
     ] = ""
     projects: Annotated[
-        str, Option("--projects", metavar="PLACE", help="Where the server keeps projects; as for `treering serve`.")
+        str, Option("--projects", metavar="PLACE", help="Location of the server's projects; as in `treering serve`.")
     ] = ""
-    scope: Annotated[str, Option("--scope", metavar="PATH", help="Only this scope and what lies below it.")] = "/"
+    scope: Annotated[str, Option("--scope", metavar="PATH", help="Only this scope and the scopes below it.")] = "/"
     expires: Annotated[str, Option("--expires", metavar="WHEN", help="12h, 90d, 1y, or a date. Default: never.")] = ""
     person: Annotated[bool, Option("--person", help="Write as a person, not as an agent (see the policy file).")] = (
         False
     )
     requests_per_minute: Annotated[
         int | None,
-        Option("--requests-per-minute", metavar="N", min=1, help="How often it may ask. Default: the server's number."),
+        Option("--requests-per-minute", metavar="N", min=1, help="Requests per minute. Default: the server's limit."),
     ] = None
     at_once: Annotated[
         int | None,
-        Option("--at-once", metavar="N", min=1, help="How many answers it may wait for. Default: the server's number."),
+        Option("--at-once", metavar="N", min=1, help="Concurrent requests. Default: the server's limit."),
     ] = None
     max_body_bytes: Annotated[
         int | None,
-        Option("--max-body", metavar="BYTES", min=1, help="Its largest request. Default: the server's number."),
+        Option("--max-body", metavar="BYTES", min=1, help="Largest request. Default: the server's limit."),
     ] = None
 
 
@@ -191,34 +131,34 @@ class KeptKeys:
 
 
 def create(
-    name: Annotated[str, Argument(metavar="NAME", help="Who writes with it, such as ci or ada@laptop.")],
+    name: Annotated[str, Argument(metavar="NAME", help="The author of its writes, such as ci or ada@laptop.")],
     wanted: KeyFlags,
     kept: KeptKeys,
 ) -> None:
-    """Make a key, and print it once.
+    """Create a key and print it once.
 
-    It is kept as a hash: nobody can show it again. Give it to one program or
-    person, who sends it as `Authorization: Bearer trk_…`.
+    Only its hash is stored, so the key cannot be shown again. Give it to one
+    program or person, who sends it as `Authorization: Bearer trk_…`.
     """
     databases.create_key(name, wanted, kept)
 
 
 def list_keys(kept: KeptKeys, space: Space = "") -> None:
-    """List keys: what they open, until when, and when they were used last."""
+    """List keys with their rights, expiry and last use."""
     databases.list_keys(space, kept)
 
 
 def revoke(
-    key: Annotated[str, Argument(metavar="KEY", help="Its name, or its id.")], kept: KeptKeys, space: Space = ""
+    key: Annotated[str, Argument(metavar="KEY", help="The key's name or id.")], kept: KeptKeys, space: Space = ""
 ) -> None:
-    """Have a key open nothing from now on, on all servers at once."""
+    """Revoke a key on all servers at once."""
     databases.revoke_key(key, space, kept)
 
 
 # Commands for the engine that searches the vectors of a space beside it.
 
 
-Later = Annotated[bool, Option("--later", help="Leave taking the vectors over to a server or a later rebuild.")]
+Later = Annotated[bool, Option("--later", help="Leave copying the vectors to a server or a later rebuild.")]
 
 
 def add_index(app: Typer) -> None:
@@ -226,7 +166,7 @@ def add_index(app: Typer) -> None:
     add_group(
         app,
         "index",
-        "Search vectors with an engine beside the space.",
+        "Search vectors with an engine next to the space.",
         {"use": use, "status": status, "rebuild": rebuild, "drop": drop},
     )
 
@@ -244,22 +184,22 @@ def use(
 ) -> None:
     """Search the vectors with an engine from now on.
 
-    It takes them over from the space, which keeps its own. Until it knows
-    all, the space's own vectors answer, and nothing is missing.
+    The engine gets a copy of the space's vectors. Until it has all of them, the
+    space's own vectors answer, so no results are missing.
     """
     databases.use_engine(address, access, later=later)
 
 
 def status(access: Access) -> None:
-    """Tell which engine is used, and how far behind it is."""
+    """Show the engine in use and its backlog."""
     databases.show_engine(access)
 
 
 def rebuild(access: Access, later: Later = False) -> None:
-    """Fill the engine anew, whatever it keeps now."""
+    """Rebuild the engine's data from the space."""
     databases.rebuild_engine(access, later=later)
 
 
 def drop(access: Access) -> None:
-    """Remove what the engine keeps, and use none."""
+    """Delete the engine's data and stop using it."""
     databases.drop_engine(access)

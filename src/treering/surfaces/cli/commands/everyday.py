@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from treering.facades import LazyModule
+from treering.surfaces.cli import completing
 from treering.surfaces.cli.flags import Access, Calling, IngestFlags, Note, QueryFlags, WriteFlags, add_commands
 
 if TYPE_CHECKING:
@@ -23,14 +24,22 @@ Because = Annotated[
     Option(
         "--because",
         metavar="PLACE",
-        help="What it is based on: path:10-14, path::symbol, a path, a quote, or the number of a hit; repeatable.",
+        help="Its evidence: path:10-14, path::symbol, a path, a quote, or the number of a hit; repeatable.",
+        autocompletion=completing.evidence,
     ),
 ]
-Scope = Annotated[str, Option("--scope", metavar="PATH", help="Where in the space, such as /repo/acme-web.")]
+Scope = Annotated[str, Option("--scope", metavar="PATH", help="The scope in the space, such as /repo/acme-web.")]
 Why = Annotated[str, Option("--why", metavar="TEXT", help="The reason.")]
 AppliesTo = Annotated[str, Option("--for", metavar="PATH", help="The path or area it is limited to.")]
 Limit = Annotated[int | None, Option("--limit", "-n", metavar="N", min=1, help="At most this many results.")]
-Item = Annotated[str, Argument(metavar="ID", help="An id or the start or end of one, or the number of a hit.")]
+Item = Annotated[
+    str,
+    Argument(
+        metavar="ID|TITLE",
+        help="An id or the end of one, words of its title, or the number of a hit.",
+        autocompletion=completing.statements,
+    ),
+]
 
 
 def add_everyday(app: Typer) -> None:
@@ -66,19 +75,21 @@ def search(access: Access, words: Words, limit: Limit = None, scope: Scope = "/"
 def ask(
     access: Access,
     words: Words,
-    max_tokens: Annotated[int | None, Option("--max-tokens", metavar="N", min=50, help="Bound the answer.")] = None,
+    max_tokens: Annotated[
+        int | None, Option("--max-tokens", metavar="N", min=50, help="Limit the answer to this many tokens.")
+    ] = None,
     scope: Scope = "/",
 ) -> None:
-    """Gather what is known for a task, with its sources."""
+    """Gather the knowledge for a task, with its sources."""
     verbs.query(
         words, "", access, Calling(scope=scope), QueryFlags(max_tokens=max_tokens, descend=True), proof=None, key=None
     )
 
 
 def brief(access: Access, scope: Scope = "/") -> None:
-    """Show what to know before starting.
+    """Show a brief before starting.
 
-    The project, rules, decisions, open work, and what changed.
+    The project, rules, decisions, open work and recent changes.
     """
     verbs.query([], "brief", access, Calling(scope=scope), QueryFlags(), proof=None, key=None)
 
@@ -87,17 +98,28 @@ def show(
     access: Access,
     what: Annotated[
         list[str],
-        Argument(metavar="ID|PLACE|NAME|N", help="An id, path, path:10-14, path::symbol, name, or number of a hit."),
+        Argument(
+            metavar="ID|PLACE|NAME|N",
+            help="An id, path, path:10-14, path::symbol, title, name, or number of a hit.",
+            autocompletion=completing.places,
+        ),
     ],
     scope: Scope = "/",
 ) -> None:
-    """Show one thing: an object, a file or some lines."""
+    """Show an object, a file or some lines."""
     everyday.show(" ".join(what), access, scope)
 
 
 def log(
     access: Access,
-    about: Annotated[str, Argument(metavar="PATH|ID", help="Only this file or object, and what rests on it.")] = "",
+    about: Annotated[
+        str,
+        Argument(
+            metavar="PATH|ID|TITLE",
+            help="Only this file, folder or object, everything based on it, and its rules.",
+            autocompletion=completing.places,
+        ),
+    ] = "",
     since: Annotated[
         str, Option("--since", metavar="WHEN", help="A day or time, such as yesterday or 2026-01-31.")
     ] = "",
@@ -115,7 +137,7 @@ def decide(
     because: Because = None,
     why: Why = "",
     instead_of: Annotated[
-        list[str] | None, Option("--instead-of", metavar="TEXT", help="What was not chosen; repeatable.")
+        list[str] | None, Option("--instead-of", metavar="TEXT", help="A rejected alternative; repeatable.")
     ] = None,
     question: Annotated[str, Option("--question", metavar="TEXT", help="The question it answers.")] = "",
     scope: Scope = "/",
@@ -140,7 +162,7 @@ def rule(
     why: Why = "",
     scope: Scope = "/",
 ) -> None:
-    """Record a rule to keep."""
+    """Record a rule to follow."""
     everyday.record(
         text,
         lambda words, based: calls.rule(words, based, applies_to=applies_to, why=why),
@@ -175,7 +197,7 @@ def fact(
     writing: WriteFlags,
     text: Annotated[list[str], Argument(metavar="NAME=VALUE", help="Such as: port = 8080")],
     because: Because = None,
-    subject: Annotated[str, Option("--of", metavar="SUBJECT", help="What it is a fact about.")] = "",
+    subject: Annotated[str, Option("--of", metavar="SUBJECT", help="The subject of the fact.")] = "",
     scope: Scope = "/",
 ) -> None:
     """Record a fact, such as "port = 8080"."""
@@ -210,8 +232,11 @@ def task(
 def done(
     access: Access,
     writing: WriteFlags,
-    item: Annotated[str, Argument(metavar="ID|TITLE", help="The task: its id, or words of its title.")],
-    resolution: Annotated[list[str] | None, Argument(metavar="TEXT", help="What came of it.")] = None,
+    item: Annotated[
+        str,
+        Argument(metavar="ID|TITLE", help="The task: its id, or words of its title.", autocompletion=completing.tasks),
+    ],
+    resolution: Annotated[list[str] | None, Argument(metavar="TEXT", help="The outcome.")] = None,
     scope: Scope = "/",
 ) -> None:
     """Resolve a task."""
@@ -222,20 +247,23 @@ def replace(
     access: Access,
     writing: WriteFlags,
     item: Item,
-    text: Annotated[list[str], Argument(metavar="TEXT", help="What holds now.")],
+    text: Annotated[list[str], Argument(metavar="TEXT", help="The new statement.")],
     because: Because = None,
     why: Why = "",
 ) -> None:
-    """Replace a statement by what holds now. The old one stays in the history."""
+    """Replace a statement with a new one. The old one stays in the history."""
     everyday.replace(item, " ".join(text), because or [], why, access, writing)
 
 
 def undo(
     access: Access,
     writing: WriteFlags,
-    item: Annotated[str, Argument(metavar="PATCH", help="Default: what you recorded last.")] = "",
+    item: Annotated[
+        str,
+        Argument(metavar="PATCH|ID|TITLE", help="Default: your last record.", autocompletion=completing.items),
+    ] = "",
 ) -> None:
-    """Take back what was recorded last, or one patch."""
+    """Undo your last record, an entry, or a patch."""
     everyday.undo(item, access, writing)
 
 

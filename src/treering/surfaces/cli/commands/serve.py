@@ -31,21 +31,23 @@ def add_serving(app: Typer) -> None:
 class OfferFlags:
     """What is served, and what whoever asks may do."""
 
-    space: Annotated[str, Option("--space", metavar="ADDRESS", help="Of the four tools; as for every command.")] = ""
+    space: Annotated[
+        str, Option("--space", metavar="ADDRESS", help="The space of the four tools; as in every command.")
+    ] = ""
     files: Annotated[
         Path | None,
-        Option("--files", metavar="FOLDER", help="Let ingest read what lies below it. Default: no files."),
+        Option("--files", metavar="FOLDER", help="Let ingest read the files in this folder. Default: no files."),
     ] = None
     allow: Annotated[
         list[str] | None,
         Option(
             "--allow",
             metavar="WHAT",
-            help="review: callers decide as a person. erase: and they may erase too. Default: neither.",
+            help="review: callers may decide like a person. erase: they may also erase. Default: neither.",
         ),
     ] = None
     allow_urls: Annotated[
-        bool, Option("--allow-urls", help="Let those who may write have ingest fetch pages of the web. Default: none.")
+        bool, Option("--allow-urls", help="Let callers with the right write ingest web pages. Default: none.")
     ] = False
 
 
@@ -58,23 +60,25 @@ class ReachFlags:
         Option(
             "--keys",
             metavar="PLACE",
-            help="Need a key of those kept there (see `treering key`). Default: keys for other machines, none here.",
+            help="Require a key stored there (see `treering key`). Default: required from other machines only.",
         ),
     ] = ""
     host: Annotated[
-        str, Option("--host", metavar="NAME", help="A name or address to listen on; beyond this machine, with keys.")
+        str, Option("--host", metavar="NAME", help="The name or address to listen on; other machines need keys.")
     ] = "127.0.0.1"
-    port: Annotated[int, Option("--port", metavar="N", min=0, max=65535, help="0: any that is free.")] = 8420
+    port: Annotated[
+        int, Option("--port", metavar="N", min=0, max=65535, help="The port to listen on; 0 picks a free one.")
+    ] = 8420
     cert: Annotated[
-        Path | None, Option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate (PEM).")
+        Path | None, Option("--tls-cert", metavar="FILE", help="Serve TLS with this certificate (PEM).")
     ] = None
-    key: Annotated[Path | None, Option("--tls-key", metavar="FILE", help="Its private key (PEM).")] = None
+    key: Annotated[Path | None, Option("--tls-key", metavar="FILE", help="The certificate's private key (PEM).")] = None
     proxies: Annotated[
         list[str] | None,
         Option(
             "--behind-proxy",
             metavar="ADDRESS",
-            help="A proxy, or a network of them, that says where requests came from; repeatable. Needs keys.",
+            help="A proxy or network whose forwarded client addresses are trusted; repeatable. Needs keys.",
         ),
     ] = None
 
@@ -84,13 +88,13 @@ class DeadlineFlags:
     """How long calls may take."""
 
     reading: Annotated[
-        float, Option("--timeout", metavar="SECONDS", min=1, help="How long a query or retrieve may take.")
+        float, Option("--timeout", metavar="SECONDS", min=1, help="Time limit of a query or retrieve.")
     ] = 30.0
     working: Annotated[
-        float, Option("--work-timeout", metavar="SECONDS", min=1, help="How long any other call may take.")
+        float, Option("--work-timeout", metavar="SECONDS", min=1, help="Time limit of any other call.")
     ] = 3_600.0
     arriving: Annotated[
-        float, Option("--arrival-timeout", metavar="SECONDS", min=1, help="How long a request may take to arrive.")
+        float, Option("--arrival-timeout", metavar="SECONDS", min=1, help="Time limit for a request to arrive.")
     ] = 10.0
 
 
@@ -103,12 +107,15 @@ class OperationFlags:
         Option("--log-format", metavar="json|text", help="Log every request, without content. Default: warnings only."),
     ] = ""
     metrics_to_all: Annotated[
-        bool, Option("--metrics-to-all", help="Answer /metrics without a key. Default: to keys with the right admin.")
+        bool, Option("--metrics-to-all", help="Answer /metrics without a key. Default: only keys with the right admin.")
     ] = False
     stopping: Annotated[
         float,
         Option(
-            "--stop-timeout", metavar="SECONDS", min=0, help="How long calls that run may go on when it is stopped."
+            "--stop-timeout",
+            metavar="SECONDS",
+            min=0,
+            help="Time that running calls get to finish when the server stops.",
         ),
     ] = 10.0
 
@@ -123,17 +130,17 @@ class LimitFlags:
             "--requests-per-minute",
             metavar="N",
             min=1,
-            help="Of a key that says nothing else; without keys, of all programs. Default: 1200; without keys, any.",
+            help="Default limit per key; without keys, the limit for all programs. Default: 1200; without keys, none.",
         ),
     ] = None
     at_once: Annotated[
-        int, Option("--at-once", metavar="N", min=1, help="Requests of a key, that says nothing else, at one time.")
+        int, Option("--at-once", metavar="N", min=1, help="Default limit of concurrent requests per key.")
     ] = 16
     max_body: Annotated[
-        int, Option("--max-body", metavar="BYTES", min=1, help="The largest request; a key may be allowed less.")
+        int, Option("--max-body", metavar="BYTES", min=1, help="The largest request; a key may have a lower limit.")
     ] = 20_000_000
     max_upload: Annotated[
-        int, Option("--max-upload", metavar="BYTES", min=1, help="The largest file that may be sent to be read.")
+        int, Option("--max-upload", metavar="BYTES", min=1, help="The largest file that may be uploaded.")
     ] = 200_000_000
 
 
@@ -147,9 +154,8 @@ def serve(
 ) -> None:
     """Serve the four tools, project memory and chats with memory over HTTP.
 
-    To this machine without keys, to others with keys (`treering key create`). Prints its address, and answers until
-    it is told to stop (Ctrl-C); /openapi.json there says what it can be asked. Chats are answered by the API that
-    --upstream names.
+    This machine needs no keys; other machines do (`treering key create`). Prints its address and runs until stopped
+    (Ctrl-C); /openapi.json describes the API. The API at --upstream answers the chats.
     """
     try:
         from treering.surfaces.http.serving import Certificate, Transport, proxies_of, serve_until_stopped
@@ -185,7 +191,7 @@ def _serving(
     from treering.system.settings import Settings
 
     if offered.files and not offered.files.is_dir():
-        raise InvalidInput(f"{offered.files} is not a folder.", hint="Name the folder whose files may be read.")
+        raise InvalidInput(f"{offered.files} is not a folder.", hint="Give --files an existing folder.")
     settings = Settings.read()
     address = settings.space_address(offered.space or None)
     needs_keys = bool(reached.keys or reached.proxies) or not is_loopback(reached.host)

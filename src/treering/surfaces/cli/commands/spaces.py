@@ -19,7 +19,7 @@ else:
     upkeep = LazyModule("treering.surfaces.cli.upkeep")
     watching = LazyModule("treering.surfaces.cli.watching")
 
-Folder = Annotated[Path, Argument(metavar="FOLDER", help="The folder of plain files.")]
+Folder = Annotated[Path, Argument(metavar="FOLDER", help="The folder of the plain files.")]
 
 
 def add_spaces(app: Typer) -> None:
@@ -46,13 +46,17 @@ def add_spaces(app: Typer) -> None:
 
 
 def try_it(
-    question: Annotated[str, Argument(metavar="QUESTION", help="Default: one made of a heading of the README.")] = "",
-    wait: Annotated[bool, Option("--wait", help="First make all vectors, so that meaning counts too.")] = False,
+    question: Annotated[
+        str, Argument(metavar="QUESTION", help="Default: a question made from a heading of the README.")
+    ] = "",
+    wait: Annotated[
+        bool, Option("--wait", help="Embed everything first, so that search also matches by meaning.")
+    ] = False,
 ) -> None:
-    """Show what Treering does with the folder you are in.
+    """Show what Treering does with the current folder.
 
-    It asks the folder something, records a decision with the line that it
-    rests on, and notices when a copy of that line is changed. Nothing stays.
+    Asks the folder a question, records a decision with its line as evidence,
+    and detects a change of that line in a copy. Nothing is stored.
     """
     trying.try_here(question, wait=wait)
 
@@ -60,12 +64,12 @@ def try_it(
 def init(
     access: Access,
     here: Annotated[
-        bool, Option("--here", help="One of this folder's own, also inside a repository that has a space.")
+        bool, Option("--here", help="Give this folder its own space, even inside a repository that has one.")
     ] = False,
 ) -> None:
-    """Make a space for this repository or folder, or where --space says.
+    """Create a space for this repository or folder, or at --space.
 
-    All work trees of a repository share its space, wherever they lie.
+    All work trees of a repository share its space, wherever they are.
     """
     upkeep.init(access, here=here)
 
@@ -73,24 +77,24 @@ def init(
 def backup(
     file: Annotated[Path, Argument(metavar="FILE", help="The file to copy the space to.")],
     access: Access,
-    force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Copy a space to a new file, while others use it.
+    """Copy a space to a new file while others use it.
 
-    The copy is checked, and is a space: opening it is all that restoring takes.
+    The copy is verified and is itself a space: to restore it, open it.
     """
     upkeep.backup(file, access, replace=force)
 
 
 def move(
     source: Annotated[str, Argument(metavar="FROM", help="The address of the space to copy.")],
-    target: Annotated[str, Argument(metavar="TO", help="Where to: a new file, or a new space of a database.")],
+    target: Annotated[str, Argument(metavar="TO", help="The destination: a new file, or a new space of a database.")],
     as_json: AsJson = False,
 ) -> None:
     """Copy a space to another file or database.
 
-    With the same ids and the same audit log, and compared at the end. The old
-    one stays as it is. What was broken off goes on when called again.
+    The copy has the same ids and the same audit log, and is compared with the
+    original, which stays unchanged. Run again to resume an interrupted copy.
     """
     upkeep.move(source, target, as_json=as_json)
 
@@ -100,9 +104,9 @@ def diff(
     right: Annotated[str, Argument(metavar="B", help="The address of the other one.")],
     as_json: AsJson = False,
 ) -> None:
-    """Compare two spaces: what only one of them holds, or holds otherwise.
+    """Show the differences between two spaces.
 
-    Both are only read.
+    Reads both without changing them.
     """
     upkeep.diff(left, right, as_json=as_json)
 
@@ -113,8 +117,8 @@ def merge(
 ) -> None:
     """Merge another space into this one.
 
-    The other is only read. What contradicts becomes contested, what was
-    erased in the other is erased here, and merging again changes nothing.
+    The other space is only read. Contradictions become contested, objects erased
+    in the other space are erased here, and merging again changes nothing.
     """
     upkeep.merge(other, access)
 
@@ -124,18 +128,20 @@ def sync(
     remote: Annotated[
         str, Argument(metavar="REMOTE", help="A git remote, its address, or a shared folder. Default: origin.")
     ] = "",
-    fetch: Annotated[bool, Option("--fetch", help="Only bring what others left.")] = False,
-    push: Annotated[bool, Option("--push", help="Only leave what is new here.")] = False,
-    key: Annotated[Path | None, Option("--key", metavar="FILE", help="Sign with this key of ssh.")] = None,
+    fetch: Annotated[bool, Option("--fetch", help="Only pull the changes of others.")] = False,
+    push: Annotated[bool, Option("--push", help="Only push the changes made here.")] = False,
+    key: Annotated[Path | None, Option("--key", metavar="FILE", help="Sign with this ssh key.")] = None,
     signers: Annotated[
         Path | None,
-        Option("--signers", metavar="FILE", help="Take only what these signed: an allowed_signers file of ssh."),
+        Option(
+            "--signers", metavar="FILE", help="Accept only changes signed by these keys: an ssh allowed_signers file."
+        ),
     ] = None,
 ) -> None:
-    """Share this space with others, over a git remote or a folder.
+    """Share this space with others over a git remote or a folder.
 
-    Brings what they left there, merges it, and leaves what they do not have.
-    What holds a secret is not sent, and private scopes never are.
+    Pulls others' changes, merges them and pushes yours. Objects that contain
+    secrets and private scopes are never sent.
     """
     upkeep.sync(access, remote, fetch=fetch, push=push, key=key, signers=signers)
 
@@ -148,7 +154,7 @@ def export(folder: Folder, access: Access) -> None:
 def import_from(folder: Folder, writing: WriteFlags, access: Access) -> None:
     """Fill an empty space from an export.
 
-    It has the same ids and the same audit log.
+    Keeps the ids and the audit log of the export.
     """
     upkeep.import_from(folder, access, writing)
 
@@ -156,64 +162,65 @@ def import_from(folder: Folder, writing: WriteFlags, access: Access) -> None:
 def vectors(
     access: Access,
     quiet: Annotated[
-        bool, Option("--quiet", help="Say nothing, and leave at once where another process is at it.")
+        bool, Option("--quiet", help="Print nothing, and exit at once if another process is running.")
     ] = False,
 ) -> None:
-    """Make the vectors that wait.
+    """Embed everything that is pending.
 
-    Until then, what is new is found by words and names only.
+    Until then, search finds new content only by words and names.
     """
     upkeep.vectors(access, quiet=quiet)
 
 
 def unlock(
     access: Access,
-    name: Annotated[str, Argument(metavar="NAME", help="The lease to take away, as the list names it.")] = "",
+    name: Annotated[str, Argument(metavar="NAME", help="The lease to release, as named in the list.")] = "",
 ) -> None:
-    """List who holds a lease of a space, or take one away.
+    """List the leases of a space, or release one.
 
-    A lease lets one process at a time make vectors or memories. It lapses when
-    it is not renewed, so this is for a process that hangs and renews.
+    A lease lets one process at a time make vectors or memories. A lease that is
+    not renewed expires, so release one only if its process hangs but renews it.
     """
     upkeep.unlock(name, access)
 
 
 def verify(
-    proof: Annotated[Path | None, Argument(metavar="PROOF", help="What `treering query --proof` wrote.")] = None,
+    proof: Annotated[
+        Path | None, Argument(metavar="PROOF", help="The file written by `treering query --proof`.")
+    ] = None,
     anchor: Annotated[Path | None, Option("--anchor", metavar="FILE", help="The anchor of the space's log.")] = None,
-    clone: Annotated[
-        Path | None, Option("--clone", metavar="FOLDER", help="A clone of the repository that it cites.")
-    ] = None,
+    clone: Annotated[Path | None, Option("--clone", metavar="FOLDER", help="A clone of the cited repository.")] = None,
     signers: Annotated[
-        Path | None, Option("--signers", metavar="FILE", help="Who may have signed it: an allowed_signers file of ssh.")
+        Path | None, Option("--signers", metavar="FILE", help="Accepted signers: an ssh allowed_signers file.")
     ] = None,
-    checker: Annotated[bool, Option("--checker", help="Print the checker: a program that needs no Treering.")] = False,
+    checker: Annotated[bool, Option("--checker", help="Print a checker, a program that needs no Treering.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check the proof of an answer, without the space.
+    """Check the proof of an answer without the space.
 
-    Exits with 1 where it does not hold.
+    Exits with 1 if the proof is not valid.
     """
     upkeep.verify(proof, anchor, clone, signers, checker=checker, as_json=as_json)
 
 
 def mcp(
-    space: Annotated[str, Option("--space", metavar="ADDRESS", help="As for every command.")] = "",
+    space: Annotated[str, Option("--space", metavar="ADDRESS", help="As in every command.")] = "",
     underscore_names: Annotated[
-        bool, Option("--underscore-names", help="wiki_query instead of wiki.query, for clients that refuse a dot.")
+        bool,
+        Option(
+            "--underscore-names", help="Name tools wiki_query instead of wiki.query, for clients that refuse a dot."
+        ),
     ] = False,
     files: Annotated[
         Path | None,
         Option(
             "--files",
             metavar="FOLDER",
-            help="Let ingest read what lies below it. Default: the folder you are in; no files in / or your home.",
+            help="Let ingest read the files in this folder. Default: the current folder, unless it is / or your home.",
         ),
     ] = None,
-    allow_urls: Annotated[
-        bool, Option("--allow-urls", help="Let ingest fetch pages of the web. Default: none.")
-    ] = False,
-    timeout: Annotated[float, Option("--timeout", metavar="SECONDS", min=1, help="How long a query may take.")] = 60.0,
+    allow_urls: Annotated[bool, Option("--allow-urls", help="Let ingest fetch web pages. Default: no.")] = False,
+    timeout: Annotated[float, Option("--timeout", metavar="SECONDS", min=1, help="Time limit of a query.")] = 60.0,
 ) -> None:
     """Serve the four tools to an agent over MCP (stdio)."""
     # Only what serving needs: a client waits for the handshake.
@@ -243,7 +250,7 @@ def add_watching(app: Typer) -> None:
     """Add the commands to the command line."""
     add_commands(app, {"watch": watch})
     hooks: dict[str, Callable[..., None]] = {"install": install, "uninstall": uninstall, "status": status, "run": run}
-    add_group(app, "hook", "Have git bring in each commit, merge and checkout.", hooks)
+    add_group(app, "hook", "Ingest after each commit, merge and checkout.", hooks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,18 +261,18 @@ class WatchFlags:
         Path()
     )
     worktree: Annotated[
-        bool, Option("--worktree", help="A repository as it lies, with uncommitted changes; else its commits.")
+        bool, Option("--worktree", help="Read the work tree, with uncommitted changes, instead of the commits.")
     ] = False
     every: Annotated[
-        float, Option("--every", metavar="SECONDS", min=1, help="Also look without a change, after so long.")
+        float, Option("--every", metavar="SECONDS", min=1, help="Also check for changes at this interval.")
     ] = 600
 
 
 def watch(wanted: WatchFlags, access: Access, writing: WriteFlags) -> None:
-    """Bring in what changes, as it changes, until told to stop.
+    """Ingest changes as they happen, until stopped.
 
-    Does what `treering ingest PATH` does, once at the beginning and then
-    after each change, and shows what lint finds new. Needs the extra `watch`.
+    Runs `treering ingest PATH` at the start and after each change, and shows new
+    lint findings. Needs the extra `watch`.
     """
     watching.watch(access, writing, wanted)
 
@@ -278,41 +285,40 @@ class SharingFlags:
         str,
         Option("--sync", metavar="REMOTE", help="Also share the space over this git remote, or a shared folder."),
     ] = ""
-    key: Annotated[Path | None, Option("--key", metavar="FILE", help="As for `treering sync`.")] = None
-    signers: Annotated[Path | None, Option("--signers", metavar="FILE", help="As for `treering sync`.")] = None
+    key: Annotated[Path | None, Option("--key", metavar="FILE", help="As in `treering sync`.")] = None
+    signers: Annotated[Path | None, Option("--signers", metavar="FILE", help="As in `treering sync`.")] = None
 
 
 def install(access: Access, sharing: SharingFlags, repository: Repository = Path()) -> None:
-    """Have git call Treering after each commit, merge, checkout and rebase.
+    """Install git hooks that call Treering after each commit, merge, checkout and rebase.
 
-    The hooks ingest in the background, and hold nothing up. With --sync a
-    merge and the checkout of a branch also bring what others left at the
-    remote, and a push to it also leaves what is new here. What stands in a
-    hook stays; `treering hook uninstall` puts it back byte for byte. Without
-    --space they use the space of the work tree they are called in, if there
-    is one.
+    The hooks ingest in the background and never block git. With --sync, merges
+    and branch checkouts also pull others' changes from the remote, and a push to
+    it also pushes yours. Existing hooks stay; `treering hook uninstall` restores
+    them byte for byte. Without --space, a hook uses the space of the work tree in
+    which it runs, if there is one.
     """
     watching.install(access, repository, sharing)
 
 
 def uninstall(access: Access, repository: Repository = Path()) -> None:
-    """Take Treering out of the hooks of a repository."""
+    """Remove Treering from the hooks of a repository."""
     watching.uninstall(access, repository)
 
 
 def status(access: Access, repository: Repository = Path()) -> None:
-    """Tell which hooks there are, and how the last run ended."""
+    """Show which hooks are installed and how the last run ended."""
     watching.status(access, repository)
 
 
 def run(
     access: Access,
     sharing: SharingFlags,
-    push: Annotated[bool, Option("--push", help="Do not ingest: sync both ways, as before a push.")] = False,
+    push: Annotated[bool, Option("--push", help="Do not ingest; only sync, as before a push.")] = False,
 ) -> None:
-    """Do what the hooks do: ingest the repository of this folder, then sync.
+    """Run the work of the hooks: ingest this folder's repository, then sync.
 
-    One run at a time; one that is asked for meanwhile follows it. Without a
-    space nothing is done. TREERING_HOOK_SYNC=0 keeps it from syncing.
+    One run at a time; a run requested meanwhile follows. Without a space, nothing
+    happens. TREERING_HOOK_SYNC=0 disables syncing.
     """
     watching.run(access, sharing, push=push)

@@ -51,14 +51,14 @@ def ingest(
         Option(
             "--mode",
             metavar="MODE",
-            help="See below. Default: repo where git knows the path, else path.",
+            help="See below. Default: repo if git tracks the path, else path.",
             autocompletion=modes,
         ),
     ] = "",
 ) -> None:
-    """Bring in repositories, folders, files and texts.
+    """Ingest repositories, folders, files and texts.
 
-    Unchanged input changes nothing, so it is always safe to do it again.
+    Unchanged input changes nothing, so it is safe to repeat.
     """
     verbs.ingest(what, mode, access, calling, bringing, note, writing)
 
@@ -67,7 +67,7 @@ def query(
     reading: QueryFlags,
     calling: Calling,
     access: Access,
-    words: Annotated[list[str] | None, Argument(metavar="TEXT", help="The task, the words, or the ids.")] = None,
+    words: Annotated[list[str] | None, Argument(metavar="TEXT", help="A task, search words, or ids.")] = None,
     mode: Annotated[
         str, Option("--mode", metavar="MODE", help="See below. Default: context.", autocompletion=modes)
     ] = "",
@@ -75,12 +75,12 @@ def query(
         Path | None, Option("--proof", metavar="FILE", help="Also write a proof of the context, for `treering verify`.")
     ] = None,
     sign: Annotated[
-        Path | None, Option("--sign", metavar="KEY", help="Sign the proof with a private key of ssh.")
+        Path | None, Option("--sign", metavar="KEY", help="Sign the proof with this private ssh key.")
     ] = None,
 ) -> None:
-    """Ask what is known, for a task or in general.
+    """Query the space, for a task or in general.
 
-    Text is a task to gather context for, unless --mode says otherwise.
+    Text is a task to gather context for, unless --mode names another mode.
     """
     verbs.query(words or [], mode, access, calling, reading, proof=proof, key=sign)
 
@@ -91,20 +91,22 @@ def crystallize(
     calling: Calling,
     writing: WriteFlags,
     access: Access,
-    ids: Annotated[list[str] | None, Argument(metavar="ID", help="What to change, promote or supersede.")] = None,
+    ids: Annotated[
+        list[str] | None, Argument(metavar="ID", help="The objects to change, promote or supersede.")
+    ] = None,
     mode: Annotated[
         str,
         Option(
             "--mode",
             metavar="MODE",
-            help="See below. Default: what --kind belongs to, else activity.",
+            help="See below. Default: the mode of --kind, else activity.",
             autocompletion=modes,
         ),
     ] = "",
 ) -> None:
-    """Record what was done, decided and learned.
+    """Record work, decisions and knowledge.
 
-    Everything of one call is written as one patch, whole or not at all.
+    One call writes one patch, completely or not at all.
     """
     verbs.crystallize(ids or [], mode, access, calling, saying, recording, writing)
 
@@ -114,16 +116,16 @@ def lint(
     writing: WriteFlags,
     access: Access,
     mode: Annotated[str, Argument(metavar="MODE", help="Default: structure and semantic.", autocompletion=modes)] = "",
-    about: Annotated[str, Argument(metavar="ID", help="For audit: whose history.")] = "",
-    rule: Annotated[list[str] | None, Option("--rule", metavar="NAME", help="Only this rule; may be repeated.")] = None,
-    limit: Annotated[int | None, Option("--limit", metavar="N", help="At most so many findings.")] = None,
+    about: Annotated[str, Argument(metavar="ID", help="For audit: the object whose history to show.")] = "",
+    rule: Annotated[list[str] | None, Option("--rule", metavar="NAME", help="Only this rule; repeatable.")] = None,
+    limit: Annotated[int | None, Option("--limit", metavar="N", help="At most this many findings.")] = None,
     apply: Annotated[bool, Option("--apply", help="Apply the repairs, or rebuild the index.")] = False,
-    wait: Annotated[bool, Option("--wait", help="For reindex: also make all vectors that wait.")] = False,
-    strict: Annotated[bool, Option("--strict", help="Exit with 1 where there are errors.")] = False,
+    wait: Annotated[bool, Option("--wait", help="For reindex: also embed everything that is pending.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Exit with 1 if there are errors.")] = False,
 ) -> None:
-    """Find drift, and repair it.
+    """Find and repair drift.
 
-    Broken references, contradictions, stale beliefs; the audit log and the indexes verified.
+    Checks for broken references, contradictions and stale knowledge; verifies the audit log and the indexes.
     """
     options = {"limit": limit, "apply": apply or None, "wait": wait or None}
     verbs.lint(mode, about, rule or [], access, calling, options, writing, strict=strict)
@@ -133,7 +135,7 @@ def lint(
 
 
 Patch = Annotated[str, Argument(metavar="PATCH", help="The id of a patch.")]
-Reason = Annotated[str, Option("--reason", metavar="TEXT", help="Why, for the audit log.")]
+Reason = Annotated[str, Option("--reason", metavar="TEXT", help="The reason, for the audit log.")]
 
 
 def add_reviews(app: Typer) -> None:
@@ -141,25 +143,25 @@ def add_reviews(app: Typer) -> None:
     add_group(
         app,
         "review",
-        "Decide about patches that wait for review.",
+        "Decide about patches waiting for review.",
         {"list": show_waiting, "show": show, "apply": apply, "reject": reject, "propose": propose},
     )
     add_group(
         app,
         "feedback",
-        "Say which hits of an answer were right, wrong or used.",
+        "Mark hits of an answer as right, wrong or used.",
         {"give": give_feedback, "status": feedback_status, "off": off, "on": on, "erase": erase_feedback},
     )
     add_commands(app, {"revert": revert, "erase": erase, "consolidate": consolidate})
 
 
 def show_waiting(access: Access) -> None:
-    """List the patches that wait, newest first."""
+    """List the patches waiting for review, newest first."""
     verbs.show_waiting(access)
 
 
 def show(patch: Patch, access: Access) -> None:
-    """Show what a waiting patch would change, field by field."""
+    """Show the changes of a waiting patch, field by field."""
     verbs.show(patch, access)
 
 
@@ -168,15 +170,15 @@ def apply(
     writing: WriteFlags,
     access: Access,
 ) -> None:
-    """Apply waiting patches, each by itself.
+    """Apply waiting patches, each separately.
 
-    Nobody approves their own proposal, unless the policy file says so.
+    You cannot approve your own proposal unless the policy file allows it.
     """
     verbs.apply(patches, access, writing)
 
 
 def reject(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
-    """Turn a waiting patch down."""
+    """Reject a waiting patch."""
     verbs.reject(patch, reason, access, writing)
 
 
@@ -184,24 +186,24 @@ def propose(
     writing: WriteFlags,
     access: Access,
     scope: Annotated[str, Option("--scope", metavar="PATH", help="Only sources of this scope and below.")] = "/",
-    limit: Annotated[int, Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 100,
+    limit: Annotated[int, Option("--limit", metavar="N", min=1, max=1000, help="At most this many.")] = 100,
     closed: Annotated[
-        bool, Option("--closed", help="Also tickets that were closed before they were tracked here, as activities.")
+        bool, Option("--closed", help="Also propose tickets closed before they were tracked here, as activities.")
     ] = False,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Only tell what sources ask for, also what waits already.")
+        bool, Option("--dry-run", help="Only list the requests of sources, including pending ones.")
     ] = False,
 ) -> None:
-    """Lay before the reviewers what sources ask for.
+    """Propose work items for tickets and TODO comments.
 
-    Tickets and TODO comments become work items once somebody applies the patch; tickets that were closed, and
-    comments that are gone, end them the same way. What somebody turned down is not proposed again.
+    Applying the patch creates the work items; closed tickets and removed comments
+    close them in the same way. A rejected proposal is not made again.
     """
     verbs.propose(scope, {"limit": limit, "closed": closed, "dry_run": dry_run}, access, writing)
 
 
 def revert(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
-    """Take back what a patch did, or say why that cannot be."""
+    """Revert a patch, or explain why that is not possible."""
     verbs.revert(patch, reason, access, writing)
 
 
@@ -210,11 +212,11 @@ def erase(
     writing: WriteFlags,
     access: Access,
     reason: Reason = "",
-    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Remove objects for good, everywhere, and prove it.
+    """Erase objects permanently, everywhere, and prove it.
 
-    This cannot be taken back. The audit log keeps the fact, and hashes.
+    This cannot be undone. The audit log retains the fact and hashes.
     """
     verbs.erase(ids, reason, access, writing, sure=yes)
 
@@ -222,23 +224,24 @@ def erase(
 def consolidate(
     writing: WriteFlags,
     access: Access,
-    scope: Annotated[str, Option("--scope", metavar="PATH", help="Only what lies there and below.")] = "/",
-    propose: Annotated[bool, Option("--propose", help="Lay each group before the reviewers.")] = False,
-    apply: Annotated[bool, Option("--apply", help="Carry each group out, by a patch that can be reverted.")] = False,
-    limit: Annotated[int, Option("--limit", metavar="N", min=1, help="At most so many groups.")] = 100,
+    scope: Annotated[str, Option("--scope", metavar="PATH", help="Only this scope and the scopes below it.")] = "/",
+    propose: Annotated[bool, Option("--propose", help="Submit each group for review.")] = False,
+    apply: Annotated[bool, Option("--apply", help="Apply each group, with a patch that can be reverted.")] = False,
+    limit: Annotated[int, Option("--limit", metavar="N", min=1, help="At most this many groups.")] = 100,
     keep_passages: Annotated[
-        int | None, Option("--keep-passages", metavar="N", min=0, help="Archive what is used least, down to so many.")
+        int | None,
+        Option("--keep-passages", metavar="N", min=0, help="Archive the least used passages, down to this number."),
     ] = None,
     keep_mb: Annotated[
-        float | None, Option("--keep-mb", metavar="MB", min=0, help="The same, down to so much text.")
+        float | None, Option("--keep-mb", metavar="MB", min=0, help="The same, down to this much text.")
     ] = None,
 ) -> None:
-    """Say once what is said twice, and keep to a budget.
+    """Merge duplicates and archive entries over a budget.
 
-    Repetitions, runs of like activities and decisions that were replaced long
-    ago are shown with both sides. Nothing is deleted: they are archived, and
-    `treering revert` brings them back. What a person wrote or confirmed stays,
-    and so does what something current rests on.
+    Lists duplicates, runs of similar activities and decisions replaced long ago,
+    with both sides. Nothing is deleted: entries are archived, and `treering
+    revert` restores them. Entries that a person wrote or confirmed stay, and so
+    does the evidence of current knowledge.
     """
     options = {"propose": propose, "apply": apply, "limit": limit, "keep_passages": keep_passages, "keep_mb": keep_mb}
     verbs.lint("consolidate", "", [], access, Calling(scope=scope), options, writing, strict=False)
@@ -248,46 +251,50 @@ def consolidate(
 
 
 ScopeOfFeedback = Annotated[
-    str, Option("--scope", metavar="PATH", help="The scope of the query; / stands for all of them at off and erase.")
+    str, Option("--scope", metavar="PATH", help="The scope of the query; for off and erase, / means all scopes.")
 ]
 
 
 def give_feedback(
-    asked: Annotated[str, Argument(metavar="QUESTION", help="What was asked, or the field `answer` of a query.")],
+    asked: Annotated[str, Argument(metavar="QUESTION", help="The question, or the field `answer` of a query.")],
     writing: WriteFlags,
     access: Access,
     scope: ScopeOfFeedback = "/",
-    right: Annotated[list[str] | None, Option("--right", metavar="ID", help="A hit that answers; repeatable.")] = None,
-    wrong: Annotated[list[str] | None, Option("--wrong", metavar="ID", help="A hit that does not.")] = None,
-    used: Annotated[list[str] | None, Option("--used", metavar="ID", help="What was cited, opened or edited.")] = None,
+    right: Annotated[
+        list[str] | None, Option("--right", metavar="ID", help="A hit that answers the question; repeatable.")
+    ] = None,
+    wrong: Annotated[list[str] | None, Option("--wrong", metavar="ID", help="A hit that does not; repeatable.")] = None,
+    used: Annotated[
+        list[str] | None, Option("--used", metavar="ID", help="A hit that was cited, opened or edited; repeatable.")
+    ] = None,
     neither: Annotated[
-        list[str] | None, Option("--neither", metavar="ID", help="Take back that it is right or wrong.")
+        list[str] | None, Option("--neither", metavar="ID", help="Remove the mark right or wrong; repeatable.")
     ] = None,
 ) -> None:
-    """Say which hits of an answer were right, wrong or used.
+    """Mark hits of an answer as right, wrong or used.
 
-    It counts a little, for questions that are much alike, in this scope only,
-    and less with time; it changes no trust. --explain shows it.
+    Marks slightly affect the rank in answers to similar questions in this scope,
+    less with time, and never change trust. --explain shows the effect.
     """
     given = {"right": right or [], "wrong": wrong or [], "used": used or [], "neither": neither or []}
     verbs.give_feedback(asked, scope, given, access, writing)
 
 
 def feedback_status(access: Access, scope: ScopeOfFeedback = "/") -> None:
-    """Tell what feedback is kept, and whether it counts."""
+    """Show the stored feedback and whether it counts."""
     verbs.feedback("status", scope, access, WriteFlags())
 
 
 def off(writing: WriteFlags, access: Access, scope: ScopeOfFeedback = "/") -> None:
-    """Let feedback count for nothing. It is kept."""
+    """Ignore feedback. It stays stored."""
     verbs.feedback("off", scope, access, writing)
 
 
 def on(writing: WriteFlags, access: Access, scope: ScopeOfFeedback = "/") -> None:
-    """Let feedback count again."""
+    """Use feedback again."""
     verbs.feedback("on", scope, access, writing)
 
 
 def erase_feedback(writing: WriteFlags, access: Access, scope: ScopeOfFeedback = "/") -> None:
-    """Erase all feedback of a scope; at / that of all scopes."""
+    """Erase all feedback of a scope, or of all scopes with --scope /."""
     verbs.feedback("erase", scope, access, writing)

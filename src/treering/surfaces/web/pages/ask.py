@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from treering.core.canonical import is_object
 from treering.core.errors import InvalidInput
 from treering.core.objects import TYPES
 from treering.core.scope import ROOT
@@ -20,7 +21,7 @@ from treering.surfaces.web.view import PageView, Rendered
 from treering.verbs.catalog import TYPE_LABELS, kinds_of
 from treering.verbs.envelope import Envelope, parse
 from treering.verbs.feedback import FEEDBACK, GIVEN_BY_PERSON, MARKS, AnswerMarks
-from treering.verbs.query.brief import BriefReport
+from treering.verbs.query.brief import LABEL_WIDTH, BriefReport, card_lines
 from treering.verbs.query.context import ContextReport
 from treering.verbs.query.search import SearchReport
 from treering.verbs.reading import ShownHit, lines_shown_of
@@ -67,7 +68,7 @@ def ask(view: PageView) -> Rendered:
         "report": None,
         "packed": (),
         "feedback": None,
-        "brief": None if question else view.query(BriefReport, "brief", {}),
+        "brief": None if question else shown_brief(view.query(BriefReport, "brief", {})),
     }
     if question and values["wants_pack"]:
         values["report"] = pack = _pack(view, question)
@@ -78,6 +79,26 @@ def ask(view: PageView) -> Rendered:
         values["hits"] = [_answering(hit, question, frozenset(report.terms)) for hit in report.hits]
         values["feedback"] = _feedback(view, report) if report.hits else None
     return Rendered("ask.html", values)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownBrief:
+    """The brief in rows: the heading of the project, then by section its lines, each with the id it names, if any."""
+
+    heading: str
+    sections: Mapping[str, Sequence[tuple[str, str]]]
+
+
+def shown_brief(report: BriefReport) -> ShownBrief:
+    """Return the lines of a brief in sections."""
+    heading, *lines = report.lines if next(card_lines(report.card), "") in report.lines[:1] else ("", *report.lines)
+    sections: dict[str, list[tuple[str, str]]] = {}
+    label = ""
+    for line in lines:
+        label = line[:LABEL_WIDTH].strip() or label
+        text, _, identity = line[LABEL_WIDTH:].rpartition("  ")
+        sections.setdefault(label, []).append((text, identity) if is_object(identity) else (line[LABEL_WIDTH:], ""))
+    return ShownBrief(heading, sections)
 
 
 def _answering(hit: ShownHit, question: str, terms: frozenset[str]) -> AnsweringHit:
@@ -147,11 +168,11 @@ class AnswerFeedback:
 
     marks: AnswerMarks
     fields: Mapping[str, str]
-    said: str
-    """What was just said, to confirm it."""
+    mark: str
+    """The mark just given, to confirm it."""
 
     def of(self, shown: ShownHit | PackItem) -> str:
-        """Return what was said of a hit, or of an item of a pack; empty: nothing."""
+        """Return the mark of a hit or of an item of a pack; empty if none."""
         return self.marks.marks.get(self.place(shown), "")
 
     def place(self, shown: ShownHit | PackItem) -> str:
@@ -164,7 +185,7 @@ class AnswerFeedback:
 
 
 def _feedback(view: PageView, report: SearchReport | ContextReport) -> AnswerFeedback | None:
-    """Return what was said of an answer; `None` where whoever asks cannot say anything of it."""
+    """Return the feedback on an answer; `None` if the caller cannot give any."""
     if not report.answer or view.as_of or not view.space.grants(FEEDBACK):
         return None
     by_person = view.space.grants(GIVEN_BY_PERSON)
@@ -173,8 +194,8 @@ def _feedback(view: PageView, report: SearchReport | ContextReport) -> AnswerFee
     if not told.accepted:
         return None
     fields = {name: value for name in _ASKED_WITH if (value := view.text(name))}
-    said = view.text("said")
-    return AnswerFeedback(told, {**fields, "answer": report.answer}, said if said in _VERDICTS else "")
+    verdict = view.text("said")
+    return AnswerFeedback(told, {**fields, "answer": report.answer}, verdict if verdict in _VERDICTS else "")
 
 
 def mark(view: PageView) -> Rendered:
@@ -205,8 +226,8 @@ _NEAR = 20
 _SAYS_MUCH = 0.8
 _NAMED_BY_THE_QUESTION: Mapping[str, str] = {
     fusion.NAMED: "The question names its title.",
-    asked.SPEAKER: "It was said by somebody whom the question names.",
-    asked.DATE: "It is of a time that the question names.",
+    asked.SPEAKER: "The question names its speaker.",
+    asked.DATE: "Its time matches the question.",
 }
 
 
@@ -224,55 +245,55 @@ def reasons(hit: ShownHit, question: str) -> list[str]:
 
 def _found(hit: ShownHit, question: str, arms: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     if fusion.PLACES in arms:
-        yield "What was asked for is its path, its title or its id."
+        yield "The question contains its path, title or id."
     if fusion.WORDS in arms:
         yield _words(hit, question)
     if fusion.NAMES in arms and (names := _names(hit, question)):
-        yield f"It has a name that was asked for: {_listed(names)}."
+        yield f"It contains a name from the question: {_listed(names)}."
     if fusion.VECTORS in arms:
         rank = arms[fusion.VECTORS]["rank"]
         if rank == 1:
-            yield "In meaning it is nearest to the question of all passages."
+            yield "Its meaning is the closest of all passages."
         elif rank <= _NEAR or len(arms) == 1:
-            yield f"In meaning it is near to the question: number {rank} of all passages."
+            yield f"Its meaning is close to the question: number {rank} of all passages."
     yield from (sentence for arm, sentence in _NAMED_BY_THE_QUESTION.items() if arm in arms)
     if hit.kind in DIALOGUE_KINDS and asked.ROLE in arms:
-        yield "It was said by the side of the conversation that the question asks about."
+        yield "The question asks about its side of the conversation."
 
 
 def _reached(hit: ShownHit, arms: Mapping[str, Mapping[str, Any]], path: Sequence[str]) -> Iterator[str]:
     if fusion.WALKED in arms and path[:-1]:
         yield _way([name for name in path[:-1] if name], hit)
     elif fusion.TITLE_MATCH in arms:
-        yield "What was found first names its title."
+        yield "The first results mention its title."
     elif fusion.WALKED in arms or fusion.BRIDGED in arms:
-        yield "It speaks of something that what was found first speaks of, too."
+        yield "It mentions something that the first results also mention."
     if fusion.NEIGHBOURS in arms:
-        yield "A turn beside it in the conversation answers, too."
+        yield "A neighboring turn of the conversation also matches."
     if asked.THREAD not in arms and arms.get(file_ranking.FILE, {}).get("raw", 0) >= _SAYS_MUCH:
-        yield "Its file as a whole says much about it."
+        yield "Its file as a whole matches the question."
 
 
 def _weighed(hit: ShownHit, arms: Mapping[str, Mapping[str, Any]], told: Mapping[str, Any]) -> Iterator[str]:
     if "rerank" in told:
-        yield "The reranker read it again together with the question."
+        yield "The reranker compared it with the question."
     if told.get("role") and arms.get(file_ranking.ROLE, {}).get("raw", 1) < 1:
-        yield f"It counts less than code would: the role of its file is {told['role']}."
+        yield f"It ranks lower than code: the role of its file is {told['role']}."
     if told.get("trust", {}).get("factor", 1) < 1:
-        yield f"It counts less: it came through {hit.channel}, which has {hit.trust} trust."
+        yield f"It ranks lower: it was received through {hit.channel}, which has {hit.trust} trust."
     if "repeats_question" in told:
-        yield "It counts less: it repeats the question."
+        yield "It ranks lower: it repeats the question."
     if hit.reply:
-        yield "It ends in a question, and the turn after it may answer that."
+        yield "It ends with a question, which the next turn may answer."
 
 
 def _way(names: Sequence[str], hit: ShownHit) -> str:
     """Say how the graph led here: over another passage of the same file, or over the things that are named."""
     *_, before, last = ("", *names)
     if last == hit.title and before.startswith(f"{last} — "):
-        return f"It stands in the same file as what was found first: {before.removeprefix(f'{last} — ')}."
+        return f"It is in the same file as a first result: {before.removeprefix(f'{last} — ')}."
     named = [_as_written(name, hit) for name in names]
-    start = "It is reached from what was found first, over" if len(named) > 1 else "It is reached over"
+    start = "It is linked to the first results through" if len(named) > 1 else "It is linked through"
     return f"{start} {' → '.join(f'“{name}”' for name in named)}."
 
 
@@ -284,10 +305,10 @@ def _as_written(name: str, hit: ShownHit) -> str:
 
 def _words(hit: ShownHit, question: str) -> str:
     if words := words_of(question, hit.text):
-        return f"These words of the question stand in it: {_listed(words)}."
+        return f"It contains these words of the question: {_listed(words)}."
     if words := words_of(question, f"{hit.title} {hit.heading} {hit.origin}"):
-        return f"These words of the question stand in its title or heading: {_listed(words)}."
-    return "It has words of the question."
+        return f"Its title or heading contains these words of the question: {_listed(words)}."
+    return "It contains words of the question."
 
 
 def _names(hit: ShownHit, question: str) -> list[str]:

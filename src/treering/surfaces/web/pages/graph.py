@@ -168,7 +168,7 @@ _QUESTION = "question"
 _TYPES = (*get_args(LinkType), "refers_to")
 _IN_FORCE = ("active",)
 _MATTERS: Sequence[tuple[str, dict[str, Any], int]] = (
-    ("needs somebody", {"type": "knowledge", "statuses": ("stale", "contested")}, 6),
+    ("needs attention", {"type": "knowledge", "statuses": ("stale", "contested")}, 6),
     ("in force", {"type": "knowledge", "statuses": _IN_FORCE}, 8),
     ("open", {"type": "work_item", "statuses": ("open", "in_progress", "blocked")}, 4),
 )
@@ -303,7 +303,7 @@ def _relation(one: Neighbour) -> str:
     """Say a relation in words."""
     told = one.relation.replace("_", " ")
     if one.fields == ("evidence_refs",):
-        return "rests on"
+        return "cites"
     return f"{told} ({', '.join(one.fields).replace('_', ' ')})" if one.fields else told
 
 

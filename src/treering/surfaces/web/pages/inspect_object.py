@@ -146,7 +146,7 @@ def inspect_object(view: PageView) -> Rendered:
         {
             "page": page,
             "item": item,
-            "said": dict(_said(item)),
+            "statement": dict(_statement(item)),
             "fields": {name: value for name, value in item.items() if name not in _SAID_ELSEWHERE and value},
             "quotations": quoted,
             "named": [one for one in page.references if one.fields != ("evidence_refs",)],
@@ -162,7 +162,7 @@ def inspect_object(view: PageView) -> Rendered:
     )
 
 
-def _said(item: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _statement(item: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if item.get("summary"):
         yield "summary", item["summary"]
     yield from ((name, value) for name, value in (item.get("payload") or {}).items() if value not in (None, "", [], {}))
@@ -240,8 +240,8 @@ def _quotation(view: PageView, ref: Mapping[str, Any], since: int) -> Quotation:
     told: dict[str, Any] = {"source_id": source_id, "segment_id": segment_id, "role": str(ref["role"])}
     now = _expand(view, place)
     if not now.items:
-        beyond = "" if view.is_whole_space else ", or it lies outside of what this key shows"
-        why = f"The source is not in the space any more{beyond}."
+        beyond = "" if view.is_whole_space else ", or this key cannot see it"
+        why = f"The source is no longer in the space{beyond}."
         return Quotation(**told, title=source_id, text="", state="gone", why=why)
     (here,) = now.items
     where = here.places[0] if here.places else ""
@@ -265,7 +265,7 @@ def _vanished(view: PageView, known: Mapping[str, Any]) -> Quotation:
     quoted = known["text"]
     nearest = max(_texts_of(view, known["source_id"]), key=lambda text: _near(quoted, text), default="")
     if _near(quoted, nearest) < _LIKE:
-        return Quotation(**known, state="gone", why="Nothing like it is in the source any more.")
+        return Quotation(**known, state="gone", why="The source no longer contains anything similar.")
     return Quotation(**known, state="changed", words=folded(word_changes(quoted, nearest)))
 
 

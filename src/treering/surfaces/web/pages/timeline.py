@@ -89,7 +89,7 @@ def work(view: PageView) -> Rendered:
             "open": view.perform(OBJECTS, {"type": "work_item", "statuses": _OPEN}, **options_given),
             "done": view.perform(OBJECTS, {"type": "work_item", "statuses": _DONE}, **options_given),
             "activities": view.perform(OBJECTS, {"type": "activity"}, **options_given),
-            "command": ("treering", "crystallize", "--kind", "task", "--title", "What is to be done"),
+            "command": ("treering", "crystallize", "--kind", "task", "--title", "TITLE"),
         },
     )
 

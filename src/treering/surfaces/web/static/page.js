@@ -26,7 +26,7 @@ function watch() {
   if (!place) return;
   const state = document.getElementById("live-state");
   const stream = new EventSource(place.dataset.events);
-  stream.addEventListener("open", () => { state.textContent = "Watching: new lines appear here by themselves."; });
+  stream.addEventListener("open", () => { state.textContent = "Connected: new lines appear automatically."; });
   stream.addEventListener("error", () => { state.textContent = "Not connected. Trying again."; });
   for (const name of ["stored", "recalled"]) {
     const list = document.getElementById(name);

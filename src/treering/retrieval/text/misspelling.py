@@ -1,0 +1,19 @@
+"""Spellings next to a term, one of which may be meant if no passage has the term itself."""
+
+from itertools import chain
+from string import ascii_lowercase
+
+SHORTEST_DOUBTFUL = 5
+"""Letters of a term that may be misspelt: shorter ones have others next to them by chance."""
+MAX_DOUBTFUL = 3
+"""Terms of a question that are looked at: each has some 400 spellings."""
+
+
+def spellings_of(term: str) -> frozenset[str]:
+    """Return the terms that differ from one by a letter, or by two neighbours that changed places; the first stays."""
+    splits = [(term[:at], term[at:]) for at in range(1, len(term) + 1)]
+    fewer = (head + tail[1:] for head, tail in splits)
+    swapped = (head + tail[1::-1] + tail[2:] for head, tail in splits if len(tail) > 1)
+    other = (head + letter + tail[1:] for head, tail in splits if tail for letter in ascii_lowercase)
+    more = (head + letter + tail for head, tail in splits for letter in ascii_lowercase)
+    return frozenset(chain(fewer, swapped, other, more)) - {term}

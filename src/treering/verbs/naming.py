@@ -1,0 +1,127 @@
+"""Objects as people name them: an id or a short one, a title, its beginning, or words of it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+
+from treering.core.canonical import is_object, is_patch
+from treering.core.characters import label
+from treering.core.errors import InvalidInput, NotFound
+from treering.core.filters import EVERYTHING, Compare
+from treering.core.objects import Object, title_of
+from treering.core.patch import PatchRecord
+from treering.ports.ledger import Ledger, Selection
+from treering.verbs.engine import Engine
+from treering.verbs.numbered_places import place_numbered
+from treering.verbs.short_ids import full_id, is_short_id, may_be_part_of_id, short_id
+
+MAX_CANDIDATES = 5
+"""Objects with similar titles that an error lists."""
+_MAX_TITLE_CHARS = 200
+_RECORDED = ("knowledge", "work_item", "activity")
+_REPLACED = frozenset({"superseded", "archived"})
+RECORDING_TOOL = "wiki.crystallize"
+"""The tool of the patches that contain what a user recorded."""
+
+
+def id_named(
+    engine: Engine,
+    text: str,
+    types: Sequence[str] = _RECORDED,
+    *,
+    statuses: Sequence[str] = (),
+    what: str = "",
+) -> str:
+    """Return the id that a text is, shortens, or names by title or by its number in an answer.
+
+    Raises `NotFound`, or `InvalidInput` if several match.
+
+    A title is compared without case: the whole one first, then its beginning, a part of it, and all words in any order.
+    `types` and `statuses` limit the titles, not the ids; `what` names them in errors.
+    """
+    given = place_numbered(text, engine.places_of).strip()
+    first = given.partition(" ")[0]
+    if is_object(first) or is_short_id(given):
+        return full_id(engine.ledger, first)  # without the segment of a hit
+    try:
+        return titled(engine.ledger, given, types, statuses=statuses, what=what).id
+    except NotFound:
+        if not may_be_part_of_id(given):
+            raise
+    return full_id(engine.ledger, given)
+
+
+def titled(
+    ledger: Ledger, words: str, types: Sequence[str] = _RECORDED, *, statuses: Sequence[str] = (), what: str = ""
+) -> Object:
+    """Return the object with a title. Raises `NotFound` with similar titles, `InvalidInput` with those that match."""
+    called = what or " or ".join(_CALLED[one] for one in types)
+    where = Compare("status", "in", tuple(statuses)) if statuses else EVERYTHING
+    known = list(ledger.select(Selection(descend=True, types=tuple(types), where=where)))
+    found = _best(words, known)
+    if not found:
+        alike = get_close_matches(words[:_MAX_TITLE_CHARS], [title_of(one) for one in known], MAX_CANDIDATES)
+        listed = ", ".join(map(label, dict.fromkeys(alike)))
+        hint = f"Titles like it: {listed}." if listed else "Search for it, or give its id."
+        raise NotFound(f"No {called} is called {words[:_MAX_TITLE_CHARS]!r}.", hint=hint)
+    if len(found) > 1:
+        shown = "; ".join(f"{label(title_of(one))} {short_id(one.id)}" for one in found[:MAX_CANDIDATES])
+        more = f"; and {len(found) - MAX_CANDIDATES} more" if len(found) > MAX_CANDIDATES else ""
+        raise InvalidInput(
+            f"{words[:_MAX_TITLE_CHARS]!r} is in {len(found)} titles.",
+            hint=f"Give the whole title or the id of one: {shown}{more}.",
+            details={"known": [one.id for one in found]},
+        )
+    return found[0]
+
+
+def patch_named(engine: Engine, text: str) -> str:
+    """Return the id of a patch: given, shortened, or the last one that recorded what a text names (`id_named`).
+
+    Raises `NotFound`, or `InvalidInput` if several match.
+    """
+    given = place_numbered(text, engine.places_of).strip()
+    ledger = engine.ledger
+    identity = full_id(ledger, given) if is_patch(given) else id_named(engine, given)
+    if is_patch(identity):
+        return identity
+    for event in reversed(ledger.events_of(identity)):
+        if event.patch_id and is_recording(ledger.patch(event.patch_id)):
+            return event.patch_id
+    raise NotFound(f"{identity} was not recorded by a patch that could be undone.", hint="See: treering log")
+
+
+def is_recording(patch: PatchRecord) -> bool:
+    """Return whether an applied patch contains what a user recorded."""
+    return patch.status == "applied" and bool(patch.operations) and patch.source.tool == RECORDING_TOOL
+
+
+_CALLED = {"knowledge": "statement", "work_item": "task", "activity": "activity", "node": "node", "source": "source"}
+
+
+def _best(words: str, known: Iterable[Object]) -> list[Object]:
+    """Return the objects whose titles match best; of these the current ones, if there are any."""
+    wanted = _plain(words)
+    if not wanted:
+        return []
+    titles = [(item, _plain(title_of(item))) for item in known]
+    for matches in _WAYS:
+        if found := [item for item, title in titles if matches(wanted, title)]:
+            return [one for one in found if one.status not in _REPLACED] or found
+    return []
+
+
+def _has_words(wanted: str, title: str) -> bool:
+    return set(wanted.split()) <= set(title.split())
+
+
+_WAYS: Sequence[Callable[[str, str], bool]] = (
+    str.__eq__,
+    lambda wanted, title: title.startswith(wanted),
+    lambda wanted, title: wanted in title,
+    _has_words,
+)
+"""How a title may be named, the strictest way first."""
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()

@@ -1,0 +1,22 @@
+"""What `treering sync` prints, and the space that it creates for what others shared."""
+
+
+def test_sync_creates_the_space_of_a_colleague(stage, monkeypatch):
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    stage.write({"README.md": "# Acme\n\nAcme retries three times.\n", "team/.keep": ""})
+    stage.done("add", "README.md", "--space", "ada")
+    stage.done("decide", "Three retries", "--because", "README.md:3", "--space", "ada")
+    sent = stage.done("sync", "./team", "--space", "ada").out
+    assert sent.startswith("Sent ")
+    assert sent.endswith("No other copies there yet.\n")
+
+    received = stage.done("sync", "./team", "--space", "bob").out
+    assert received.splitlines()[0].startswith("Sent nothing new to ")
+    assert received.splitlines()[1].startswith("Received ")
+    assert "Three retries" in stage.done("show", "three", "--space", "bob").out
+    assert stage.done("sync", "./team", "--space", "bob").out.endswith("Received nothing new.\n")
+
+
+def test_failed_sync_leaves_no_space(stage):
+    assert stage.run("sync", "nowhere", "--space", "bob").code == 2
+    assert stage.run("log", "--space", "bob").code == 3
