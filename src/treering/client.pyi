@@ -1,7 +1,7 @@
-from treering.parts.client.client import BlockingMemoryClient as BlockingMemoryClient
+from treering.parts.client.blocking import BlockingMemoryClient as BlockingMemoryClient
 from treering.parts.client.client import MemorySystemClient as MemorySystemClient
 from treering.parts.client.config import MemoryConfig as MemoryConfig
-from treering.parts.client.config import read_memory_config as read_memory_config
+from treering.parts.client.config_file import read_memory_config as read_memory_config
 from treering.parts.client.hooks.execution_history import ExecutionHistoryMemoryBridge as ExecutionHistoryMemoryBridge
 from treering.parts.client.hooks.memory_access import MemoryDependencies as MemoryDependencies
 from treering.parts.client.hooks.memory_access import MemoryState as MemoryState

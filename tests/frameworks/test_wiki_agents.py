@@ -179,7 +179,7 @@ def test_what_pages_take_is_estimated_before_and_may_be_declined(space, folder):
 def material(space, folder):
     read = read_repository(space, folder)
     memories = SpaceWikiMemories(space.engine)
-    return WikiMaterial(space, ABOUT, "run", read, Citations(space.engine, read.place, read.tree), memories, None)
+    return WikiMaterial(space, ABOUT, "run", read, Citations(space.engine, read.place, read.tree.lines), memories, None)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from treering.core.errors import InvalidInput, NotFound
-from treering.parts.client.config import read_memory_config
+from treering.parts.client.config_file import read_memory_config
 from treering.parts.exams.exam import read_questions
 from treering.parts.exams.results import RUNS, last_run
 from treering.parts.projects.supervising import read_tickets

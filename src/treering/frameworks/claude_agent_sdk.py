@@ -27,7 +27,7 @@ from claude_agent_sdk.types import (
 
 from treering.core.errors import TreeringError
 from treering.frameworks.client import AnyClient, blocking, in_thread, recalled_text
-from treering.parts.client.client import BlockingMemoryClient
+from treering.parts.client.blocking import BlockingMemoryClient
 from treering.parts.client.hooks.execution_history import ToolRun
 from treering.parts.client.items.documents import TYPE
 from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from treering.core.fencing import fence
-from treering.parts.client.client import BlockingMemoryClient, MemorySystemClient
+from treering.parts.client.blocking import BlockingMemoryClient
+from treering.parts.client.client import MemorySystemClient
 from treering.parts.client.items.documents import MemoryItem
 from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft
 from treering.parts.client.records import searchable

@@ -12,7 +12,7 @@ from haystack.utils.filters import document_matches_filter
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.filters import Compare
 from treering.frameworks.client import AnyClient, blocking
-from treering.parts.client.client import BlockingMemoryClient
+from treering.parts.client.blocking import BlockingMemoryClient
 from treering.parts.client.config import MemoryConfig
 from treering.parts.client.items.documents import TYPE, plain_value
 from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft

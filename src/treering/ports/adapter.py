@@ -400,23 +400,16 @@ class FilesAround(Protocol):
         ...
 
 
-class OwnFiles(Protocol):
-    """Recognition of files written by a part, for adapters."""
+@dataclass(frozen=True, slots=True)
+class OwnFiles:
+    """Recognition of files written by a part, for adapters.
 
-    def is_manifest(self, path: str, /) -> bool:
-        """Return whether a file is a manifest of written files, by its name."""
-        ...
+    `is_manifest`: whether a file is a manifest of written files, by its name. `below`: the files listed in manifests,
+    which are given by path. `around`: a lookup in the folders above each file. `as_they_lie`: of a work tree, the
+    manifests and the paths of a commit, the files that are gone from the work tree, and those to read from it.
+    """
 
-    def below(self, manifests: Mapping[str, bytes], /) -> WrittenFiles:
-        """Return the files listed in manifests, which are given by path."""
-        ...
-
-    def around(self, access: FileAccess, /) -> FilesAround:
-        """Return a lookup in the folders above each file."""
-        ...
-
-    def as_they_lie(
-        self, top: Path, manifests: Mapping[str, bytes], present: Container[str], /
-    ) -> tuple[list[str], list[str]]:
-        """Return which files of a commit are gone from the work tree at `top`, and which have changed."""
-        ...
+    is_manifest: Callable[[str], bool]
+    below: Callable[[Mapping[str, bytes]], WrittenFiles]
+    around: Callable[[FileAccess], FilesAround]
+    as_they_lie: Callable[[Path, Mapping[str, bytes], Container[str]], tuple[list[str], list[str]]]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from treering.core.errors import InvalidInput
 from treering.ports.adapter import (
@@ -145,21 +145,6 @@ class Format(Protocol):
         ...
 
 
-@runtime_checkable
-class InlineFormat(Protocol):
-    """A format that also cuts texts that are no files, such as notes. Inline items name it as their content type."""
-
-    @property
-    def name(self) -> str:
-        """Name the format in one word."""
-        ...
-
-    @property
-    def segmenter(self) -> Segmenter:
-        """The function that splits inline texts."""
-        ...
-
-
 class Collection(Protocol):
     """A format whose files contain many sources, such as an export of conversations. It limits its own reading."""
 
@@ -210,8 +195,11 @@ class Formats:
 
     @property
     def segmenters(self) -> Mapping[str, Segmenter]:
-        """Return the functions that split inline texts, by the name of the format."""
-        return {one.name: one.segmenter for one in self.documents if isinstance(one, InlineFormat)}
+        """Return the functions that split inline texts, by the name of the format: the content type of inline items.
+
+        A format that splits texts that are not files, such as notes, has the attribute `segmenter`.
+        """
+        return {one.name: segmenter for one in self.documents if (segmenter := getattr(one, "segmenter", None))}
 
 
 def allowed_bytes(one: Format, limits: ReadLimits) -> int:

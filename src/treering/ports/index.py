@@ -1,6 +1,6 @@
 """The index of one space, in parts with one port each, which may be in different databases."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -92,24 +92,13 @@ class Index(Protocol):
         ...
 
 
-@runtime_checkable
-class TwoStageIndex(Protocol):
-    """An optional ability of an index: texts get a vector of a quick model when they are written.
-
-    It is used until the vector of the space's own model is ready.
-    """
-
-    @property
-    def quick(self) -> Vectors | None:
-        """Search by the vectors of the quick model; `lag` counts the passages that wait for the space's own model."""
-        ...
-
-
 def quick_vectors(index: Index) -> Vectors | None:
-    """Return the vectors of a quick model that an index has, if it has some."""
-    # `isinstance` of a protocol with a property would read the property, for each search.
-    found: Vectors | None = getattr(index, "quick", None)
-    return found
+    """Return the vectors of the quick model, from the attribute `quick` of an index that has one.
+
+    Texts get them when they are written; `lag` counts the passages that wait for the space's own model.
+    """
+    vectors: Vectors | None = getattr(index, "quick", None)
+    return vectors
 
 
 @runtime_checkable
@@ -126,18 +115,13 @@ class CarryingIndex(Protocol):
         ...
 
 
-@runtime_checkable
-class MomentIndex(Protocol):
-    """An optional ability of an index: reads of the index and the ledger can share one snapshot."""
-
-    def one_moment(self) -> AbstractContextManager[object]:
-        """Hold one snapshot: reads of the index and the ledger in this thread see it, at lower cost."""
-        ...
-
-
 def one_moment(index: Index) -> AbstractContextManager[object]:
-    """Hold one snapshot of an index and the ledger in the same database if possible; otherwise do nothing."""
-    return index.one_moment() if isinstance(index, MomentIndex) else nullcontext()
+    """Hold one snapshot: reads of the index and the ledger in this thread see it, at lower cost.
+
+    An index in the database of the ledger has a method `one_moment()`; for others this does nothing.
+    """
+    hold: Callable[[], AbstractContextManager[object]] = getattr(index, "one_moment", nullcontext)
+    return hold()
 
 
 # The port of projections: what is made of a ledger's changes, and may be made anew from them at any time.

@@ -284,62 +284,42 @@ def query_vector(embedder: Embedder, text: str) -> Vector:
     return _QUERIES.of(embedder, text)
 
 
-@runtime_checkable
-class CoarseEmbedder(Protocol):
-    """An optional ability of an embedder: its vectors are less informative for prose than those of a large model."""
-
-    @property
-    def prose_share(self) -> float:
-        """The weight of its cosines among paragraphs of prose, relative to 1 for the built-in model."""
-        ...
-
-
 def prose_share_of(embedder: Embedder) -> float:
-    """Return the weight of an embedder's cosines among paragraphs of prose."""
-    return embedder.prose_share if isinstance(embedder, CoarseEmbedder) else 1.0
+    """Return the weight of an embedder's cosines among paragraphs of prose, relative to 1 for the built-in model.
 
-
-@runtime_checkable
-class VocabularyEmbedder(Protocol):
-    """An optional ability of an embedder: it knows which texts contain known words.
-
-    Texts without known words all get nearly the same vector and would count as similar.
+    An embedder with vectors that are less informative for prose has the attribute `prose_share`.
     """
-
-    def knows(self, text: str) -> bool:
-        """Return whether the model knows most of the words of a text."""
-        ...
+    share: float = getattr(embedder, "prose_share", 1.0)
+    return share
 
 
 def has_meaning_to(embedder: Embedder, text: str) -> bool:
     """Return whether the vector of a text is meaningful: it has words or symbols that the model knows.
 
-    Punctuation alone is meaningless to any model.
+    Punctuation alone is meaningless to any model. An embedder with a vocabulary has a method `knows(text)`: texts
+    without known words all get nearly the same vector and would count as similar.
     """
     if not any(sign.isalnum() or category(sign) == "So" for sign in text):
         return False
-    return not isinstance(embedder, VocabularyEmbedder) or embedder.knows(text)
+    knows: Callable[[str], bool] | None = getattr(embedder, "knows", None)
+    return knows is None or knows(text)
 
 
-@runtime_checkable
-class QuickEmbedder(Protocol):
-    """An optional ability of an embedder: it is cheap enough to embed a text in the transaction that writes it.
+def is_quick(embedder: Embedder) -> bool:
+    """Return whether an embedder is cheap enough to embed a text in the transaction that writes it.
 
-    Its vectors are used until those of a larger model are ready.
+    It has the attribute `expected`. Its vectors are used until those of a larger model are ready.
     """
-
-    @property
-    def expected(self) -> tuple[float, float]:
-        """The expected cosine of a larger model above its unrelated cosine, as slope and offset.
-
-        Both cosines are normalized: 0 for texts unrelated to that model, 1 for equal texts.
-        """
-        ...
+    return hasattr(embedder, "expected")
 
 
 def expected_of(embedder: Embedder) -> tuple[float, float]:
-    """Return the slope and offset from an embedder's cosines to those of a larger model."""
-    return embedder.expected if isinstance(embedder, QuickEmbedder) else (1.0, 0.0)
+    """Return the slope and offset from an embedder's cosines to those of a larger model.
+
+    Both cosines are normalized: 0 for texts unrelated to that model, 1 for equal texts.
+    """
+    expected: tuple[float, float] = getattr(embedder, "expected", (1.0, 0.0))
+    return expected
 
 
 Rarity = Callable[[str], float]
@@ -437,7 +417,11 @@ class PlainExtraction(NamedTuple):
 
 
 class Extractor(Protocol):
-    """Finds entities and triples."""
+    """Finds entities and triples.
+
+    A method `extract_plainly(excerpts)` returns them as `PlainExtraction`s, which is faster; there a name may occur
+    less often.
+    """
 
     @property
     def extractor_id(self) -> str:
@@ -446,13 +430,4 @@ class Extractor(Protocol):
 
     def extract(self, excerpts: Sequence[Excerpt]) -> Sequence[Extraction]:
         """Read excerpts, each by itself; return one extraction for each, in the order given."""
-        ...
-
-
-@runtime_checkable
-class PlainExtractor(Extractor, Protocol):
-    """An extractor that can omit details that an index does not store, which is faster."""
-
-    def extract_plainly(self, excerpts: Sequence[Excerpt]) -> Sequence[PlainExtraction]:
-        """Return the result of `extract` in the form of `PlainExtraction.of`; a name may occur less often."""
         ...

@@ -18,7 +18,7 @@ from treering.ports.adapter import Adapter, FileAccess, ReadLimits, TreeLookup
 from treering.ports.format import Segmenter
 from treering.ports.index import Index, quick_vectors
 from treering.ports.ledger import Ledger
-from treering.ports.models import Embedder, QuickEmbedder, Reranker
+from treering.ports.models import Embedder, Reranker, is_quick
 from treering.ports.runtime import Clock, SpacesWithWork
 from treering.ports.stores import AccessKeys, BackUp, Needs, Stores
 from treering.registry import Place, Table
@@ -337,7 +337,7 @@ def _embedder(opening: Opening) -> Embedder:
 
 def _quick(opening: Opening, embedder: Embedder) -> Embedder | None:
     """Return what embeds texts where they are written: the quick model beside the embedder, or one that is quick."""
-    if isinstance(embedder, QuickEmbedder):
+    if is_quick(embedder):
         return embedder
     # One that a server opened for all its spaces is one of these.
     named = opening.embedder is None or type(embedder).__module__.startswith(_MODELS)

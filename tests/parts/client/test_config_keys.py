@@ -13,8 +13,9 @@ from pydantic import BaseModel
 
 import treering
 from treering.client import MemoryConfig
-from treering.parts.client.engines import engine_of
+from treering.parts.client.place import Given, place_of
 from treering.parts.client.profiles import ProfileConfig
+from treering.system.settings import Settings
 from treering.testing import memory_client_contract
 
 HERE = Path(__file__).parent
@@ -245,7 +246,8 @@ def test_a_driver_is_refused_where_none_is_to_be_used():
 
 def test_the_database_of_mongodb_may_stand_in_its_address_or_beside_it():
     def address(**keys):
-        return engine_of(client_parts.config(backend="mongodb", mongodb=keys), None, None)[0]
+        config = client_parts.config(backend="mongodb", mongodb=keys, sqlite={"path": "memory"})
+        return place_of(config, Settings.read(), Given(), connect=False).engine
 
     assert address(url="mongodb://host:1", database="own") == "mongodb://host:1/own"
     assert address(url="mongodb://host:1/own") == "mongodb://host:1/own"

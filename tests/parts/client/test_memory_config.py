@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 
 import treering
 from treering.client import AgentProfile, BlockingMemoryClient, MemoryConfig, MemorySystemClient, read_memory_config
-from treering.parts.client import engines
+from treering.parts.client import place
 from treering.testing import HashingEmbedder
 
 HERE = Path(__file__).parent
@@ -175,7 +176,7 @@ def test_a_program_of_hydra_is_told_what_its_backend_lacks(tmp_path):
 
 def test_the_hosts_file_tells_all_that_is_missing_here_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr("treering.parts.client.opening.find_spec", lambda _name: None)
-    monkeypatch.setattr("treering.parts.client.engines.find_spec", lambda _name: None)
+    monkeypatch.setattr("treering.parts.client.models.find_spec", lambda _name: None)
     with pytest.raises(treering.InvalidInput) as refused:
         MemorySystemClient(read_memory_config(CONFIGS / "default.yaml"))
     assert "sentence-transformers/all-mpnet-base-v2" in refused.value.message
@@ -183,14 +184,29 @@ def test_the_hosts_file_tells_all_that_is_missing_here_at_once(tmp_path, monkeyp
     assert "url" not in refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("backend", "url"),
+    [("redis", "neo4j://host"), ("neo4j", "redis://:hunter2@host"), ("mongodb", "host"), ("postgres", "memories")],
+)
+def test_a_url_of_another_server_is_refused(backend, url):
+    with pytest.raises(treering.InvalidInput, match=rf"memory\.{backend}\.url does not begin with") as refused:
+        BlockingMemoryClient({"backend": backend, backend: {"url": url}})
+    assert f"Write {refused.value.message.split()[-1].removesuffix('.')}" in refused.value.hint
+    assert "hunter2" not in f"{refused.value}{refused.value.hint}"
+
+
+def set_default(monkeypatch, backend, url):
+    server = replace(place.SERVERS[backend], default=url)
+    monkeypatch.setattr(place, "SERVERS", {**place.SERVERS, backend: server})
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.usefixtures("own_folder")
 @pytest.mark.parametrize("backend", ["redis", "neo4j", "mongodb"])
 def test_a_server_that_nothing_names_is_looked_for_at_its_usual_address(backend, monkeypatch):
-    scheme, _, rest = engines.USUAL[backend].partition("localhost:")
+    scheme, _, rest = place.SERVERS[backend].default.partition("localhost:")
     assert rest[:5] in {"6379/", "7687", "27017"}
-    usual = {**engines.USUAL, backend: f"{scheme}127.0.0.1:1"}
-    monkeypatch.setattr(engines, "USUAL", usual)
+    set_default(monkeypatch, backend, f"{scheme}127.0.0.1:1")
     client = client_parts.blocking(client_parts.config(backend=backend))
     with pytest.raises(treering.Unavailable) as refused:
         client.store("A finding")
@@ -201,7 +217,7 @@ def test_a_server_that_nothing_names_is_looked_for_at_its_usual_address(backend,
 
 @pytest.mark.usefixtures("own_folder")
 def test_the_hosts_file_opens_as_typed_where_the_server_is_at_its_usual_address(bolt, monkeypatch):
-    monkeypatch.setattr(engines, "USUAL", {**engines.USUAL, "neo4j": bolt.url()})
+    set_default(monkeypatch, "neo4j", bolt.url())
     monkeypatch.setattr("treering.parts.client.opening.find_spec", lambda name: name)
     model = HashingEmbedder(dimension=768)
     client = BlockingMemoryClient(read_memory_config(CONFIGS / "default.yaml"), embedder=model, background=False)

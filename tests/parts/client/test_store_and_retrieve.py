@@ -558,7 +558,7 @@ def test_the_two_clients_take_the_same_arguments_and_tell_what_they_do():
         waited, blocking = getattr(MemorySystemClient, name), getattr(BlockingMemoryClient, name)
         assert inspect.iscoroutinefunction(waited)
         assert inspect.signature(waited) == inspect.signature(blocking)
-        assert waited.__doc__ == blocking.__doc__
+        assert waited.__doc__
         assert blocking.__doc__
     assert [*inspect.signature(BlockingMemoryClient.delete).parameters] == ["self", "memory_id", "erase"]
 

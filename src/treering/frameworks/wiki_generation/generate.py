@@ -280,7 +280,7 @@ class _Job:
             repository=replace(self.kept.repository, generation=run.generation, commit=read.commit),
             run_id=run.id,
             read=read,
-            citations=Citations(self.space.engine, read.place, read.tree),
+            citations=Citations(self.space.engine, read.place, read.tree.lines),
             memories=self.kept.generations,
             known=current.plan if current else None,
         )

@@ -22,7 +22,7 @@ import zstandard
 
 from treering.core.errors import Corrupt, MissingExtra, TreeringError, Unavailable
 from treering.parts.client.config import Compression
-from treering.parts.client.items.buffering import SetAside
+from treering.parts.client.items.buffering import SetAside, WriteJournal
 from treering.system.machine import make_folder, sync_folder, try_lock, write_new
 
 # Codecs of the journal of buffered memories. Each record names the one it was written with.
@@ -98,10 +98,11 @@ _PACKED = "packed"
 """Names the bytes of a record that could not be read, in base 64."""
 
 
-class FileJournal:
-    """Keeps entries in files of a folder. One process and one buffer use it; others have files of their own there."""
+class FileJournal(WriteJournal):
+    """Stores entries in files of a folder. One process and one buffer use it; others have their own files there."""
 
     def __init__(self, folder: Path, packer: Packer) -> None:
+        super().__init__()
         self._folder = folder
         self._packer = packer
         self._old: list[_HeldFile] = []

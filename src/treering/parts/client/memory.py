@@ -3,21 +3,21 @@
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
-from typing import Any, Literal, TypeGuard, cast
+from typing import Any, Literal, cast
 
 from treering.core.characters import one_line
 from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, TreeringError, Unavailable
 from treering.core.fencing import fence
 from treering.core.filters import EVERYTHING, And, Compare
 from treering.core.objects import Activity, Object, Source
-from treering.core.patch import TITLE, AddLink, Create, Link, MoveScope, Operation, Transition, Update, shortened
+from treering.core.patch import Transition
 from treering.core.scope import ROOT
+from treering.parts.client import nested_contexts
 from treering.parts.client.config import MemoryConfig
-from treering.parts.client.items.buffering import NoJournal, RefusedEntry, SetAside, WriteBuffer, WriteJournal
+from treering.parts.client.items.buffering import RefusedEntry, SetAside, WriteBuffer, WriteJournal
 from treering.parts.client.items.documents import (
     AGENT,
     CONTEXT,
-    PART_OF,
     PREFIX,
     RELATIONS,
     TYPE,
@@ -25,10 +25,8 @@ from treering.parts.client.items.documents import (
     MemoryItem,
     NestedContext,
     RetrievedMemories,
-    is_nested,
     item_of,
     relation_type,
-    scope_of,
     session_text,
 )
 from treering.parts.client.items.recalling import (
@@ -53,7 +51,6 @@ from treering.parts.client.items.weighing import NO_RERANKER
 from treering.parts.client.profiles import AgentProfile
 from treering.parts.client.records import Records
 from treering.ports.ledger import ObjectRequest, Selection
-from treering.ports.runtime import fresh_id, fresh_salt
 from treering.ports.vector_engine import EngineReport
 from treering.retrieval.search.packing import lines_within
 from treering.verbs import catalog
@@ -77,7 +74,10 @@ _OF_ENTRIES = (TreeringError, ValueError, TypeError, LookupError, ArithmeticErro
 
 
 class ClientMemory:
-    """Store and retrieve over one space. Safe to use from many threads; many processes may use one space."""
+    """Store and retrieve over one space, as `BlockingMemoryClient` documents.
+
+    Safe to use from many threads; many processes may use one space.
+    """
 
     def __init__(
         self,
@@ -93,16 +93,12 @@ class ClientMemory:
         self._config = config
         self._who = who or Who()
         storage = config.storage
-        self._journal = journal or NoJournal()
+        self._journal = journal or WriteJournal()
         self._buffer = WriteBuffer(self._write, self._journal, size=storage.batch_size, interval=storage.flush_interval)
         self._storing_once = Lock()
 
     def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
-        """Store a text, a `MemoryDocument` or a host's own document; return its id.
-
-        For an excluded agent, stores nothing and returns an empty id. Raises `InvalidInput` with the invalid field, and
-        with `enable_async_writes=false` the errors of the ledger.
-        """
+        """Store a text, a `MemoryDocument` or a host's own document; return its id."""
         if isinstance(content, str):
             return self._stored(entry_of(self._engine, content, metadata, self._who))
         document = MemoryDocument.from_document(content)
@@ -114,11 +110,7 @@ class ClientMemory:
         return stored_id
 
     def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
-        """Store the memories with new keys, in order; return the ids of all.
-
-        A memory stored under a key stays unchanged, even if it was archived or erased. Raises the errors of `store`;
-        then none is stored.
-        """
+        """Store the memories with new keys, in order; return the ids of all."""
         entries = [entry_of(self._engine, one.content, one.metadata, self._who, identity=one.id) for one in memories]
         with self._storing_once:
             self.flush()
@@ -137,16 +129,7 @@ class ClientMemory:
         *,
         profile: AgentProfile | str | None = None,
     ) -> RetrievedMemories:
-        """Return the memories that match a query best, best first; without a query the newest.
-
-        `top_k`: the maximum number; default: the profile's `max_items`, which also limits it, else the configuration's.
-        `filters`: conditions on metadata, all of which must hold. `session_id`: only memories of that session and its
-        parents, and those without a session; without it all except unmerged nested contexts. `profile`: a profile or
-        its name; default: the profile of the client's agent type, if any.
-
-        Memories below the threshold (the profile's `relevance_threshold`, else `retrieval.min_similarity`) are omitted,
-        however few the filters leave.
-        """
+        """Return the memories that match a query best, best first; without a query the newest."""
         if not isinstance(query, str):
             raise InvalidInput(f"query: {type(query).__name__} is not text.", hint="Give a text.")
         asking, settings = self._profile(profile), self._config.retrieval
@@ -176,10 +159,7 @@ class ClientMemory:
         return recall(self._engine, asked)
 
     def brief(self, session_id: object | None = None, scope: RecallScope = "lineage", *, max_tokens: int = 500) -> str:
-        """Return the newest memories that a session, an agent or a user sees, for the beginning of a conversation.
-
-        One line each, newest first, fenced as data; empty if there are none. `session_id`, `scope`: as for `retrieve`.
-        """
+        """Return the newest memories that a session, an agent or a user sees, one line each, fenced as data."""
         if self._who.agent_type in self._config.excluded_agents:
             return ""
         self.flush()
@@ -210,10 +190,7 @@ class ClientMemory:
         direction: Literal["any", "out", "in"] = "any",
         depth: int = 1,
     ) -> list[MemoryItem]:
-        """Return the memories linked to one, nearest first. `types`: such as `["FOLLOWS"]`; default: all relations.
-
-        Memories in a nested context are returned only for memories in it. Raises `NotFound` for an unknown id.
-        """
+        """Return the memories linked to one, nearest first. Raises `NotFound` for an unknown id."""
         self.flush()
         wanted = [relation_type(name) for name in types] if types else list(RELATIONS.values())
         given = {"id": memory_id, "types": wanted, "direction": direction, "depth": depth}
@@ -228,17 +205,21 @@ class ClientMemory:
     def merge_nested_context(self, context: NestedContext) -> int:
         """Move the memories of a nested context to its parent; return their number. Idempotent."""
         self.flush()
-        return retry_on_conflict(lambda: merge(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound))
+        return retry_on_conflict(
+            lambda: nested_contexts.merge(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound)
+        )
 
     def discard_nested_context(self, context: NestedContext) -> int:
         """Archive the memories of a nested context and those nested in it; return their number."""
         self.flush()
-        return retry_on_conflict(lambda: discard(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound))
+        return retry_on_conflict(
+            lambda: nested_contexts.discard(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound)
+        )
 
     def delete(self, memory_id: str, *, erase: bool = False) -> bool:
-        """Withdraw a memory; return whether it existed. `erase`: delete it permanently from all revisions and indexes.
+        """Withdraw a memory; return whether it existed.
 
-        Raises `Denied` if the author may not erase.
+        `erase`: delete it permanently from all revisions and indexes.
         """
         self.flush()
         if aside := [one for one in self._journal.aside() if one.id == memory_id]:
@@ -263,7 +244,7 @@ class ClientMemory:
         return self._journal.aside()
 
     def retry_set_aside(self) -> int:
-        """Try again to write memories that were set aside; return the number written. The others stay set aside."""
+        """Try again to write memories that were set aside; return the number written."""
         written = 0
         for one in self._journal.aside():
             try:
@@ -276,11 +257,7 @@ class ClientMemory:
         return written
 
     def catch_up(self) -> EngineReport:
-        """Write buffered memories, embed everything, and update the engine; return the engine's status.
-
-        Optional: retrieving works without it. Raises `Unavailable` if the engine is not reachable, and the errors of
-        the embedder.
-        """
+        """Write buffered memories, embed everything, and update the engine; return the engine's status."""
         self.flush()
         engine = self._engine
         engine.vectoriser.finish(engine.progress)
@@ -401,75 +378,3 @@ def _related_item(item: Object) -> MemoryItem:
         return item_of(item)
     title = item.title if isinstance(item, Activity) else ""
     return MemoryItem(item.id, title, {TYPE: "nested_context"}, 1.0, item.created_at)
-
-
-# Merging and discarding nested contexts: what lies in one moves to its parent, or is archived.
-
-
-def merge(engine: Engine, context: NestedContext) -> int:
-    """Move the memories of a nested context to its parent; return their number.
-
-    Each gets `part_of`: the context in its metadata, and a link to the activity of the context. Contexts nested in it
-    stay as they are. Without memories to move, nothing is written.
-    """
-    held = _held(engine, context)
-    if not held:
-        return 0
-    parent = scope_of(context.parent_session_id)
-    activity = _activity(engine, context, parent)
-    operations: list[Operation] = [Create(object=activity)]
-    for item in held:
-        if _is_memory(item):
-            changes = {"metadata": _merged(item, context)}
-            operations.append(Update(id=item.id, expected_revision=item.revision, changes=changes))
-            operations.append(AddLink(link=Link(type="part_of", source=item.id, target=activity.id)))
-        operations.append(MoveScope(id=item.id, expected_revision=item.revision, to=parent))
-    apply_directly(engine, "/", operations, what=_WHAT, reason=f"Merged nested context {context.loop_id}")
-    return sum(map(_is_memory, held))
-
-
-def discard(engine: Engine, context: NestedContext) -> int:
-    """Archive the memories of a nested context and those nested in it; return their number."""
-    held = [item for item in _held(engine, context, below=True) if _is_memory(item)]
-    operations = [Transition(id=item.id, expected_revision=item.revision, to="archived") for item in held]
-    if operations:
-        apply_directly(engine, "/", operations, what=_WHAT, reason=f"Discarded nested context {context.loop_id}")
-    return len(held)
-
-
-def _held(engine: Engine, context: NestedContext, *, below: bool = False) -> list[Object]:
-    """Return what lies in a context and stands, the memories first made first."""
-    where = Compare("scope", "prefix" if below else "eq", context.scope)
-    found = engine.ledger.select(Selection(context.scope, descend=below, where=where))
-    return [item for item in found if item.status != "archived" and _is_in(item.scope, context, below)]
-
-
-def _is_memory(item: Object) -> TypeGuard[Source]:
-    return isinstance(item, Source) and item.origin.startswith(PREFIX)
-
-
-def _is_in(scope: str, context: NestedContext, below: bool) -> bool:
-    return scope == context.scope or (below and scope.startswith(f"{context.scope}/"))
-
-
-def _merged(item: Source, context: NestedContext) -> dict[str, object]:
-    kept = {name: value for name, value in item.metadata.items() if name != CONTEXT}
-    if is_nested(context.parent_session_id):
-        kept[CONTEXT] = context.parent_session_id
-    return {**kept, PART_OF: context.session_id}
-
-
-def _activity(engine: Engine, context: NestedContext, scope: str) -> Activity:
-    now = engine.clock.now()
-    return Activity(
-        id=fresh_id("activity", engine.clock),
-        kind="episode",
-        status="finalized",
-        scope=scope,
-        created_at=now,
-        updated_at=now,
-        origin_channel=engine.author.channel,
-        salt=fresh_salt(engine.clock),
-        title=shortened(f"Nested context {context.loop_id}", TITLE),
-        ended_at=now,
-    )

@@ -1,10 +1,9 @@
 """Citations of lines: made, checked against the files as they stand, and required of what agents plan and write."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol
 
 from treering.core.errors import NotFound
 from treering.core.evidence import Lines, Segment, segment_hash
@@ -59,21 +58,21 @@ class RepositoryPlace:
         return self.prefix.removesuffix("#").removesuffix("/")
 
 
-class TextFiles(Protocol):
-    """The files of a work tree."""
-
-    def lines(self, path: str) -> Sequence[str] | None:
-        """Return the lines of a text file by its path from the root; `None` where there is none to be read."""
-        ...
-
-
 class Citations:
-    """The lines of one repository. It reads each source and file once: make one for each run."""
+    """The lines of one repository. It reads each source and file once: make one for each run.
 
-    def __init__(self, engine: Engine, place: RepositoryPlace, files: TextFiles | None = None) -> None:
+    `lines_in_tree`: returns the lines of a text file of the work tree, by its path from the root; `None` if missing.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        place: RepositoryPlace,
+        lines_in_tree: Callable[[str], Sequence[str] | None] | None = None,
+    ) -> None:
         self._engine = engine
         self._place = place
-        self._files = files
+        self._lines_in_tree = lines_in_tree
         self._sources: dict[str, Source | None] = {}
         self._lines: dict[str, Sequence[str] | None] = {}
 
@@ -100,7 +99,7 @@ class Citations:
     def lines_of(self, path: str) -> Sequence[str] | None:
         """Return the lines of a file; `None` where it cannot be read."""
         if path not in self._lines:
-            self._lines[path] = self._files.lines(path) if self._files else None
+            self._lines[path] = self._lines_in_tree(path) if self._lines_in_tree else None
         return self._lines[path]
 
     def check(self, citation: LineCitation) -> CheckedCitation:

@@ -77,29 +77,19 @@ CITED, LINKED = "lines it cites changed", "it links to a deleted page"
 
 
 @runtime_checkable
-class KnowsPlanInputs(Protocol):
-    """A writer whose plan is dear: it is asked for one only where what plans are made of has changed."""
+class ModelWriter(WikiWriter, Protocol):
+    """A writer that costs: it plans only if the inputs of the plan changed, estimates, and reports its usage."""
 
     def plan_inputs(self) -> str:
-        """Return a digest of all that a plan is made of."""
+        """Return a digest of the inputs of a plan."""
         ...
-
-
-@runtime_checkable
-class TellsOfPages(Protocol):
-    """A writer that has more to tell of what it did."""
 
     def told_of(self, path: str | None) -> tuple[tuple[str, ...], Usage]:
-        """Return what was left out of a page, and what it used; `None` for the plan."""
+        """Return the notes about a page, such as dropped citations, and the usage for it; `None` for the plan."""
         ...
 
-
-@runtime_checkable
-class EstimatesPages(Protocol):
-    """A writer that costs."""
-
     def estimate(self, pages: Sequence[PagePlan]) -> Usage:
-        """Estimate what it takes to write pages."""
+        """Estimate the usage for pages."""
         ...
 
 
@@ -187,7 +177,7 @@ class WikiGeneration:
 
     def estimate(self) -> Usage | None:
         """Estimate what the pages take that are still to be written; `None` for a writer that costs nothing."""
-        if not isinstance(self._writer, EstimatesPages):
+        if not isinstance(self._writer, ModelWriter):
             return None
         written = self._kept.written(self._run, self._run.to_write)
         to_write = self._run.to_write.keys() - written.keys()
@@ -246,7 +236,7 @@ class WikiGeneration:
             self._publisher.publish(current.plan, [*self._kept.pages(current).values()])
 
     def _planned(self, current: KeptWiki | None) -> tuple[WikiPlan, str]:
-        inputs = self._writer.plan_inputs() if isinstance(self._writer, KnowsPlanInputs) else ""
+        inputs = self._writer.plan_inputs() if isinstance(self._writer, ModelWriter) else ""
         if inputs and current and current.plan_inputs == inputs:
             return current.plan, inputs
         return self._writer.plan(), inputs
@@ -319,7 +309,7 @@ class WikiGeneration:
         )
 
     def _told_of(self, path: str | None) -> tuple[tuple[str, ...], Usage]:
-        return self._writer.told_of(path) if isinstance(self._writer, TellsOfPages) else ((), Usage())
+        return self._writer.told_of(path) if isinstance(self._writer, ModelWriter) else ((), Usage())
 
     def _page(self, path: str) -> tuple[WikiPlan, PagePlan]:
         return self._plan, next(page for page in self._plan.pages if page.path == path)

@@ -14,7 +14,7 @@ from treering.core.errors import TreeringError
 from treering.core.evidence import Lines, find_lines
 from treering.parts.wiki.files.manifest import INDEX, LOG, MANIFEST, PageText, WikiManifest, WrittenFile, read_manifest
 from treering.parts.wiki.files.rendering import KnownFile, edited_blocks, is_edited
-from treering.ports.adapter import FileAccess, KnowledgeDraft, SegmentDraft, Skipped, SourceDraft
+from treering.ports.adapter import FileAccess, KnowledgeDraft, OwnFiles, SegmentDraft, Skipped, SourceDraft
 from treering.sources.reading.folder import read_bytes
 
 PREFIX = "wiki-page:"
@@ -207,13 +207,5 @@ def _inside(region: str) -> str:
     return "\n".join(region.split("\n")[1:-1]).strip("\n") or region
 
 
-class OwnWikiFiles:
-    """What adapters ask about files that may be pages of a wiki (`ports.adapter.OwnFiles`)."""
-
-    is_manifest = staticmethod(is_manifest_of_wiki)
-    below = staticmethod(wiki_pages)
-    around = WikisOnDisk
-    as_they_lie = staticmethod(pages_on_disk)
-
-
-OWN_FILES = OwnWikiFiles()
+OWN_FILES = OwnFiles(is_manifest=is_manifest_of_wiki, below=wiki_pages, around=WikisOnDisk, as_they_lie=pages_on_disk)
+"""How adapters recognize pages of wikis."""

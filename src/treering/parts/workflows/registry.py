@@ -13,7 +13,6 @@ from treering.core.objects import Knowledge, Summary
 from treering.core.patch import Create
 from treering.parts.discussions.identity import DiscussionRef, apply_patch
 from treering.parts.discussions.log.blocks import StoredMessage
-from treering.parts.discussions.making import MakingReport
 from treering.parts.discussions.memory import Discussion, Recollection
 from treering.parts.discussions.summaries.memories import citing
 from treering.parts.workflows.definition import NAME, Header, NodeSettings, Template
@@ -27,26 +26,6 @@ from treering.verbs.envelope import Call
 # What a workflow runs in: a conversation, and what may be changed there.
 
 
-class Creator(Protocol):
-    """Makes memories of what was said."""
-
-    def update(self, *, wait_seconds: float = 0.0) -> MakingReport:
-        """Make the memories that are due."""
-        ...
-
-
-class ChunkResults(Protocol):
-    """Keeps what was made of each chunk of messages."""
-
-    def find(self, key: str) -> str | None:
-        """Return what was kept under a key, while the messages it was made of stand."""
-        ...
-
-    def keep(self, key: str, text: str, messages: Sequence[StoredMessage], *, made_by: str) -> None:
-        """Keep what was made of some messages. Durable before this returns, where anything is."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Scene:
     """A conversation. Fields of stored conversations are `None` for messages without one: nothing is stored for those.
@@ -58,8 +37,8 @@ class Scene:
     discussion_id: str = ""
     system_prompt: str = ""
     scope: str = ""
-    creator: Creator | None = None
-    results: ChunkResults | None = None
+    creator: Discussion | None = None
+    results: "StoredResults | None" = None
     leases: Leases | None = None
 
     @property

@@ -4,7 +4,7 @@ Pure, and shared by all stores, so that they cannot differ in what can be found.
 them as the steps say, and remembers from which audit sequence number to which each stood.
 """
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -14,7 +14,7 @@ from treering.core.objects import Node, Object, Source, WorkItem
 from treering.core.writing.integrity import references_of
 from treering.ports.index import Change, Projection
 from treering.ports.ledger import Ledger
-from treering.ports.models import Excerpt, Extraction, Extractor, PlainExtraction, PlainExtractor
+from treering.ports.models import Excerpt, Extraction, Extractor, PlainExtraction
 from treering.ports.passages import Passage
 from treering.ports.runtime import JobRow, check_interrupt
 from treering.retrieval.index.code_names import names_of_code
@@ -149,9 +149,9 @@ def ties_in(entries: Sequence[Entry], extractor: Extractor) -> list[Ties]:
 
 
 def _read(excerpts: Sequence[Excerpt], extractor: Extractor) -> Sequence[Extraction | PlainExtraction]:
-    if isinstance(extractor, PlainExtractor):
-        return extractor.extract_plainly(excerpts)
-    return extractor.extract(excerpts)
+    extract: Callable[[Sequence[Excerpt]], Sequence[Extraction | PlainExtraction]]
+    extract = getattr(extractor, "extract_plainly", extractor.extract)
+    return extract(excerpts)
 
 
 def terms_of(passage: Passage) -> IndexTerms:

@@ -12,7 +12,8 @@ from uuid import uuid4
 
 from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput, TreeringError
-from treering.parts.client.client import BlockingMemoryClient, MemorySystemClient, live_client, live_clients
+from treering.parts.client.blocking import BlockingMemoryClient
+from treering.parts.client.client import MemorySystemClient, live_client, live_clients
 from treering.parts.client.config import MemoryConfig
 from treering.parts.client.items.documents import RetrievedMemories, session_text
 from treering.parts.client.memory import MOST_RETRIEVED
@@ -274,17 +275,8 @@ NO_CLIENT = "Memory client not available"
 UNKNOWN_AGENT = "unknown"
 
 
-class WithDependencies(Protocol):
-    """The context of a tool: an object with the agent's dependencies, such as Pydantic AI's `RunContext`."""
-
-    @property
-    def deps(self) -> Any:
-        """The dependencies: `memory_client`, `memory_config`, `session_id` and `agent_profile`, as far as there are."""
-        ...
-
-
 async def retrieve_memory(
-    ctx: WithDependencies, query: str, top_k: int = 5, filters: dict[str, Any] | None = None
+    ctx: Any, query: str, top_k: int = 5, filters: dict[str, Any] | None = None
 ) -> list[dict[str, Any]]:
     """Retrieve memories that help with the current task.
 
@@ -302,7 +294,7 @@ async def retrieve_memory(
 
 
 async def store_memory(
-    ctx: WithDependencies, content: str, metadata: dict[str, Any] | None = None, importance: float = 0.5
+    ctx: Any, content: str, metadata: dict[str, Any] | None = None, importance: float = 0.5
 ) -> dict[str, Any]:
     """Store a memory for later tasks.
 
@@ -320,7 +312,7 @@ async def store_memory(
 
 
 for _tool in (retrieve_memory, store_memory):
-    # Pydantic AI takes a context of its own type, which this module cannot name, or of none.
+    # An object with `deps`. Pydantic AI takes a context of its own type, which this module cannot name, or of none.
     del _tool.__annotations__["ctx"]
 
 
@@ -331,6 +323,8 @@ def memory_tools(deps: Any) -> list[Callable[..., Coroutine[Any, Any, Any]]]:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
+    """The context of a tool: an object with the agent's dependencies, such as Pydantic AI's `RunContext`."""
+
     deps: Any
 
 
@@ -374,9 +368,7 @@ def _not_stored(reason: str) -> dict[str, Any]:
     return {"success": False, "reason": reason}
 
 
-def _bound(
-    tool: Callable[..., Coroutine[Any, Any, Any]], context: WithDependencies
-) -> Callable[..., Coroutine[Any, Any, Any]]:
+def _bound(tool: Callable[..., Coroutine[Any, Any, Any]], context: _Context) -> Callable[..., Coroutine[Any, Any, Any]]:
     """Return a tool without its context: not in its parameters, nor in its description."""
 
     @wraps(tool)

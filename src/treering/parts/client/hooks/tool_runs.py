@@ -11,7 +11,8 @@ from time import perf_counter
 from typing import Any
 
 from treering.core.errors import InvalidInput
-from treering.parts.client.client import BlockingMemoryClient, MemorySystemClient
+from treering.parts.client.blocking import BlockingMemoryClient
+from treering.parts.client.client import MemorySystemClient
 from treering.parts.client.hooks.execution_history import capped, run_of
 from treering.parts.client.hooks.memory_access import (
     CLIENT,

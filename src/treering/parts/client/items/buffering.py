@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Condition, Lock, Thread
-from typing import Any, Protocol
+from typing import Any
 
 from treering.core.errors import TreeringError, Unavailable
 from treering.parts.client.items.recording import MemoryEntry
@@ -55,79 +55,40 @@ class RefusedEntry:
         return self.error.message if isinstance(self.error, TreeringError) else f"{self.error!r:.500}"
 
 
-class WriteJournal(Protocol):
-    """Keeps entries that are not in the ledger yet. What was appended survives the end of the process."""
-
-    def append(self, entry: Mapping[str, Any]) -> None:
-        """Keep an entry, durably."""
-        ...
-
-    def cut(self) -> None:
-        """Begin a new part: what was appended until now can be dropped by itself."""
-        ...
-
-    def drop(self) -> None:
-        """Drop all parts but the one that is being written."""
-        ...
-
-    def left(self) -> Iterable[Mapping[str, Any]]:
-        """Return the entries that processes left behind which are gone, oldest first; they are this journal's now.
-
-        What cannot be read as an entry is set aside.
-        """
-        ...
-
-    def set_aside(self, data: Mapping[str, Any], reason: str) -> None:
-        """Keep an entry that cannot be written apart from the others, durably, with the reason."""
-        ...
-
-    def aside(self) -> Sequence[SetAside]:
-        """Return what was set aside, by any process."""
-        ...
-
-    def forget_aside(self, key: str) -> None:
-        """Remove what was set aside under a key."""
-        ...
-
-    def close(self) -> None:
-        """Give the journal up; entries that are still in it are left for the next one."""
-        ...
-
-
-class NoJournal:
-    """Keeps no entries: for a space that is gone with the process anyway. What is set aside is kept as long."""
+class WriteJournal:
+    """Stores entries that are not in the ledger yet. This one, for spaces in memory, only those that were set aside."""
 
     def __init__(self) -> None:
         self._aside: dict[str, SetAside] = {}
 
     def append(self, entry: Mapping[str, Any]) -> None:
-        """Keep nothing."""
+        """Store an entry, durably."""
 
     def cut(self) -> None:
-        """Do nothing."""
+        """Begin a new part: earlier entries can then be dropped without later ones."""
 
     def drop(self) -> None:
-        """Do nothing."""
+        """Drop all parts except the current one."""
 
     def left(self) -> Iterable[Mapping[str, Any]]:
-        """Return nothing."""
+        """Take over the entries of processes that ended, oldest first. Unreadable ones are set aside."""
         return ()
 
     def set_aside(self, data: Mapping[str, Any], reason: str) -> None:
-        """Keep it in memory."""
+        """Store an entry that cannot be written separately, durably, with the reason."""
         key = str(data.get("id", len(self._aside)))
         self._aside[key] = SetAside(key, reason, data)
 
     def aside(self) -> Sequence[SetAside]:
-        """Return what was set aside."""
+        """Return the entries that were set aside, by any process."""
         return [*self._aside.values()]
 
     def forget_aside(self, key: str) -> None:
-        """Forget it."""
+        """Remove the entry that was set aside under a key."""
         self._aside.pop(key, None)
 
     def close(self) -> None:
-        """Do nothing."""
+        """Release the journal. Entries in it are left for the next process."""
 
 
 class WriteBuffer:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
@@ -226,25 +226,16 @@ def payload_of(
     return {**others, **{name: value for name, value in parts.items() if value}}
 
 
-class Timed(Protocol):
-    """A message with the time it was said at, where that is known."""
-
-    @property
-    def at(self) -> datetime | None:
-        """When it was said."""
-        ...
-
-
-def block_sizes(messages: Iterable[Timed]) -> list[int]:
-    """Return how many messages each block has, from the beginning of a block on."""
+def block_sizes(times: Iterable[datetime | None]) -> list[int]:
+    """Return how many messages each block has, from the times of messages, the first of which begins a block."""
     sizes: list[int] = []
     before: datetime | None = None
-    for message in messages:
-        paused = before is not None and message.at is not None and message.at - before >= PAUSE
+    for time in times:
+        paused = before is not None and time is not None and time - before >= PAUSE
         if not sizes or paused or sizes[-1] == BLOCK_MESSAGES:
             sizes.append(0)
         sizes[-1] += 1
-        before = message.at
+        before = time
     return sizes
 
 

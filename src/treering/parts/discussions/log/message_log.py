@@ -323,7 +323,7 @@ class MessageLog:
         history = self._history()
         for first, end in history.gaps():
             entries = [LogEntry.erased(position) for position in range(first, end)]
-            stretch = RewrittenStretch(first, entries, block_sizes(entries), is_end=False)
+            stretch = RewrittenStretch(first, entries, block_sizes(entry.at for entry in entries), is_end=False)
             operations = Rewriting(self._engine, self._ref, history, stretch).operations()
             apply_patch(self._engine, self._ref, operations, reason="Places of erased messages")
         return self._history() if history.gaps() else history
@@ -357,7 +357,7 @@ class MessageLog:
             for place, one in enumerate(found[: at - first], first)
         ]
         entries = [*before, *stands]
-        stretch = RewrittenStretch(first, entries, block_sizes(entries))
+        stretch = RewrittenStretch(first, entries, block_sizes(entry.at for entry in entries))
         operations = Rewriting(self._engine, self._ref, history, stretch).operations()
         receipt = apply_patch(self._engine, self._ref, operations, reason="Messages")
         stays = sum(entry.kept is not None for entry in stands)
