@@ -47,3 +47,11 @@ def test_search_ignores_phrase_in_many_passages(tmp_path):
         hits = space.query("search", input={"text": "run the tests"}, options={"explain": True}).hits
         assert hits
         assert not any("exact" in hit.explain["arms"] for hit in hits)
+
+
+def test_search_finds_quote_first_in_notes(tmp_path):
+    with treering.open(f"sqlite:{tmp_path / 'space.db'}", background=False) as space:
+        for number in range(4):
+            space.add(note=f"The lamp of the keeper, lamp {number}, was lit by the keeper of the lamp.")
+        space.add(note="Nobody saw the keeper light the lamp on Sunday.")
+        assert "Sunday" in space.search('"light the lamp"')[0].text

@@ -320,7 +320,7 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
         commits = {} if kind == "lookup" else (yield from files_by_commits(question.terms, reach))
         evidence = FileEvidence(_said(given, weights), commits)
         ranked = rank_in_files(ranked, near, evidence, question.terms.words)
-    if by_files or question.terms.phrases:
+    if by_files or _is_quote(question.text):
         exact = yield from _exact_matches(question, reach)
         unranked = yield from candidates.read(exact - {hit.key for hit in ranked}, in_reach=True)
         ranked = put_first([*ranked, *(Fused(key, 0.0, {}) for key in sorted(unranked))], EXACT, exact)[:pool]
@@ -371,6 +371,14 @@ def _exact_matches(question: Question, reach: Reach) -> Steps[set[int]]:
         matches.append({hit.key for hit in found.words})
     in_all = set.intersection(*matches) if matches else set()
     return in_all if quoted or len(in_all) <= MAX_EXACT else set()
+
+
+def _is_quote(text: str) -> bool:
+    """Return whether a question is nothing but a phrase in double quotes.
+
+    In other questions about prose a quoted title identifies one of several passages that answer together.
+    """
+    return bool(re.fullmatch(r'\s*(?:"[^"]+"|“[^“”]+”)\s*', text))
 
 
 @dataclass(frozen=True, slots=True)
