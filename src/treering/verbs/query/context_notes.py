@@ -15,10 +15,11 @@ from treering.retrieval.index.code_places import CODE
 from treering.retrieval.index.passages import is_withheld
 from treering.retrieval.search.commit_history import CommitHistory, companions_of
 from treering.retrieval.search.pack_budget import Packed
-from treering.retrieval.search.packing import MAX_READS, ConflictNote, PackItem, quoted
+from treering.retrieval.search.packing import ConflictNote, PackItem, quoted
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.text.analysis import telling_terms
 from treering.retrieval.text.typed_words import listed
+from treering.retrieval.tuning import TUNING
 from treering.verbs.envelope import Call
 from treering.verbs.query.attached import Attached
 from treering.verbs.query.context_parts import FoundForTask
@@ -129,7 +130,7 @@ def next_reads_of(
     )
     code = _files_not_shown(packed, files, found.question.text)
     others = chain(belonging, code or _passages_left_out(packed, found))
-    return (*islice(dict.fromkeys(others), MAX_READS - len(beside)), *beside)
+    return (*islice(dict.fromkeys(others), TUNING.packing.max_reads - len(beside)), *beside)
 
 
 def _passages_left_out(packed: Packed, found: FoundForTask) -> Iterator[str]:
@@ -166,7 +167,7 @@ def _files_not_shown(packed: Packed, files: Sequence[Hit], query: str) -> list[s
         identity, is_code = hit.head.object_id, hit.head.place_role == CODE
         if isinstance(hit.locator, Lines) and (is_code or not shown) and identity not in {*shown, *best}:
             best[identity] = f"{_place_of_code(hit.locator, hit.head.heading)}: {_reason(query, hit)}"
-        if len(best) == MAX_READS:
+        if len(best) == TUNING.packing.max_reads:
             break
     return [*best.values()]
 

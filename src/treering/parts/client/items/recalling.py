@@ -37,11 +37,12 @@ from treering.retrieval.search.fusion import VECTORS, Fused
 from treering.retrieval.search.hit_signals import nearness
 from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.known_words import known_words
-from treering.retrieval.search.lines import MAX_SHOWN_LINES, LineQuery
+from treering.retrieval.search.lines import LineQuery
 from treering.retrieval.search.question import Meaning, Question
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.retrieval import retrieval
 from treering.retrieval.text.analysis import index_text
+from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
 from treering.verbs.reading import note_recalled, question_of, warnings_of
@@ -229,7 +230,7 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
 
 
 def _with_lines(item: MemoryItem, query: LineQuery) -> MemoryItem:
-    if item.content.count("\n") < MAX_SHOWN_LINES:
+    if item.content.count("\n") < TUNING.lines.max_shown:
         return item
     return replace(item, lines=query.lines_of(item.content).shown)
 

@@ -1,6 +1,9 @@
 """How similar a memory is to a query, on one scale from 0 to 1 for every embedder: by meaning, and by words."""
 
-from treering.retrieval.search.relevance import TUNING, relevance_of
+from treering.retrieval.search.relevance import relevance_of
+from treering.retrieval.tuning import TUNING
+
+_RELEVANCE = TUNING.relevance
 
 RELATED = 0.7
 """The similarity from which on a text is related to a query, and not only the nearest there is."""
@@ -24,7 +27,7 @@ def of_relevance(near: float | None, coverage: float) -> float:
 
     `near`: `None` for a text that has no vector; without a word of the query it has nothing in common with it.
     """
-    above = relevance_of(TUNING.nearness_unknown if near is None else near, coverage) - TUNING.min_relevance
+    above = relevance_of(_RELEVANCE.nearness_unknown if near is None else near, coverage) - _RELEVANCE.min_relevance
     if above >= 0:
-        return RELATED + (1 - RELATED) * min(1.0, above / (_SURE - TUNING.min_relevance))
-    return RELATED * max(0.0, 1 + above / (TUNING.min_relevance - TUNING.nearness_unknown))
+        return RELATED + (1 - RELATED) * min(1.0, above / (_SURE - _RELEVANCE.min_relevance))
+    return RELATED * max(0.0, 1 + above / (_RELEVANCE.min_relevance - _RELEVANCE.nearness_unknown))
