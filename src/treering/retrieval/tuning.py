@@ -208,6 +208,94 @@ class PackingTuning(NamedTuple):
     max_heading_chars: int
 
 
+class ContextTuning(NamedTuple):
+    """What is gathered for a task and shown in its context pack."""
+
+    source_hits: int
+    belief_hits: int
+    further_files: int
+    best_files: int
+    withdrawn_hits: int
+    min_shared_words: int
+    max_new_share: float
+    with_reply: int
+    min_share_about_file: float
+    min_share: float
+    max_per_file: int
+    max_rules: int
+    max_rule_chars: int
+    max_companions: int
+    files_with_companions: int
+    reason_words: int
+    frame_tokens: int
+
+
+class BriefTuning(NamedTuple):
+    """What a brief shows before a session."""
+
+    max_line_chars: int
+    entries: int
+    rules: int
+    days_per_use: int
+    min_entries: Mapping[str, int]
+
+
+class HooksTuning(NamedTuple):
+    """What the hooks of coding agents add to a prompt, an edit and a failure."""
+
+    memory_hits: int
+    file_hits: int
+    max_places: int
+    max_entries: int
+    max_pointer_chars: int
+    min_shared_terms: int
+    min_shared_share: float
+    many_shared_terms: int
+    min_shared_share_if_weak: float
+    max_rules: int
+    max_rule_chars: int
+    max_named: int
+    max_edited_files: int
+    max_learned: int
+    max_failed_tests: int
+    max_protected: int
+    max_failure_chars: int
+    min_failure_words: int
+    min_failure_words_without_name: int
+
+
+class ClientTuning(NamedTuple):
+    """How the memory client weighs memories."""
+
+    related: float
+    same_above: float
+    none_below: float
+    candidates_per_memory: int
+    min_candidates: int
+    max_candidates: int
+    priority: float
+    importance: float
+    half_life_days: int
+    succeeded: float
+    failed: float
+    failure: float
+    same_failure: float
+    newest: float
+    mmr_lambda: float
+    referred: float
+    duplicate_at: float
+
+
+class ConversationsTuning(NamedTuple):
+    """Searches in discussions."""
+
+    leading: int
+    related: float
+    min_candidates: int
+    spare_candidates: int
+    widening: int
+
+
 class Tuning(NamedTuple):
     """All groups, named as the tables of `tuning.toml`."""
 
@@ -224,6 +312,11 @@ class Tuning(NamedTuple):
     trust: TrustTuning
     lines: LinesTuning
     packing: PackingTuning
+    context: ContextTuning
+    brief: BriefTuning
+    hooks: HooksTuning
+    client: ClientTuning
+    conversations: ConversationsTuning
 
 
 def read_tuning(text: str) -> Tuning:
