@@ -5,7 +5,7 @@ fraction of the time of dataclasses, and every process that opens a space import
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pkgutil import get_data
 from typing import Any, NamedTuple
 
@@ -336,3 +336,13 @@ def _is_group(kinds: Mapping[str, Any], name: str) -> bool:
 
 
 TUNING = read_tuning((get_data(__package__, "tuning.toml") or b"").decode())
+
+SEARCH_GROUPS = ("clues", "question", "candidates", "files", "commits", "graph", "idf", "relevance")
+"""The groups that a search uses, except the weights of its arms, which are in its trace, and the rule of chance."""
+PACK_GROUPS = (*SEARCH_GROUPS, "packing", "context")
+"""The groups that a context pack uses."""
+
+
+def values_of(groups: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the numbers of groups as plain tables, for the trace of an explained answer."""
+    return {name: getattr(TUNING, name)._asdict() for name in groups}

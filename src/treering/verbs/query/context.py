@@ -18,7 +18,7 @@ from treering.retrieval.search.question import Question
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.search.trust import Wording
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens, telling_terms
-from treering.retrieval.tuning import TUNING
+from treering.retrieval.tuning import PACK_GROUPS, TUNING, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.attached import Attached, attached_to
@@ -132,7 +132,8 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     notes = _Notes(given.task, found, attached, rules_of(call, reach, altered), sequence)
     built, text, left_out = _fitted(call, drafts, notes, reach, altered, max_tokens=most)
     if options.explain:
-        built = built.model_copy(update={"trace": {**built.trace, "hits": _explained(call, found)}})
+        explained = {"hits": _explained(call, found), "tuning": values_of(PACK_GROUPS)}
+        built = built.model_copy(update={"trace": {**built.trace, **explained}})
     empty = not built.items
     return ContextReport(
         verb="query",

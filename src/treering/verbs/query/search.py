@@ -19,7 +19,7 @@ from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
-from treering.retrieval.tuning import TUNING
+from treering.retrieval.tuning import SEARCH_GROUPS, TUNING, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, bounded
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.reading import (
@@ -168,7 +168,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         left_out=left_out,
         as_of=answered_sequence(found, reach),
         answer=answer_name(call.scope, given.text),
-        trace=dict(found.trace),
+        trace={**found.trace, **({"tuning": values_of(SEARCH_GROUPS)} if options.explain else {})},
     )
 
 
