@@ -17,7 +17,7 @@ from benchmarks.data import MissingData
 from benchmarks.figures import Figure, Missing, Row, at_least
 from benchmarks.plan import Plan
 from treering import Space
-from treering.retrieval.search.lines import MAX_LINE_CHARS, MAX_SHOWN_LINES
+from treering.retrieval.tuning import TUNING
 from treering.surfaces.mcp.dispatcher import LINES_FOR_MODELS
 from treering.verbs.reading import ShownHit, ShownPassage, lines_shown_of
 
@@ -43,7 +43,7 @@ class ShownAnswer:
     visible: bool
 
 
-_SURFACES = {"a person": MAX_SHOWN_LINES, "a model": LINES_FOR_MODELS}
+_SURFACES = {"a person": TUNING.lines.max_shown, "a model": LINES_FOR_MODELS}
 """Lines of a hit, by who reads it."""
 
 
@@ -92,4 +92,4 @@ def _path(hit: ShownHit) -> str:
 
 
 def _shows(passage: ShownHit | ShownPassage, line: str) -> bool:
-    return any(line in row.text for row in lines_shown_of(passage, frozenset(), max_chars=MAX_LINE_CHARS))
+    return any(line in row.text for row in lines_shown_of(passage, frozenset(), max_chars=TUNING.lines.max_chars))

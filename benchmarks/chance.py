@@ -1,8 +1,8 @@
 """Fit the rule that tells what answers a question from what chance brings (`treering.retrieval.search.chance`).
 
-`python -m benchmarks.chance` fits it for talk and for prose, with vectors and by words alone, and prints the weights as
-they stand in the code and what they do to the questions they were fitted on and to those held out; and what a set gets
-from weights that were fitted on the other set of its form. It is fitted on the half of the questions that is for
+`python -m benchmarks.chance` fits it for talk and for prose, with vectors and by words alone. It prints the weights as
+tables of `tuning.toml`, their errors on the questions they were fitted on and on those held out, and the errors of
+weights that were fitted on the other sets of the same form. It is fitted on the half of the questions that is for
 tuning (`benchmarks.precision`). Spaces are whole sets, parts of them of 300 and 1,000 passages, and the conversations
 of LoCoMo in one.
 """
@@ -30,8 +30,9 @@ from treering.retrieval.search.chance import RelevanceEvidence
 from treering.retrieval.search.hit_signals import HitSignals, is_talk
 from treering.retrieval.search.known_words import known_words
 from treering.retrieval.search.question import Question
-from treering.retrieval.search.relevance import MOST_CHECKED, any_relevant
+from treering.retrieval.search.relevance import any_relevant
 from treering.retrieval.search.retrieval import retrieval
+from treering.retrieval.tuning import TUNING, ChanceWeights
 
 _SIZES = (300, 1_000)
 _KNOWN, _STRANGE = 200, 60
@@ -88,13 +89,21 @@ def main() -> None:
         some = [one for one in rows if one.kind == kind]
         columns = [name not in _NOT_WEIGHED.get(kind, ()) for name in _SIGNALS]
         weights = fit([one for one in some if not one.held_out], columns, _OF_NAMES[kind])
-        print(f"    {kind}: {weights},")
+        print(_as_table(kind, weights))
         for name in dict.fromkeys(one.set for one in some):
             of_set = [one for one in some if one.set == name]
             others = fit([one for one in some if one.set != name and not one.held_out], columns, _OF_NAMES[kind])
             print(f"  {name:11}  fitted on   {_told(weights, [one for one in of_set if not one.held_out])}")
             print(f"  {'':11}  held out    {_told(weights, [one for one in of_set if one.held_out])}")
             print(f"  {'':11}  left out    {_told(others, of_set)}")
+
+
+def _as_table(kind: tuple[str, str], weights: tuple[float, ...]) -> str:
+    """Write weights as a table of `tuning.toml`, without comments."""
+    signals, form = kind
+    values = ChanceWeights(*weights)._asdict()
+    head = f"[chance.{form}]" if signals == "near" else f"[chance.{form}_by_words]"
+    return "\n".join((head, *(f"{name} = {value}" for name, value in values.items())))
 
 
 def fit(rows: Sequence[Weighed], columns: Sequence[bool], of_names: tuple[float, ...]) -> tuple[float, ...]:
@@ -213,7 +222,8 @@ def _weigh(held: LabelledSpace, text: str, embedder: Embedder | None) -> tuple[b
     reach = Reach("/")
     steps = [retrieval(question, reach=reach, limit=_HITS), known_words(question, reach)]
     found, known = run_together(steps, index=engine.index, ledger=engine.ledger)
-    idf, hits = known.idf, [HitSignals.of(known.idf, question.meaning, hit) for hit in found.hits[:MOST_CHECKED]]
+    checked = found.hits[: TUNING.relevance.max_checked]
+    idf, hits = known.idf, [HitSignals.of(known.idf, question.meaning, hit) for hit in checked]
     if not idf.weights or any(hit.is_named for hit in hits):
         return None
     if is_talk(hits):

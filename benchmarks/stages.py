@@ -13,13 +13,14 @@ from benchmarks.whole_graph import Start
 from treering import Space
 from treering.ports.passages import Reach
 from treering.ports.search import GraphView
-from treering.retrieval.graph.association import PASSAGE_WEIGHT, TIE_WEIGHTS, Association, associate
+from treering.retrieval.graph.association import TIE_WEIGHTS, Association, associate
 from treering.retrieval.graph.pagerank import walk
 from treering.retrieval.index.rounds import Steps, run
-from treering.retrieval.search.fusion import POOL, Fused, fuse
+from treering.retrieval.search.fusion import Fused, fuse
 from treering.retrieval.search.question import Arms, Question
 from treering.retrieval.search.ranking import Candidates, related, search_arms, widen
 from treering.retrieval.search.retrieval import retrieve
+from treering.retrieval.tuning import TUNING
 
 EVERYWHERE = Reach("/", descend=True)
 
@@ -105,12 +106,12 @@ def _ask(space: Space, text: str) -> None:
 def _fused(question: Question, arms: Arms, candidates: Candidates) -> Steps[tuple[Arms, list[Fused]]]:
     yield from candidates.read(set().union(*arms.values()), in_reach=True)
     kept = related(question, arms, candidates)
-    return kept, fuse(kept, limit=POOL)
+    return kept, fuse(kept, limit=TUNING.fusion.pool)
 
 
 def _start(association: Association, found: Sequence[tuple[int, float]], view: GraphView) -> Start:
     """Return the seeds of a walk: entities, and the passages found before it."""
     seeds: Mapping[int, float] = association.seeds
     begun = view.of_passages(np.array([key for key, _ in found], np.int64))
-    weights = [*seeds.values(), *(PASSAGE_WEIGHT * score for _, score in found)]
+    weights = [*seeds.values(), *(TUNING.graph.passage_weight * score for _, score in found)]
     return Start(np.concatenate([np.array(list(seeds), np.int64), begun]), np.array(weights))

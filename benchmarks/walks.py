@@ -12,9 +12,9 @@ from benchmarks.plan import Plan
 from benchmarks.processes import peak_memory
 from benchmarks.whole_graph import Start, WholeGraph, compared
 from treering.ports.search import EdgeType, Nodes
-from treering.retrieval.graph.association import PASSAGE_WEIGHT
 from treering.retrieval.graph.graph_table import GraphTable
 from treering.retrieval.index.ties import HEADER, reference
+from treering.retrieval.tuning import TUNING
 
 _SIZE = 1_000_000
 _QUICK_SIZE = 20_000
@@ -97,7 +97,7 @@ def _start(article: int, table: GraphTable, rng: np.random.Generator, size: int)
     holding = around.target[around.target % 2 == 0]
     spread = np.bincount(around.source, around.target % 2 == 0, len(entities))
     found = np.unique(np.concatenate([rng.choice(holding, _FOUND // 2), 2 * rng.integers(1, size, _FOUND // 2)]))
-    weights = np.concatenate([1 / np.maximum(1, spread), PASSAGE_WEIGHT * rng.random(len(found))])
+    weights = np.concatenate([1 / np.maximum(1, spread), TUNING.graph.passage_weight * rng.random(len(found))])
     seeds: Nodes = np.concatenate([entities, found])
     return Start(seeds, weights)
 

@@ -11,7 +11,8 @@ from benchmarks.costs import Cost, cost_of, milliseconds, typical, wall_note
 from benchmarks.figures import Figure
 from treering.ports.search import Nodes
 from treering.retrieval.graph.association import TIE_WEIGHTS
-from treering.retrieval.graph.pagerank import DAMPING, Mass, Ways, walk
+from treering.retrieval.graph.pagerank import Mass, Ways, walk
+from treering.retrieval.tuning import TUNING
 
 _TOP = 10
 _ROUNDS = 40  # leaves 1e-12 of the mass undecided
@@ -55,10 +56,10 @@ class WholeGraph:
         np.add.at(undecided, np.searchsorted(self.nodes, start.seeds), start.weights / start.weights.sum())
         settled = np.zeros(len(self.nodes))
         for _ in range(_ROUNDS):
-            settled += undecided * np.where(self.tied, 1 - DAMPING, 1.0)
+            settled += undecided * np.where(self.tied, 1 - TUNING.graph.damping, 1.0)
             moved = np.add.reduceat(undecided[self.source] * self.share, self.starts)
             undecided = np.zeros(len(self.nodes))
-            undecided[self.targets] = DAMPING * moved
+            undecided[self.targets] = TUNING.graph.damping * moved
         return settled
 
 

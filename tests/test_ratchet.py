@@ -84,11 +84,19 @@ def test_ratchet_ignores_questions_and_releases(tree):
     assert totals(tree)["docs"] == 1
 
 
+def test_ratchet_counts_decimal_constants_in_retrieval(tree):
+    (tree / "src/treering/retrieval").mkdir(parents=True)
+    code = "MAX_NAMES = 16\n_SHARE = 0.5\nWEIGHTS = {'words': 1.5}\nHALF = TUNING.files.fading\n"
+    (tree / "src/treering/retrieval/rank.py").write_text(code, encoding="utf-8")
+
+    assert totals(tree)["numbers"] == 2
+
+
 def test_ratchet_fails_when_a_count_rises(tree, monkeypatch):
     run(tree, monkeypatch, "--update")
     (tree / "docs/more.md").write_text("Somebody wrote it.\n", encoding="utf-8")
 
-    with pytest.raises(SystemExit, match="docs: 2 phrases, 1 allowed"):
+    with pytest.raises(SystemExit, match="docs: 2 matches, 1 allowed"):
         run(tree, monkeypatch, "--update")
     assert baseline(tree)["docs"] == 1
 
@@ -98,7 +106,7 @@ def test_ratchet_fails_on_any_message(tree, monkeypatch):
     (tree / "src/core/refuse.py").write_text('raise ValueError("Nobody wrote it.")\n', encoding="utf-8")
     (tree / ratchet.BASELINE).unlink()
 
-    with pytest.raises(SystemExit, match="messages: 1 phrases, 0 allowed"):
+    with pytest.raises(SystemExit, match="messages: 1 matches, 0 allowed"):
         run(tree, monkeypatch, "--update")
 
 

@@ -1,4 +1,6 @@
-"""Count unidiomatic phrases in messages, docstrings, names and documentation, and fail if an area has more than before.
+"""Count unidiomatic phrases in messages, docstrings, names and documentation, and numbers outside `tuning.toml`.
+
+It fails if an area has more than before.
 
 `python tools/ratchet.py` prints the counts and compares the total of each area with `tools/ratchet.json`.
 `--update` lowers the totals in that file; it never raises them. `--list AREA` prints the places of an area.
@@ -23,8 +25,8 @@ BASELINE = "tools/ratchet.json"
 ALWAYS_ZERO = frozenset({"messages"})
 """Areas that may not have any match, independent of the baseline."""
 
-AREAS = ("messages", "docstrings", "names", "docs")
-"""Strings that users see, docstrings and comments, names of variables, and documentation; each has a total."""
+AREAS = ("messages", "docstrings", "names", "docs", "numbers")
+"""Strings for users, docstrings and comments, names of variables, documentation, and constants; each has a total."""
 
 PHRASES = {
     "what is … for a noun": r"\bwhat (?:is|was|are|were|it|they|has|had)\b(?![^.?!\n]*\?)",
@@ -41,6 +43,12 @@ PHRASES = {
 
 NAMES = {"told", "said", "kept", "asked", "found"}
 """Participles as names of variables: a noun names the value better."""
+
+WHOLE = {"names": "participle as a name", "numbers": "number outside tuning.toml"}
+"""Areas without phrases: each text counts, under this name."""
+
+NUMBER_FOLDERS = ("src/treering/retrieval/", "src/treering/verbs/query/")
+"""Folders whose constants with a decimal number are counted: such a number bounds no resource, it decides something."""
 
 NOT_COUNTED = ("docs/releases/", "CHANGELOG.md", "changes/")
 """Release notes, which are not rewritten."""
@@ -117,7 +125,7 @@ def rises(totals: Mapping[str, int], baseline: Mapping[str, int]) -> list[str]:
     """Return an error for each area with more matches than the baseline allows."""
     allowed = {area: 0 if area in ALWAYS_ZERO else baseline.get(area, count) for area, count in totals.items()}
     return [
-        f"{area}: {count} phrases, {allowed[area]} allowed. `python tools/ratchet.py --list {area}` prints them."
+        f"{area}: {count} matches, {allowed[area]} allowed. `python tools/ratchet.py --list {area}` prints them."
         for area, count in totals.items()
         if count > allowed[area]
     ]
@@ -138,8 +146,8 @@ def matches(root: Path) -> Iterator[Match]:
 
 
 def _matches(area: str, file: str, line: int, text: str) -> Iterator[Match]:
-    if area == "names":
-        yield Match(area, "participle as a name", file, line, text)
+    if area in WHOLE:
+        yield Match(area, WHOLE[area], file, line, text)
         return
     counted = _without_allowed(text) if area == "messages" else text
     for pattern, expression in PHRASES.items():
@@ -156,12 +164,14 @@ def _without_allowed(text: str) -> str:
 
 
 def _texts_of_code(code: str, file: str) -> Iterator[tuple[str, int, str]]:
-    """Yield the area, line and text of comments, docstrings, messages and the names that are participles."""
+    """Yield the area, line and text of comments, docstrings, messages, names that are participles, and numbers."""
     for token in tokenize.generate_tokens(io.StringIO(code).readline):
         if token.type == tokenize.COMMENT:
             yield "docstrings", token.start[0], token.string
     shows_all = any(folder in Path(file).parts for folder in MESSAGE_FOLDERS)
     tree = ast.parse(code)
+    if file.startswith(NUMBER_FOLDERS):
+        yield from _numbers(tree)
     docstrings = {
         id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
@@ -176,6 +186,14 @@ def _texts_of_code(code: str, file: str) -> Iterator[tuple[str, int, str]]:
                 yield "messages", node.lineno, text
             case ast.Name(id=name, ctx=ast.Store()) if name in NAMES:
                 yield "names", node.lineno, name
+
+
+def _numbers(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
+    """Yield the constants of a module that contain a decimal number."""
+    for node in tree.body:
+        value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+        if value and any(isinstance(part, ast.Constant) and isinstance(part.value, float) for part in ast.walk(value)):
+            yield "numbers", node.lineno, ast.unparse(node)
 
 
 def _is_message(node: ast.AST) -> bool:

@@ -7,18 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.ports.passages import Reach
-from treering.retrieval.graph.association import (
-    COMMON,
-    FACTS,
-    NAMED_WEIGHT,
-    PASSAGE_SHARE,
-    SEEDS,
-    UNNAMED_SHARE,
-    UNTOLD_SHARE,
-    associate,
-    names_in,
-)
+from treering.retrieval.graph.association import associate, names_in
 from treering.retrieval.text.analysis import query_terms
+from treering.retrieval.tuning import TUNING
 from treering.testing.index_contract.graph import MemoryGraph
 
 CHAIN = {
@@ -51,7 +42,9 @@ def test_the_facts_of_the_best_passages_seed_the_walk():
         "charles babbage",
         "trinity college",
     ]
-    assert first.score == pytest.approx(PASSAGE_SHARE * 0.8 + (1 - PASSAGE_SHARE) * 1.0), "the word asked for"
+    assert first.score == pytest.approx(TUNING.graph.passage_share * 0.8 + (1 - TUNING.graph.passage_share) * 1.0), (
+        "the word asked for"
+    )
     assert {first.subject, first.object} <= association.seeds.keys()
     assert association.begun == {4, 18}
 
@@ -64,8 +57,8 @@ def test_of_equally_good_passages_the_one_whose_fact_has_the_words_asked_for_giv
 def test_facts_and_what_they_seed_are_few():
     facts = [(f"Person {n}", "met", f"Guest {n}") for n in range(30)]
     association = associated("Who met whom?", {1: own(1, *facts)}, [(1, 1.0)])
-    assert len(association.facts) == FACTS
-    assert len(association.seeds) == SEEDS
+    assert len(association.facts) == TUNING.graph.facts
+    assert len(association.seeds) == TUNING.graph.seeds
 
 
 def test_a_seed_counts_for_less_the_more_passages_hold_it():
@@ -73,7 +66,10 @@ def test_a_seed_counts_for_less_the_more_passages_hold_it():
     association = associated("Is London near Place 1?", passages)
     names = graph_of(passages).view(Reach("/")).names(list(association.seeds))
     weights = {names[node]: weight for node, weight in association.seeds.items()}
-    assert weights == {"london": pytest.approx(NAMED_WEIGHT / 5), "place 1": pytest.approx(NAMED_WEIGHT)}
+    assert weights == {
+        "london": pytest.approx(TUNING.graph.named_weight / 5),
+        "place 1": pytest.approx(TUNING.graph.named_weight),
+    }
 
 
 def test_a_passage_whose_title_the_question_names_is_named():
@@ -125,8 +121,8 @@ def test_a_way_counts_whole_from_a_passage_that_the_question_names():
     found = [(1, 0.5), (2, 0.5)]
     association = associated("Who directed El Tonto, and when was he born?", passages, found)
     assert association.title_match[3] == pytest.approx(0.5)
-    assert association.title_match[4] == pytest.approx(0.5 * UNNAMED_SHARE)
-    assert association.bridged[4] == pytest.approx(association.bridged[3] * UNNAMED_SHARE)
+    assert association.title_match[4] == pytest.approx(0.5 * TUNING.graph.unnamed_share)
+    assert association.bridged[4] == pytest.approx(association.bridged[3] * TUNING.graph.unnamed_share)
 
 
 def test_that_a_statement_has_the_name_asked_about_does_not_make_it_tell_of_what_is_asked():
@@ -137,10 +133,12 @@ def test_that_a_statement_has_the_name_asked_about_does_not_make_it_tell_of_what
         4: own(4, title="El Tonto", text="A film."),
     }
     title_match = associated("Where was who directed El Tonto born?", passages, [(1, 1.0)]).title_match
-    assert title_match[2] == pytest.approx(title_match[3] * UNTOLD_SHARE)
+    assert title_match[2] == pytest.approx(title_match[3] * TUNING.graph.unstated_share)
 
 
-@pytest.mark.parametrize(("count", "bridges"), [(COMMON, COMMON - 1), (COMMON + 1, 0)])
+@pytest.mark.parametrize(
+    ("count", "bridges"), [(TUNING.graph.max_common, TUNING.graph.max_common - 1), (TUNING.graph.max_common + 1, 0)]
+)
 def test_an_entity_of_too_many_passages_bridges_none(count, bridges):
     passages = {key: own(key, ("London", "is near", f"Place {key}")) for key in range(1, count + 1)}
     association = associated("Which place?", passages, [(1, 1.0)])

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from treering.ports.passages import PassageHead
 from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.fusion import Fused
-from treering.retrieval.search.question import DATE, ROLE, SPEAKER, THREAD, WEIGHTS, clues_of, thread_clue
+from treering.retrieval.search.question import DATE, ROLE, SPEAKER, THREAD, clues_of, thread_clue
+from treering.retrieval.tuning import TUNING
 
 TALK = "src:talk"
 
@@ -88,7 +89,7 @@ def test_a_turn_has_the_score_of_the_best_of_its_conversation():
 
 
 def test_every_clue_has_a_weight():
-    assert WEIGHTS.keys() == {SPEAKER, DATE, ROLE, THREAD}
+    assert TUNING.clues.weights.keys() == {SPEAKER, DATE, ROLE, THREAD}
 
 
 HEADINGS = st.sampled_from(["Ann", "Bob (2023-05-08)", "user", "assistant", "", "Ann Lee (2024-05-09)", "é\n(x)"])
@@ -100,6 +101,6 @@ QUESTIONS = st.lists(st.sampled_from(["Ann", "bob", "May", "2023", "8", "I", "yo
 def test_clues_are_of_turns_that_are_there_and_lie_between_nought_and_one(headings, question, dated):
     there = turns(*headings)
     for name, scores in clues_of(question, there, dated).items():
-        assert name in WEIGHTS
+        assert name in TUNING.clues.weights
         assert scores.keys() <= there.keys()
         assert all(0 < score <= 1 for score in scores.values())

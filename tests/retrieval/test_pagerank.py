@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.ports.search import Edges
-from treering.retrieval.graph.pagerank import DAMPING, EPSILON, ROUNDS, walk
+from treering.retrieval.graph.pagerank import walk
+from treering.retrieval.tuning import TUNING
 
 _TIES = np.array([1.0, 2.0, 0.5])
 
@@ -67,8 +68,8 @@ def test_enough_rounds_give_what_an_exact_solver_gives(case: tuple[Drawn, list[i
 @given(_drawn())
 def test_a_default_walk_is_within_what_its_rounds_leave_undecided(case: tuple[Drawn, list[int]]):
     drawn, seeds = case
-    left = DAMPING**ROUNDS + EPSILON * len(drawn.rows)
-    assert np.abs(_dense(drawn, seeds) - drawn.exact(seeds, DAMPING)).sum() <= 2 * left
+    left = TUNING.graph.damping**TUNING.graph.rounds + TUNING.graph.epsilon * len(drawn.rows)
+    assert np.abs(_dense(drawn, seeds) - drawn.exact(seeds, TUNING.graph.damping)).sum() <= 2 * left
 
 
 @settings(max_examples=40, deadline=None)
@@ -160,4 +161,4 @@ def test_a_walk_over_many_nodes_has_a_place_for_each():
     star.degrees = lambda nodes: np.where(nodes == 0, len(leaves), 0)  # type: ignore[method-assign]
     found = walk(np.array([0]), np.ones(1), star, _TIES, epsilon=0.0)
     assert found.nodes.tolist() == [0, *leaves.tolist()]
-    assert found.of(leaves) == pytest.approx(np.full(len(leaves), DAMPING / len(leaves)))
+    assert found.of(leaves) == pytest.approx(np.full(len(leaves), TUNING.graph.damping / len(leaves)))

@@ -6,17 +6,10 @@ from treering.core.scope import ROOT
 from treering.ports.passages import Reach
 from treering.retrieval.graph import association
 from treering.retrieval.index.rounds import run
-from treering.retrieval.search.fusion import (
-    CODE_WEIGHTS,
-    COMPARISON_WEIGHTS,
-    DIALOGUE_WEIGHTS,
-    LOOKUP_WEIGHTS,
-    POOL,
-    PROSE_WEIGHTS,
-    VECTORS,
-)
+from treering.retrieval.search.fusion import VECTORS
 from treering.retrieval.search.question import THREAD, Question
 from treering.retrieval.search.ranking import rank, search_arms
+from treering.retrieval.tuning import TUNING
 from treering.testing.fakes import HashingEmbedder
 
 FACTS = (
@@ -74,7 +67,7 @@ def test_the_trace_says_what_was_asked_found_and_weighed(chain):
     assert told["terms"] == {"words": ("ada", "lovelac", "write", "mylett", "letter"), "identifiers": ("my_letter",)}
     assert told["route"] == "question"
     assert told["arms"] == {"words": 3, "names": 0, "places": 0, "dated": 0, "vectors": 3}
-    assert (told["weights"], told["candidates"]) == (PROSE_WEIGHTS, 3)
+    assert (told["weights"], told["candidates"]) == (TUNING.fusion.prose_weights, 3)
     assert ranking(chain, "Ada Lovelace").trace["route"] == "lookup"
 
 
@@ -111,16 +104,16 @@ def test_a_question_is_encoded_once_and_a_deep_one_again_with_what_was_found_fir
 
 def test_a_deep_lookup_is_not_led_on(chain):
     embedder = Listening()
-    assert ranking(chain, "Grace Hopper", embedder=embedder, deep=True).trace["weights"] == LOOKUP_WEIGHTS
+    assert ranking(chain, "Grace Hopper", embedder=embedder, deep=True).trace["weights"] == TUNING.fusion.lookup_weights
     assert embedder.heard == ["Grace Hopper"]
 
 
 def test_only_a_comparison_of_two_titles_has_weights_of_its_own(space):
     for title in ("Ada Lovelace", "Grace Hopper"):
         note(space, f"{title} wrote programs.", origin=title, title=title)
-    assert weights(space, "Did Ada Lovelace or Grace Hopper write programs?") == COMPARISON_WEIGHTS
-    assert weights(space, "Did Ada Lovelace or somebody else write programs?") == PROSE_WEIGHTS
-    assert weights(space, "Why did Ada Lovelace write programs for Grace Hopper?") == PROSE_WEIGHTS
+    assert weights(space, "Did Ada Lovelace or Grace Hopper write programs?") == TUNING.fusion.comparison_weights
+    assert weights(space, "Did Ada Lovelace or somebody else write programs?") == TUNING.fusion.prose_weights
+    assert weights(space, "Why did Ada Lovelace write programs for Grace Hopper?") == TUNING.fusion.prose_weights
 
 
 @pytest.mark.parametrize(
@@ -134,7 +127,8 @@ def test_only_a_comparison_of_two_titles_has_weights_of_its_own(space):
     ],
 )
 def test_what_is_called_as_a_named_paragraph_says_is_found_wherever_the_walk_left_it(space, monkeypatch, text, called):
-    monkeypatch.setattr(association, "_REACHED", 1)
+    graph = TUNING.graph._replace(reached=1)
+    monkeypatch.setattr(association, "TUNING", TUNING._replace(graph=graph))
     for film, director in (("El Tonto", "Charlie Day"), ("The Outlaw", "Howard Hughes")):
         note(space, f"{film} was directed by {director}.", origin=film, title=film)
         note(space, "He plays tennis and the piano.", origin=director, title=director)
@@ -148,16 +142,16 @@ def test_cosines_of_an_embedder_that_tells_less_of_prose_count_for_its_share_amo
 
     note(space, "Ada Lovelace wrote programs.", origin="note:1")
     prose = ranking(space, "Why did Ada Lovelace write programs?", embedder=Coarse()).trace["weights"]
-    assert prose == {**PROSE_WEIGHTS, VECTORS: PROSE_WEIGHTS[VECTORS] / 2}
+    assert prose == {**TUNING.fusion.prose_weights, VECTORS: TUNING.fusion.prose_weights[VECTORS] / 2}
     say(space, *(f"Pottery {at}." for at in range(12)), origin="chat:1")
-    assert ranking(space, "How was pottery then?", embedder=Coarse()).trace["weights"] == DIALOGUE_WEIGHTS
+    assert ranking(space, "How was pottery then?", embedder=Coarse()).trace["weights"] == TUNING.fusion.dialogue_weights
 
 
 def test_turns_have_weights_of_their_own(space):
     say(space, "Pottery was a joy.", "Was pottery hard?", origin="chat:1")
-    assert weights(space, "What was so hard about pottery then?") == DIALOGUE_WEIGHTS
+    assert weights(space, "What was so hard about pottery then?") == TUNING.fusion.dialogue_weights
     note(space, "Pottery was hard.", origin="note:1")
-    assert weights(space, "What was so hard about pottery then?") == CODE_WEIGHTS
+    assert weights(space, "What was so hard about pottery then?") == TUNING.fusion.code_weights
 
 
 def test_code_has_weights_of_its_own(space, tmp_path):
@@ -165,16 +159,16 @@ def test_code_has_weights_of_its_own(space, tmp_path):
         'def gather_nectar(hive):\n    """Gather what the hive lacks."""\n    return hive\n'
     )
     space.ingest("path", input={"path": str(tmp_path)})
-    assert weights(space, "What does one gather for the hive?") == CODE_WEIGHTS
+    assert weights(space, "What does one gather for the hive?") == TUNING.fusion.code_weights
 
 
 def test_a_form_prevails_that_nine_of_the_first_ten_have(space):
     say(space, "Honey.", origin="chat:1")
     for at in range(8):
         note(space, f"Honey {at}.", origin=f"note:{at}")
-    assert weights(space, "What do people say of honey?") == CODE_WEIGHTS
+    assert weights(space, "What do people say of honey?") == TUNING.fusion.code_weights
     note(space, "Honey 8.", origin="note:8")
-    assert weights(space, "What do people say of honey?") == PROSE_WEIGHTS
+    assert weights(space, "What do people say of honey?") == TUNING.fusion.prose_weights
 
 
 def test_a_turn_is_favoured_for_the_best_turn_of_its_conversation(space):
@@ -186,12 +180,12 @@ def test_a_turn_is_favoured_for_the_best_turn_of_its_conversation(space):
 
 
 def test_as_many_are_ranked_as_an_arm_may_find_and_more_where_more_are_asked_for(space):
-    items = [{"text": f"Of bees: {at}.", "origin": f"note:{at}"} for at in range(POOL)]
-    others = [{"text": f"Hills {at}. See dig_hills.", "origin": f"hill:{at}"} for at in range(POOL // 2)]
+    items = [{"text": f"Of bees: {at}.", "origin": f"note:{at}"} for at in range(TUNING.fusion.pool)]
+    others = [{"text": f"Hills {at}. See dig_hills.", "origin": f"hill:{at}"} for at in range(TUNING.fusion.pool // 2)]
     space.ingest("source", input={"items": [*items, *others]})
     asked = "What do the bees say of ig_hil?"
-    assert len(ranking(space, asked).hits) == POOL
-    assert len(ranking(space, asked, limit=POOL + 10).hits) == POOL + 10
+    assert len(ranking(space, asked).hits) == TUNING.fusion.pool
+    assert len(ranking(space, asked, limit=TUNING.fusion.pool + 10).hits) == TUNING.fusion.pool + 10
 
 
 def test_what_ranks_behind_the_first_ten_has_no_say_in_the_form(space):
@@ -200,7 +194,7 @@ def test_what_ranks_behind_the_first_ten_has_no_say_in_the_form(space):
         note(space, f"People say honey, honey. {at}", origin=f"note:{at}")
     found = ranking(space, "What do people say of honey?")
     assert [found.heads[hit.key].kind for hit in found.hits].count("conversation") == 3
-    assert found.trace["weights"] == PROSE_WEIGHTS
+    assert found.trace["weights"] == TUNING.fusion.prose_weights
 
 
 def test_the_trace_names_seeds_that_nothing_is_stated_of(space):

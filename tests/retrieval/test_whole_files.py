@@ -2,9 +2,10 @@ import pytest
 
 from treering.ports.passages import PassageHead
 from treering.retrieval.search.commit_history import CommitHistory, against_the_first, companions_of
-from treering.retrieval.search.file_ranking import TUNING, FileEvidence, called_share, path_of, rank_in_files
+from treering.retrieval.search.file_ranking import FileEvidence, called_share, path_of, rank_in_files
 from treering.retrieval.search.fusion import Fused
 from treering.retrieval.text.analysis import query_words
+from treering.retrieval.tuning import TUNING
 
 
 def head(key, path, role="code", heading=""):
@@ -57,7 +58,7 @@ def test_code_comes_before_its_tests():
     heads = {0: head(0, "tests/test_files.py", "test"), 1: head(1, "src/upload.py")}
     first, second = ranked(0.7, 0.8, heads=heads)
     assert (first.key, second.key) == (1, 0)
-    assert second.parts["role"].raw == pytest.approx(TUNING.beside_code)
+    assert second.parts["role"].raw == pytest.approx(TUNING.files.beside_code)
     assert "role" not in first.parts
 
 

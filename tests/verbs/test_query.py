@@ -7,6 +7,7 @@ from space_parts import decide, move, note, only_id, put, read, records, state_f
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.fencing import without_recalled
 from treering.retrieval.text.analysis import estimate_tokens
+from treering.retrieval.tuning import TUNING
 from treering.testing.builders import Builder
 from treering.testing.index_contract.stage import by_words
 
@@ -215,6 +216,13 @@ class TestContext:
         space, known = shop
         trace = context(space, "upload retries", explain=True).pack.trace
         assert any(key.startswith(known["decision"]) for key in trace["hits"])
+
+    def test_explain_shows_the_numbers_that_decided(self, shop):
+        space, _ = shop
+        numbers = context(space, "upload retries", explain=True).pack.trace["tuning"]
+        assert numbers["packing"] == TUNING.packing._asdict()
+        assert search(space, "upload retries", explain=True).trace["tuning"].items() <= numbers.items()
+        assert "tuning" not in search(space, "upload retries").trace
 
     def test_a_filter_holds_for_all_of_it(self, shop):
         space, known = shop

@@ -1,7 +1,8 @@
 import client_parts
 import pytest
 
-from treering.parts.client.items.similarity import RELATED, of_cosine, of_relevance
+from treering.parts.client.items.similarity import of_cosine, of_relevance
+from treering.retrieval.tuning import TUNING
 
 NOTES = [
     "Uses Vitest for all testing.",
@@ -39,7 +40,7 @@ def similarity(client, query, note):
     ],
 )
 def test_a_common_word_is_no_answer_to_a_rare_one(notes, query, note):
-    assert similarity(notes, query, NOTES[note]) < RELATED
+    assert similarity(notes, query, NOTES[note]) < TUNING.client.related
     assert NOTES[note] not in client_parts.texts(notes.retrieve(query))
 
 
@@ -54,13 +55,13 @@ def test_a_common_word_is_no_answer_to_a_rare_one(notes, query, note):
     ],
 )
 def test_a_rare_word_among_others_is_found(notes, query, note):
-    assert similarity(notes, query, NOTES[note]) >= RELATED
+    assert similarity(notes, query, NOTES[note]) >= TUNING.client.related
     assert client_parts.texts(notes.retrieve(query))[0] == NOTES[note]
 
 
 @pytest.mark.parametrize(
     ("near", "coverage", "expected"),
-    [(None, 0, 0), (-0.3, 0, 0), (0.1, 0, RELATED), (0.6, 0, 1), (0.6, 2, 1), (None, 2, 1)],
+    [(None, 0, 0), (-0.3, 0, 0), (0.1, 0, TUNING.client.related), (0.6, 0, 1), (0.6, 2, 1), (None, 2, 1)],
 )
 def test_a_relevance_has_its_place_on_the_scale(near, coverage, expected):
     assert of_relevance(near, coverage) == pytest.approx(expected)
@@ -71,6 +72,6 @@ def test_a_query_without_telling_words_has_a_similarity(notes, query):
     assert all(0 <= similarity(notes, query, note) <= 1 for note in NOTES)
 
 
-@pytest.mark.parametrize(("cosine", "expected"), [(0.62, RELATED), (1.0, 1.0), (-1.0, 0.0)])
+@pytest.mark.parametrize(("cosine", "expected"), [(0.62, TUNING.client.related), (1.0, 1.0), (-1.0, 0.0)])
 def test_a_cosine_has_its_place_on_the_scale(cosine, expected):
     assert of_cosine(cosine, unrelated_below=0.62) == pytest.approx(expected)

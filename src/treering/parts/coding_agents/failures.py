@@ -18,6 +18,7 @@ from treering.retrieval.index.code_names import names_in_heading
 from treering.retrieval.index.code_places import is_test_path
 from treering.retrieval.index.passages import passages_of, told_once
 from treering.retrieval.text.languages import stem_in
+from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.query.brief import repository_of
@@ -25,14 +26,9 @@ from treering.verbs.query.code_related import CodeStart, code_links
 from treering.verbs.query.related import start_defining
 from treering.verbs.trees import notes_of_objects
 
+_HOOKS = TUNING.hooks
+
 _MAX_ENTRIES = 2_000
-_MAX_LEARNED = 4
-_MAX_TESTS = 3
-_MAX_PROTECTED = 3
-_MAX_CHARS = 400
-_MIN_SHARED = 2
-"""Words that an entry has to share with a failure beside a name."""
-_MIN_SHARED_WITHOUT_NAME = 4
 _LEARNING = ("debug", "implementation")
 _FAILURE = re.compile(
     r"\b(?:fail\w*|errors?|exception|crash\w*|broke\w*|panic\w*|timed? ?out|deadlock\w*)\b|Error\b", re.IGNORECASE
@@ -61,8 +57,8 @@ class FailedTest:
 def lines_after_failure(space: Space, failure: str) -> list[HookLine]:
     """Return what was learned from the same failure, then the rules and decisions that a failing test protects."""
     call = call_on(space)
-    learned = islice(_learned(call, failure), _MAX_LEARNED)
-    return [*learned, *_protected(call, list(islice(_failed_tests(call, failure), _MAX_TESTS)))]
+    learned = islice(_learned(call, failure), _HOOKS.max_learned)
+    return [*learned, *_protected(call, list(islice(_failed_tests(call, failure), _HOOKS.max_failed_tests)))]
 
 
 def _learned(call: Call, failure: str) -> Iterator[HookLine]:
@@ -71,11 +67,11 @@ def _learned(call: Call, failure: str) -> Iterator[HookLine]:
     found = []
     for item, text in _entries(call):
         own, shared = _names(text) & names, _words(text) & words
-        enough = max(_MIN_SHARED_WITHOUT_NAME, len(_words(text)) / 2)
-        if (own and len(shared) >= _MIN_SHARED) or len(shared) >= enough:
+        enough = max(_HOOKS.min_failure_words_without_name, len(_words(text)) / 2)
+        if (own and len(shared) >= _HOOKS.min_failure_words) or len(shared) >= enough:
             found.append((-len(own), -len(shared), item.id, text))
     for *_, identity, text in sorted(found):
-        yield HookLine(identity, f"{one_line(text, most=_MAX_CHARS)}  {identity}")
+        yield HookLine(identity, f"{one_line(text, most=_HOOKS.max_failure_chars)}  {identity}")
 
 
 def _entries(call: Call) -> Iterator[tuple[Knowledge | Activity, str]]:
@@ -100,7 +96,7 @@ def _protected(call: Call, tests: Sequence[FailedTest]) -> Iterator[HookLine]:
     for test in tests:
         exercised = _exercised(call, test, segments)
         found = [rule for rule in rules if rule.rests_on(exercised)]
-        for rule in found[:_MAX_PROTECTED]:
+        for rule in found[: _HOOKS.max_protected]:
             yield HookLine(rule.item.id, f"{test.source.title} protects: {rule.line.text}")
 
 

@@ -18,6 +18,7 @@ from treering.ports.ledger import Selection, head_of
 from treering.ports.passages import Reach
 from treering.retrieval.index.code_places import is_test_path
 from treering.retrieval.index.passages import passages_of
+from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.query.branch_work import applies_to, scope_of
@@ -28,17 +29,12 @@ from treering.verbs.reading import time_of
 from treering.verbs.scoped_ledger import ReadingLedger
 from treering.verbs.trees import CHANGED, notes_of_objects, tree_of
 
+_HOOKS = TUNING.hooks
+
 _KINDS = ("constraint", "preference", "decision", "procedure")
 _STATED_IN_FILES = ("constraint", "decision")
 """Kinds of which candidates are shown, too, if a file of the repository states them."""
 _MAX_KNOWLEDGE = 2_000
-_MAX_RULES = 3
-"""Of what governs the file, and as many that hold everywhere: the rest of the budget is for callers and tests."""
-_MAX_CHARS = 160
-_MAX_NAMED = 3
-_MAX_FILES = 3
-_MIN_TOGETHER = 3
-"""Commits in which two files changed together: fewer may be chance, as in `retrieval.search.commit_history`."""
 _REACH = Reach(ROOT)
 _PATH = re.compile(r"(?<![\w@:/.-])[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,12}(?![\w/])")
 _LINE = re.compile(r"#L(\d+)")
@@ -58,7 +54,8 @@ class HeldRule:
         notes = [*([self.item.status] if self.item.status != "active" else []), *([self.note] if self.note else [])]
         state = f" ({'; '.join(notes)})" if notes else ""
         return HookLine(
-            self.item.id, f"{kind}: {one_line(statement_of(self.item), most=_MAX_CHARS)}{state}  {self.item.id}"
+            self.item.id,
+            f"{kind}: {one_line(statement_of(self.item), most=_HOOKS.max_rule_chars)}{state}  {self.item.id}",
         )
 
     def rests_on(self, places: Mapping[str, frozenset[str]]) -> bool:
@@ -77,13 +74,13 @@ def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> lis
     call = call_on(space)
     rules, repository = held_rules(call), repository_of(call, {})
     lines: list[HookLine] = []
-    for edit in edits[:_MAX_FILES]:
+    for edit in edits[: _HOOKS.max_edited_files]:
         source = file_at(call, repository, edit.path)
         touched = touched_by(edit, top)
         lines += (one.line for one in _governing(rules, edit.path, source, touched))
         if source:
             lines += _code_lines(call, edit.path, source, touched, repository.payload if repository else {})
-    return lines + [one.line for one in islice(filter(_is_everywhere, rules), _MAX_RULES)]
+    return lines + [one.line for one in islice(filter(_is_everywhere, rules), _HOOKS.max_rules)]
 
 
 def call_on(space: Space) -> Call:
@@ -135,7 +132,7 @@ def _governing(
         [one for one in rules if applies_to(scope_of(one.item), path)],
     )
     found = {one.item.id: one for level in levels for one in level}
-    yield from islice(found.values(), _MAX_RULES)
+    yield from islice(found.values(), _HOOKS.max_rules)
 
 
 def _starts(source: Source | None, symbols: Iterable[str]) -> list[CodeStart]:
@@ -160,23 +157,26 @@ def _code_lines(
     partners = {other: count for other, count, _ in partners_of(repository.get("changed_together", {}), {path})}
     tests = [] if is_test_path(path) else _tests(call, source, touched, partners)
     if tests:
-        more = f" and {len(tests) - _MAX_NAMED} more" if len(tests) > _MAX_NAMED else ""
+        more = f" and {len(tests) - _HOOKS.max_named} more" if len(tests) > _HOOKS.max_named else ""
         run = f" (run `{command}`)" if (command := _test_command(repository)) else ""
-        yield HookLine(f"tests:{path}", f"Tests of {path}: {', '.join(tests[:_MAX_NAMED])}{more}{run}")
-    usual = [f"{other} ({count} commits)" for other, count in partners.items() if count >= _MIN_TOGETHER]
+        yield HookLine(f"tests:{path}", f"Tests of {path}: {', '.join(tests[: _HOOKS.max_named])}{more}{run}")
+    usual = [f"{other} ({count} commits)" for other, count in partners.items() if count >= TUNING.commits.min_together]
     if usual:
-        yield HookLine(f"together:{path}", f"Often changed together with {path}: {', '.join(usual[:_MAX_NAMED])}")
+        yield HookLine(
+            f"together:{path}", f"Often changed together with {path}: {', '.join(usual[: _HOOKS.max_named])}"
+        )
 
 
 def _callers(call: Call, source: Source, touched: TouchedSymbols) -> Iterator[HookLine]:
     """Yield the places outside the file that use a symbol whose signature the edit changes."""
-    for start in _starts(source, touched.signatures[:_MAX_NAMED]):
+    for start in _starts(source, touched.signatures[: _HOOKS.max_named]):
         name = start.names[0]
         users = [one for one in code_links(call, [start], _REACH, direction="in") if one.relation != "imports"]
         places = list(dict.fromkeys(_place(one) for one in users if one.id != source.id))
         if places:
-            more = f" and {len(places) - _MAX_NAMED} more" if len(places) > _MAX_NAMED else ""
-            text = f"This edit changes the signature of {name}; it is used at {', '.join(places[:_MAX_NAMED])}{more}"
+            more = f" and {len(places) - _HOOKS.max_named} more" if len(places) > _HOOKS.max_named else ""
+            named = ", ".join(places[: _HOOKS.max_named])
+            text = f"This edit changes the signature of {name}; it is used at {named}{more}"
             yield HookLine(f"callers:{source.id}:{name}", text)
 
 

@@ -11,32 +11,24 @@ from treering.core.scope import ROOT
 from treering.parts.coding_agents.shown_lines import HookLine, digest_key
 from treering.retrieval.search.lines import answering_lines, symbol_of
 from treering.retrieval.text.analysis import telling_terms
+from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.reading import WEAK, ShownHit
 
-_MAX_PLACES = 4
-_MAX_ENTRIES = 3
-_MAX_CHARS = 70
+_HOOKS = TUNING.hooks
+
 _MAX_PROMPT_CHARS = 4_000
 _BELIEVED = ("active", "contested", "stale")
 _OPEN = ("open", "in_progress", "blocked")
 _MEMORY: Mapping[str, Any] = {
-    "limit": 6,
+    "limit": _HOOKS.memory_hits,
     "lines": 0,
     "filter": {"type": {"in": ["knowledge", "work_item"]}, "status": {"in": [*_BELIEVED, *_OPEN]}},
     "withdrawn": True,
 }
 """Stale entries too: an agent that works on their code should know that they are in doubt."""
-_FILES: Mapping[str, Any] = {"limit": 8, "lines": 0, "group": "source"}
+_FILES: Mapping[str, Any] = {"limit": _HOOKS.file_hits, "lines": 0, "group": "source"}
 _KINDS = frozenset({"decision", "constraint", "preference", "procedure"})
-_FEWEST_SHARED, _SHARE, _MANY_SHARED = 2, 0.4, 3
-"""A hit is about a prompt if it has so many terms of its subject and this share of them, or many of them.
-
-Chosen with the next on celery and hono (`benchmarks agents`), so that less than 2 % of real prompts without need get
-pointers; of those with need two thirds do."""
-_SHARE_IF_WEAK = 0.5
-"""The same share if the search finds the best file weak; then it has to have many terms, too. Words of a prompt that
-describe a change, such as "incorrect", count in the search as unanswered."""
 _NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+(?:[./][\w-]+)+|\w+(?=\())")
 """Names that no plain word is: `task_routes`, `parseBody`, `src/context.ts`, `retry(`."""
 
@@ -65,7 +57,7 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     """Return pointers for a prompt: entries of memory first, then places. Empty if nothing in the space answers it."""
     asked = prompt[:_MAX_PROMPT_CHARS]
     subject, names = subject_of(asked), _names_in(asked)
-    if len(subject) < _FEWEST_SHARED and not names:
+    if len(subject) < _HOOKS.min_shared_terms and not names:
         return []
     entries = [
         hit
@@ -92,13 +84,14 @@ def _answering(files: Sequence[ShownHit], subject: frozenset[str], names: Sequen
     if not files:
         return []
     if WEAK in files[0].flags:
-        return files if _shared(files[0], subject) >= max(_MANY_SHARED, _SHARE_IF_WEAK * len(subject)) else []
+        least = max(_HOOKS.many_shared_terms, _HOOKS.min_shared_share_if_weak * len(subject))
+        return files if _shared(files[0], subject) >= least else []
     return [hit for hit in files if WEAK not in hit.flags] if _is_about(files[0], subject, names) else []
 
 
 def _is_about(hit: ShownHit, subject: frozenset[str], names: Sequence[str]) -> bool:
     """Return whether a hit has a name of the prompt or enough terms of its subject."""
-    least = min(_MANY_SHARED, max(_FEWEST_SHARED, _SHARE * len(subject)))
+    least = min(_HOOKS.many_shared_terms, max(_HOOKS.min_shared_terms, _HOOKS.min_shared_share * len(subject)))
     return _shared(hit, subject) >= least or any(name in _held(hit) for name in names)
 
 
@@ -111,10 +104,11 @@ def _held(hit: ShownHit) -> str:
 
 
 def _entries(hits: Iterable[ShownHit]) -> Iterator[HookLine]:
-    for hit in islice(hits, _MAX_ENTRIES):
+    for hit in islice(hits, _HOOKS.max_entries):
         state = "" if hit.status == "active" else f" ({hit.status.replace('_', ' ')})"
         yield HookLine(
-            hit.object_id, f"{hit.kind.capitalize()}: {one_line(hit.title, most=_MAX_CHARS)}{state}  {hit.object_id}"
+            hit.object_id,
+            f"{hit.kind.capitalize()}: {one_line(hit.title, most=_HOOKS.max_pointer_chars)}{state}  {hit.object_id}",
         )
 
 
@@ -130,11 +124,11 @@ def _was_active(space: Space, hit: ShownHit) -> bool:
 
 def _places(hits: Iterable[ShownHit], asked: str) -> Iterator[HookLine]:
     terms = frozenset(telling_terms(asked))
-    for hit in islice(hits, _MAX_PLACES):
+    for hit in islice(hits, _HOOKS.max_places):
         lines = hit.text.split("\n")
         matched = answering_lines(hit.text, asked, most=1)
         best = next(iter(matched.matched or matched.shown), 0)
         path = hit.place.rpartition("#L")[0]
         where, symbol = f"{path}:{hit.first_line + best}", symbol_of(hit.heading, terms, path)
-        said = one_line(lines[best].strip(), most=_MAX_CHARS)
+        said = one_line(lines[best].strip(), most=_HOOKS.max_pointer_chars)
         yield HookLine(digest_key(hit.place), " ".join(filter(None, (where, symbol, f"– {said}"))))

@@ -24,15 +24,13 @@ from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.retrieval import retrieval
 from treering.retrieval.text.analysis import query_terms
 from treering.retrieval.text.time_zones import TimeZone, parse_zone
+from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, UnderstoodDays
 from treering.verbs.reading import behind_warning, lag_warning, question_of, understood_days
 
 RecallKind = Literal["memories", "turns", "both"]
 RecallMode = Literal["keywords", "natural", "semantic", "hybrid"]
-
-BEST = 3
-"""So many of the best results lead on to others by the names they share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,10 +250,10 @@ class _Search:
     def relatives(self, found: Sequence[DiscussionHit]) -> list[DiscussionHit]:
         """Return what shares names with the best that was found, each worth less than all of that."""
         known, least = {one.id for one in found}, min(one.score for one in found)
-        names = dict.fromkeys(name for one in found[:BEST] for name in names_of(one))
+        names = dict.fromkeys(name for one in found[: TUNING.conversations.leading] for name in names_of(one))
         related = [one for one in self._by_keywords("; ".join(names)) if one.id not in known]
         most = max((one.score for one in related), default=1.0)
-        return [replace(one, score=_RELATED * least * one.score / most) for one in related]
+        return [replace(one, score=TUNING.conversations.related * least * one.score / most) for one in related]
 
     def with_replies(self, found: Sequence[DiscussionHit]) -> list[DiscussionHit]:
         """Give messages that end in a question the one that answers them."""
@@ -335,14 +333,15 @@ class _Search:
         options = self.options
         filtered = options.timed or options.recency
         # Beside memories stand the summary, the state document and the like, which are no answers here.
-        spare = 0 if options.what == "turns" else _OTHERS
-        size = max(_LEAST, _MORE * options.limit) if filtered else options.limit + spare
+        numbers = TUNING.conversations
+        spare = 0 if options.what == "turns" else numbers.spare_candidates
+        size = max(numbers.min_candidates, numbers.widening * options.limit) if filtered else options.limit + spare
         while True:
             candidates = ask(size)
             found = [one for one in self._read(candidates) if options.passes(one.at, self.zone)]
             if len(found) >= options.limit or len(candidates) < size or size >= _MOST:
                 return found
-            size *= _MORE
+            size *= numbers.widening
 
     def _read(self, candidates: Sequence[_Candidate]) -> list[DiscussionHit]:
         """Read candidates in the ledger, which decides what holds; what is not a memory and no message is left out."""
@@ -438,10 +437,6 @@ def _with_age(found: Sequence[DiscussionHit], half_life: float) -> list[Discussi
 
 _DATE = re.compile(r"(\d{4}(-\d\d(-\d\d)?)?)?")
 _DAY = 86_400.0
-_RELATED = 0.9
-_LEAST = 50
-_OTHERS = 5
-_MORE = 4
 _MOST = 4_000
 _KINDS: Mapping[str, Filter] = {
     "memories": And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", "summary"))),

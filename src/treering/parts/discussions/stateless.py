@@ -11,9 +11,10 @@ from treering.parts.discussions.generators.generator import GeneratedMemory, Gen
 from treering.parts.discussions.keywords import KeywordText, is_question, keywords_of
 from treering.parts.discussions.log.blocks import StoredMessage
 from treering.parts.discussions.log.message_log import TranscriptMessage, transcript_of
-from treering.parts.discussions.search import BEST, DiscussionHit, DiscussionSearch, names_of, ranked_by_age
+from treering.parts.discussions.search import DiscussionHit, DiscussionSearch, names_of, ranked_by_age
 from treering.parts.discussions.summaries.memories import Memory
 from treering.retrieval.text.analysis import query_terms
+from treering.retrieval.tuning import TUNING
 from treering.verbs.ingest.turns import Message
 
 
@@ -96,7 +97,7 @@ class StatelessDiscussion:
         self, found: Sequence[DiscussionHit], texts: Sequence[KeywordText], options: DiscussionSearch
     ) -> list[DiscussionHit]:
         """Return what shares names with the best that was found."""
-        names = dict.fromkeys(name for one in found[:BEST] for name in names_of(one))
+        names = dict.fromkeys(name for one in found[: TUNING.conversations.leading] for name in names_of(one))
         keywords = keywords_of("; ".join(names), most=options.max_keywords)
         known = {one.id for one in found}
         related = self._found(_by_keywords([[words.hold(keyword) for keyword in keywords] for words in texts]), options)

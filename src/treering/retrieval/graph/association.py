@@ -18,48 +18,18 @@ from treering.retrieval.graph.pagerank import Walk, walk
 from treering.retrieval.index.tables import distinct
 from treering.retrieval.index.ties import word_code
 from treering.retrieval.text.analysis import index_text
+from treering.retrieval.tuning import TUNING
 
 Found = Sequence[tuple[int, float]]
 """Passages by key with their score between 0 and 1, best first."""
 
 Scores = dict[int, float]
 
-TIE_WEIGHTS = np.array([1.0, 4.0, 1.0, 1.0, 0.1, 1.0])
+TIE_WEIGHTS = np.array([TUNING.graph.tie_weights[one.name.lower()] for one in EdgeType])
 """What an edge weighs in the walk, by `EdgeType`."""
 
-READ = 20
-"""Passages whose statements are read."""
 
-FACTS = 4
-"""Statements whose entities seed the walk."""
-
-SEEDS = 5
-"""Entities that the statements seed."""
-
-PASSAGE_SHARE = 0.85
-"""What the passage of a statement counts for in its score; the rest is how many of the question's words it has."""
-
-NAMED_WEIGHT = 0.1
-"""What an entity named in the question counts for as a seed, before it is divided by how common it is."""
-
-PASSAGE_WEIGHT = 0.05
-"""What a passage found so far counts for as a seed, times its score."""
-
-COMMON = 20
-"""Entities of more passages than this say too little to bridge two of them."""
-
-HUB = 1_000
-"""Entities with more edges are not looked up but in the walk: as seeds they weigh next to nothing."""
-
-UNNAMED_SHARE = 0.5
-"""What a way counts for that begins at a passage whose title the question does not name, against 1."""
-
-UNTOLD_SHARE = 0.7
-"""What a way counts for over an entity of which the passage states nothing the question asks, against 1."""
-
-_LONGEST_NAME = 7  # words
 _NAMING_WORDS = 64
-_REACHED = 100
 _CODES = 1 << 16  # of words
 
 
@@ -97,19 +67,20 @@ class Association:
 
 def associate(text: str, terms: TextQuery, found: Found, view: GraphView) -> Association:
     """Walk the graph from a question and from what was found for it."""
-    read = [key for key, _ in found[:READ]]
+    read = [key for key, _ in found[: TUNING.graph.passages]]
     stated = view.statements(read)
-    strengths = np.array([score for _, score in found[:READ]])
+    strengths = np.array([score for _, score in found[: TUNING.graph.passages]])
     asked, named = _codes(terms.words), view.named(names_in(text))
     coverage = _hits(stated, asked) / max(1, len(asked))
     ties = _Ties.around(read, stated, named, view)
-    facts = _nearest_facts(read, stated, PASSAGE_SHARE * strengths[stated.passage] + (1 - PASSAGE_SHARE) * coverage)
+    share = TUNING.graph.passage_share
+    facts = _nearest_facts(read, stated, share * strengths[stated.passage] + (1 - share) * coverage)
     seeds = {**_named_seeds(ties), **_fact_seeds(facts, ties)}
     begun = view.of_passages(np.array([key for key, _ in found], np.int64))
     walked = _walk(seeds, begun, [score for _, score in found], view)
     titled = ties.titled()
     beyond = np.setdiff1d(asked, _codes(_name_words(named, ties)), assume_unique=True)
-    begins = np.array([1.0 if key in titled else UNNAMED_SHARE for key in read])
+    begins = np.array([1.0 if key in titled else TUNING.graph.unnamed_share for key in read])
     bridged, title_match = _bridges(read, strengths * begins, stated, _hits(stated, beyond) > 0, ties)
     return Association(
         walked=_by_rank(walked, view),
@@ -127,7 +98,8 @@ def associate(text: str, terms: TextQuery, found: Found, view: GraphView) -> Ass
 def names_in(text: str) -> list[str]:
     """Return the entity keys that a text might name: all runs of up to seven of its first words."""
     words = entity_key(text).split()[:_NAMING_WORDS]
-    runs = (words[at : at + length] for length in range(_LONGEST_NAME, 0, -1) for at in range(len(words) - length + 1))
+    lengths = range(TUNING.graph.max_name_words, 0, -1)
+    runs = (words[at : at + length] for length in lengths for at in range(len(words) - length + 1))
     return list(dict.fromkeys(filter(None, (entity_key(" ".join(run)) for run in runs))))
 
 
@@ -156,13 +128,13 @@ class _Ties:
         known = np.array(list(named.values()), np.int64)
         entities = distinct(np.concatenate([own.target, stated.subject, stated.object, known]))
         degrees = view.degrees(entities)
-        rare = np.flatnonzero(degrees <= HUB)
+        rare = np.flatnonzero(degrees <= TUNING.graph.max_hub_edges)
         found = _occurrences(view.edges(entities[rare]))
         occurrence = _by_source(Edges(rare[found.source], found.target, found.tie))
         spread = np.bincount(occurrence.source, minlength=len(entities))
         return cls(
             entities,
-            np.where(degrees <= HUB, spread, degrees),
+            np.where(degrees <= TUNING.graph.max_hub_edges, spread, degrees),
             np.searchsorted(entities, known),
             own.source,
             np.searchsorted(entities, own.target),
@@ -230,7 +202,7 @@ def _hits(stated: Statements, asked: npt.NDArray[np.uint16]) -> npt.NDArray[np.i
 
 def _nearest_facts(read: Sequence[int], stated: Statements, scores: npt.NDArray[np.float64]) -> list[NearStatement]:
     # Where scores are equal the order of passages and of what they state counts, and not how nodes are numbered.
-    order = np.argsort(-scores, kind="stable")[:FACTS]
+    order = np.argsort(-scores, kind="stable")[: TUNING.graph.facts]
     return [
         NearStatement(read[int(stated.passage[at])], int(stated.subject[at]), int(stated.object[at]), float(scores[at]))
         for at in order
@@ -239,7 +211,8 @@ def _nearest_facts(read: Sequence[int], stated: Statements, scores: npt.NDArray[
 
 def _named_seeds(ties: _Ties) -> dict[int, float]:
     # What nothing in reach holds is not told of, though the question names it.
-    return {int(ties.entities[at]): NAMED_WEIGHT * ties.rarity(int(at)) for at in ties.named if ties.spread[at]}
+    weight = TUNING.graph.named_weight
+    return {int(ties.entities[at]): weight * ties.rarity(int(at)) for at in ties.named if ties.spread[at]}
 
 
 def _fact_seeds(facts: Sequence[NearStatement], ties: _Ties) -> dict[int, float]:
@@ -251,13 +224,13 @@ def _fact_seeds(facts: Sequence[NearStatement], ties: _Ties) -> dict[int, float]
     weights = {
         end: sum(of) / len(of) * ties.rarity(int(np.searchsorted(ties.entities, end))) for end, of in scores.items()
     }
-    best = sorted(weights, key=lambda end: -weights[end])[:SEEDS]
+    best = sorted(weights, key=lambda end: -weights[end])[: TUNING.graph.seeds]
     return {end: weights[end] for end in best}
 
 
 def _walk(seeds: Mapping[int, float], begun: Nodes, scores: Sequence[float], view: GraphView) -> Walk:
     nodes = np.concatenate([np.array(list(seeds), np.int64), begun])
-    weights = [*seeds.values(), *(PASSAGE_WEIGHT * score for score in scores)]
+    weights = [*seeds.values(), *(TUNING.graph.passage_weight * score for score in scores)]
     return walk(nodes, np.array(weights), view, TIE_WEIGHTS)
 
 
@@ -265,7 +238,7 @@ def _by_rank(walked: Walk, view: GraphView) -> Scores:
     keys = view.passages_of(walked.nodes)
     passages = keys >= 0
     keys, mass = keys[passages], walked.mass[passages]
-    best = np.lexsort((keys, -mass))[:_REACHED]
+    best = np.lexsort((keys, -mass))[: TUNING.graph.reached]
     return {int(keys[at]): 1 / log2(1 + rank) for rank, at in enumerate(best, start=1)}
 
 
@@ -282,7 +255,7 @@ def _bridges(
     """
     told = _told_of(stated, telling, ties, len(read))
     ways = _Ways.of(ties, read)
-    scores = strengths[ways.reader] * np.where(told[ways.reader, ways.entity], 1.0, UNTOLD_SHARE)
+    scores = strengths[ways.reader] * np.where(told[ways.reader, ways.entity], 1.0, TUNING.graph.unstated_share)
     mentioned = scores / np.log2(1 + ties.spread[ways.entity])
     title_match = (ways.tie == EdgeType.TITLE) & ~ways.by_own_title
     return _best(ways.passage, mentioned), _best(ways.passage[title_match], scores[title_match])
@@ -309,7 +282,7 @@ class _Ways:
 
     @classmethod
     def of(cls, ties: _Ties, read: Sequence[int]) -> "_Ways":
-        near = ties.spread[ties.held] <= COMMON
+        near = ties.spread[ties.held] <= TUNING.graph.max_common
         reader, held = ties.reader[near], ties.held[near]
         starts = np.searchsorted(ties.occurrence.source, held)
         counts = ties.spread[held]
@@ -332,10 +305,6 @@ def _best(keys: npt.NDArray[np.int64], scores: npt.NDArray[np.float64]) -> Score
 # How the walk came to a passage: the way back along which most of its mass came.
 
 
-LONGEST = 6
-"""Nodes of a path. Half the mass is lost at every step, so longer ways carry next to nothing."""
-
-
 class WaysBack:
     """Finds how one walk came to passages. Many ways lead through the same nodes: each is looked at once."""
 
@@ -355,7 +324,7 @@ class WaysBack:
         ends: list[int] = self.view.of_passages(np.array(keys, np.int64)).tolist()
         paths = [[end] for end in ends]
         unfinished = paths
-        for _ in range(LONGEST - 1):
+        for _ in range(TUNING.graph.max_path_nodes - 1):
             self._look_before({path[-1] for path in unfinished})
             unfinished = [path for path in unfinished if self._extend(path)]
         return [path[::-1] for path in paths]
@@ -387,7 +356,7 @@ class WaysBack:
         order = heavy[np.lexsort((target[heavy], -weights[heavy], source[heavy]))]
         bounds = np.searchsorted(source[order], np.arange(len(new) + 1))
         for node, start, end in zip(new, bounds[:-1], bounds[1:], strict=True):
-            self._before[node] = target[order[start : min(end, start + LONGEST)]].tolist()
+            self._before[node] = target[order[start : min(end, start + TUNING.graph.max_path_nodes)]].tolist()
 
 
 def passages_on(path: Iterable[int], view: GraphView) -> list[int]:

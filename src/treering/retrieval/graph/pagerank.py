@@ -8,17 +8,9 @@ import numpy.typing as npt
 
 from treering.ports.runtime import check_interrupt
 from treering.ports.search import Edges, Nodes
+from treering.retrieval.tuning import TUNING
 
 Mass = npt.NDArray[np.float64]
-
-DAMPING = 0.5
-"""Part of its mass that a node hands on. As in HippoRAG 2 (arXiv 2502.14802); anything from 0.3 to 0.6 does."""
-
-EPSILON = 1e-5
-"""Undecided mass per edge below which a node is left alone; the ten best stay the same in 98 of 100 places."""
-
-ROUNDS = 4
-"""Half of the mass comes to rest in each: four more cost a third of the walk and found no more (`docs/decisions`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +46,9 @@ def walk(
     ways: Ways,
     tie_weights: Mass,
     *,
-    damping: float = DAMPING,
-    epsilon: float = EPSILON,
-    rounds: int = ROUNDS,
+    damping: float = TUNING.graph.damping,
+    epsilon: float = TUNING.graph.epsilon,
+    rounds: int = TUNING.graph.rounds,
 ) -> Walk:
     """Rank nodes by how much mass a walk leaves on them that restarts at the seeds (in proportion to `weights`).
 

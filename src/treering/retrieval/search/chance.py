@@ -1,24 +1,13 @@
 """Tell hits that answer a question from hits that share as much with it by chance, in large spaces of texts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log2
 
 from treering.retrieval.search.hit_signals import HitSignals, broken_names, is_talk, names_asked
-from treering.retrieval.search.idf import FITTED_FROM, IdfWeights
+from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.question import Question, is_long
-
-_WEIGHTS: Mapping[tuple[str, str], tuple[float, ...]] = {
-    ("near", "prose"): (10.75, 2.25, -2.0, -0.75, -3.5, 0.0, -2.0, 0.0, 5.6),
-    ("near", "talk"): (8.5, 3.25, -4.0, -0.5, -4.25, 1.0, 0.0, -2.0, 5.4),
-    ("words", "prose"): (0.0, 4.75, -2.75, -1.0, 0.0, 1.25, -4.0, 0.0, 4.5),
-    ("words", "talk"): (0.0, 4.25, -5.5, -0.5, -6.75, 0.5, -4.0, -2.0, 6.7),
-}
-"""Weights of the signals, with vectors or by words alone, as `python -m benchmarks.chance` fits them."""
-
-_NEAR_COUNTS = 4.0
-"""The weight of nearness against coverage in the choice of the best hit."""
-_RAREST_TERMS, _FIRST_HITS = 2, 3
+from treering.retrieval.tuning import TUNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +35,20 @@ class RelevanceEvidence:
     @classmethod
     def of(cls, idf: IdfWeights, question: Question, hits: Sequence[HitSignals]) -> "RelevanceEvidence | None":
         """Weigh hits; `None` for what was not fitted: small spaces, code, knowledge, long questions, quick vectors."""
-        if not hits or idf.largeness < FITTED_FROM or is_long(question.text) or not all(one.is_text for one in hits):
+        is_fitted = idf.largeness >= TUNING.idf.min_large and not is_long(question.text)
+        if not hits or not is_fitted or not all(one.is_text for one in hits):
             return None
         meaning = question.meaning
         if meaning is not None and meaning.quick is not None:
             return None
         has_cosines = meaning is not None and any(one.cosine is not None for one in hits)
-        best = sorted(hits, key=lambda one: -(_NEAR_COUNTS * one.near + one.coverage))
+        rule = TUNING.chance
+        best = sorted(hits, key=lambda one: -(rule.near_weight * one.near + one.coverage))
         longest = max((one.coverage, len(one.terms)) for one in hits)[1]
         names = names_asked(idf, question, hits)
-        known = sorted(idf.weights.keys() - idf.unknown, key=lambda term: (-idf.weights[term], term))[:_RAREST_TERMS]
-        rare = set(known) & set[str]().union(*(one.terms for one in hits[:_FIRST_HITS]))
+        known = sorted(idf.weights.keys() - idf.unknown, key=lambda term: (-idf.weights[term], term))
+        known = known[: rule.rarest_terms]
+        rare = set(known) & set[str]().union(*(one.terms for one in hits[: rule.first_hits]))
         return cls(
             near=max(one.near for one in hits) if has_cosines else None,
             covered=max(one.coverage for one in hits),
@@ -65,7 +57,7 @@ class RelevanceEvidence:
             missing=idf.share(names.difference(best[0].terms)),
             rare=idf.share(rare) / (idf.share(known) or 1.0),
             broken=broken_names(question, hits),
-            nameless=float(bool(names) and all(names.isdisjoint(one.terms) for one in best[:_FIRST_HITS])),
+            nameless=float(bool(names) and all(names.isdisjoint(one.terms) for one in best[: rule.first_hits])),
             talk=is_talk(hits),
         )
 
@@ -87,5 +79,9 @@ class RelevanceEvidence:
     @property
     def is_chance(self) -> bool:
         """Whether chance alone brings as much."""
-        weights = _WEIGHTS["near" if self.near is not None else "words", "talk" if self.talk else "prose"]
+        rule = TUNING.chance
+        if self.near is None:
+            weights = rule.talk_by_words if self.talk else rule.prose_by_words
+        else:
+            weights = rule.talk if self.talk else rule.prose
         return sum(weight * signal for weight, signal in zip(weights, self.signals, strict=True)) < 0

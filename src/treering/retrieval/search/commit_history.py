@@ -22,15 +22,9 @@ from treering.ports.search import TextQuery
 from treering.retrieval.index.code_names import file_at, history_name
 from treering.retrieval.index.rounds import Steps
 from treering.retrieval.text.analysis import index_text
+from treering.retrieval.tuning import TUNING
 
-NEAREST = 50
-"""Commits that count: twenty and a hundred found as much."""
-
-_K1 = 1.2
-_B = 0.75
 _MOST_REPOSITORIES = 4
-_FIRST = 5
-_LEAST_TOGETHER = 3  # commits: fewer may be chance
 _KEPT = 8
 """Histories kept ready in a process."""
 
@@ -52,11 +46,12 @@ class CommitHistory:
         origins = [f"{root}{path}" for path in told.get("paths", ())]
         commits = [(Counter(index_text(subject).split()), at) for subject, *at in told.get("commits", ())]
         usual = sum(terms.total() for terms, _ in commits) / max(1, len(commits))
+        k1, b = TUNING.commits.k1, TUNING.commits.b
         found: dict[str, list[tuple[int, float]]] = {}
         for number, (terms, _) in enumerate(commits):
-            norm = _K1 * (1 - _B + _B * terms.total() / usual) if usual else _K1
+            norm = k1 * (1 - b + b * terms.total() / usual) if usual else k1
             for term, times in terms.items():
-                found.setdefault(term, []).append((number, times * (_K1 + 1) / (times + norm)))
+                found.setdefault(term, []).append((number, times * (k1 + 1) / (times + norm)))
         weights = {term: _by_rarity(postings, len(commits)) for term, postings in found.items()}
         touched = [tuple(origins[place] for place in at) for _, at in commits]
         return cls(touched, weights, _companions(root, payload.get("changed_together", {})))
@@ -68,7 +63,7 @@ class CommitHistory:
             for number, weight in self.weights.get(term, ()):
                 commits[number] = commits.get(number, 0.0) + weight
         files: dict[str, float] = {}
-        for number in nlargest(NEAREST, commits, key=lambda one: (commits[one], -one)):
+        for number in nlargest(TUNING.commits.nearest, commits, key=lambda one: (commits[one], -one)):
             touched = self.touched[number]
             share = commits[number] / sqrt(len(touched))
             for origin in touched:
@@ -88,7 +83,7 @@ def against_the_first(scores: Mapping[str, float]) -> dict[str, float]:
 
     Against the best alone, one file that many commits touched would leave all others next to nothing.
     """
-    first = nlargest(_FIRST, scores.values())
+    first = nlargest(TUNING.commits.full_score_files, scores.values())
     return {origin: min(1.0, score * len(first) / sum(first)) for origin, score in scores.items()}
 
 
@@ -108,7 +103,7 @@ def companions_of(origins: Sequence[str], histories: Sequence[CommitHistory]) ->
     for history in histories:
         for origin in origins:
             counts.update(history.companions.get(origin, {}))
-    return [(path, commits) for path, commits in counts.most_common() if commits >= _LEAST_TOGETHER]
+    return [(path, commits) for path, commits in counts.most_common() if commits >= TUNING.commits.min_together]
 
 
 def _companions(root: str, told: Mapping[str, Any]) -> dict[str, dict[str, int]]:

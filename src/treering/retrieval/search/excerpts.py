@@ -7,13 +7,8 @@ from itertools import chain, islice
 
 from treering.retrieval.search.lines import answering_lines
 from treering.retrieval.text.analysis import estimate_tokens
+from treering.retrieval.tuning import TUNING
 
-_LINES_AROUND = 6
-"""Lines shown above and below a line that answers."""
-_GAP_TOKENS = 8
-"""Tokens of the line that states which lines are left out."""
-_SIGNATURE_LINES = 12
-"""Lines of a signature at most: its docstring begins within them."""
 _DOCSTRING_MARKS = ('"""', "'''", 'r"""', "/**", "///")
 
 _CLOSING = frozenset(")]}")
@@ -33,10 +28,10 @@ class PassageLines:
         """Return the lines that answer, with their signatures and as many lines around them as fit; "" if none fits."""
         lines = self.text.split("\n")
         chosen: set[int] = set()
-        used = 0
+        used, gap = 0, TUNING.packing.gap_tokens
         for line in self._by_importance:
-            cost = estimate_tokens(f"{lines[line]}\n") + (0 if chosen & {line - 1, line + 1} else _GAP_TOKENS)
-            if used + cost > tokens - _GAP_TOKENS:
+            cost = estimate_tokens(f"{lines[line]}\n") + (0 if chosen & {line - 1, line + 1} else gap)
+            if used + cost > tokens - gap:
                 break
             chosen.add(line)
             used += cost
@@ -50,7 +45,7 @@ class PassageLines:
         signatures = (line for one in answering for line in _signature(lines, one))
         near = (
             beside
-            for distance in range(1, _LINES_AROUND + 1)
+            for distance in range(1, TUNING.packing.lines_around + 1)
             for line in answering
             for beside in (line + distance, line - distance)
             if 0 <= beside < len(lines)
@@ -83,7 +78,7 @@ def _signature(lines: Sequence[str], line: int) -> Iterator[int]:
             first, indent = above, _indent(lines[above])
     if first < line:
         yield first
-        below = range(first + 1, min(first + _SIGNATURE_LINES, line))
+        below = range(first + 1, min(first + TUNING.packing.signature_lines, line))
         docstrings = (near for near in below if lines[near].lstrip().startswith(_DOCSTRING_MARKS))
         yield from islice(docstrings, 1)
 

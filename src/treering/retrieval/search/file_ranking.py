@@ -10,30 +10,11 @@ from treering.retrieval.index.code_names import file_at
 from treering.retrieval.index.code_places import CODE, NO_PLACE
 from treering.retrieval.search.fusion import ArmScore, Fused
 from treering.retrieval.text.analysis import index_text
+from treering.retrieval.tuning import TUNING, FilesTuning
 
 COMMITS = "commits"
 FILE = "file"
 ROLE = "role"
-
-
-@dataclass(frozen=True, slots=True)
-class FileTuning:
-    """Weights of the ranking by files, chosen by the benchmarks `docs_or_code`, `code` and `agents`."""
-
-    beside_code: float = 0.4
-    """Least factor of a passage that is not code, against 1 for code: `called_share` is 0, and some code answers as
-    well as anything."""
-    file: float = 1.0
-    """What the whole file counts for, against 1 for the passage itself."""
-    commits: float = 0.6
-    """What it counts for that commits with a similar subject touched the file, against 1 for the passage itself."""
-    fading: float = 0.5
-    """What each passage of a file counts for it, against 1 for the next better one."""
-    sharing: float = 0.8
-    """What the file counts for each of its passages, against 1 for the next better one."""
-
-
-TUNING = FileTuning()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +33,7 @@ def rank_in_files(
     evidence: FileEvidence,
     terms: Collection[str],
     *,
-    tuning: FileTuning = TUNING,
+    tuning: FilesTuning = TUNING.files,
 ) -> list[Fused]:
     """Rank passages again, each by its own score, by its file's, and by its role for a question with these terms.
 
@@ -139,7 +120,7 @@ def _code_share(heads: Mapping[int, PassageHead], said: Mapping[int, float]) -> 
     return code / best if best else 0.0
 
 
-def _file_scores(placed: Iterable[_Placed], said: Mapping[int, float], tuning: FileTuning) -> dict[str, float]:
+def _file_scores(placed: Iterable[_Placed], said: Mapping[int, float], tuning: FilesTuning) -> dict[str, float]:
     """Return, by file, the sum of its best passages, against the file with the highest sum."""
     by_file: dict[str, list[float]] = {}
     for one in placed:

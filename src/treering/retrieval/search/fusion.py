@@ -16,6 +16,7 @@ from typing import cast
 from treering.ports.passages import AskedDays, Passage
 from treering.retrieval.index.passages import days_of
 from treering.retrieval.index.projection import places_of
+from treering.retrieval.tuning import TUNING
 
 VECTORS = "vectors"
 QUICK = "quick"
@@ -31,47 +32,12 @@ BRIDGED = "bridged"
 TITLE_MATCH = "title_match"
 NAMED = "named"
 
-LOOKUP_WEIGHTS: Mapping[str, float] = {VECTORS: 0.6, QUICK: 0.5, WORDS: 0.4, NAMES: 0.2, PLACES: 1.0}
-"""What each arm counts for before the graph is asked; those that gave nothing leave the whole to the others.
-
-With the whole weight of vectors, those of a quick model would choose where the walk begins, and lead it astray
-(5 points of the first two paragraphs of chains of questions).
-
-`DATED` has no weight anywhere: it only brings candidates, which the clue of the date then favours.
-"""
-
-PROSE_WEIGHTS: Mapping[str, float] = {
-    VECTORS: 3.0,
-    WORDS: 0.4,
-    NAMES: 0.25,
-    WALKED: 2.5,
-    BRIDGED: 2.5,
-    TITLE_MATCH: 1.6,
-    NAMED: 0.4,
-}
-COMPARISON_WEIGHTS: Mapping[str, float] = {
-    VECTORS: 3.0,
-    WORDS: 0.4,
-    NAMES: 0.25,
-    WALKED: 2.5,
-    TITLE_MATCH: 2.0,
-    NAMED: 1.5,
-}
-DIALOGUE_WEIGHTS: Mapping[str, float] = {VECTORS: 4.0, WORDS: 4.0, NAMES: 0.25, WALKED: 3.0, BRIDGED: 0.5}
-CODE_WEIGHTS: Mapping[str, float] = {VECTORS: 3.0, WORDS: 2.0, NAMES: 1.0, WALKED: 1.0}
-"""What each arm counts for together with the graph, by the form of what was found first (`docs/decisions`)."""
 
 FLOORS: Mapping[str, float] = dict.fromkeys((WORDS, NAMES, DATED, WALKED, BRIDGED, TITLE_MATCH, NAMED), 0.0)
 """The raw score that means "nothing in common", for arms where there is one."""
 
 CEILINGS: Mapping[str, float] = dict.fromkeys((DATED, WALKED, BRIDGED, TITLE_MATCH, NAMED), 1.0)
 """The raw score that means "all in common", for arms where there is one; for others it is the best found."""
-
-POOL = 100
-"""Candidates to take from each arm; more did not find more."""
-
-NEIGHBOUR_SHARE = 0.2
-"""Part of its score that a turn of a conversation lends to the turn before it and the turn after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +60,7 @@ class Fused:
 
 def fuse(
     arms: Mapping[str, Mapping[int, float]],
-    weights: Mapping[str, float] = LOOKUP_WEIGHTS,
+    weights: Mapping[str, float] = TUNING.fusion.lookup_weights,
     *,
     limit: int | None = None,
 ) -> list[Fused]:
@@ -124,7 +90,7 @@ def lend_to_neighbours(
     ranked: Sequence[Fused],
     neighbours: Mapping[int, Sequence[int]],
     *,
-    share: float = NEIGHBOUR_SHARE,
+    share: float = TUNING.fusion.neighbour_share,
     limit: int | None = None,
 ) -> list[Fused]:
     """Rank again, each candidate borrowing `share` of the score of the turns beside it (at most two).
@@ -182,11 +148,6 @@ def put_first(ranked: Sequence[Fused], arm: str, keys: Collection[int]) -> list[
     return [*first, *(hit for hit in ranked if hit.key not in keys)]
 
 
-# Best and worst that lie closer than this part of the best are not stretched to the full scale: among three
-# passages that all speak of the matter the last one is not worth nothing.
-_LEAST_SPREAD = 0.25
-
-
 @dataclass(frozen=True)
 class _Scale:
     """The scores of one arm with the two raw scores that become 0 and 1."""
@@ -206,7 +167,8 @@ class _Scale:
         high = max(counted.values()) if ceiling is None else ceiling
         if floor is not None:
             return cls(scores, floor, high, 0.0, expected)
-        scale = cls(scores, min(min(counted.values()), high - _LEAST_SPREAD * abs(high)), high, 0.0, expected)
+        low = min(min(counted.values()), high - TUNING.fusion.min_spread * abs(high))
+        scale = cls(scores, low, high, 0.0, expected)
         return replace(scale, unknown=scale.place(median_low(counted.values())))
 
     def place(self, raw: float) -> float:
@@ -299,9 +261,6 @@ def _with_loan(hit: Fused, lenders: Sequence[float], share: float) -> Fused:
 # How much of what a passage is called, or tells of, is asked for: what a place and days score, in every store.
 
 
-SHORTEST = 2
-"""Characters of the end of a name that say anything."""
-
 _DAY = timedelta(days=1)
 
 
@@ -318,7 +277,7 @@ def place_share(passage: Passage, text: str) -> float:
 def name_share(names: Iterable[str], text: str) -> float:
     """Return how much of a name, at its end, `text` is; of several names the best counts."""
     wanted = text.casefold()
-    if len(wanted) < SHORTEST:
+    if len(wanted) < TUNING.question.min_name_end_chars:
         return 0.0
     return max((_share(wanted, name.casefold()) for name in names), default=0.0)
 

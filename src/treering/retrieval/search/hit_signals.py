@@ -11,12 +11,7 @@ from treering.retrieval.search.question import Meaning, Question, speaker_of
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.text.analysis import index_text, query_words
 from treering.retrieval.text.typed_words import names_written, pairs_of_names
-
-_FARTHEST = -0.3
-"""The least nearness that is told apart; as a share of the way from unrelated to the same."""
-
-_MOST_TERMS_APART = 4
-"""Terms from one word of a name to the next at most: an initial or a second name may stand between them."""
+from treering.retrieval.tuning import TUNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +65,8 @@ class HitSignals:
 
 
 def nearness(cosine: float, unrelated_below: float) -> float:
-    """Return how far a cosine is above unrelated, as a share of the way to the same; at least `_FARTHEST`."""
-    return max((cosine - unrelated_below) / (1 - unrelated_below), _FARTHEST)
+    """Return how far a cosine is above unrelated, as a share of the way to the same; at least `min_nearness`."""
+    return max((cosine - unrelated_below) / (1 - unrelated_below), TUNING.relevance.min_nearness)
 
 
 def is_talk(hits: Sequence[HitSignals]) -> bool:
@@ -97,4 +92,4 @@ def broken_names(question: Question, hits: Sequence[HitSignals]) -> float:
 
 def _are_together(one: Set[str], other: Set[str], placed: Sequence[tuple[int, str]]) -> bool:
     ones, others = ([at for at, term in placed if term in terms] for terms in (one, other))
-    return any(0 < abs(at - near) <= _MOST_TERMS_APART for at in ones for near in others)
+    return any(0 < abs(at - near) <= TUNING.relevance.max_name_gap for at in ones for near in others)

@@ -7,29 +7,13 @@ from math import log2, sqrt
 
 from treering.ports.search import MOST_COUNTED, TextFound
 from treering.retrieval.search.question import Meaning
-
-LETTERS_IN_A_WORD = 4
-"""Letters of a word in Thai, Lao, Burmese and Khmer, about: dictionaries of Thai have 4 to 5."""
+from treering.retrieval.tuning import TUNING
 
 _LETTERS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{1,2}")
 
-FITTED_FROM = 0.74
-"""`IdfWeights.largeness` of the smallest spaces that `chance` was fitted on, of 300 passages."""
 
 _LEAST_UNKNOWN = 1 / log2(3)
 """The least idf of a term that no passage has: that of a term that one passage has."""
-
-_RARITY_POWER = 2
-"""The power of a term's rarity in texts of any kind in its weight: thirty texts do not show which words are common.
-
-Chosen on the tuning half of the cases (`benchmarks precision`): 1 to 3 are as good, 0 is 4 points worse.
-"""
-
-NEAR_SHARE = 0.1
-"""Part of the way from unrelated (`Embedder.unrelated_below`) to the same at which a text counts as near.
-
-In a large space; in a smaller one less: the fewer there are, the less near is the nearest by chance.
-"""
 
 
 _EQUALLY_RARE: Mapping[str, float] = {}
@@ -62,14 +46,15 @@ class IdfWeights:
         largeness = log2(2 + found.passages) / log2(2 + MOST_COUNTED)
         unknown = max(largeness, _LEAST_UNKNOWN)
         weights = {term: 1 / log2(2 + found.counts[term]) if term in found.counts else unknown for term in terms}
-        if largeness < FITTED_FROM:
-            weights = {term: weight * rarity.get(term, 1.0) ** _RARITY_POWER for term, weight in weights.items()}
+        if largeness < TUNING.idf.min_large:
+            power = TUNING.idf.rarity_power
+            weights = {term: weight * rarity.get(term, 1.0) ** power for term, weight in weights.items()}
         return cls(weights, largeness, frozenset(terms) - found.counts.keys(), dates)
 
     @property
     def is_small(self) -> bool:
         """Whether the space is so small that every passage of it is a candidate."""
-        return 0 < self.largeness < FITTED_FROM
+        return 0 < self.largeness < TUNING.idf.min_large
 
     def coverage(self, terms: Iterable[str]) -> float:
         """Return how much of a question a text with these terms covers: the share of the weights that it has.
@@ -88,7 +73,8 @@ class IdfWeights:
     def _words(self) -> float:
         """About how many words the terms are: pairs of letters of a script without spaces are parts of words."""
         pairs = sum(_LETTERS.fullmatch(term) is not None for term in self.weights)
-        return len(self.weights) - pairs + max(1.0, pairs / LETTERS_IN_A_WORD) if pairs else len(self.weights)
+        words = max(1.0, pairs / TUNING.idf.letters_in_a_word) if pairs else 0
+        return len(self.weights) - pairs + words
 
     def undated(self) -> "IdfWeights":
         """Return the weights without the words of dates: when a turn was said it seldom says itself."""
@@ -97,4 +83,4 @@ class IdfWeights:
 
     def near_from(self, meaning: Meaning) -> float:
         """Return the cosine from which a text is near to the question, and not only the nearest of many."""
-        return meaning.unrelated_below + NEAR_SHARE * self.largeness * (1 - meaning.unrelated_below)
+        return meaning.unrelated_below + TUNING.idf.near_share * self.largeness * (1 - meaning.unrelated_below)

@@ -11,17 +11,10 @@ from typing import NamedTuple
 from treering.ports.models import Embedder, Vector
 from treering.retrieval.text.analysis import HeldTerms, index_text, telling_terms
 from treering.retrieval.text.languages import language_of
+from treering.retrieval.tuning import TUNING
 
-MAX_SHOWN_LINES = 6
 _MAX_LINES = 400
 """Lines of a passage that are compared with a query; the rest of a longer one is not."""
-MAX_LINE_CHARS = 240
-"""A longer line is compared sentence by sentence, and shown from the sentence that answers on."""
-_COSINE_WEIGHT = 0.25
-"""What the cosine of a line and the query counts for, against 1 for all words of the query.
-
-`benchmarks agents` (lines, celery and hono): .1 to 1 show as many answers, words alone a tenth fewer.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +52,7 @@ class LineQuery:
     def _vector(self) -> Vector | None:
         return self.embedder.embed_query(self.query) if self.embedder else None
 
-    def lines_of(self, text: str, *, most: int = MAX_SHOWN_LINES, nested: bool = False) -> AnsweringLines:
+    def lines_of(self, text: str, *, most: int = TUNING.lines.max_shown, nested: bool = False) -> AnsweringLines:
         """Choose the lines of a text that answer, at most `most`.
 
         Lines with words of the query come first; of too many the cosine decides. If no line has all of the words, and
@@ -69,7 +62,7 @@ class LineQuery:
         lines = text.split("\n")[:_MAX_LINES]
         pieces: list[_Piece] = []
         for place, line in enumerate(lines):
-            if len(line) > MAX_LINE_CHARS:
+            if len(line) > TUNING.lines.max_chars:
                 pieces += _sentences(place, line)
             elif line.strip():
                 pieces.append(_Piece(place, 0, line))
@@ -112,7 +105,7 @@ class LineQuery:
         return dict(zip(places, cosines.tolist(), strict=True))
 
 
-def answering_lines(text: str, query: str, *, most: int = MAX_SHOWN_LINES) -> AnsweringLines:
+def answering_lines(text: str, query: str, *, most: int = TUNING.lines.max_shown) -> AnsweringLines:
     """Choose the lines of a text that answer a query by its words alone."""
     return LineQuery(query).lines_of(text, most=most)
 
@@ -195,7 +188,7 @@ _WORD = re.compile(r"\w+")
 _PART = re.compile(r" \(part \d+\)")
 """How the heading of a part of a long definition ends."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
-_PIECE = re.compile(rf".{{1,{MAX_LINE_CHARS}}}(?!\w)|.{{1,{MAX_LINE_CHARS}}}")
+_PIECE = re.compile(rf".{{1,{TUNING.lines.max_chars}}}(?!\w)|.{{1,{TUNING.lines.max_chars}}}")
 _STEERS = "if elif else for while try except finally with switch case catch match do loop return raise throw await"
 _DEFINES = re.compile(rf"(?!(?:{_STEERS.replace(' ', '|')})\b)[\w\"'@*-]")
 """The start of a line that other lines may belong to: a name or an item, and no word that only steers a program."""
@@ -227,7 +220,7 @@ def _covering(left: dict[int, frozenset[str]], cosines: dict[int, float], count:
     """
     counts = Counter(word for words in left.values() for word in words)
     value = {place: sum(1 / counts[word] for word in words) for place, words in left.items()}
-    nearness = {place: _COSINE_WEIGHT * count * cosines.get(place, 0.0) for place in left}
+    nearness = {place: TUNING.lines.cosine_weight * count * cosines.get(place, 0.0) for place in left}
     chosen: list[int] = []
     unseen = set(counts)
     while unseen and len(chosen) < most:
@@ -246,7 +239,7 @@ def _says_something(text: str) -> bool:
 def _beside(chosen: Sequence[int], lines: Sequence[str]) -> Iterator[int]:
     """Yield the lines below and above the chosen ones that say something, those nearest to the best one first."""
     seen = set(chosen)
-    for distance in range(1, MAX_SHOWN_LINES):
+    for distance in range(1, TUNING.lines.max_shown):
         for place in chosen:
             for near in (place + distance, place - distance):
                 if 0 <= near < len(lines) and near not in seen and lines[near].strip():

@@ -8,14 +8,8 @@ from itertools import chain
 from treering.retrieval.search.excerpts import PassageLines
 from treering.retrieval.search.packing import Citation, PackItem, written_item
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
+from treering.retrieval.tuning import TUNING
 
-_BELIEVED_SHARE = 0.5
-"""Share of the budget that knowledge and work may take before sources have had their turn."""
-_PASSAGE_SHARE = 0.25
-"""Share of the budget that a single passage may take, so that one long text does not hide all others."""
-_LEAST_SHARE = 200  # tokens: a passage may take as many of a small budget
-_LEAST_USEFUL = 40  # tokens: a shorter part of a text is of no use, and no passage is added to so little room
-_NAMED = 3  # passages that a pack without items names
 _MARK = "[10]"  # a mark of a citation, before items are numbered
 _MARKER = "<<treering:cited >>\n\n"
 
@@ -48,11 +42,11 @@ class UnnumberedItem:
 
         `None` if that is too little to be of use.
         """
-        if tokens < _LEAST_USEFUL:
+        if tokens < TUNING.packing.min_useful_tokens:
             return None
         empty = self._with_text("", "cut")
         room = tokens - empty.cost
-        if room < _LEAST_USEFUL:
+        if room < TUNING.packing.min_useful_tokens:
             return None
         lines = self.excerpt.within(room) if self.excerpt else ""
         return empty._with_text(lines or f"{cut_to_tokens(self.item.text, room - 2)}\n…")
@@ -107,7 +101,7 @@ def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int, around: int = 0) 
     believed = [draft for draft in drafts if draft.item.section != "sources"]
     sources = [draft for draft in drafts if draft.item.section == "sources"]
     budget = _Budget(max_tokens, around)
-    first = [draft for draft in believed if budget.take(draft, within=int(max_tokens * _BELIEVED_SHARE))]
+    first = [draft for draft in believed if budget.take(draft, within=int(max_tokens * TUNING.packing.believed_share))]
     seen = _fitted_sources(sources, budget)
     late = [draft for draft in believed if draft not in first and budget.take(draft, within=budget.tokens)]
     chosen = (*first, *late, *seen)
@@ -117,14 +111,14 @@ def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int, around: int = 0) 
 
 def name_nearest(drafts: Sequence[UnnumberedItem]) -> Packed:
     """Pack nothing, and name the first few drafts as left out: for a task that none of them is relevant to."""
-    return Packed((), tuple(draft.item for draft in drafts[:_NAMED]), 0)
+    return Packed((), tuple(draft.item for draft in drafts[: TUNING.packing.nearest_named]), 0)
 
 
 class _Budget:
     def __init__(self, tokens: int, around: int) -> None:
         self.tokens = max(0, tokens - around)
         self.used = 0
-        self.share = max(int(tokens * _PASSAGE_SHARE), _LEAST_SHARE)
+        self.share = max(int(tokens * TUNING.packing.passage_share), TUNING.packing.min_passage_tokens)
 
     def take(self, draft: UnnumberedItem, *, within: int) -> bool:
         if self.used + draft.cost > min(within, self.tokens):
@@ -146,7 +140,7 @@ def _fitted_sources(sources: Sequence[UnnumberedItem], budget: _Budget) -> list[
 def _each_fitted(sources: Iterable[UnnumberedItem], budget: _Budget) -> Iterator[UnnumberedItem]:
     """Yield what fits of each passage, until there is hardly room."""
     for draft in sources:
-        if budget.tokens - budget.used < _LEAST_USEFUL:
+        if budget.tokens - budget.used < TUNING.packing.min_useful_tokens:
             return
         if fitted := _fitted(draft, budget):
             yield fitted

@@ -13,6 +13,7 @@ from treering.core.fencing import fence, fence_items
 from treering.core.scope import Scope
 from treering.core.screening import instruction_flags
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
+from treering.retrieval.tuning import TUNING
 
 
 class _Value(BaseModel):
@@ -88,13 +89,7 @@ class ContextPack(_Value):
     trace: dict[str, Any] = {}
 
 
-_TASK_CHARS = 120
-_PLACE_CHARS = 200
-_HEADING_CHARS = 50
 _USUAL_TRUST = "medium"
-MAX_READS = 5
-"""Things to read next that a pack names at most."""
-_LEAST_USEFUL = 40  # tokens: a shorter beginning of a text is of no use
 _NOTES: tuple[tuple[str, str], ...] = (
     ("rules", "Rules"),
     ("conflicts", "Conflicts"),
@@ -135,7 +130,7 @@ def render(context: ContextPack) -> str:
     are our own words, ids, and labels: the task, and titles and places in notes, each quoted on one line.
     """
     places = {citation.mark: citation for citation in context.citations}
-    blocks = [f"# Context for {label(context.task, most=_TASK_CHARS)}", context.summary]
+    blocks = [f"# Context for {label(context.task, most=TUNING.packing.max_task_chars)}", context.summary]
     for section in SECTIONS:
         items = [item for item in context.items if item.section == section]
         written = [written_item(item, [places[mark] for mark in item.citations if mark in places]) for item in items]
@@ -160,7 +155,7 @@ def written_item(item: PackItem, citations: Sequence[Citation]) -> tuple[str, st
     is_in_file = first is not None and _names_lines(first, item)
     places = [f"{one.mark} {_written_place(one)}" for one in citations]
     heading = item.title.partition(" — ")[2] if is_in_file else ""
-    named = [unmarked(heading, most=_HEADING_CHARS)] if heading not in item.text else []
+    named = [unmarked(heading, most=TUNING.packing.max_heading_chars)] if heading not in item.text else []
     warnings = [flag for flag in item.flags if flag != "cut"]  # the text shows that by itself
     notes = [
         *([item.status] if item.status != "active" else []),
@@ -183,7 +178,7 @@ def _names_lines(citation: Citation, item: PackItem) -> bool:
 
 def _written_place(citation: Citation) -> str:
     place = citation.place or citation.origin
-    return label(place.partition(" @ ")[0] if "#L" in place else place, most=_PLACE_CHARS)
+    return label(place.partition(" @ ")[0] if "#L" in place else place, most=TUNING.packing.max_place_chars)
 
 
 def shortened(context: ContextPack, max_tokens: int) -> tuple[ContextPack, list[str]]:
@@ -217,12 +212,12 @@ def _with_read(context: ContextPack, dropped: PackItem) -> ContextPack:
     if not dropped.segment_id or any(item.object_id == dropped.object_id for item in context.items[:-1]):
         return context
     reads = (f"{quoted(dropped.title)}: did not fit", *context.recommended_next_reads)
-    return context.model_copy(update={"recommended_next_reads": reads[:MAX_READS]})
+    return context.model_copy(update={"recommended_next_reads": reads[: TUNING.packing.max_reads]})
 
 
 def _shorter(item: PackItem, excess: int) -> PackItem | None:
     room = estimate_tokens(item.text) - excess
-    if room < _LEAST_USEFUL:
+    if room < TUNING.packing.min_useful_tokens:
         return None
     flags = tuple(dict.fromkeys((*item.flags, "cut")))
     return item.model_copy(update={"text": f"{cut_to_tokens(item.text, room - 2)}\n…", "flags": flags})

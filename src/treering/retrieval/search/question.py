@@ -26,17 +26,12 @@ from treering.retrieval.text import periods
 from treering.retrieval.text.analysis import LONGEST_QUERY, MAX_WORDS, query_terms, telling_terms, terms_in
 from treering.retrieval.text.dates import DateRange, asked_ranges, date_ranges
 from treering.retrieval.text.languages import compound_splits, language_of
-from treering.retrieval.text.misspelling import MAX_DOUBTFUL, SHORTEST_DOUBTFUL, spellings_of
+from treering.retrieval.text.misspelling import MAX_DOUBTFUL, spellings_of
 from treering.retrieval.text.periods import Period
 from treering.retrieval.text.time_zones import UTC_ZONE, TimeZone
 from treering.retrieval.text.typed_words import TypedWords
+from treering.retrieval.tuning import TUNING
 
-LED_SHARE = 0.5
-"""What the best of the leads counts for in a cosine of deep search."""
-
-_LED_POOL = 30
-_LEAST_ALONE = 5
-"""Letters of one part of a compound whose other part is no word."""
 _NO_LAG = Lag(0, 0)
 
 
@@ -78,7 +73,7 @@ class Meaning:
         With `limit` 0 nothing is looked for.
         """
         quick = self.quick.vectors if self.quick else ()
-        limits = (limit, *(min(limit, _LED_POOL) for _ in max(self.leads, quick[1:], key=len)))
+        limits = (limit, *(min(limit, TUNING.question.lead_pool) for _ in max(self.leads, quick[1:], key=len)))
         return NearRequest(reach, self.vectors, limits, tuple(sorted(keys)), quick)
 
     def cosines(self, near: Near) -> dict[int, float]:
@@ -111,7 +106,8 @@ def _with_leads(cosines: Sequence[Mapping[int, float]]) -> dict[int, float]:
     own, *led = cosines
     if not led:
         return dict(own)
-    return {key: (1 - LED_SHARE) * of + LED_SHARE * max(one[key] for one in led) for key, of in own.items()}
+    share = TUNING.question.lead_share
+    return {key: (1 - share) * of + share * max(one[key] for one in led) for key, of in own.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +132,7 @@ class Compound:
         if first and end:
             return 2, min(first, end)
         known = self.first if first else self.end if end else ()
-        alone = known and len(known[0]) >= _LEAST_ALONE and counts.keys().isdisjoint(self.whole)
+        alone = known and len(known[0]) >= TUNING.question.min_letters_alone and counts.keys().isdisjoint(self.whole)
         return (1, len(known[0])) if alone else (0, 0)
 
 
@@ -239,7 +235,8 @@ class Question:
             for _, word, parts in TypedWords.of(self.text).words
             if len(parts) == 1 and word.isalpha() and word.isascii() and self.rarity(word) == 1
         )
-        return frozenset(islice((term for term in terms if len(term) >= SHORTEST_DOUBTFUL), MAX_DOUBTFUL))
+        long = (term for term in terms if len(term) >= TUNING.question.min_doubtful_letters)
+        return frozenset(islice(long, MAX_DOUBTFUL))
 
     def corrected(self, misspelt: Iterable[str], counts: Mapping[str, int]) -> "Question":
         """Look for the term that most passages have of those next to a misspelt one, if there is any."""
@@ -286,12 +283,12 @@ def days_asked(text: str, now: datetime | None, zone: TimeZone = UTC_ZONE) -> It
     days in UTC, which those of a zone overlap: the slack covers that, a long period is widened to the days it touches.
     """
     for found in asked_ranges(text, now)[:_MOST_RANGES]:
-        slack = timedelta((found.last - found.first).days < _SHORT_DAYS)
+        slack = timedelta((found.last - found.first).days < TUNING.clues.short_period_days)
         with suppress(OverflowError):
             first, last = (found.first, found.last) if slack else _in_utc(found.period, zone)
             yield AskedDays(first - slack, last + slack)
         if found.first == found.last:
-            yield AskedDays(*periods.month(found.first.year, found.first.month), weight=_SAME_MONTH)
+            yield AskedDays(*periods.month(found.first.year, found.first.month), weight=TUNING.clues.same_month_weight)
 
 
 def _in_utc(period: Period, zone: TimeZone) -> Period:
@@ -301,8 +298,6 @@ def _in_utc(period: Period, zone: TimeZone) -> Period:
         return period
 
 
-_SHORT_DAYS = 7
-_SAME_MONTH = 0.5
 _MOST_RANGES = 100
 
 Arms = Mapping[str, Mapping[int, float]]
@@ -312,24 +307,14 @@ Arms = Mapping[str, Mapping[int, float]]
 # A long question read for what it is: the text of an issue, with a title, prose, code, a traceback and a template.
 
 
-MAX_LONG_WORDS = 48
-"""Terms of a long question that are looked for: more of them found no more, and each costs a list of postings."""
-
-OFTEN = 3
-"""Mentions from which on a term of a long question counts twice."""
-
-_SHORT = 400
-"""Characters; what is longer, or has several lines, is read as a long question."""
-
-
 def is_long(text: str) -> bool:
     """Tell whether a question has parts: several lines, or more than a few sentences."""
-    return len(text) > _SHORT or "\n" in text.strip()
+    return len(text) > TUNING.question.max_short_chars or "\n" in text.strip()
 
 
 def question_title(text: str) -> str:
     """Return the first line of a question; of a short one all of it."""
-    return text.strip().partition("\n")[0][:_SHORT]
+    return text.strip().partition("\n")[0][: TUNING.question.max_short_chars]
 
 
 def terms_of(text: str) -> TextQuery:
@@ -340,9 +325,9 @@ def terms_of(text: str) -> TextQuery:
     if not is_long(text):
         return query_terms(text)
     told = essence_of(text)
-    query = query_terms(told, most=MAX_LONG_WORDS)
+    query = query_terms(told, most=TUNING.question.max_long_words)
     said, title = Counter(telling_terms(told)), set(telling_terms(question_title(text)))
-    emphasis = [term for term in query.words if term in title or said[term] >= OFTEN]
+    emphasis = [term for term in query.words if term in title or said[term] >= TUNING.question.min_emphasis_mentions]
     # Paths are places (`retrieval.search.fusion`); their stretches and those of versions have many postings.
     names = tuple(name for name in query.identifiers if "/" not in name and not name[0].isdigit())
     return replace(query, identifiers=names, emphasis=tuple(emphasis[: MAX_WORDS - len(query.words)]))
@@ -414,8 +399,6 @@ DATE = "date"
 ROLE = "role"
 THREAD = "thread"
 
-WEIGHTS: Mapping[str, float] = {SPEAKER: 0.2, DATE: 0.4, ROLE: 0.2, THREAD: 0.1}
-"""What a clue adds to the score of a turn, which is between 0 and 1 without it."""
 
 _OF_THE_ASSISTANT = re.compile(
     r"\byou (?:told|mention|suggest|recommend|provid|gave|said|list|describ|explain|creat|wrote|shar)\w*"

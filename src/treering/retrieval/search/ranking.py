@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
 from heapq import nlargest, nsmallest
 from itertools import islice
@@ -21,17 +20,11 @@ from treering.retrieval.search.commit_history import files_by_commits
 from treering.retrieval.search.file_ranking import FileEvidence, rank_in_files
 from treering.retrieval.search.fusion import (
     BRIDGED,
-    CODE_WEIGHTS,
-    COMPARISON_WEIGHTS,
     DATED,
-    DIALOGUE_WEIGHTS,
     EXACT,
-    LOOKUP_WEIGHTS,
     NAMED,
     NAMES,
     PLACES,
-    POOL,
-    PROSE_WEIGHTS,
     QUICK,
     TITLE_MATCH,
     VECTORS,
@@ -43,18 +36,14 @@ from treering.retrieval.search.fusion import (
     lend_to_neighbours,
     put_first,
 )
-from treering.retrieval.search.question import WEIGHTS as CLUE_WEIGHTS
 from treering.retrieval.search.question import Arms, Meaning, Question, clues_of, thread_clue
 from treering.retrieval.text.analysis import count_words, index_text
+from treering.retrieval.tuning import TUNING
 
 # The arms of a search: candidates by words, names, places, meaning, and what the graph adds to them.
 
 
 _BY_MEANING = (VECTORS, QUICK)
-_LONG = timedelta(days=100)
-_PLACE_WORDS = 6
-_PART_WORDS = 3
-_CALLED = 20
 
 
 @dataclass(slots=True)
@@ -92,7 +81,9 @@ class Candidates:
         return {key: self.heads[key] for key in keys if key in self.heads}
 
 
-def search_arms(question: Question, reach: Reach, *, pool: int = POOL) -> Steps[dict[str, dict[int, float]]]:
+def search_arms(
+    question: Question, reach: Reach, *, pool: int = TUNING.fusion.pool
+) -> Steps[dict[str, dict[int, float]]]:
     """Ask every arm for `pool` candidates, with the exact cosine of all of them."""
     found: TextFound = yield TextRequest(
         reach,
@@ -101,7 +92,7 @@ def search_arms(question: Question, reach: Reach, *, pool: int = POOL) -> Steps[
         words_in=CODE if _may_be_code(reach.where) else "",
         names=_parts_of_names(question),
         place=_place(question.text),
-        days=tuple(days for days in question.days if days.last - days.first <= _LONG),
+        days=tuple(days for days in question.days if (days.last - days.first).days <= TUNING.clues.max_period_days),
     )
     # The tests, documents and changelogs of a project say the words more often than its code, and would fill the pool.
     words = _scores(found.words) | _scores(found.words_in)
@@ -124,7 +115,7 @@ def _may_be_code(where: Filter) -> bool:
 
 
 def with_meaning(
-    arms: Arms, question: Question, reach: Reach, *, pool: int = POOL
+    arms: Arms, question: Question, reach: Reach, *, pool: int = TUNING.fusion.pool
 ) -> Steps[dict[str, dict[int, float]]]:
     """Return the arms with the one of vectors made anew."""
     others = {name: dict(scores) for name, scores in arms.items() if name not in _BY_MEANING}
@@ -171,7 +162,7 @@ def widen(
     """
     known: set[int] = set().union(*arms.values())
     titles = association.title_match
-    called = nlargest(_CALLED if chained else 0, titles, key=lambda key: (titles[key], -key))
+    called = nlargest(TUNING.question.title_matches if chained else 0, titles, key=lambda key: (titles[key], -key))
     known |= yield from candidates.read((association.walked.keys() | set(called)) - known)
     by_graph = {
         WALKED: association.walked,
@@ -195,14 +186,14 @@ def _parts_of_names(question: Question) -> tuple[NamePart, ...]:
     longer question a name that occurs whole is left to the words; a short one may be the beginning of a name.
     """
     names = question.terms.identifiers
-    if len(question.text.split()) <= _PART_WORDS:
+    if len(question.text.split()) <= TUNING.question.max_name_part_words:
         return tuple(NamePart(name) for name in names)
     return tuple(NamePart(name, whole=next(iter(index_text(name).split()), "")) for name in names)
 
 
 def _place(text: str) -> str:
     """Return the exact id, path or title a question may be; one in many words names none."""
-    return text.strip() if len(text.split()) <= _PLACE_WORDS else ""
+    return text.strip() if len(text.split()) <= TUNING.question.max_place_words else ""
 
 
 def _kept(scores: Mapping[int, float], keys: Iterable[int]) -> dict[int, float]:
@@ -224,7 +215,6 @@ _YES_OR_NO = re.compile(r"(?:are|is|were|was|do|does|did|have|has|can)\b", re.IG
 _DEGREE = re.compile(r"\b(?:more|less|\w+er)\b", re.IGNORECASE)
 _AND = re.compile(r"\band\b", re.IGNORECASE)
 _JOINED = re.compile(r"\b(?:and|than)\b", re.IGNORECASE)
-_LOOKUP_WORDS = 2
 
 
 def route(text: str, arms: Mapping[str, Mapping[int, float]]) -> Route:
@@ -233,7 +223,7 @@ def route(text: str, arms: Mapping[str, Mapping[int, float]]) -> Route:
     A lookup is served by what it names; a walk would only lead away. A comparison names all it needs, so nothing
     has to be bridged, provided that it names two things that are known.
     """
-    if arms.get(PLACES) or count_words(text) <= _LOOKUP_WORDS:
+    if arms.get(PLACES) or count_words(text) <= TUNING.question.max_lookup_words:
         return "lookup"
     return "comparison" if _compares(text) else "question"
 
@@ -250,24 +240,6 @@ def _compares(text: str) -> bool:
         or any((degree := _DEGREE.search(line)) and _JOINED.search(line, degree.end()) for line in lines)
     )
 
-
-_LEADS = 2
-"""Passages whose titles lead a deep search on, besides the statements nearest to the question."""
-
-_COMPARED = 2
-
-_FIRST = 10
-_NEARLY_ALL = 0.9
-_CODE_ANSWERS = 0.5
-"""Part of the best score in the words arm from which on code is among what answers."""
-
-_BEFORE_FILES = 4
-"""Candidates that are ranked by their files, for each that is wanted: what these lift may stand far behind."""
-
-MIN_EXACT_WORDS, MAX_EXACT_WORDS = 3, 20
-"""Words of a question that is looked for word for word as a whole."""
-MAX_EXACT = 10
-"""Passages that may contain the whole question if it is to identify one."""
 
 Form = Literal["prose", "turn", "code"]
 """What a passage is, for weighing: prose, a turn of a conversation, or code."""
@@ -291,7 +263,7 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     `deep` asks again with what was found first added to the question, for some six more encodings.
     """
     candidates = Candidates(question, reach)
-    pool = max(POOL, limit)
+    pool = max(TUNING.fusion.pool, limit)
     arms = yield from search_arms(question, reach, pool=pool)
     kind = route(question.text, arms)
     found = yield from _found(question, arms, kind, candidates)
@@ -300,11 +272,11 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
         question = yield ModelRequest(partial(question.led_by, leads))
         arms = yield from with_meaning(arms, question, reach, pool=pool)
         found = yield from _found(question, arms, kind, candidates)
-    first = candidates.known(hit.key for hit in found.ranked[:_FIRST])
+    first = candidates.known(hit.key for hit in found.ranked[: TUNING.question.form_hits])
     form = form_of(first.values(), in_code=_code_answers(found.arms.get(WORDS, {}), candidates))
     weights = _weights(kind, form, found, question.meaning)
     by_files = form in ("code", None) and any(head.place_role != NO_PLACE for head in candidates.heads.values())
-    wanted = (_BEFORE_FILES if by_files else 2) * pool
+    wanted = (TUNING.candidates.per_pool_in_files if by_files else 2) * pool
     ranked, given = found.ranked, found.arms
     if found.association:
         chained = TITLE_MATCH in weights
@@ -315,7 +287,7 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     ranked = lend_to_neighbours(ranked, beside, limit=wanted)
     near = candidates.known(hit.key for hit in ranked)
     clues = {**clues_of(question.text, near, candidates.dated), **thread_clue(ranked, near)}
-    ranked = favour(ranked, clues, CLUE_WEIGHTS, limit=wanted if by_files else pool)
+    ranked = favour(ranked, clues, TUNING.clues.weights, limit=wanted if by_files else pool)
     if by_files:
         commits = {} if kind == "lookup" else (yield from files_by_commits(question.terms, reach))
         evidence = FileEvidence(_said(given, weights), commits)
@@ -343,8 +315,9 @@ def form_of(heads: Iterable[PassageHead], *, in_code: bool = False) -> Form | No
 
     `in_code`: code answers, too. Then the documents of a project are no prose by themselves: they tell of the code.
     """
-    forms = [_form(head, in_code=in_code) for head in islice(heads, _FIRST)]
-    return next((form for form, count in Counter(forms).items() if count >= _NEARLY_ALL * len(forms)), None)
+    forms = [_form(head, in_code=in_code) for head in islice(heads, TUNING.question.form_hits)]
+    enough = TUNING.question.min_form_share * len(forms)
+    return next((form for form, count in Counter(forms).items() if count >= enough), None)
 
 
 def _said(arms: Arms, weights: Mapping[str, float]) -> dict[int, float]:
@@ -363,14 +336,15 @@ def _exact_matches(question: Question, reach: Reach) -> Steps[set[int]]:
     such as "run the tests", does not identify one.
     """
     quoted = question.terms.phrases
-    whole = index_text(question.text) if count_words(question.text) <= MAX_EXACT_WORDS else ""
-    phrases = quoted or ((whole,) if len(whole.split()) >= MIN_EXACT_WORDS else ())
+    whole = index_text(question.text) if count_words(question.text) <= TUNING.question.max_exact_words else ""
+    phrases = quoted or ((whole,) if len(whole.split()) >= TUNING.question.min_exact_words else ())
+    limit = TUNING.fusion.pool if quoted else TUNING.question.max_exact_passages + 1
     matches: list[set[int]] = []
     for phrase in phrases:
-        found: TextFound = yield TextRequest(reach, POOL if quoted else MAX_EXACT + 1, words=(phrase,))
+        found: TextFound = yield TextRequest(reach, limit, words=(phrase,))
         matches.append({hit.key for hit in found.words})
     in_all = set.intersection(*matches) if matches else set()
-    return in_all if quoted or len(in_all) <= MAX_EXACT else set()
+    return in_all if quoted or len(in_all) <= TUNING.question.max_exact_passages else set()
 
 
 def _is_quote(text: str) -> bool:
@@ -393,7 +367,7 @@ class _Found:
 def _found(question: Question, arms: Arms, kind: Route, candidates: Candidates) -> Steps[_Found]:
     yield from candidates.read(set().union(*arms.values()), in_reach=True)
     kept = related(question, arms, candidates)
-    ranked = fuse(kept, LOOKUP_WEIGHTS, limit=POOL)
+    ranked = fuse(kept, TUNING.fusion.lookup_weights, limit=TUNING.fusion.pool)
     reach = candidates.reach
     # The graph knows only what is current.
     if kind == "lookup" or reach.at is not None or reach.withdrawn or not ranked:
@@ -410,16 +384,16 @@ def _weights(kind: Route, form: Form | None, found: _Found, meaning: Meaning | N
     own put documents below the code they tell of (13 points of reciprocal rank).
     """
     if found.association is None:
-        return LOOKUP_WEIGHTS
+        return TUNING.fusion.lookup_weights
     if form == "prose":
-        compared = kind == "comparison" and len(found.association.named) >= _COMPARED
-        weights = COMPARISON_WEIGHTS if compared else PROSE_WEIGHTS
+        compared = kind == "comparison" and len(found.association.named) >= TUNING.question.min_compared_names
+        weights = TUNING.fusion.comparison_weights if compared else TUNING.fusion.prose_weights
         if meaning is None:
             return weights
         weights = {**weights, VECTORS: weights[VECTORS] * meaning.prose_share}
         # Paragraphs that answer together are found by names more than by vectors of a quick model.
         return {**weights, QUICK: meaning.quick.prose_share} if meaning.quick else weights
-    return DIALOGUE_WEIGHTS if form == "turn" else CODE_WEIGHTS
+    return TUNING.fusion.dialogue_weights if form == "turn" else TUNING.fusion.code_weights
 
 
 def _form(head: PassageHead, *, in_code: bool) -> Form:
@@ -431,7 +405,7 @@ def _form(head: PassageHead, *, in_code: bool) -> Form:
 def _code_answers(words: Mapping[int, float], candidates: Candidates) -> bool:
     """Tell whether code shares about as much with a question as the best there is."""
     of_code = [score for key, score in words.items() if (head := candidates.heads.get(key)) and head.place_role == CODE]
-    return max(of_code, default=0.0) >= _CODE_ANSWERS * max(words.values(), default=0.0) > 0
+    return max(of_code, default=0.0) >= TUNING.question.min_code_share * max(words.values(), default=0.0) > 0
 
 
 def _leads(association: Association, ranked: Sequence[Fused], candidates: Candidates) -> list[str]:
@@ -439,7 +413,8 @@ def _leads(association: Association, ranked: Sequence[Fused], candidates: Candid
     facts = association.facts
     names = association.view.names(sorted({end for fact in facts for end in (fact.subject, fact.object)}))
     stated = [f"{names.get(fact.subject, '')} {names.get(fact.object, '')}" for fact in facts]
-    titles = [head.title for head in candidates.known(hit.key for hit in ranked[:_LEADS]).values()]
+    best = candidates.known(hit.key for hit in ranked[: TUNING.question.lead_titles])
+    titles = [head.title for head in best.values()]
     return list(dict.fromkeys(filter(None, map(str.strip, (*stated, *titles)))))
 
 

@@ -17,12 +17,10 @@ import numpy.typing as npt
 
 from treering.ports.models import Reranker, Scores
 from treering.ports.runtime import Clock
+from treering.retrieval.tuning import TUNING
 
 MOST_PAIRS = 50
 """Hits that one search may read again: what this costs has to stay bounded."""
-
-SHARE = 0.5
-"""What the reranker counts for against the ranking so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +87,9 @@ def blended(hits: Sequence[Reranked], read: Sequence[float]) -> tuple[float, ...
     if not hits:
         return ()
     low, high = min(hit.score for hit in hits), max(hit.score for hit in hits)
+    share = TUNING.candidates.rerank_share
     return tuple(
-        (1 - SHARE) * hit.score + SHARE * (low + (high - low) * said * hit.factor)
+        (1 - share) * hit.score + share * (low + (high - low) * said * hit.factor)
         for hit, said in zip(hits, read, strict=True)
     )
 
@@ -104,13 +103,6 @@ def _placed(scores: Scores) -> tuple[float, ...]:
 
 
 # Leaving out of a ranking what has been said already.
-
-
-DUPLICATE_AT = 0.9
-"""Part of the shingles that two texts must share to count as one."""
-
-REPETITION_COST = 0.1
-"""Part of its score that a text loses when all of it stands in a text ranked above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +132,8 @@ def diversify(
     candidates: Sequence[Candidate],
     limit: int,
     *,
-    duplicate_at: float = DUPLICATE_AT,
-    repetition_cost: float = REPETITION_COST,
+    duplicate_at: float = TUNING.candidates.duplicate_at,
+    repetition_cost: float = TUNING.candidates.repetition_cost,
 ) -> DiverseChoice:
     """Choose up to `limit` candidates that do not repeat each other, from a list ranked best first.
 

@@ -38,7 +38,6 @@ from treering.retrieval.search.reranking import (
     diversify,
 )
 from treering.retrieval.search.trust import (
-    LEAST_RIVALS,
     FoundText,
     Trusted,
     Weighed,
@@ -50,6 +49,7 @@ from treering.retrieval.search.trust import (
     trust_in,
     weigh_by_trust,
 )
+from treering.retrieval.tuning import TUNING
 
 # Reading candidates of a search from the ledger: their states, and the words of some of them.
 
@@ -127,7 +127,7 @@ class CandidateReader:
         place = words.locator
         if self.question is None or not isinstance(place, Turn):
             return 1.0
-        return OTHER_DAY_WEIGHT if self.question.is_of_other_day(words.text, place.at) else 1.0
+        return TUNING.clues.other_day_weight if self.question.is_of_other_day(words.text, place.at) else 1.0
 
     def words(self, head: PassageHead) -> CandidateWords | None:
         """Return the words of a passage that was read: those of its segment, or the text form of its object."""
@@ -142,20 +142,11 @@ class CandidateReader:
         return CandidateWords(passages_of(item)[0].text, item=item)
 
 
-OTHER_DAY_WEIGHT = 0.85
-"""What the score of a turn is worth that was said on another day than the single one that is asked for."""
-
-_OVERFETCH = 3
-"""Candidates that are weighed against each other, for each hit wanted."""
-
 _AT_FIRST = 1.2
 """Candidates whose texts are read at first, for each hit wanted; mostly no other can be a hit then."""
 
 _ALL_AT_ONCE = 1.75
 """Up to so many candidates, for each hit wanted, are read at once: a second question costs more than a few texts."""
-
-_SOURCES_WEIGHED = 1.5
-"""Sources that are weighed against each other, for each that is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,11 +289,11 @@ def retrieval(
     `adjusting`: what feedback says of a passage. `further`: files of projects to give beside the hits, by their best
     passages, out of the candidates that were weighed.
     """
-    wanted = max(limit * _OVERFETCH, reranking.pairs if reranking else 0)
+    wanted = max(limit * TUNING.candidates.per_hit, reranking.pairs if reranking else 0)
     ranking = yield from rank(question, reach=reach, limit=wanted, deep=deep)
     ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
     if by_source:
-        ranked = _of_best_sources(ranked, sources=ceil(limit * _SOURCES_WEIGHED), passages=by_source)
+        ranked = _of_best_sources(ranked, sources=ceil(limit * TUNING.candidates.per_source), passages=by_source)
         limit = max(len(ranked), 1)
     reader = CandidateReader(reach, whole, question)
     # Most often these are the ones that are shown: their texts come with the states of all.
@@ -463,7 +454,7 @@ def _read(
     What repeats the question while others are trusted more is not counted: many copies of it must not keep out what
     comes behind them.
     """
-    most = limit * _OVERFETCH
+    most = limit * TUNING.candidates.per_hit
     idf: IdfWeights | None = None
     hits: list[Hit] = []
     weighed, choice = hits, DiverseChoice(())
@@ -482,7 +473,7 @@ def _read(
         choice = choosing(weighed)
         others = sum(not hit.repeats_with_less_trust for hit in hits)
         compared = others < len(hits) or is_name(question.text)
-        rivals = min(LEAST_RIVALS - others, len(found) - end) if compared else 0
+        rivals = min(TUNING.trust.min_rivals - others, len(found) - end) if compared else 0
         more = max(_still_to_read(choice, weighed, found[end:], question, limit=limit), rivals)
         start, end = end, end + more
         if (others >= most and rivals <= 0) or start == end:

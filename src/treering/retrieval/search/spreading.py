@@ -6,9 +6,7 @@ from dataclasses import replace
 
 from treering.core.evidence import Turn
 from treering.retrieval.search.retrieval import Hit
-
-FURTHER_WEIGHT = 0.8
-"""The weight of a passage behind another of the same source; behind two, this much again."""
+from treering.retrieval.tuning import TUNING
 
 
 def spread_over_sources(hits: Sequence[Hit]) -> list[Hit]:
@@ -20,6 +18,6 @@ def spread_over_sources(hits: Sequence[Hit]) -> list[Hit]:
     spread = []
     for hit in hits:
         further = before[hit.head.object_id]
-        spread.append(replace(hit, score=hit.score * FURTHER_WEIGHT**further) if further else hit)
+        spread.append(replace(hit, score=hit.score * TUNING.candidates.further_weight**further) if further else hit)
         before[hit.head.object_id] += not isinstance(hit.locator, Turn)
     return sorted(spread, key=lambda hit: -hit.score)

@@ -16,33 +16,8 @@ from treering.core.policy import Policy, TrustLevel, trust_of
 from treering.core.screening import without_disguise
 from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.text.analysis import content_words, index_text, stretches_of
+from treering.retrieval.tuning import TUNING
 
-MOST_UNANSWERED = 0.5
-"""Part of the idf weight of the words of the question in a less trusted text that more trusted ones may lack, and
-still answer the question.
-
-Measured over the first 30 hits (`benchmarks honest_notes`, `benchmarks poisoning`): they lack at least 0.61 of what
-honest notes have beside a repository, and at most 0.43 of what poison has on MuSiQue and HotpotQA.
-"""
-
-AS_RARE = 0.9
-"""Part of the greatest idf weight from which on a word of the question counts as one of the rarest.
-
-"What is the retry limit of the triton service" is about triton: texts about limits of services do not answer it. Copies
-of one text make its other words a little less rare than those that only they have, which must not count.
-"""
-
-MOST_PLACES = 2
-"""Texts that come before one that repeats the question and would not otherwise: it stays among the first three.
-
-As many come between one and the next that repeats it: five forged copies would push out what is honest.
-"""
-
-LEAST_RIVALS = 10
-"""Texts that are read for that at least, if there are so many: the fewer are read, the less they have together."""
-
-_LEAST_WORDS = 4
-_REPEATED_AT = 0.8
 _MOST_WORDS = 64
 _LONGEST = 2_000  # characters
 
@@ -97,7 +72,7 @@ class Wording:
         words = content_words(read)[:_MOST_WORDS]
         names = identifiers_in(read)
         in_names = sum(len(content_words(name)) - 1 for name in names)
-        if len(words) - in_names < _LEAST_WORDS:
+        if len(words) - in_names < TUNING.trust.min_question_words:
             return cls(frozenset(), frozenset())
         return cls(frozenset(words), frozenset(pairwise(words)))
 
@@ -112,7 +87,7 @@ class Wording:
 
     @property
     def _spare(self) -> int:
-        return len(self.pairs) - ceil(_REPEATED_AT * len(self.pairs))
+        return len(self.pairs) - ceil(TUNING.trust.min_repeated_share * len(self.pairs))
 
     def _may_stand_in(self, plain: str) -> bool:
         """Rule out most texts without cutting them into words: each word that is missing takes a pair with it."""
@@ -201,11 +176,11 @@ def _behind_rivals(weighed: Sequence[Weighed], best_rivals: Mapping[int, float])
     for at in sorted(best_rivals, key=lambda at: -weighed[at].score):
         before = weighed[at].score
         already = sum(score >= before for score in others)
-        behind_rival = min(sum(score >= best_rivals[at] for score in others), already + MOST_PLACES)
+        behind_rival = min(sum(score >= best_rivals[at] for score in others), already + TUNING.trust.max_places_lost)
         ahead = min(max(already, behind_rival, ahead), len(others))
         score = min(before, nextafter(others[ahead - 1], 0.0)) if ahead else before
         lowered[at] = replace(weighed[at], score=score, repeating=score / before if before else 1.0)
-        ahead += MOST_PLACES
+        ahead += TUNING.trust.max_places_lost
     return lowered
 
 
@@ -224,9 +199,9 @@ def _best_answer(rivals: Sequence[FoundText], found: FoundText, idf: IdfWeights)
     """
     terms = [frozenset(index_text(one.text).split()) & idf.weights.keys() for one in rivals]
     own, theirs = idf.weights.keys() & index_text(found.text).split(), frozenset[str]().union(*terms)
-    if idf.share(own - theirs) > MOST_UNANSWERED * idf.share(own):
+    if idf.share(own - theirs) > TUNING.trust.max_unanswered * idf.share(own):
         return None
-    least = AS_RARE * max((idf.weights[term] for term in own), default=0.0)
+    least = TUNING.trust.min_rarest_share * max((idf.weights[term] for term in own), default=0.0)
     rarest = {term for term in own if idf.weights[term] >= least}
     naming = (one for one, said in zip(rivals, terms, strict=True) if rarest & said)
     return max(naming, key=lambda one: one.score, default=None)

@@ -18,6 +18,7 @@ import Stemmer
 from treering.core.screening import without_disguise
 from treering.ports.search import TextQuery
 from treering.retrieval.text.languages import FOREIGN_WORDS, folded, is_function_word, language_of, stems_in
+from treering.retrieval.tuning import TUNING
 
 # One spelling for words that English spells in two ways, so that either finds the other.
 
@@ -174,7 +175,6 @@ def content_words(text: str) -> list[str]:
 _LONGEST_TOKEN = 64  # longer ones are encoded data: their beginning is enough to find them
 _LONGEST_NAME = 200
 _SHORTEST_NAME = 3  # a trigram index cannot find less
-_SHORT_QUERY = 3  # words; somebody who types so few is often typing a name or a part of it
 _MOST_DIGIT_PIECES = 3  # `utf8` and `v2beta1` are made of parts, a hash is not
 
 # Scripts written without spaces, and Hangul, whose particles are glued to the words.
@@ -406,7 +406,7 @@ _REMEMBERED_NAMES = 1 << 16  # words
 
 
 def _sought_names(text: str) -> tuple[str, ...]:
-    short = len(_tokens(text)) <= _SHORT_QUERY
+    short = len(_tokens(text)) <= TUNING.question.max_name_words
     names = [name for name in names_in(stretches_of(text), any_word=short) if name not in _STOP_WORDS]
     return tuple(names[:MAX_IDENTIFIERS])
 

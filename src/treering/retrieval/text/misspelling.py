@@ -3,8 +3,6 @@
 from itertools import chain
 from string import ascii_lowercase
 
-SHORTEST_DOUBTFUL = 5
-"""Letters of a term that may be misspelt: shorter ones have others next to them by chance."""
 MAX_DOUBTFUL = 3
 """Terms of a question that are looked at: each has some 400 spellings."""
 

@@ -8,14 +8,13 @@ from treering.core.characters import label
 from treering.retrieval.text.analysis import query_words
 from treering.retrieval.text.languages import language_of
 from treering.retrieval.text.periods import MONTH_WORDS, WEEKDAY_WORDS
+from treering.retrieval.tuning import TUNING
 
 _WORD = re.compile(r"[^\s\"'“”‘’`()\[\]{}<>,;:!?…]+")
 _QUOTED = re.compile(r"`([^`\n]{1,200})`")
 _NAME_SIGN = re.compile(r"[_/:]|[^\W\d][.][^\W\d]|[a-z][A-Z]|[^\W\d]\d|\d[^\W\d]")
 _ACRONYM = re.compile(r"[A-Z]{2,6}s?")
-_SHORTEST = 4  # letters: shorter plain words are seldom what a task is about
 _SHOWN = 8
-_LONGEST = 20  # characters of a run without spaces: a longer one is a sentence
 # Words of requests and manners of doing: that a space never says them tells nobody anything.
 _PLAIN = re.compile(r"(?:ly|able|ible|ful|less|ness|ing|ed|est)$")
 _OF_REQUESTS = frozenset(
@@ -128,10 +127,11 @@ def _is_name(word: str) -> bool:
 def _may_be_content_word(word: str, *, begins: bool) -> bool:
     plain = word.casefold()
     if not word.isascii():
-        return 1 < len(word) <= _LONGEST
+        return 1 < len(word) <= TUNING.question.max_run_chars
     if _ACRONYM.fullmatch(word):
         return True
-    if not plain.replace("-", "").isalpha() or len(plain) < _SHORTEST or plain in _OF_REQUESTS:
+    is_plain = plain.replace("-", "").isalpha() and plain not in _OF_REQUESTS
+    if not is_plain or len(plain) < TUNING.question.min_subject_letters:
         return False
     named = word[0].isupper() and not begins
     return named or not _PLAIN.search(plain)

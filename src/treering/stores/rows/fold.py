@@ -30,7 +30,8 @@ from treering.retrieval.index.projection import (
     ties_in,
 )
 from treering.retrieval.index.ties import DIALOGUE_KINDS, Ties
-from treering.retrieval.search.fusion import SHORTEST, name_share
+from treering.retrieval.search.fusion import name_share
+from treering.retrieval.tuning import TUNING
 
 _BATCH = 500  # passages read for the graph at a time
 
@@ -266,7 +267,7 @@ def endings_of(names: Iterable[str]) -> set[str]:
 def ending_range(text: str) -> tuple[str, str] | None:
     """Return the first and the last ending of names that may end with a text; `None` where it is too short for it."""
     folded = text.casefold()
-    if len(folded) < SHORTEST:
+    if len(folded) < TUNING.question.min_name_end_chars:
         return None
     ending = _backwards(folded)
     return ending, ending + _LAST

@@ -14,6 +14,7 @@ from treering.core.objects import Constraint, Decision, Knowledge, Object, Prefe
 from treering.core.policy import is_over
 from treering.ports.ledger import Altered, Selection, head_of
 from treering.retrieval.search.packing import lines_within
+from treering.retrieval.tuning import TUNING
 from treering.verbs.envelope import READS, Call, Mode, Nothing, Value
 from treering.verbs.feedback import uses
 from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work, scope_of
@@ -25,19 +26,11 @@ from treering.verbs.trees import CHANGED, maps_of, notes_of_objects, repository_
 
 _DEFAULT_TOKENS = 500
 _ORIGIN = "brief"
-_MAX_LINE_CHARS = 200
 LABEL_WIDTH = 10
 """Characters of a line before its text: the name of its section, or spaces."""
 OF_SESSIONS = ("Since", "Last")
 """Labels of the lines about the last conversation."""
-_ENTRIES = 5
-"""Entries of a section that are shown; a line states how many there are in all."""
-_RULES = 8
 _KINDS = ("constraint", "preference", "decision")
-_LEAST: Mapping[str, int] = {"Decided": 2, "Contested": 1, "Open": 3, "Stale": 1}
-"""Entries of a section that stay if the budget of tokens is short; of rules, those that apply to all files."""
-_SECONDS_PER_USE = 30 * 86_400
-"""An entry that a person called right once counts as so much newer than it is (`feedback.uses`, where that is 1)."""
 _PRIORITIES = ("urgent", "high", "normal", "low")
 _PROGRESS = ("in_progress", "blocked", "open")
 
@@ -93,7 +86,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     held = [item for item in single if item not in stale]
     rules = [one for one in held if one.kind in ("constraint", "preference")]
     sections = [
-        _section("Rules", rules, most=_RULES),
+        _section("Rules", rules, most=TUNING.brief.rules),
         _section("Decided", [one for one in held if one.kind == "decision"]),
         _contested(call, groups, altered),
         _section("Open", work),
@@ -101,14 +94,15 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     ]
     talk = last_conversation(whole(call.engine.ledger), call.scope, as_of=options.moment(), altered=altered)
     since, last = _since(talk, repository), recalled(talk) if talk else ""
-    everywhere = sum(one.kind == "constraint" and not scope_of(one) for one in rules[:_RULES])
+    everywhere = sum(one.kind == "constraint" and not scope_of(one) for one in rules[: TUNING.brief.rules])
     max_tokens = options.max_tokens or _DEFAULT_TOKENS
 
     def fits(chosen: Sequence[BriefSection]) -> bool:
         lines = [*card_lines(card), *_memory_lines(chosen, since, last)]
         return len(lines_within(lines, origin=_ORIGIN, max_tokens=max_tokens)) == len(lines)
 
-    chosen = _shortened([one for one in sections if one.entries], {**_LEAST, "Rules": everywhere}, fits)
+    least = {**TUNING.brief.min_entries, "Rules": everywhere}
+    chosen = _shortened([one for one in sections if one.entries], least, fits)
     lines = lines_within(
         [*card_lines(card), *_memory_lines(chosen, since, last)], origin=_ORIGIN, max_tokens=max_tokens
     )
@@ -187,7 +181,7 @@ def _importance(item: Knowledge, branch: BranchWork, used: float) -> tuple[bool,
 
     Rules for some files come later: hooks show them when such a file is edited.
     """
-    age = item.updated_at.timestamp() + _SECONDS_PER_USE * used
+    age = item.updated_at.timestamp() + TUNING.brief.days_per_use * 86_400 * used
     return item.kind != "constraint", bool(scope_of(item)), not branch.is_about(item), -age
 
 
@@ -203,7 +197,7 @@ def _section(
     name: str,
     items: Sequence[Knowledge | WorkItem],
     *,
-    most: int = _ENTRIES,
+    most: int = TUNING.brief.entries,
     changed: Mapping[str, str] = MappingProxyType({}),
 ) -> BriefSection:
     entries = tuple(
@@ -225,7 +219,7 @@ def _with_doubt(item: Knowledge | WorkItem, changed: Mapping[str, str]) -> str:
 
 
 def _contested(call: Call, groups: Sequence[Sequence[Knowledge]], altered: Altered) -> BriefSection:
-    shown = groups[:_ENTRIES]
+    shown = groups[: TUNING.brief.entries]
     lines = ContestedLines(call, shown, statement_of, altered)
     entries = tuple(
         BriefEntry(
@@ -251,7 +245,7 @@ def statement_of(item: Knowledge | WorkItem) -> str:
             said, notes = (f"{item.title}: {outcome}" if outcome and outcome not in item.title else item.title), []
         case _:
             said, notes = title_of(item), []
-    return one_line(f"{said} ({', '.join(notes)})" if notes else said, most=_MAX_LINE_CHARS)
+    return one_line(f"{said} ({', '.join(notes)})" if notes else said, most=TUNING.brief.max_line_chars)
 
 
 def _since(talk: Source | None, repository: Source | None) -> str:

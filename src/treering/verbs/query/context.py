@@ -18,13 +18,14 @@ from treering.retrieval.search.question import Question
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.search.trust import Wording
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens, telling_terms
+from treering.retrieval.tuning import PACK_GROUPS, TUNING, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.attached import Attached, attached_to
 from treering.verbs.query.code_related import may_break
 from treering.verbs.query.context_items import Citing, belief_item, by_file, source_items, without_repeated
 from treering.verbs.query.context_knowledge import files_of, is_about_task, knowledge_about
-from treering.verbs.query.context_notes import MAX_RULES, conflicts_of, missing_of, next_reads_of, rules_of, summary_of
+from treering.verbs.query.context_notes import conflicts_of, missing_of, next_reads_of, rules_of, summary_of
 from treering.verbs.query.context_parts import FoundForTask, gather
 from treering.verbs.query.search import knowledge_on, only_replaced, reranking_of, reranking_warnings
 from treering.verbs.reading import (
@@ -80,8 +81,6 @@ def _terms_of(item: Object) -> frozenset[str]:
 
 _LIFETIME = timedelta(hours=1)
 _DEFAULT_TOKENS = 4_000
-_FRAME_TOKENS = 32
-"""Tokens of the heading and the fence of a section."""
 
 _NOT_MENTIONED = (
     "The key words of the task do not occur here, or do not occur together. Use names that occur "
@@ -133,7 +132,8 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     notes = _Notes(given.task, found, attached, rules_of(call, reach, altered), sequence)
     built, text, left_out = _fitted(call, drafts, notes, reach, altered, max_tokens=most)
     if options.explain:
-        built = built.model_copy(update={"trace": {**built.trace, "hits": _explained(call, found)}})
+        explained = {"hits": _explained(call, found), "tuning": values_of(PACK_GROUPS)}
+        built = built.model_copy(update={"trace": {**built.trace, **explained}})
     empty = not built.items
     return ContextReport(
         verb="query",
@@ -271,7 +271,8 @@ def _fitted(
         )
         sections = len({item.section for item in packed.unnumbered})
         frame = render(_built(call, packed, notes).model_copy(update={"items": ()}))
-        packed = pack(drafts, max_tokens=max_tokens, around=estimate_tokens(frame) + sections * _FRAME_TOKENS)
+        around = estimate_tokens(frame) + sections * TUNING.context.frame_tokens
+        packed = pack(drafts, max_tokens=max_tokens, around=around)
     built, dropped = shortened(_built(call, packed, notes), max_tokens)
     left_out = (*dropped, *(f"{item.object_id} {item.segment_id}".strip() for item in packed.left_out))
     text = cut_to_tokens(render(built), max_tokens)
@@ -290,7 +291,7 @@ def _built(call: Call, packed: Packed, notes: _Notes) -> ContextPack:
         summary=summary_of(packed, contested, notes.found),
         scope=call.scope,
         items=packed.items,
-        rules=tuple(line for identity, line in notes.rules if identity not in ids)[:MAX_RULES],
+        rules=tuple(line for identity, line in notes.rules if identity not in ids)[: TUNING.context.max_rules],
         conflicts=contested,
         may_break=tuple(line for place, line in notes.users.items() if place in places),
         missing_context=missing_of(notes.found),

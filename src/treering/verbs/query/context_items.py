@@ -21,20 +21,12 @@ from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.search.spreading import spread_over_sources
 from treering.retrieval.search.trust import Wording, repetition_flags
 from treering.retrieval.text.analysis import telling_terms
+from treering.retrieval.tuning import TUNING
 from treering.verbs.envelope import Call
 from treering.verbs.reading import WEAK
 from treering.verbs.scoped_ledger import on_all_branches
 
-BEST_FILES = 5
-"""Files that have a passage in a pack before any file has a second one."""
-
-_NEW_SHARE = 0.2
-"""Share of the words of a passage that knowledge which repeats it may lack; none of them is a number."""
-
 _NUMBER = re.compile(r"\d")
-
-_WITH_REPLY = 5
-"""Passages shown with their reply. Those of all took the place of evidence (3 points, LoCoMo, 2,000 tokens)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +126,7 @@ def by_file(hits: Sequence[Hit]) -> list[Hit]:
     best: dict[str | int, Hit] = {}
     for hit in sorted(hits, key=lambda hit: -hit.score):
         best.setdefault(hit.head.key if isinstance(hit.locator, Turn) else hit.head.object_id, hit)
-    first = [*best.values()][:BEST_FILES]
+    first = [*best.values()][: TUNING.context.best_files]
     keys = {hit.head.key for hit in first}
     return [*first, *(hit for hit in spread_over_sources(hits) if hit.head.key not in keys)]
 
@@ -147,7 +139,7 @@ def source_items(hits: Sequence[Hit], query: str, notes: Mapping[int, str], weak
     """
     replies: set[tuple[str, str]] = set()
     for rank, hit in enumerate(hits):
-        shown = hit if rank < _WITH_REPLY else replace(hit, reply=None)
+        shown = hit if rank < TUNING.context.with_reply else replace(hit, reply=None)
         if (hit.head.object_id, hit.head.part) not in replies:
             note = notes.get(hit.head.key, "")
             flags = tuple(filter(None, (note, WEAK if hit.head.key in weak else "")))
@@ -212,4 +204,4 @@ def _repeats(knowledge: UnnumberedItem, passage: UnnumberedItem) -> bool:
     words = frozenset(telling_terms(passage.item.text))
     new = words.difference(telling_terms(f"{knowledge.item.title}\n{knowledge.item.text}"))
     is_trusted = LEVELS.index(knowledge.item.trust) <= LEVELS.index(passage.item.trust)
-    return is_trusted and len(new) <= _NEW_SHARE * len(words) and not any(map(_NUMBER.search, new))
+    return is_trusted and len(new) <= TUNING.context.max_new_share * len(words) and not any(map(_NUMBER.search, new))

@@ -1,7 +1,6 @@
 """Which knowledge enters a context pack: by the files that it cites, or by its own words."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from treering.core.evidence import Lines
 from treering.core.filters import matches
@@ -12,24 +11,9 @@ from treering.retrieval.index.passages import is_shown, is_withheld, passages_of
 from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.text.analysis import index_text
-from treering.verbs.query.context_items import BEST_FILES, Citing
+from treering.retrieval.tuning import TUNING
+from treering.verbs.query.context_items import Citing
 from treering.verbs.query.context_parts import COPIED
-
-
-@dataclass(frozen=True, slots=True)
-class KnowledgeTuning:
-    """Shares of the idf weight of a task, chosen on celery and hono (`benchmarks agents`, decisions in packs)."""
-
-    min_share_about_file: float = 0.15
-    """The least share that knowledge about one of the best files has; about the first source, any is enough."""
-    min_share: float = 0.3
-    """The least share of knowledge about other files of a project. Words in common say less than the place of a file:
-    of decisions about other files that were found by their words, one in ten was about the task."""
-    max_per_file: int = 3
-    """Statements about one file: a conversation or a large file has many."""
-
-
-TUNING = KnowledgeTuning()
 
 
 def files_of(hits: Iterable[Hit]) -> dict[str, float]:
@@ -38,7 +22,7 @@ def files_of(hits: Iterable[Hit]) -> dict[str, float]:
     for hit in hits:
         if not best or isinstance(hit.locator, Lines):
             best.setdefault(hit.head.object_id, hit.score)
-    return dict([*best.items()][:BEST_FILES])
+    return dict([*best.items()][: TUNING.context.best_files])
 
 
 def knowledge_about(
@@ -53,9 +37,9 @@ def knowledge_about(
     stated.sort(key=lambda item: (-shares[item.id], -item.updated_at.timestamp(), item.id))
     about: dict[str, tuple[Object, float]] = {}
     for rank, (source_id, score) in enumerate(files.items()):
-        least = TUNING.min_share_about_file if rank else 0.0
+        least = TUNING.context.min_share_about_file if rank else 0.0
         cited = [item for item in stated if source_id in {ref.source_id for ref in item.evidence_refs}]
-        for item in cited[: TUNING.max_per_file]:
+        for item in cited[: TUNING.context.max_per_file]:
             if shares[item.id] >= least:
                 about.setdefault(item.id, (item, score))
     return [*about.values()]
@@ -67,7 +51,7 @@ def is_about_task(item: Object, citing: Citing, idf: IdfWeights) -> bool:
     Copied facts name their subject; without them, packs of releases and updates name fewer changed files.
     """
     is_about_files = item.origin_channel != COPIED and citing.names_lines(item)
-    return not is_about_files or _share(item, idf) >= TUNING.min_share
+    return not is_about_files or _share(item, idf) >= TUNING.context.min_share
 
 
 def _share(item: Object, idf: IdfWeights) -> float:

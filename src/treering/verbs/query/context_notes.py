@@ -15,24 +15,19 @@ from treering.retrieval.index.code_places import CODE
 from treering.retrieval.index.passages import is_withheld
 from treering.retrieval.search.commit_history import CommitHistory, companions_of
 from treering.retrieval.search.pack_budget import Packed
-from treering.retrieval.search.packing import MAX_READS, ConflictNote, PackItem, quoted
+from treering.retrieval.search.packing import ConflictNote, PackItem, quoted
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.text.analysis import telling_terms
 from treering.retrieval.text.typed_words import listed
+from treering.retrieval.tuning import TUNING
 from treering.verbs.envelope import Call
 from treering.verbs.query.attached import Attached
 from treering.verbs.query.context_parts import FoundForTask
 from treering.verbs.reading import lag_warning
 from treering.verbs.trees import notes_of_objects
 
-MAX_RULES = 5
-_RULE_CHARS = 160
 _EVERYWHERE = ("", "repository")
 """Scopes of a constraint that do not narrow it to a part of a project."""
-_COMPANIONS = 2
-_OF_FILES = 3
-"""Files of code, the first shown, for which is stated what changed with them."""
-_REASON_WORDS = 3
 _WORD = re.compile(r"\w+")
 
 
@@ -65,7 +60,7 @@ def rules_of(call: Call, reach: Reach, altered: Altered) -> list[tuple[str, str]
     items = [item for item in call.engine.ledger.select(selection, altered=altered) if isinstance(item, Knowledge)]
     elsewhere = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
     return [
-        (item.id, f"{label(item.payload.rule, most=_RULE_CHARS)} (`{item.id}`)")
+        (item.id, f"{label(item.payload.rule, most=TUNING.context.max_rule_chars)} (`{item.id}`)")
         for item in sorted(items, key=lambda item: item.updated_at, reverse=True)
         if isinstance(item.payload, Constraint)
         and item.payload.scope in _EVERYWHERE
@@ -129,7 +124,7 @@ def next_reads_of(
     )
     code = _files_not_shown(packed, files, found.question.text)
     others = chain(belonging, code or _passages_left_out(packed, found))
-    return (*islice(dict.fromkeys(others), MAX_READS - len(beside)), *beside)
+    return (*islice(dict.fromkeys(others), TUNING.packing.max_reads - len(beside)), *beside)
 
 
 def _passages_left_out(packed: Packed, found: FoundForTask) -> Iterator[str]:
@@ -151,8 +146,9 @@ def _companions(packed: Packed, files: Sequence[Hit], histories: Sequence[Commit
     shown = dict.fromkeys(code[item.object_id] for item in packed.unnumbered if item.object_id in code)
     packed_ids = {item.object_id for item in packed.unnumbered}
     paths = {hit.locator.path for hit in files if isinstance(hit.locator, Lines) and hit.head.object_id in packed_ids}
-    named = ((path, commits) for path, commits in companions_of([*shown][:_OF_FILES], histories) if path not in paths)
-    return [f"{quoted(path)}, changed with it in {commits} commits" for path, commits in islice(named, _COMPANIONS)]
+    companions = companions_of([*shown][: TUNING.context.files_with_companions], histories)
+    named = [(path, commits) for path, commits in companions if path not in paths][: TUNING.context.max_companions]
+    return [f"{quoted(path)}, changed with it in {commits} commits" for path, commits in named]
 
 
 def _files_not_shown(packed: Packed, files: Sequence[Hit], query: str) -> list[str]:
@@ -166,7 +162,7 @@ def _files_not_shown(packed: Packed, files: Sequence[Hit], query: str) -> list[s
         identity, is_code = hit.head.object_id, hit.head.place_role == CODE
         if isinstance(hit.locator, Lines) and (is_code or not shown) and identity not in {*shown, *best}:
             best[identity] = f"{_place_of_code(hit.locator, hit.head.heading)}: {_reason(query, hit)}"
-        if len(best) == MAX_READS:
+        if len(best) == TUNING.packing.max_reads:
             break
     return [*best.values()]
 
@@ -179,4 +175,5 @@ def _place_of_code(lines: Lines, heading: str) -> str:
 def _reason(query: str, hit: Hit) -> str:
     terms = frozenset(telling_terms(f"{hit.head.heading}\n{hit.text}"))
     words = dict.fromkeys(word for word in _WORD.findall(query) if not terms.isdisjoint(telling_terms(word)))
-    return f"has {', '.join(label(word) for word in islice(words, _REASON_WORDS))}" if words else "similar meaning"
+    named = ", ".join(label(word) for word in islice(words, TUNING.context.reason_words))
+    return f"has {named}" if named else "similar meaning"

@@ -18,19 +18,12 @@ from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Adjusting, Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import index_text, telling_terms
+from treering.retrieval.tuning import TUNING
 from treering.verbs.envelope import Call
 from treering.verbs.query.attached import named_nodes
 from treering.verbs.reading import note_recalled
 
-_SOURCES = 40
-_BELIEFS = 16
-_FURTHER = 12
-"""Further files whose best passages are read: 24 found as much."""
-
 _WITHDRAWN = ("stale", "superseded")
-_MOST_WITHDRAWN = 8
-_SHARED = 2
-"""Words withdrawn knowledge has to share with a task to be warned of."""
 
 
 COPIED = "adapter"
@@ -115,13 +108,13 @@ def gather(
             retrieval(
                 question,
                 reach=of_sources,
-                limit=_SOURCES,
+                limit=TUNING.context.source_hits,
                 deep=deep,
                 reranking=reranking,
                 adjusting=adjusting,
-                further=_FURTHER,
+                further=TUNING.context.further_files,
             ),
-            retrieval(question, reach=of_beliefs, limit=_BELIEFS, deep=deep, adjusting=adjusting),
+            retrieval(question, reach=of_beliefs, limit=TUNING.context.belief_hits, deep=deep, adjusting=adjusting),
             _withdrawn(question, reach, altered),
             known_words(question, reach),
             named_nodes(question, reach, altered),
@@ -148,7 +141,9 @@ def _withdrawn(question: Question, reach: Reach, altered: Altered) -> Steps[list
         return []
     gone: Filter = And((Compare("type", "eq", "knowledge"), Compare("status", "in", _WITHDRAWN)))
     words = (*question.terms.words, *question.terms.phrases)
-    hits: TextFound = yield TextRequest(replace(reach, where=gone, withdrawn=True), _MOST_WITHDRAWN, words=words)
+    hits: TextFound = yield TextRequest(
+        replace(reach, where=gone, withdrawn=True), TUNING.context.withdrawn_hits, words=words
+    )
     if not hits.words:
         return []
     found: PassagesFound = yield PassageRequest(tuple(hit.key for hit in hits.words))
@@ -167,4 +162,4 @@ def _is_about(item: Object, question: Question) -> bool:
     """Tell whether an object shares more than a chance word with a question."""
     asked = set(question.terms.words)
     words = set(index_text(f"{title_of(item)} {passages_of(item)[0].text}").split())
-    return len(asked & words) >= min(_SHARED, ceil(len(asked) / 2))
+    return len(asked & words) >= min(TUNING.context.min_shared_words, ceil(len(asked) / 2))

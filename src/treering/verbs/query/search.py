@@ -14,11 +14,12 @@ from treering.ports.ledger import Altered, ObjectRequest
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
 from treering.retrieval.search.known_words import KnownWords, known_words
-from treering.retrieval.search.lines import MAX_SHOWN_LINES, LineQuery
+from treering.retrieval.search.lines import LineQuery
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
+from treering.retrieval.tuning import SEARCH_GROUPS, TUNING, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, bounded
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.reading import (
@@ -81,7 +82,7 @@ class HitOptions(SearchOptions):
         default="none", description="source: one hit per source, ranked by all of its passages."
     )
     lines: int = Field(
-        default=MAX_SHOWN_LINES, ge=0, le=50, description="Maximum number of answering lines per hit; 0: none."
+        default=TUNING.lines.max_shown, ge=0, le=50, description="Maximum number of answering lines per hit; 0: none."
     )
 
 
@@ -167,7 +168,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         left_out=left_out,
         as_of=answered_sequence(found, reach),
         answer=answer_name(call.scope, given.text),
-        trace=dict(found.trace),
+        trace={**found.trace, **({"tuning": values_of(SEARCH_GROUPS)} if options.explain else {})},
     )
 
 

@@ -26,7 +26,7 @@ from treering.parts.client.items.documents import (
     plain_value,
     scope_of,
 )
-from treering.parts.client.items.similarity import RELATED, of_relevance
+from treering.parts.client.items.similarity import of_relevance
 from treering.parts.client.items.weighing import NO_RERANKER, FoundMemory, Weighing, weighed
 from treering.parts.client.profiles import Switches
 from treering.ports.ledger import ObjectRequest, Selection, head_of
@@ -37,11 +37,12 @@ from treering.retrieval.search.fusion import VECTORS, Fused
 from treering.retrieval.search.hit_signals import nearness
 from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.known_words import known_words
-from treering.retrieval.search.lines import MAX_SHOWN_LINES, LineQuery
+from treering.retrieval.search.lines import LineQuery
 from treering.retrieval.search.question import Meaning, Question
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.retrieval import retrieval
 from treering.retrieval.text.analysis import index_text
+from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
 from treering.verbs.reading import note_recalled, question_of, warnings_of
@@ -147,10 +148,6 @@ def _value(key: str, value: Any) -> Any:
     return plain_value(value)
 
 
-_POOL = 2
-"""Candidates that are weighed against each other, for each memory wanted; search adds half as many in reserve."""
-_LEAST = 20
-_MOST = 200
 _MOST_UNRELATED = 500
 """Passages or memories that are compared with a query, besides what search takes for related to it."""
 
@@ -170,7 +167,7 @@ class MemoryQuery:
     @property
     def wants_unrelated(self) -> bool:
         """Whether memories are wanted that search takes for unrelated to the query."""
-        return self.min_similarity < RELATED
+        return self.min_similarity < TUNING.client.related
 
 
 def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
@@ -179,10 +176,11 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
         return RetrievedMemories(_listed(engine, asked))
     call = Call(engine, asked.reach.scope)
     question = question_of(call, asked.query, now=asked.reach.now)
+    client = TUNING.client
     searching = retrieval(
         question,
         reach=asked.reach,
-        limit=min(max(asked.limit * _POOL, _LEAST), _MOST),
+        limit=min(max(asked.limit * client.candidates_per_memory, client.min_candidates), client.max_candidates),
         by_source=1,
         repeating=True,
         whole=True,
@@ -199,7 +197,7 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
     ]
     weak = Judgement.of(known, question, found).weak
     unlike = {hit.source.id for hit in found.hits if hit.source and hit.head.key in weak}
-    near = [one for one in candidates if one.similarity >= RELATED and one.source.id not in unlike]
+    near = [one for one in candidates if one.similarity >= TUNING.client.related and one.source.id not in unlike]
     if asked.wants_unrelated:
         far = [one for one in candidates if one not in near]
         if len(candidates) <= asked.limit:
@@ -229,7 +227,7 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
 
 
 def _with_lines(item: MemoryItem, query: LineQuery) -> MemoryItem:
-    if item.content.count("\n") < MAX_SHOWN_LINES:
+    if item.content.count("\n") < TUNING.lines.max_shown:
         return item
     return replace(item, lines=query.lines_of(item.content).shown)
 

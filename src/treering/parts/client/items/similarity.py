@@ -1,30 +1,28 @@
 """How similar a memory is to a query, on one scale from 0 to 1 for every embedder: by meaning, and by words."""
 
-from treering.retrieval.search.relevance import TUNING, relevance_of
+from treering.retrieval.search.relevance import relevance_of
+from treering.retrieval.tuning import TUNING
 
-RELATED = 0.7
-"""The similarity from which on a text is related to a query, and not only the nearest there is."""
-_SURE = 0.6
-"""So far on the way from chance to identity, a text is as like as can be."""
-_FAR = 0.5
-"""So far below chance, relative to the way above it, a text has nothing in common."""
+_CLIENT = TUNING.client
+_RELEVANCE = TUNING.relevance
 
 
 def of_cosine(cosine: float, *, unrelated_below: float) -> float:
-    """Bring a cosine to the scale: `unrelated_below`, which belongs to the embedder, is `RELATED`."""
+    """Bring a cosine to the scale: `unrelated_below`, which belongs to the embedder, is `related`."""
     room = max(1.0 - unrelated_below, 1e-6)
     above = (cosine - unrelated_below) / room
     if above >= 0:
-        return RELATED + (1 - RELATED) * min(1.0, above / _SURE)
-    return RELATED * max(0.0, 1 + above / _FAR)
+        return _CLIENT.related + (1 - _CLIENT.related) * min(1.0, above / _CLIENT.same_above)
+    return _CLIENT.related * max(0.0, 1 + above / _CLIENT.none_below)
 
 
 def of_relevance(near: float | None, coverage: float) -> float:
-    """Bring a relevance (`relevance_of`) to the scale: the least that answers in a small space is `RELATED`.
+    """Bring a relevance (`relevance_of`) to the scale: the least that answers in a small space is `related`.
 
     `near`: `None` for a text that has no vector; without a word of the query it has nothing in common with it.
     """
-    above = relevance_of(TUNING.nearness_unknown if near is None else near, coverage) - TUNING.min_relevance
+    above = relevance_of(_RELEVANCE.nearness_unknown if near is None else near, coverage) - _RELEVANCE.min_relevance
     if above >= 0:
-        return RELATED + (1 - RELATED) * min(1.0, above / (_SURE - TUNING.min_relevance))
-    return RELATED * max(0.0, 1 + above / (TUNING.min_relevance - TUNING.nearness_unknown))
+        room = _CLIENT.same_above - _RELEVANCE.min_relevance
+        return _CLIENT.related + (1 - _CLIENT.related) * min(1.0, above / room)
+    return _CLIENT.related * max(0.0, 1 + above / (_RELEVANCE.min_relevance - _RELEVANCE.nearness_unknown))

@@ -17,18 +17,10 @@ from treering.parts.client.profiles import Switches
 from treering.ports.models import Reranker
 from treering.retrieval.search.reranking import Candidate, diversify
 from treering.retrieval.text.analysis import index_text, telling_terms
+from treering.retrieval.tuning import TUNING
 
-PRIORITY = 0.5
-"""What the first priority adds to the score of what matches it; later ones add less, in equal steps."""
-IMPORTANCE = 0.2
-"""Between an importance of 0 and one of 1; what says none has 0.5."""
-HALF_LIFE = 7 * 86_400.0
-SUCCEEDED, FAILED = 1.3, 0.7
-FAILURE, SAME_FAILURE = 1.3, 1.6
-NEWEST = 0.5
-MMR_LAMBDA = 0.7
-REFERRED = 0.95
-NEAR_DUPLICATE = 0.8
+_CLIENT = TUNING.client
+
 NO_RERANKER = "no reranking model is available"
 RERANKED = 20
 """Memories that a cross-encoder reads at most."""
@@ -96,7 +88,7 @@ def weighed(found: Sequence[FoundMemory], by: Weighing) -> Ranked:
 def _standing_factor(one: FoundMemory, by: Weighing) -> float:
     importance = one.metadata.get("importance_score")
     weight = importance if isinstance(importance, int | float) else 0.5
-    return (1 + _priority(one, by.priorities)) * (1 + IMPORTANCE * (weight - 0.5))
+    return (1 + _priority(one, by.priorities)) * (1 + _CLIENT.importance * (weight - 0.5))
 
 
 def _priority(one: FoundMemory, priorities: Sequence[str]) -> float:
@@ -106,13 +98,14 @@ def _priority(one: FoundMemory, priorities: Sequence[str]) -> float:
     names = {*one.metadata, *(name for name in told if isinstance(name, str))}
     for place, priority in enumerate(priorities):
         if priority in names:
-            return PRIORITY * (1 - place / len(priorities))
+            return _CLIENT.priority * (1 - place / len(priorities))
     return 0.0
 
 
 def _by_age(one: FoundMemory, by: Weighing) -> float:
     """Return the part of its weight that a memory keeps at its age, times its own `temporal_weight`."""
-    faded: float = 0.5 ** (max((by.now - _happened(one)).total_seconds(), 0.0) / HALF_LIFE)
+    half_life = _CLIENT.half_life_days * 86_400.0
+    faded: float = 0.5 ** (max((by.now - _happened(one)).total_seconds(), 0.0) / half_life)
     weight = one.metadata.get("temporal_weight")
     return faded * (min(max(weight, 0.0), 1.0) if isinstance(weight, int | float) else 1.0)
 
@@ -120,9 +113,9 @@ def _by_age(one: FoundMemory, by: Weighing) -> float:
 def _by_success(one: FoundMemory, _by: Weighing) -> float:
     match _succeeded(one.metadata):
         case True:
-            return SUCCEEDED
+            return _CLIENT.succeeded
         case False:
-            return FAILED
+            return _CLIENT.failed
         case _:
             return 1.0
 
@@ -133,7 +126,7 @@ def _by_failure(one: FoundMemory, by: Weighing) -> float:
         return 1.0
     said = [one.metadata.get(name) for name in ("tool", "error", "patterns", "error_type")]
     words = set(index_text(" ".join(str(part) for part in said if part)).split())
-    return SAME_FAILURE if words & set(telling_terms(by.query)) else FAILURE
+    return _CLIENT.same_failure if words & set(telling_terms(by.query)) else _CLIENT.failure
 
 
 _FACTORS: Mapping[str, Callable[[FoundMemory, Weighing], float]] = {
@@ -177,7 +170,7 @@ def _newest_first(ranked: Sequence[FoundMemory]) -> list[FoundMemory]:
     """Raise each score by its place among the others in time: the newest by half, the oldest by nothing."""
     by_time = sorted(range(len(ranked)), key=lambda at: _happened(ranked[at]))
     last = max(len(ranked) - 1, 1)
-    raised = {at: 1 + NEWEST * place / last for place, at in enumerate(by_time)}
+    raised = {at: 1 + _CLIENT.newest * place / last for place, at in enumerate(by_time)}
     return _sorted(_times(one, raised[at]) for at, one in enumerate(ranked))
 
 
@@ -190,7 +183,7 @@ def _without_duplicates(ranked: Sequence[FoundMemory]) -> list[FoundMemory]:
             kept.append(one)
         seen |= keys
     candidates = [Candidate(at, one.score, one.text) for at, one in enumerate(kept)]
-    choice = diversify(candidates, len(kept), duplicate_at=NEAR_DUPLICATE, repetition_cost=0.0)
+    choice = diversify(candidates, len(kept), duplicate_at=_CLIENT.duplicate_at, repetition_cost=0.0)
     return [kept[at] for at in sorted(choice.keys)]
 
 
@@ -205,9 +198,9 @@ def _by_marginal_relevance(ranked: Sequence[FoundMemory]) -> list[FoundMemory]:
     """Order by maximal marginal relevance (Carbonell & Goldstein 1998), likeness being the cosine of words."""
     words = [frozenset(index_text(one.text).split()) for one in ranked]
     left, chosen = list(range(len(ranked))), list[int]()
-    likest = [0.0] * len(ranked)
+    likest, share = [0.0] * len(ranked), _CLIENT.mmr_lambda
     while left:
-        best = max(left, key=lambda at: MMR_LAMBDA * ranked[at].score - (1 - MMR_LAMBDA) * likest[at])
+        best = max(left, key=lambda at: share * ranked[at].score - (1 - share) * likest[at])
         left.remove(best)
         chosen.append(best)
         for at in left:
@@ -237,7 +230,7 @@ def _with_references(ranked: Sequence[FoundMemory], by: Weighing) -> list[FoundM
 
 def _beside(source: Source, one: FoundMemory) -> FoundMemory:
     text = "".join(part.excerpt for part in source.segments)
-    return FoundMemory(source, text, one.score * REFERRED, one.similarity * REFERRED)
+    return FoundMemory(source, text, one.score * _CLIENT.referred, one.similarity * _CLIENT.referred)
 
 
 def _references(metadata: Mapping[str, Any]) -> Iterable[str]:

@@ -1,0 +1,348 @@
+"""The numbers that decide what a search finds, ranks, shows and refuses, read from `tuning.toml`.
+
+The file has a comment for each number: its meaning, and the benchmark that chose it. Named tuples are defined in a
+fraction of the time of dataclasses, and every process that opens a space imports this module.
+"""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pkgutil import get_data
+from typing import Any, NamedTuple
+
+Weights = Mapping[str, float]
+"""Weights by the name of an arm, a clue or a type of edge."""
+
+
+class FusionTuning(NamedTuple):
+    """The weight of each arm, by the form of the passages that answer, and how their scores are combined."""
+
+    pool: int
+    neighbour_share: float
+    min_spread: float
+    lookup_weights: Weights
+    prose_weights: Weights
+    comparison_weights: Weights
+    dialogue_weights: Weights
+    code_weights: Weights
+
+
+class CluesTuning(NamedTuple):
+    """Clues to the turns of a conversation: who said something, when, and in which role."""
+
+    weights: Weights
+    other_day_weight: float
+    same_month_weight: float
+    short_period_days: int
+    max_period_days: int
+
+
+class QuestionTuning(NamedTuple):
+    """How a question is understood: as a lookup, a comparison, a long text, a name or a phrase."""
+
+    max_place_words: int
+    max_name_part_words: int
+    max_lookup_words: int
+    min_compared_names: int
+    form_hits: int
+    min_form_share: float
+    min_code_share: float
+    min_exact_words: int
+    max_exact_words: int
+    max_exact_passages: int
+    lead_titles: int
+    lead_share: float
+    lead_pool: int
+    title_matches: int
+    min_letters_alone: int
+    max_short_chars: int
+    max_long_words: int
+    min_emphasis_mentions: int
+    max_name_words: int
+    min_subject_letters: int
+    max_run_chars: int
+    min_doubtful_letters: int
+    min_name_end_chars: int
+
+
+class CandidatesTuning(NamedTuple):
+    """How many candidates are weighed, and how repetitions among them count."""
+
+    per_hit: int
+    per_pool_in_files: int
+    per_source: float
+    duplicate_at: float
+    repetition_cost: float
+    further_weight: float
+    rerank_share: float
+
+
+class FilesTuning(NamedTuple):
+    """Weights of the ranking by files."""
+
+    beside_code: float
+    file: float
+    commits: float
+    fading: float
+    sharing: float
+
+
+class CommitsTuning(NamedTuple):
+    """How commits with a similar subject point at files."""
+
+    nearest: int
+    k1: float
+    b: float
+    full_score_files: int
+    min_together: int
+
+
+class GraphTuning(NamedTuple):
+    """The walk through the graph: its seeds, its edges, and the ways read off it."""
+
+    passages: int
+    facts: int
+    seeds: int
+    passage_share: float
+    named_weight: float
+    passage_weight: float
+    max_common: int
+    max_hub_edges: int
+    unnamed_share: float
+    unstated_share: float
+    max_name_words: int
+    reached: int
+    max_path_nodes: int
+    damping: float
+    epsilon: float
+    rounds: int
+    tie_weights: Weights
+
+
+class IdfTuning(NamedTuple):
+    """The weight of the words of a question, and where a space stops being small."""
+
+    letters_in_a_word: int
+    min_large: float
+    rarity_power: int
+    near_share: float
+
+
+class RelevanceTuning(NamedTuple):
+    """Thresholds for refusing an answer and for hits that are about something else."""
+
+    max_checked: int
+    min_coverage: float
+    min_coverage_of_turn: float
+    min_coverage_if_far: float
+    coverage_weight: float
+    min_relevance: float
+    nearness_unknown: float
+    min_nearness: float
+    broken_names_weight: float
+    max_name_gap: int
+    min_share: float
+    min_score_share: float
+    min_bridged: float
+    min_score_share_of_turn: float
+
+
+class ChanceWeights(NamedTuple):
+    """The weights of the signals of `RelevanceEvidence`, in the same order."""
+
+    near: float
+    covered: float
+    largeness: float
+    length: float
+    missing: float
+    rare: float
+    broken: float
+    nameless: float
+    constant: float
+
+
+class ChanceTuning(NamedTuple):
+    """The rule that separates answers from chance in large spaces."""
+
+    near_weight: float
+    rarest_terms: int
+    first_hits: int
+    prose: ChanceWeights
+    talk: ChanceWeights
+    prose_by_words: ChanceWeights
+    talk_by_words: ChanceWeights
+
+
+class TrustTuning(NamedTuple):
+    """When a less trusted text that repeats the question comes behind more trusted ones."""
+
+    max_unanswered: float
+    min_rarest_share: float
+    max_places_lost: int
+    min_rivals: int
+    min_question_words: int
+    min_repeated_share: float
+
+
+class LinesTuning(NamedTuple):
+    """The lines of a hit that are shown."""
+
+    max_shown: int
+    max_chars: int
+    cosine_weight: float
+
+
+class PackingTuning(NamedTuple):
+    """What a context pack contains within its budget."""
+
+    believed_share: float
+    passage_share: float
+    min_passage_tokens: int
+    min_useful_tokens: int
+    nearest_named: int
+    max_reads: int
+    lines_around: int
+    gap_tokens: int
+    signature_lines: int
+    max_task_chars: int
+    max_place_chars: int
+    max_heading_chars: int
+
+
+class ContextTuning(NamedTuple):
+    """What is gathered for a task and shown in its context pack."""
+
+    source_hits: int
+    belief_hits: int
+    further_files: int
+    best_files: int
+    withdrawn_hits: int
+    min_shared_words: int
+    max_new_share: float
+    with_reply: int
+    min_share_about_file: float
+    min_share: float
+    max_per_file: int
+    max_rules: int
+    max_rule_chars: int
+    max_companions: int
+    files_with_companions: int
+    reason_words: int
+    frame_tokens: int
+
+
+class BriefTuning(NamedTuple):
+    """What a brief shows before a session."""
+
+    max_line_chars: int
+    entries: int
+    rules: int
+    days_per_use: int
+    min_entries: Mapping[str, int]
+
+
+class HooksTuning(NamedTuple):
+    """What the hooks of coding agents add to a prompt, an edit and a failure."""
+
+    memory_hits: int
+    file_hits: int
+    max_places: int
+    max_entries: int
+    max_pointer_chars: int
+    min_shared_terms: int
+    min_shared_share: float
+    many_shared_terms: int
+    min_shared_share_if_weak: float
+    max_rules: int
+    max_rule_chars: int
+    max_named: int
+    max_edited_files: int
+    max_learned: int
+    max_failed_tests: int
+    max_protected: int
+    max_failure_chars: int
+    min_failure_words: int
+    min_failure_words_without_name: int
+
+
+class ClientTuning(NamedTuple):
+    """How the memory client weighs memories."""
+
+    related: float
+    same_above: float
+    none_below: float
+    candidates_per_memory: int
+    min_candidates: int
+    max_candidates: int
+    priority: float
+    importance: float
+    half_life_days: int
+    succeeded: float
+    failed: float
+    failure: float
+    same_failure: float
+    newest: float
+    mmr_lambda: float
+    referred: float
+    duplicate_at: float
+
+
+class ConversationsTuning(NamedTuple):
+    """Searches in discussions."""
+
+    leading: int
+    related: float
+    min_candidates: int
+    spare_candidates: int
+    widening: int
+
+
+class Tuning(NamedTuple):
+    """All groups, named as the tables of `tuning.toml`."""
+
+    fusion: FusionTuning
+    clues: CluesTuning
+    question: QuestionTuning
+    candidates: CandidatesTuning
+    files: FilesTuning
+    commits: CommitsTuning
+    graph: GraphTuning
+    idf: IdfTuning
+    relevance: RelevanceTuning
+    chance: ChanceTuning
+    trust: TrustTuning
+    lines: LinesTuning
+    packing: PackingTuning
+    context: ContextTuning
+    brief: BriefTuning
+    hooks: HooksTuning
+    client: ClientTuning
+    conversations: ConversationsTuning
+
+
+def read_tuning(text: str) -> Tuning:
+    """Read a table of numbers. Raises `TypeError` if a key is unknown or missing, naming it."""
+    tuning: Tuning = _filled(Tuning, tomllib.loads(text))
+    return tuning
+
+
+def _filled(group: Any, values: Mapping[str, Any]) -> Any:
+    """Fill a group and the groups in it with the values of a table."""
+    kinds = group.__annotations__
+    return group(**{name: _filled(kinds[name], one) if _is_group(kinds, name) else one for name, one in values.items()})
+
+
+def _is_group(kinds: Mapping[str, Any], name: str) -> bool:
+    return hasattr(kinds.get(name), "_fields")
+
+
+TUNING = read_tuning((get_data(__package__, "tuning.toml") or b"").decode())
+
+SEARCH_GROUPS = ("clues", "question", "candidates", "files", "commits", "graph", "idf", "relevance")
+"""The groups that a search uses, except the weights of its arms, which are in its trace, and the rule of chance."""
+PACK_GROUPS = (*SEARCH_GROUPS, "packing", "context")
+"""The groups that a context pack uses."""
+
+
+def values_of(groups: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the numbers of groups as plain tables, for the trace of an explained answer."""
+    return {name: getattr(TUNING, name)._asdict() for name in groups}
