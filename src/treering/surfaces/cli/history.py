@@ -70,6 +70,7 @@ def render_events(
             f"{one.what}: " if title else one.what,
             (title, "bold"),
             (f"  {one_line(one.actor)}", "dim"),
+            hang=width + 2 if numbered else 0,
         )
         if verbose:
             why = f": {one_line(one.reason, most=_TITLE_CHARS)}" if one.reason else ""
