@@ -40,7 +40,7 @@ def id_named(
     """
     given = place_numbered(text, engine.places_of).strip()
     first = given.partition(" ")[0]
-    if is_object(first) or is_short_id(given):
+    if is_object(first) or is_short_id(first):
         return full_id(engine.ledger, first)  # without the segment of a hit
     try:
         return titled(engine.ledger, given, types, statuses=statuses, what=what).id
@@ -48,6 +48,20 @@ def id_named(
         if not may_be_part_of_id(given):
             raise
     return full_id(engine.ledger, given)
+
+
+def place_named(engine: Engine, text: str) -> tuple[str, str]:
+    """Return the ids of an object and, if the text names one, of its segment; of titles as `id_named` does."""
+    given = place_numbered(text, engine.places_of).strip()
+    identity, _, segment = given.partition(" ")
+    if is_object(identity) or is_short_id(identity):
+        return full_id(engine.ledger, identity), segment
+    return id_named(engine, given), ""
+
+
+def id_given(engine: Engine, text: str) -> str:
+    """Return the id that a text is, shortens, or numbers in an answer. Raises as `id_named`; titles are no ids."""
+    return full_id(engine.ledger, place_numbered(text, engine.places_of).strip().partition(" ")[0])
 
 
 def titled(

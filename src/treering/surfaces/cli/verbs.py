@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from treering.core.characters import label
 from treering.core.errors import InvalidInput, NotFound, Unavailable
 from treering.facades import LazyModule
 from treering.surfaces.cli.flags import (
@@ -50,7 +51,7 @@ from treering.system.settings import Settings
 from treering.verbs import catalog
 from treering.verbs.envelope import Envelope, Report, Verb
 from treering.verbs.everyday import mode_of_path
-from treering.verbs.naming import patch_named
+from treering.verbs.naming import id_given, patch_named
 
 if TYPE_CHECKING:
     from treering.spaces import proof as proving
@@ -396,9 +397,11 @@ def revert_in(space: "Space", patch: str, reason: str, access: Access, writing: 
 
 def erase(ids: Sequence[str], reason: str, access: Access, writing: WriteFlags, *, sure: bool) -> None:
     """Erase objects, after asking. Exits with 1 where a probe still finds something."""
-    confirm_destroying(erasure.ERASE, ids[0] if len(ids) == 1 else f"{len(ids)} objects", sure=sure)
     with opened(access, writing) as space:
-        receipt = space.erase(ids, reason)
+        named = [id_given(space.engine, one) for one in ids]
+        titles = [f"{label(head.title)} ({head.id})" for head in space.engine.ledger.heads(named).values()] or ids
+        confirm_destroying(erasure.ERASE, titles[0] if len(ids) == 1 else f"{len(ids)} objects", sure=sure)
+        receipt = space.erase(named, reason)
     answer(access, receipt, rendering_changes.render_erasure(receipt))
     if not receipt.clean:
         raise typer.Exit(1)

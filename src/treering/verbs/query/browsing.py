@@ -332,6 +332,8 @@ def _named(call: Call, name: str, options: ReadOptions) -> Object | None:
 
 def _expanded(call: Call, reference: str, around: int, options: ReadOptions, budget: int) -> Expanded:
     identity, _, segment_id = place_numbered(reference, call.engine.places_of).strip().partition(" ")
+    if is_short_id(identity):
+        identity = full_id(whole(call.engine.ledger), identity)
     if not is_object(identity):
         return _resolved(call, reference, options, budget)
     item = call.engine.ledger.get(identity, as_of=options.moment())
