@@ -398,12 +398,12 @@ def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | Non
         place = places_of_branches(repository.payload).get(here.branch, here.place)
         where = "" if place == here.place else f" in {place}"
         told = f"{here.branch} was read at {known[here.branch][:_SHOWN]}{where}, and is at {here.commit[:_SHOWN]}"
-        told = f"{told} here: git pull, or treering ingest." if where else f"{told} now: treering ingest."
+        told = f"{told} here: git pull, or `treering add .`" if where else f"{told} now: `treering add .`"
         return AskedTree(TreeView(repository.origin, here.branch, here.branch), here, lookup, (told,) if ahead else ())
     if same:
         return AskedTree(TreeView(repository.origin, same, here.branch), here, lookup)
     view = _beside(repository, here.branch, here.commit, here.place, lookup)
-    unread = f"{here.branch} was not read, so its own changes are unknown. Run: treering ingest."
+    unread = f"{here.branch} was not read, so its own changes are unknown. Run: `treering add .`"
     if view is None:
         leading = str(repository.payload.get("leading") or next(iter(known)))
         view = TreeView(repository.origin, leading, here.branch)
@@ -442,7 +442,7 @@ def _named(at: str, maps: Sequence[Source], here: CheckedOut | None, lookup: Tre
     names = [name for one in among for name in known_branches(one.payload)]
     raise NotFound(
         f"No branch or commit {at!r} is known here.",
-        hint=f"Known: {', '.join(names)}. Others are read by `treering ingest`." if names else "Ingest a repository.",
+        hint=f"Known: {', '.join(names)}. Others are read by `treering add .`." if names else "Ingest a repository.",
     )
 
 

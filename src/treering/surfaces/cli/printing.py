@@ -167,11 +167,12 @@ def misuse(error: Exception) -> InvalidInput:
 
 def _of_a_verb(said: str) -> str:
     """Name the verb whose mode was given as a command, such as `search`; empty where none was."""
-    from treering.surfaces.cli.help import shipped_modes  # it reads a file, and only a wrong command needs it
+    # Imported here: it reads a file, and only a wrong command needs it.
+    from treering.surfaces.cli.help import command_for, shipped_modes
 
     unknown = _NO_COMMAND.match(said)
     verbs = [verb for verb, modes in shipped_modes().items() if unknown and unknown[1] in {mode[0] for mode in modes}]
-    return f"Write: treering {verbs[0]} --mode {unknown[1]} …" if unknown and verbs else ""
+    return f"Write: {command_for(verbs[0], unknown[1])}" if unknown and verbs else ""
 
 
 def blocked(error: OSError) -> TreeringError:

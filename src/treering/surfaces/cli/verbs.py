@@ -22,6 +22,7 @@ from treering.surfaces.cli.flags import (
     WriteFlags,
     asked,
 )
+from treering.surfaces.cli.help import command_for
 from treering.surfaces.cli.last_answer import note_answer, note_places
 from treering.surfaces.cli.printing import EXIT_CODES, IndentedLine, line, tell
 from treering.surfaces.cli.rendering import render, render_warnings
@@ -153,7 +154,7 @@ def query(
     """Ask, and print what is known; write its proof to a new file, where one is asked for."""
     given = question_from(words, mode)
     if len(words) > 1 and not mode and words[0] in catalog.TOOLS["query"].modes:
-        tell(f"note: `{words[0]}` is a word of the question here; as a mode: treering query --mode {words[0]} …")
+        tell(f"note: `{words[0]}` is a word of the question here; as a command: {command_for('query', words[0])}")
     if not given and not calling.input and mode not in ("recent", "brief"):
         raise InvalidInput("treering query needs a question or --input.", hint='Write: treering query "…".')
     if access.verbose and "explain" in catalog.find("query").find(mode).options.model_fields:

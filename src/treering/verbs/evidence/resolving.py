@@ -335,7 +335,7 @@ class _Resolver:
         if self.dry_run:
             raise _NotStored(
                 f"{file.path} is not stored as it is now, and a dry run reads nothing.",
-                hint=f"Run `treering ingest {file.path}` first, or leave --dry-run out.",
+                hint=f"Run `treering add {file.path}` first, or leave --dry-run out.",
             )
         files.ingest(file, self.call.engine.ledger, self.call.scope)
 
