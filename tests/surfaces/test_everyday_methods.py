@@ -33,7 +33,7 @@ def test_printed_hits_mark_weak_answers(space):
     hits = space.search("releases Tuesdays", limit=1)
     weak = SearchHit(hits[0].shown.model_copy(update={"flags": ("weak",)}))
     assert str(weak).splitlines()[0].endswith("notes.md:1-3  (weak)")
-    assert "\n\nWarning: 2 of 2 passages have no vector yet" in str(hits)
+    assert "\n\nWarning: 2 of 2 passages are not embedded yet" in str(hits)
     assert str(space.search("zygote")).startswith("No results: ")
 
 

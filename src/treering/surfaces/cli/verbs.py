@@ -56,6 +56,7 @@ from treering.verbs.naming import id_given, patch_named
 
 if TYPE_CHECKING:
     from treering.spaces import proof as proving
+    from treering.surfaces import ingest_words
     from treering.surfaces.cli import receipts, rendering_changes
     from treering.surfaces.python.space import Space
     from treering.verbs import feedback as giving
@@ -69,6 +70,7 @@ else:
     proving = LazyModule("treering.spaces.proof")
     receipts = LazyModule("treering.surfaces.cli.receipts")
     rendering_changes = LazyModule("treering.surfaces.cli.rendering_changes")
+    ingest_words = LazyModule("treering.surfaces.ingest_words")
     giving = LazyModule("treering.verbs.feedback")
     review = LazyModule("treering.verbs.crystallize.review")
     ingest_report = LazyModule("treering.verbs.ingest.report")
@@ -134,11 +136,11 @@ def _answer_ingest(space: "Space", report: Report, seconds: float, access: Acces
 
 def _when_embedded(space: "Space", pending: int, writing: WriteFlags) -> str:
     if not may_work_later(writing):
-        return f"embed {rendering_changes.counted_things(pending, 'passage')} with: treering vectors"
+        return f"embed {ingest_words.counted_things(pending, 'passage')} with: treering vectors"
     minutes = overview.minutes_left(space.engine, pending)
     if minutes is None:
         return "embeddings are being made in the background."
-    return f"embeddings will be ready in about {rendering_changes.duration(max(60 * minutes, 1))}."
+    return f"embeddings will be ready in about {ingest_words.duration(max(60 * minutes, 1))}."
 
 
 def query(
