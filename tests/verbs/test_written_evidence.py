@@ -101,6 +101,20 @@ def test_evidence_names_lines_of_code(space, text):
     assert not one.uncommitted
 
 
+@pytest.mark.parametrize("name", ["src/retry.py", "src/retry.py:3", "src/retry.py::Retry"])
+def test_shown_text_states_that_its_file_changed(space, repository, name):
+    def notes():
+        page, expanded = space.query("page", input={"name": name}), space.query("expand", input={"ids": [name]})
+        return {page.note, expanded.items[0].note}
+
+    commit = repository.git("rev-parse", "HEAD").strip()[:12]
+    assert notes() == {""}
+    (repository.folder / "src/retry.py").write_text(CODE + "\n# Written today.\n")
+    assert notes() == {f"as of commit {commit}; the file has changed since"}
+    (repository.folder / "src/retry.py").unlink()
+    assert notes() == {f"as of commit {commit}; the file no longer exists"}
+
+
 def test_evidence_is_stored_with_the_decision(space):
     report = decide(space, "src/retry.py:3", "docs/retry.md:3")
     (identity,) = [one for one in report.ids if one.startswith("know:")]

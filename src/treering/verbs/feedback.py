@@ -18,7 +18,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from treering.core.canonical import Instant
-from treering.core.errors import Corrupt, Denied, InvalidInput, Unavailable
+from treering.core.errors import Corrupt, Denied, InvalidInput, NotFound, Unavailable
 from treering.core.objects import Channel
 from treering.core.policy import PERSONS
 from treering.core.scope import ROOT, ScopeGiven, is_within
@@ -298,7 +298,10 @@ def _words_asked(scope: str, question: str) -> tuple[str, ...]:
 def _places(call: Call, told: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield object and segment of each place that feedback names, which have to be seen from here."""
     for place in told:
-        identity, segment = place_named(call.engine, place)
+        try:
+            identity, segment = place_named(call.engine, place)
+        except NotFound as error:  # what is no id was always an invalid input
+            raise InvalidInput(error.message, hint=error.hint) from error
         call.engine.ledger.get(identity)
         if segment:
             call.engine.ledger.segment(identity, segment)

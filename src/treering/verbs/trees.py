@@ -55,6 +55,20 @@ class AskedTree:
             return ""
         return self._changed(head, segment, segment.excerpt)
 
+    def note_of_text(self, source: Source) -> str:
+        """Return as of which commit the stored text of a file is if the file differs in the work tree; else empty."""
+        origin = source.origin
+        contents = self.view.contents(origin, source.fingerprint) if self.view.has(origin) else None
+        if self.here is None or origin == self.view.root or not contents:
+            return ""
+        lying = self._file(self.view.path(origin))
+        if lying is None or is_blob(contents, lying.contents):
+            return ""
+        places = [place for one in source.segments if (there := one.in_contents(contents)) for place in [there.locator]]
+        commit = next((one.commit for one in places if isinstance(one, Lines) and one.commit), "")
+        known = f"as of commit {commit[:_SHOWN]}" if commit else "as read before"
+        return f"{known}; the file {'no longer exists' if lying.data is None else 'has changed since'}"
+
     def note_of_source(self, head: Head) -> str:
         """Say on which branches a file stands that does not stand in the tree; else empty."""
         if self.view.stands(head.origin, head.fingerprint):
