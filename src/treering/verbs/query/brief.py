@@ -94,7 +94,8 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     single = [item for item in knowledge if item.kind in _KINDS and item.id not in against]
     stale = [item for item in single if item.status == "stale" or item.id in changed]
     ledger = on_all_branches(call.engine.ledger)
-    reasons = {item.id: ", ".join(lost_places(ledger, item)[:_PLACES]) for item in stale[:_ENTRIES]} | changed
+    reasons = {item.id: ", ".join(lost_places(ledger, item)[:_PLACES]) for item in stale[:_ENTRIES]}
+    reasons |= changed
     held = [item for item in single if item not in stale]
     rules = [one for one in held if one.kind in ("constraint", "preference")]
     sections = [
