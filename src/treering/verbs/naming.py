@@ -40,7 +40,7 @@ def id_named(
     """
     given = place_numbered(text, engine.places_of).strip()
     first = given.partition(" ")[0]
-    if is_object(first) or is_short_id(first):
+    if is_object(first) or is_short_id(given):
         return full_id(engine.ledger, first)  # without the segment of a hit
     try:
         return titled(engine.ledger, given, types, statuses=statuses, what=what).id
@@ -54,7 +54,7 @@ def place_named(engine: Engine, text: str) -> tuple[str, str]:
     """Return the ids of an object and, if the text names one, of its segment; of titles as `id_named` does."""
     given = place_numbered(text, engine.places_of).strip()
     identity, _, segment = given.partition(" ")
-    if is_object(identity) or is_short_id(identity):
+    if is_object(identity) or is_short_id(given):
         return full_id(engine.ledger, identity), segment
     return id_named(engine, given), ""
 
