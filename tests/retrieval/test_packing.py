@@ -12,6 +12,7 @@ from treering.retrieval.search.packing import (
     Citation,
     ContextPack,
     PackItem,
+    named_item,
     quoted,
     render,
     section_of,
@@ -85,7 +86,7 @@ def test_a_source_is_cut_where_a_useful_part_of_it_fits_and_left_out_otherwise()
     assert item.flags == ("odd", "cut")
     assert item.text == cut_to_tokens(flagged.item.text, 38) + "\n…"
     less = pack([flagged], max_tokens=least - 1)
-    assert (less.items, less.left_out) == ((), (flagged.item,))
+    assert (less.items, less.left_out) == ((), (flagged,))
 
 
 def test_one_long_source_does_not_hide_the_others():
@@ -235,6 +236,14 @@ def test_an_item_can_neither_end_its_fence_nor_imitate_the_next_one(marker):
     assert written.count("<<treering:cited") == 2
     assert written.count("<<treering:end") == 1
     assert without_recalled(f"mine {written} mine") == ("mine  mine", 1)
+
+
+def test_what_to_read_next_is_named_by_its_place():
+    item = draft("s").item.model_copy(update={"title": "docs/a.md — Retries"})
+    own = Citation(mark="[1]", object_id="id:s", segment_id="s", place="docs/a.md#L3-L9 @ 0123456789ab")
+    assert named_item(item, (own,)) == '"docs/a.md#L3-L9 Retries"'
+    note = own.model_copy(update={"place": "Note (offset 4)"})
+    assert named_item(item, (note,)) == named_item(item, ()) == '"docs/a.md — Retries" (`id:s s`)'
 
 
 def test_a_shortened_pack_loses_next_reads_before_items():

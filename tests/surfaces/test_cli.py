@@ -275,7 +275,7 @@ class TestQuery:
             (("query", "--input", "[" * 100_000), "nested too deeply"),
             (("query", "--input", "@gone.json"), "gone.json cannot be read"),
             (("query", "x", "--mode", "serach"), "Did you mean 'search'?"),
-            (("search", "x"), "Write: treering query --mode search …"),
+            (("recent", "x"), "Write: treering log …"),
             (("query", "x", "--limit", "0"), "limit"),
             (("query", "x", "--limit", "many"), "--limit"),
             (("query", "x", "--as-of", "yesterday"), "Write 2026-01-31T12:00:00Z."),
@@ -294,7 +294,7 @@ class TestQuery:
     def test_a_mode_before_a_question_is_taken_as_a_word_and_that_is_said(self, known: Stage) -> None:
         told = known.run("query", "search", "where are sessions kept")
         assert told.code == 0
-        assert "note: `search` is a word of the question here; as a mode: treering query --mode search …" in told.err
+        assert "note: `search` is a word of the question here; as a command: treering search …" in told.err
 
     def test_every_wrong_field_is_listed(self, known: Stage) -> None:
         told = known.run("query", "x", "--option", "limit=0", "--option", "max_tokens=1")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -186,7 +187,7 @@ def test_a_decision_on_lines_that_the_change_takes_away_is_stale_whichever_side_
     assert [(one["rule"], one["path"], one["line"], one["id"]) for one in before] == [
         ("stale-decision", "src/acme/fetch.py", 5, decision)
     ]
-    assert before[0]["mend"] == f"treering crystallize --mode supersede {decision} --by ID"
+    assert before[0]["mend"] == "treering replace 'RETRY_LIMIT stays at three' \"…\" --because …"
     shop.done("ingest", ".")
     assert findings(shop) == before
 
@@ -226,14 +227,8 @@ def test_the_command_that_mends_a_stale_decision_does(shop):
     change(shop, "src/acme/fetch.py", "RETRY_LIMIT = 3", "RETRY_LIMIT = 5")
     shop.done("ingest", ".")
     (one,) = findings(shop)
-    newer = believe(
-        shop,
-        "Five tries",
-        path="src/acme/fetch.py",
-        words="RETRY_LIMIT Fetching",
-        payload={"question": "How often now?", "outcome": "RETRY_LIMIT is five"},
-    )
-    shop.done(*one["mend"].replace("ID", newer).split()[1:])
+    typed = one["mend"].replace('"…" --because …', "'RETRY_LIMIT is five' --because src/acme/fetch.py:5")
+    shop.done(*shlex.split(typed)[1:])
     assert "stale-decision" not in {one["rule"] for one in findings(shop)}
 
 
@@ -285,8 +280,8 @@ def test_work_that_a_commit_or_the_request_closes_is_told_with_the_command_that_
     found = [one for one in findings(shop, "--message", "Closes ABC-7.") if one["rule"] == "closes"]
     assert sorted(one["title"] for one in found) == ["#13", "ABC-7", "Sessions are lost (#12)"]
     (known,) = [one for one in found if one["id"]]
-    shop.done("crystallize", known["id"], "--kind", "bug", "--status", "resolved", "--resolution", "Merged")
-    assert known["mend"].startswith(f"treering crystallize {known['id']} --kind bug --status resolved")
+    assert known["mend"] == "treering done 'Sessions are lost (#12)' \"Merged\""
+    shop.done(*shlex.split(known["mend"])[1:])
     assert not [one for one in findings(shop) if one["id"]]
 
 

@@ -11,6 +11,10 @@ def printed(stage, *arguments):
     return stage.done(*arguments).out
 
 
+def only_knowledge(report):
+    return next(one for one in report["ids"] if one.startswith("know:"))
+
+
 @pytest.fixture
 def acme(stage, monkeypatch):
     monkeypatch.setenv("TREERING_BACKGROUND", "0")
@@ -68,6 +72,42 @@ def test_number_of_a_hit_is_evidence(acme):
     assert "Decided: Ship on Tuesdays (README.md:1-5)" in printed(
         acme, "decide", "Ship on Tuesdays", "--because", "[1]"
     )
+
+
+@pytest.mark.parametrize("form", ["1", "[1]", "know:…{}"])
+@pytest.mark.parametrize(
+    "command",
+    ["feedback give retries --right", "query --mode related", "query --mode expand", "lint audit", "erase --yes"],
+)
+def test_commands_take_numbers_and_short_ids(acme, command, form):
+    identity = only_knowledge(acme.json("decide", "Retries are bounded", "--because", "README.md:3"))
+    printed(acme, "log")
+    assert identity in printed(acme, *command.split(), form.format(identity[-7:]), "--json")
+
+
+@pytest.mark.parametrize("form", ["1", "know:…{}"])
+def test_promote_and_supersede_take_numbers_and_short_ids(acme, form):
+    old = only_knowledge(acme.json("decide", "Retries are endless", "--because", "README.md:3"))
+    flags = ("--title", "Retries are bounded", "--question", "How often?", "--outcome", "Thrice")
+    new = only_knowledge(acme.json("crystallize", "--kind", "decision", *flags, "--evidence", "README.md:3"))
+    given = form.format(new[-7:])
+    printed(acme, "log")
+    printed(acme, "crystallize", "--mode", "promote", given)
+    printed(acme, "log")
+    printed(acme, "crystallize", old, "--by", given)
+    assert [new, old] in [[link["source"], link["target"]] for link in acme.json("show", old)["links"]]
+
+
+def test_feedback_takes_a_title(acme):
+    printed(acme, "decide", "Retries are bounded", "--because", "README.md:3")
+    printed(acme, "feedback", "give", "retries", "--right", "retries are bounded")
+    assert "No statement" in acme.run("feedback", "give", "retries", "--right", "Walrus").err
+
+
+def test_object_of_another_type_is_named(acme):
+    printed(acme, "task", "Write the docs")
+    printed(acme, "log")
+    assert '1 ("Write the docs") is not knowledge.' in acme.run("crystallize", "--mode", "promote", "1").err
 
 
 def test_unknown_number_is_refused(acme):

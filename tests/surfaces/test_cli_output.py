@@ -12,7 +12,8 @@ from treering.surfaces.cli import printing
 from treering.surfaces.cli.commands import command_line
 from treering.surfaces.cli.history import LoggedEvent, render_events
 from treering.surfaces.cli.printing import page
-from treering.surfaces.cli.rendering_changes import duration, ingest_in_words, render_ingest
+from treering.surfaces.cli.rendering_changes import render_ingest
+from treering.surfaces.ingest_words import duration, ingest_in_words
 from treering.verbs.ingest.report import IngestReport, ItemResult
 
 README = "# Acme\n\nAcme retries three times.\n"

@@ -1,7 +1,10 @@
 import io
 
+import pytest
 from rich.console import Console
 
+from space_parts import open_space
+from treering.core.characters import short_id
 from treering.retrieval.search.packing import Citation, ContextPack, PackItem
 from treering.surfaces.cli.printing import IndentedLine, line, show
 from treering.surfaces.cli.rendering import render
@@ -9,6 +12,7 @@ from treering.verbs.lint.lint import LintReport
 from treering.verbs.lint.survey import Finding
 from treering.verbs.query.context import ContextReport
 
+SOURCE = "src:01kefz0000000000000000abcd"
 TIME = "2026-01-01T00:00:00Z"
 
 
@@ -21,7 +25,7 @@ def printed(lines: list[IndentedLine], *, terminal: bool, width: int = 80) -> st
 
 def pack_report(text: str) -> ContextReport:
     item = PackItem(
-        section="sources", object_id="src:1", kind="note", status="active", title="A", text=text, citations=("[1]",)
+        section="sources", object_id=SOURCE, kind="note", status="active", title="A", text=text, citations=("[1]",)
     )
     pack = ContextPack(
         id="ctx:1",
@@ -29,7 +33,7 @@ def pack_report(text: str) -> ContextReport:
         summary="Known.",
         scope="/",
         items=(item,),
-        citations=(Citation(mark="[1]", object_id="src:1", place="a.md#L1-L2"),),
+        citations=(Citation(mark="[1]", object_id=SOURCE, place="a.md#L1-L2"),),
         generated_at=TIME,
         expires_at=TIME,
         budget={},
@@ -40,6 +44,13 @@ def pack_report(text: str) -> ContextReport:
 def test_on_a_terminal_lines_wrap_inside_their_indent() -> None:
     out = printed([line("word " * 40, indent=4)], terminal=True, width=40)
     assert all(row.startswith("    ") and len(row) <= 40 for row in out.splitlines())
+
+
+def test_wrapped_line_continues_below_its_text() -> None:
+    out = printed([line("     12  ", "word " * 18, hang=9)], terminal=True, width=40).splitlines()
+    assert out[0].startswith("     12  word")
+    assert [row[:13] for row in out[1:]] == [" " * 9 + "word"] * 2
+    assert all(len(row) <= 40 for row in out)
 
 
 def test_in_a_pipe_lines_stay_whole() -> None:
@@ -57,7 +68,7 @@ def test_stored_text_cannot_steer_the_terminal() -> None:
 
 def test_a_context_pack_is_readable_and_cited() -> None:
     out = printed(list(render(pack_report("Line one.\n\nLine two."))), terminal=False)
-    assert "SOURCES\nA\n  [1] a.md#L1-L2\n  Line one.\n\n  Line two.\n  src:1\n" in out
+    assert "SOURCES\nA\n  [1] a.md#L1-L2\n  Line one.\n\n  Line two.\n  src:…000abcd\n" in out
 
 
 def test_for_a_model_the_fenced_form_is_given() -> None:
@@ -80,3 +91,18 @@ def test_many_warnings_are_cut_and_counted() -> None:
     report = pack_report("x").model_copy(update={"warnings": tuple(f"w{n}" for n in range(20))})
     out = printed(list(render(report)), terminal=False)
     assert "12 more warnings; --json shows them" in out
+
+
+@pytest.mark.parametrize("mode", ["brief", "page", "context"])
+def test_people_see_short_ids(mode: str) -> None:
+    with open_space(channel="user") as space:
+        identity = space.rule("Retries are bounded").id
+        report = space.query(mode, "/", {"page": {"id": identity}, "context": {"task": "Retries"}}.get(mode, {}))
+    shown, full, fenced = (
+        printed(list(render(report, **options)), terminal=False)
+        for options in ({}, {"verbose": True}, {"fenced": True})
+    )
+    assert short_id(identity) in shown
+    assert identity not in shown
+    assert identity in full
+    assert identity in fenced

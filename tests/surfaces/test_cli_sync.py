@@ -1,5 +1,8 @@
 """What `treering sync` prints, and the space that it creates for what others shared."""
 
+import treering
+from treering.system.settings import Settings
+
 
 def test_sync_creates_the_space_of_a_colleague(stage, monkeypatch):
     monkeypatch.setenv("TREERING_BACKGROUND", "0")
@@ -15,6 +18,20 @@ def test_sync_creates_the_space_of_a_colleague(stage, monkeypatch):
     assert received.splitlines()[1].startswith("Received ")
     assert "Three retries" in stage.done("show", "three", "--space", "bob").out
     assert stage.done("sync", "./team", "--space", "bob").out.endswith("Nothing new received.\n")
+
+
+def test_log_shows_a_merge_as_one_line(stage, monkeypatch):
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    stage.write({"team/.keep": ""})
+    for name in ("ann", "ben"):
+        for text in ("Retries are bounded", "Logs are plain"):
+            stage.done("rule", text, "--space", name, "--actor", name)
+        stage.done("sync", "./team", "--space", name)
+    log = stage.done("log", "--space", "ben").out
+    assert log.count("Merged 2 entries from ") == 1
+    assert "Joined" not in log
+    with treering.open(Settings.read().space_address("ben")) as space:
+        assert str(space.log()).count("merged 2 entries from ") == 1
 
 
 def test_failed_sync_leaves_no_space(stage):

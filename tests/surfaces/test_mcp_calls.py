@@ -236,8 +236,8 @@ def test_answers_stay_within_their_bound_and_name_what_they_leave_out(address, v
     assert estimate_tokens(text_of(result)) <= most
     assert estimate_tokens(data) <= most
     if most <= 2_000:
-        is_short = mode == "recent"  # which groups all that one ingest read
-        assert is_short or "to fit" in text_of(result) or "did not fit" in text_of(result)
+        # What one ingest read is one change.
+        assert mode == "recent" or "to fit" in text_of(result) or "did not fit" in text_of(result)
         assert "Left out to fit" in data or result.structured_content.get("left_out")
 
 

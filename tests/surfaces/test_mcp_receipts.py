@@ -1,5 +1,7 @@
 """What MCP answers a write with: short, with places, and with the cited words as data."""
 
+import re
+
 import pytest
 from mcp_parts import commit, shop
 
@@ -30,6 +32,34 @@ def ask(repository, tmp_path, monkeypatch):
 def test_ingest_without_a_mode_reads_commits_of_a_repository(ask):
     assert ask("ingest", path=".").data["mode"] == "repo"
     assert ask("ingest", path="README.md").data["mode"] == "path"
+
+
+def test_ingest_is_reported_in_a_sentence_with_paths(ask, repository):
+    text = ask("ingest", path=".").text
+    (count,) = re.findall(
+        r"^Read (\d+) files?: \d+ indexed\. Searchable now; \d+ passages still to be embedded\.", text
+    )
+    listed = text.splitlines()[1:]
+    assert '- created "README.md"' in listed
+    assert len(listed) == int(count)
+    assert not re.search(r"repo:|job:", text)
+
+
+def test_finished_job_is_reported_without_its_id(ask):
+    job = ask("ingest", path="README.md").data["job"]
+    text = ask("ingest", mode="status").text
+    assert '"README.md": done, 1 of 1 items: 1 created.' in text
+    assert job not in text
+
+
+def test_recent_changes_are_counted_and_numbered_without_gaps(ask):
+    ask("ingest", path=".")
+    ask("crystallize", **DECISION, title="Retries", because="README.md:1", status="active")
+    title, *lines = ask("query", mode="recent").text.splitlines()
+    assert title == f"{len(lines)} changes, newest first."
+    assert [line.partition(".")[0] for line in lines] == [str(number) for number in range(1, len(lines) + 1)]
+    number = next(at for at, line in enumerate(lines, start=1) if '"Retries"' in line)
+    assert '"Retries"' in ask("query", mode="page", input={"name": str(number)}).text
 
 
 def test_long_ingest_lists_only_items_to_act_on(ask, repository):

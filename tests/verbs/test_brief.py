@@ -1,5 +1,6 @@
 """The brief tells what to know before starting: project, rules, decisions, open work, changes, last conversation."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -63,9 +64,26 @@ def test_brief_shows_decisions_whose_evidence_changed_as_stale(space):
     quote = note(space, "Retries are capped at five.", origin="retries.md")
     decide(space, "Cap retries at five", quote, status="active", payload={"question": "Cap?", "outcome": "Five"})
     note(space, "Retries are unlimited and nobody counts them any longer.", origin="retries.md")
-    report = brief(space)
-    assert list(sections(report)) == ["Stale"]
-    assert "Cap retries at five" in report.text
+    (stale,) = sections(brief(space))["Stale"]
+    assert re.fullmatch(r"Cap retries at five: Five \(retries\.md.* changed\)", stale)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("# Retries\n\nNobody counts them.\n", "retries.md:3 changed"), (None, "retries.md:3 removed")],
+)
+def test_stale_entry_states_which_lines_changed(space, repository, text, reason):
+    repository.commit({"retries.md": "# Retries\n\nRetries are capped at five.\n"})
+    here = space.asked_from(repository.folder)
+    here.ingest("repo", input={"path": str(repository.folder)})
+    here.decide("Cap retries", because="retries.md:3")
+    if text:
+        repository.commit({"retries.md": text})
+    else:
+        repository.git("rm", "-q", "retries.md")
+        repository.commit({})
+    here.ingest("repo", input={"path": str(repository.folder)})
+    assert sections(brief(here))["Stale"] == [f"Cap retries ({reason})"]
 
 
 def test_brief_names_both_contested_statements_with_their_places(space):

@@ -101,6 +101,20 @@ def test_evidence_names_lines_of_code(space, text):
     assert not one.uncommitted
 
 
+@pytest.mark.parametrize("name", ["src/retry.py", "src/retry.py:3", "src/retry.py::Retry"])
+def test_shown_text_states_that_its_file_changed(space, repository, name):
+    def notes():
+        page, expanded = space.query("page", input={"name": name}), space.query("expand", input={"ids": [name]})
+        return {page.note, expanded.items[0].note}
+
+    commit = repository.git("rev-parse", "HEAD").strip()[:12]
+    assert notes() == {""}
+    (repository.folder / "src/retry.py").write_text(CODE + "\n# Written today.\n")
+    assert notes() == {f"as of commit {commit}; the file has changed since"}
+    (repository.folder / "src/retry.py").unlink()
+    assert notes() == {f"as of commit {commit}; the file no longer exists"}
+
+
 def test_evidence_is_stored_with_the_decision(space):
     report = decide(space, "src/retry.py:3", "docs/retry.md:3")
     (identity,) = [one for one in report.ids if one.startswith("know:")]
@@ -169,6 +183,49 @@ def test_ambiguous_quote_lists_its_places(space):
     with pytest.raises(InvalidInput, match="2 places contain") as error:
         decide(space, '"The pause doubles each time."')
     assert "note:1" in hint_of(error)
+
+
+@pytest.mark.parametrize("name", ["link.md", "link.md:1", "link.md::Private", "../outside.md", "{0}/outside.md"])
+def test_evidence_outside_the_work_tree_is_refused(space, repository, tmp_path, name):
+    outside = tmp_path / "outside.md"
+    outside.write_text("# Private\n\nNothing for others.\n")
+    (repository.folder / "link.md").symlink_to(outside)
+    before = space.engine.ledger.sequence()
+    with pytest.raises(Denied, match=r"outside .*acme") as refused:
+        decide(space, name.format(tmp_path))
+    assert f"treering add {outside}" in hint_of(refused)
+    assert space.engine.ledger.sequence() == before
+
+
+def test_evidence_outside_lists_paths_like_it(space, tmp_path):
+    (tmp_path / "retry.md").write_text("Another one.\n")
+    with pytest.raises(Denied) as refused:
+        decide(space, "../retry.md")
+    assert '"docs/other/retry.md", "docs/retry.md"' in hint_of(refused)
+
+
+@pytest.mark.parametrize("name", ["../outside.md:1", "link.md"])
+def test_ingested_file_outside_the_work_tree_may_be_cited(space, repository, tmp_path, name):
+    (tmp_path / "outside.md").write_text("Shared by all.\n")
+    (repository.folder / "link.md").symlink_to(tmp_path / "outside.md")
+    space.ingest("path", "/", {"path": str(tmp_path / "outside.md")})
+    assert resolved(space, name).quote == "Shared by all."
+
+
+def test_link_within_the_work_tree_may_be_cited(space, repository):
+    (repository.folder / "link.md").symlink_to(repository.folder / "docs/retry.md")
+    assert resolved(space, "link.md:3").quote == "A call is tried three times."
+
+
+def test_evidence_outside_of_a_folder_without_git_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/note.md").write_text("Ours.\n")
+    (tmp_path / "outside.md").write_text("Private.\n")
+    monkeypatch.chdir(tmp_path / "here")
+    with open_space() as space:
+        assert resolved(space, "note.md").quote == "Ours."
+        with pytest.raises(Denied, match="outside"):
+            decide(space, "../outside.md")
 
 
 def test_evidence_outside_the_readable_folder_is_denied(repository, tmp_path):

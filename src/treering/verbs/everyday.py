@@ -168,6 +168,10 @@ def _stated(text: str) -> str:
     return text
 
 
+RESTATED = (Decision, Constraint, Preference, Fact)
+"""Payloads of knowledge that one sentence can replace (`replacement`)."""
+
+
 def _restated(item: Knowledge, text: str, because: Because, why: str) -> dict[str, Any]:
     match item.payload:
         case Decision(question=question, outcome=outcome):
@@ -181,7 +185,8 @@ def _restated(item: Knowledge, text: str, because: Because, why: str) -> dict[st
             call = fact(text if "=" in text else f"{predicate} = {text}", because, subject=subject)
         case _:
             raise InvalidInput(
-                f"A {item.kind} cannot be replaced by one sentence.", hint="Use treering crystallize --mode supersede."
+                f"A {item.kind} cannot be replaced by one sentence.",
+                hint=f"Record its replacement, then: treering crystallize {item.id} --by ID",
             )
     return dict(call.input) if isinstance(call.input, dict) else {}
 

@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NamedFile:
-    """A file that exists: its absolute path, and its path from the top of its work tree or of the readable folder."""
+    """A file that exists: its absolute path, and its path from the top of its work tree or of the readable folder.
+
+    `outside_of`: the folder below which evidence is read, if the file is elsewhere. It may be cited if it was ingested.
+    """
 
     place: Path
     path: str
+    outside_of: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,15 @@ class EvidenceFiles:
         """
         lookup = self.engine.trees()
         here = lookup.here(self.engine.folder) if lookup else None
-        for base in (self._folder, *([here.top] if here else [])):
+        top = here.top.resolve() if here else None
+        for base in (self._folder, *([top] if top else [])):
             with suppress(Denied, InvalidInput, OSError):
                 place = self.engine.files.place(str(base / path))
                 if place.is_file():
-                    top = here.top.resolve() if here else base.resolve()
-                    inside = place.is_relative_to(top)
-                    return NamedFile(place, place.relative_to(top).as_posix() if inside else place.as_posix())
+                    start = top or self._folder.resolve()
+                    name = place.relative_to(start) if place.is_relative_to(start) else place
+                    root = self.engine.files.root or start
+                    return NamedFile(place, name.as_posix(), None if place.is_relative_to(root) else root)
         return None
 
     def refusal(self, path: str) -> Denied | None:

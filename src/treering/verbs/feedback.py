@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from treering.core.canonical import Instant, is_object
-from treering.core.errors import Corrupt, Denied, InvalidInput, Unavailable
+from treering.core.canonical import Instant
+from treering.core.errors import Corrupt, Denied, InvalidInput, NotFound, Unavailable
 from treering.core.objects import Channel
 from treering.core.policy import PERSONS
 from treering.core.scope import ROOT, ScopeGiven, is_within
@@ -27,6 +27,7 @@ from treering.retrieval.search.retrieval import Adjustment
 from treering.retrieval.text.analysis import query_terms
 from treering.verbs.engine import Engine, held
 from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Mode, Nothing, Operation, Report, Value
+from treering.verbs.naming import place_named
 
 Verdict = Literal["right", "wrong", "used"]
 
@@ -214,7 +215,7 @@ def _jobs(call: Call) -> JobLog:
 
 
 class FeedbackInput(Value):
-    """An answer, and its right, wrong or used hits: ids, or a source id and a segment id."""
+    """An answer, and its right, wrong or used hits: ids, numbers or titles; or a source id and a segment id."""
 
     question: str = Field(
         min_length=1, max_length=10_000, description="The question, or the field `answer` of the query."
@@ -297,9 +298,10 @@ def _words_asked(scope: str, question: str) -> tuple[str, ...]:
 def _places(call: Call, told: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield object and segment of each place that feedback names, which have to be seen from here."""
     for place in told:
-        identity, _, segment = place.strip().partition(" ")
-        if not is_object(identity):
-            raise InvalidInput(f"{place[:100]!r} is no id.", hint="Take ids from the hits of a query.")
+        try:
+            identity, segment = place_named(call.engine, place)
+        except NotFound as error:  # what is no id was always an invalid input
+            raise InvalidInput(error.message, hint=error.hint) from error
         call.engine.ledger.get(identity)
         if segment:
             call.engine.ledger.segment(identity, segment)

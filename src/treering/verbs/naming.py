@@ -50,6 +50,20 @@ def id_named(
     return full_id(engine.ledger, given)
 
 
+def place_named(engine: Engine, text: str) -> tuple[str, str]:
+    """Return the ids of an object and, if the text names one, of its segment; of titles as `id_named` does."""
+    given = place_numbered(text, engine.places_of).strip()
+    identity, _, segment = given.partition(" ")
+    if is_object(identity) or is_short_id(given):
+        return full_id(engine.ledger, identity), segment
+    return id_named(engine, given), ""
+
+
+def id_given(engine: Engine, text: str) -> str:
+    """Return the id that a text is, shortens, or numbers in an answer. Raises as `id_named`; titles are no ids."""
+    return full_id(engine.ledger, place_numbered(text, engine.places_of).strip().partition(" ")[0])
+
+
 def titled(
     ledger: Ledger, words: str, types: Sequence[str] = _RECORDED, *, statuses: Sequence[str] = (), what: str = ""
 ) -> Object:

@@ -55,6 +55,20 @@ class AskedTree:
             return ""
         return self._changed(head, segment, segment.excerpt)
 
+    def note_of_text(self, source: Source) -> str:
+        """Return as of which commit the stored text of a file is if the file differs in the work tree; else empty."""
+        origin = source.origin
+        contents = self.view.contents(origin, source.fingerprint) if self.view.has(origin) else None
+        if self.here is None or origin == self.view.root or not contents:
+            return ""
+        lying = self._file(self.view.path(origin))
+        if lying is None or is_blob(contents, lying.contents):
+            return ""
+        places = [place for one in source.segments if (there := one.in_contents(contents)) for place in [there.locator]]
+        commit = next((one.commit for one in places if isinstance(one, Lines) and one.commit), "")
+        known = f"as of commit {commit[:_SHOWN]}" if commit else "as read before"
+        return f"{known}; the file {'no longer exists' if lying.data is None else 'has changed since'}"
+
     def note_of_source(self, head: Head) -> str:
         """Say on which branches a file stands that does not stand in the tree; else empty."""
         if self.view.stands(head.origin, head.fingerprint):
@@ -398,12 +412,12 @@ def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | Non
         place = places_of_branches(repository.payload).get(here.branch, here.place)
         where = "" if place == here.place else f" in {place}"
         told = f"{here.branch} was read at {known[here.branch][:_SHOWN]}{where}, and is at {here.commit[:_SHOWN]}"
-        told = f"{told} here: git pull, or treering ingest." if where else f"{told} now: treering ingest."
+        told = f"{told} here: git pull, or `treering add .`" if where else f"{told} now: `treering add .`"
         return AskedTree(TreeView(repository.origin, here.branch, here.branch), here, lookup, (told,) if ahead else ())
     if same:
         return AskedTree(TreeView(repository.origin, same, here.branch), here, lookup)
     view = _beside(repository, here.branch, here.commit, here.place, lookup)
-    unread = f"{here.branch} was not read, so its own changes are unknown. Run: treering ingest."
+    unread = f"{here.branch} was not read, so its own changes are unknown. Run: `treering add .`"
     if view is None:
         leading = str(repository.payload.get("leading") or next(iter(known)))
         view = TreeView(repository.origin, leading, here.branch)
@@ -442,7 +456,7 @@ def _named(at: str, maps: Sequence[Source], here: CheckedOut | None, lookup: Tre
     names = [name for one in among for name in known_branches(one.payload)]
     raise NotFound(
         f"No branch or commit {at!r} is known here.",
-        hint=f"Known: {', '.join(names)}. Others are read by `treering ingest`." if names else "Ingest a repository.",
+        hint=f"Known: {', '.join(names)}. Others are read by `treering add .`." if names else "Ingest a repository.",
     )
 
 

@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
-from treering.core.characters import named
+from treering.core.characters import named, one_line
 from treering.core.evidence import Segment, find_lines
-from treering.core.objects import Constraint, Decision, Knowledge, WorkItem
+from treering.core.objects import Constraint, Decision, Knowledge, WorkItem, title_of
 from treering.core.policy import Policy
 from treering.core.writing.integrity import contradict, is_functional
 from treering.parts.checks.change import (
@@ -34,6 +34,7 @@ from treering.sources.repository.git import TouchedFile
 from treering.sources.repository.repo_selection import Globs
 from treering.sources.statements import states_by_name, withdrawn_as
 from treering.verbs.envelope import Value
+from treering.verbs.everyday import RESTATED
 from treering.verbs.ingest.segments import places_now
 
 if TYPE_CHECKING:
@@ -253,8 +254,15 @@ def _rule_of(item: Knowledge) -> str:
 
 def _mend(belief: Belief, at: tuple[str, int]) -> str:
     if belief.id:
-        return f"treering crystallize --mode supersede {belief.id} --by ID"
+        if isinstance(belief.item.payload, RESTATED):
+            return f'treering replace {_titled(belief.item)} "…" --because …'
+        return f"treering crystallize {belief.id} --by ID"
     return _edit(belief.record if at[0] != belief.record else at[0], at[1] if at[0] == belief.record else 1)
+
+
+def _titled(item: Knowledge | WorkItem) -> str:
+    """Return the title of an object as a shell takes it, so that a stored text runs nothing."""
+    return shlex.quote(one_line(title_of(item)))
 
 
 def _edit(path: str, line: int) -> str:
@@ -374,7 +382,7 @@ def _governing(checked: Checked) -> Iterator[CheckFinding]:
         if found := _governed(checked, belief, touched, added):
             (path, line), why = found
             own = belief.record and _edit(belief.record, _own_line(checked, belief))
-            show = f"treering query --mode expand {belief.id}" if belief.id else own
+            show = f"treering show {_titled(item)}" if belief.id else own
             yield finding("governs", (path, line), item.title, why, show, belief.id)
 
 
@@ -458,8 +466,7 @@ def _closes(checked: Checked) -> Iterator[CheckFinding]:
     for reference, who in told.items():
         matching = [item for item, origins in checked.held.work if _is_meant(reference, item, origins)]
         for item in matching:
-            kind = f"--kind {item.kind} --status resolved --resolution"
-            mend = f'treering crystallize {item.id} {kind} "Merged"'
+            mend = f'treering done {_titled(item)} "Merged"'
             yield finding("closes", ("", 1), item.title, f"{who} states that it closes {reference}.", mend, item.id)
         if not matching:
             unknown = " The space has no open work item of that name." if checked.held.address else ""

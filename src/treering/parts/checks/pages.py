@@ -70,7 +70,7 @@ def _rotten_kept_pages(checked: Checked) -> Iterator[CheckFinding]:
             words = (cited_words(cited, change.text(blob) or "", salt) for blob in blobs)
             if why := _rot(change, path, (cited.first_line, cited.last_line), next(filter(None, words), "")):
                 at = touched_place(checked, path, {})
-                show = f"treering query --mode expand {page.id}"
+                show = f"treering show {page.id}"
                 yield finding("rotten-page", at, page.title, f"{why} The page is stored in the space.", show, page.id)
                 break
 

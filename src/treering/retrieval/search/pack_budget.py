@@ -61,7 +61,7 @@ class Packed:
     """What fitted, and what did not."""
 
     drafts: tuple[UnnumberedItem, ...]
-    left_out: tuple[PackItem, ...]
+    left_out: tuple[UnnumberedItem, ...]
     used_tokens: int
 
     @property
@@ -106,12 +106,12 @@ def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int, around: int = 0) 
     late = [draft for draft in believed if draft not in first and budget.take(draft, within=budget.tokens)]
     chosen = (*first, *late, *seen)
     ids = {_key(draft.item) for draft in chosen}
-    return Packed(chosen, tuple(draft.item for draft in drafts if _key(draft.item) not in ids), budget.used)
+    return Packed(chosen, tuple(draft for draft in drafts if _key(draft.item) not in ids), budget.used)
 
 
 def name_nearest(drafts: Sequence[UnnumberedItem]) -> Packed:
     """Pack nothing, and name the first few drafts as left out: for a task that none of them is relevant to."""
-    return Packed((), tuple(draft.item for draft in drafts[: TUNING.packing.nearest_named]), 0)
+    return Packed((), tuple(drafts[: TUNING.packing.nearest_named]), 0)
 
 
 class _Budget:

@@ -1,7 +1,7 @@
 """The context pack, and how it is written for a model."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, get_args
 
@@ -171,6 +171,15 @@ def written_item(item: PackItem, citations: Sequence[Citation]) -> tuple[str, st
     return " — ".join(parts), item.text if is_in_file else titled(item.title, item.text)
 
 
+def named_item(item: PackItem, citations: Iterable[Citation]) -> str:
+    """Return how a reader asks for an item: by path, lines and heading; by title and ids if it is of no file."""
+    first = next(iter(citations), None)
+    if first is None or not _names_lines(first, item):
+        return f"{quoted(item.title)} (`{f'{item.object_id} {item.segment_id}'.rstrip()}`)"
+    place, heading = first.place.partition(" @ ")[0], item.title.partition(" — ")[2]
+    return quoted(f"{place} {heading}".rstrip())
+
+
 def _names_lines(citation: Citation, item: PackItem) -> bool:
     """Return whether a passage of a file is cited by its own lines."""
     return (citation.object_id, citation.segment_id) == (item.object_id, item.segment_id) and "#L" in citation.place
@@ -211,7 +220,8 @@ def _with_read(context: ContextPack, dropped: PackItem) -> ContextPack:
     """Name a source among what to read next if nothing else of it is in the pack."""
     if not dropped.segment_id or any(item.object_id == dropped.object_id for item in context.items[:-1]):
         return context
-    reads = (f"{quoted(dropped.title)}: did not fit", *context.recommended_next_reads)
+    cited = (one for one in context.citations if one.mark in dropped.citations)
+    reads = (f"{named_item(dropped, cited)}: did not fit", *context.recommended_next_reads)
     return context.model_copy(update={"recommended_next_reads": reads[: TUNING.packing.max_reads]})
 
 

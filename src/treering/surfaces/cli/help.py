@@ -334,6 +334,15 @@ class VerbCommand(Command):
         super().format_epilog(ctx, formatter)
 
 
+_EVERYDAY_OF_MODES = {"context": "ask", "expand": "show", "page": "show", "recent": "log", "supersede": "replace"}
+
+
+def command_for(verb: str, mode: str) -> str:
+    """Return how a mode is written on the command line: as its everyday command if it has one."""
+    everyday = _EVERYDAY_OF_MODES.get(mode, mode if mode in ("search", "brief") else "")
+    return f"treering {everyday} …" if everyday else f"treering {verb} --mode {mode} …"
+
+
 def shipped_modes() -> Mapping[str, Sequence[Sequence[str]]]:
     """Read `modes.json`: the modes of each verb with name, summary, input and options, as `rendered_modes` wrote it."""
     shipped: Mapping[str, Sequence[Sequence[str]]] = json.loads(

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from treering.core.canonical import parse_time
 from treering.core.characters import label, one_line
@@ -14,9 +14,7 @@ from treering.ports.ledger import Ledger
 from treering.surfaces.cli.printing import IndentedLine, line, local_time
 from treering.surfaces.cli.receipts import change_in_words
 from treering.surfaces.python.space import Space
-
-if TYPE_CHECKING:
-    from treering.verbs.query.recent import RecentChange, RecentReport
+from treering.verbs.query.recent import JOINED, RecentChange, RecentReport, merge_in_words
 
 LINES = 30
 """Lines of the log without --limit."""
@@ -44,7 +42,7 @@ class LoggedEvent:
     reason: str
 
 
-def recent(space: Space, given: Mapping[str, Any], scope: str, *, as_of: int | None = None) -> "RecentReport":
+def recent(space: Space, given: Mapping[str, Any], scope: str, *, as_of: int | None = None) -> RecentReport:
     """Return changes at and below a scope up to an audit sequence number, newest first."""
     options = {"descend": True, **({} if as_of is None else {"as_of": as_of})}
     return space.query("recent", scope=scope, input=given, options=options)
@@ -70,13 +68,14 @@ def render_events(
             f"{one.what}: " if title else one.what,
             (title, "bold"),
             (f"  {one_line(one.actor)}", "dim"),
+            hang=width + 2 if numbered else 0,
         )
         if verbose:
             why = f": {one_line(one.reason, most=_TITLE_CHARS)}" if one.reason else ""
             yield line((f"{one.place}  {', '.join(one.patches)}{why}", "dim"), indent=width + 2)
 
 
-def _changes(space: Space, given: Mapping[str, Any], scope: str) -> Iterator["RecentChange"]:
+def _changes(space: Space, given: Mapping[str, Any], scope: str) -> Iterator[RecentChange]:
     """Yield all changes, page by page, without links: those come with what they link."""
     as_of: int | None = None
     while True:
@@ -87,11 +86,18 @@ def _changes(space: Space, given: Mapping[str, Any], scope: str) -> Iterator["Re
         as_of = report.changes[-1].seq - 1
 
 
-def _events(ledger: Ledger, changes: Iterator["RecentChange"]) -> Iterator[LoggedEvent]:
-    """Yield what happened: the files of one ingest as one event, anything else by itself."""
+def _events(ledger: Ledger, changes: Iterator[RecentChange]) -> Iterator[LoggedEvent]:
+    """Yield what happened: the files of one ingest and the entries of one merge as one event, others by themselves."""
     ingest: _Ingest | None = None
+    merge: list[RecentChange] = []
     for change in changes:
         at = parse_time(change.time)
+        if merge and change.patch_id != merge[0].patch_id:
+            yield _of_merge(merge)
+            merge = []
+        if change.event == JOINED:
+            merge.append(change)
+            continue
         is_read = change.reason.startswith(_INGEST)
         if ingest and not (is_read and ingest.contains(change, at)):
             yield ingest.event(ledger)
@@ -102,25 +108,34 @@ def _events(ledger: Ledger, changes: Iterator["RecentChange"]) -> Iterator[Logge
         # Knowledge that was read from a file comes with its file.
         if not is_read or (change.type == "knowledge" and change.event != "created"):
             yield from _of_object(ledger, change, at)
+    if merge:
+        yield _of_merge(merge)
     if ingest:
         yield ingest.event(ledger)
+
+
+def _of_merge(joined: Sequence[RecentChange]) -> LoggedEvent:
+    first = joined[0]
+    what = merge_in_words(joined)
+    what = what[:1].upper() + what[1:]
+    return LoggedEvent(parse_time(first.time), first.actor, what, "", first.id, (first.patch_id,), first.reason)
 
 
 @dataclass(slots=True)
 class _Ingest:
     """The changes of one ingest, newest first."""
 
-    first: "RecentChange"
+    first: RecentChange
     oldest: datetime
     files: dict[str, str] = field(default_factory=dict)
     """By the id of a source, the first thing that happened to it."""
     patches: dict[str, None] = field(default_factory=dict)
 
-    def contains(self, change: "RecentChange", at: datetime) -> bool:
+    def contains(self, change: RecentChange, at: datetime) -> bool:
         same = (change.reason, change.actor) == (self.first.reason, self.first.actor)
         return same and (self.oldest - at).total_seconds() < _SAME_INGEST_SECONDS
 
-    def add(self, change: "RecentChange", at: datetime) -> None:
+    def add(self, change: RecentChange, at: datetime) -> None:
         self.oldest = at
         self.patches[change.patch_id] = None
         if change.type == "source":
@@ -149,7 +164,7 @@ class _Ingest:
         return LoggedEvent(at, self.first.actor, what, title, place, tuple(self.patches), self.first.reason)
 
 
-def _of_object(ledger: Ledger, change: "RecentChange", at: datetime) -> Iterator[LoggedEvent]:
+def _of_object(ledger: Ledger, change: RecentChange, at: datetime) -> Iterator[LoggedEvent]:
     head = ledger.heads([change.id]).get(change.id)
     # A declaration's note comes with what it declares.
     if head and not head.origin.startswith("declaration:"):

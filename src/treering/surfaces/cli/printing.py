@@ -12,7 +12,7 @@ import stat
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -167,11 +167,12 @@ def misuse(error: Exception) -> InvalidInput:
 
 def _of_a_verb(said: str) -> str:
     """Name the verb whose mode was given as a command, such as `search`; empty where none was."""
-    from treering.surfaces.cli.help import shipped_modes  # it reads a file, and only a wrong command needs it
+    # Imported here: it reads a file, and only a wrong command needs it.
+    from treering.surfaces.cli.help import command_for, shipped_modes
 
     unknown = _NO_COMMAND.match(said)
     verbs = [verb for verb, modes in shipped_modes().items() if unknown and unknown[1] in {mode[0] for mode in modes}]
-    return f"Write: treering {verbs[0]} --mode {unknown[1]} …" if unknown and verbs else ""
+    return f"Write: {command_for(verbs[0], unknown[1])}" if unknown and verbs else ""
 
 
 def blocked(error: OSError) -> TreeringError:
@@ -203,13 +204,17 @@ Part = str | tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class IndentedLine:
-    """One line, or several with the same indent; `indent` in columns."""
+    """One line, or several with the same indent; `indent` in columns.
+
+    `hang`: characters at its start, such as a number, below which a wrapped line does not continue.
+    """
 
     text: "Text"
     indent: int = 0
+    hang: int = 0
 
 
-def line(*parts: Part, indent: int = 0) -> IndentedLine:
+def line(*parts: Part, indent: int = 0, hang: int = 0) -> IndentedLine:
     """Make a line of parts; control characters in them are shown, not obeyed."""
     from rich.text import Text
 
@@ -217,7 +222,7 @@ def line(*parts: Part, indent: int = 0) -> IndentedLine:
     for part in parts:
         content, style = part if isinstance(part, tuple) else (part, "")
         text.append(visible(content.replace("\r\n", "\n").expandtabs(4)), style=style)
-    return IndentedLine(text, indent)
+    return IndentedLine(text, indent, hang)
 
 
 def local_time(moment: datetime) -> str:
@@ -239,12 +244,18 @@ def terminal(*, errors: bool = False) -> "Console":
 def show(console: "Console", lines: Iterable[IndentedLine]) -> None:
     """Print lines: wrapped with their indent on a terminal, as they are elsewhere."""
     for one in lines:
-        width = max(console.width - one.indent, _LEAST)
-        rows = one.text.wrap(console, width) if console.is_terminal else one.text.split("\n", allow_blank=True)
-        for row in rows:
+        for row in _wrapped(console, one) if console.is_terminal else one.text.split("\n", allow_blank=True):
             row.rstrip()
             row.pad_left(one.indent if row else 0)
             console.print(row, soft_wrap=True)
+
+
+def _wrapped(console: "Console", one: IndentedLine) -> Iterator["Text"]:
+    """Wrap a line; what follows the first row continues behind the characters that hang."""
+    start, rest = one.text.divide([one.hang]) if one.hang else (one.text.blank_copy(), one.text)
+    for row in rest.wrap(console, max(console.width - one.indent - one.hang, _LEAST)):
+        yield start + row
+        start = start.blank_copy(" " * one.hang)
 
 
 def page(text: str, *, screen_rows: int) -> bool:

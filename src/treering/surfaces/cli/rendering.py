@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from treering.core.characters import label, one_line
+from treering.core.characters import label, one_line, short_id
 from treering.core.evidence import lines_in, short_place
 from treering.core.fencing import fence, fence_items
 from treering.retrieval.search.lines import ShownLine, symbol_of
@@ -40,7 +40,7 @@ def render(
     `verbose`: also ids and details. `ledger`: has the titles of the objects whose ids are in a report.
     """
     if report.verb == "query" and report.mode in _BY_MODE:
-        given = {"verbose": verbose} if report.mode == "page" else {}
+        given = {"verbose": verbose} if report.mode in _WITH_DETAILS else {}
         yield from _BY_MODE[report.mode](report, fenced=fenced, **given)
     else:
         from treering.surfaces.cli.rendering_changes import render_change  # what `query` finds is shown without it
@@ -91,23 +91,28 @@ _REASONS = {
 """By the reason of an empty answer and whether it counts matches: what is shown, and a hint for the command line."""
 
 
-def render_context(report: "ContextReport", *, fenced: bool) -> Iterator[IndentedLine]:
+def render_context(report: "ContextReport", *, fenced: bool, verbose: bool = False) -> Iterator[IndentedLine]:
     """Show a context pack: items by section with their places, then rules, conflicts, gaps, what to read next."""
     if fenced:
         yield line(report.text.rstrip("\n"))
     else:
-        yield from _pack(report.pack)
+        yield from _pack(report.pack, verbose=verbose)
     yield from _empty(report.empty)
 
 
-def render_brief(report: "BriefReport", *, fenced: bool) -> Iterator[IndentedLine]:
-    """Show what to know before starting."""
+def render_brief(report: "BriefReport", *, fenced: bool, verbose: bool = False) -> Iterator[IndentedLine]:
+    """Show what to know before starting; to people with short ids, unless `verbose`."""
+    from treering.verbs.query.brief import LABEL_WIDTH  # the report comes from there
+
     if not report.text:
         yield line("Nothing here yet: no project was read, and no rule, decision or work item is recorded.")
     elif fenced:
         yield line(report.text)
     else:
-        yield from map(line, report.lines)
+        for text in report.lines:
+            shown = text if verbose else _with_short_ids(text, report.ids)
+            is_labeled = text[LABEL_WIDTH - 1 : LABEL_WIDTH] == " "
+            yield line(shown, hang=LABEL_WIDTH if is_labeled else 0)
 
 
 def render_search(report: "SearchReport", *, fenced: bool) -> Iterator[IndentedLine]:
@@ -153,7 +158,7 @@ def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) ->
     title = short_place(report.place) or report.title
     status = shown_status(str(shown.get("status")), current=report.current, note=report.note)
     yield line((_name(title, fenced=fenced), "bold"), f"  ({shown.get('kind')}, {status})")
-    yield line((str(shown.get("id")), "dim"), indent=2)
+    yield line((_id(str(shown.get("id")), fenced=fenced, verbose=verbose), "dim"), indent=2)
     if "segments" in shown and not verbose:
         yield from _words(report, fenced=fenced)
         return
@@ -172,8 +177,9 @@ def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) ->
     if verbose:
         yield from _listed("Links", [f"{link['source']} {link['type']} {link['target']}" for link in report.links])
         yield from _listed("Based on it", report.dependents)
-    yield from _listed("Names it", _referrers(report, fenced=fenced))
-    yield from _listed("It names", [_told_referrer(one, fenced=fenced) for one in _named_besides(report, verbose)])
+    yield from _listed("Names it", _referrers(report, fenced=fenced, verbose=verbose))
+    named = [_told_referrer(one, fenced=fenced, verbose=verbose) for one in _named_besides(report, verbose)]
+    yield from _listed("It names", named)
     yield from _listed("History", [_change(one, fenced=fenced, verbose=verbose) for one in report.history])
 
 
@@ -189,7 +195,7 @@ def _words(report: "PageReport", *, fenced: bool) -> Iterator[IndentedLine]:
         for segment in segments:
             for number, text in enumerate(segment["excerpt"].splitlines(), start=segment["locator"]["start"]):
                 if first <= number <= last:
-                    yield line((f"{number:>{_NUMBER_WIDTH}}  ", "dim"), text)
+                    yield line((f"{number:>{_NUMBER_WIDTH}}  ", "dim"), text, hang=_NUMBER_WIDTH + 2)
     left = report.object.get("segments_left_out", 0)
     if left and not report.place:
         yield line((f"… {left} more passages. Show some lines with: treering show PATH:10-20", "dim"), indent=2)
@@ -238,7 +244,7 @@ def render_recent(report: "RecentReport", *, fenced: bool) -> Iterator[IndentedL
         yield line(f"{report.how_many_more}; --limit shows them")
 
 
-def _pack(pack: ContextPack) -> Iterator[IndentedLine]:
+def _pack(pack: ContextPack, *, verbose: bool) -> Iterator[IndentedLine]:
     yield line(("Context: ", "bold"), (one_line(pack.task, most=_TASK_CHARS), "bold"))
     yield line(pack.summary)
     cited = {one.mark: f"{one.mark} {one_line(one.place or one.origin)}" for one in pack.citations}
@@ -247,7 +253,8 @@ def _pack(pack: ContextPack) -> Iterator[IndentedLine]:
         if items:
             yield from (line(""), line((section.upper(), "bold cyan")))
             for item in items:
-                yield from _pack_item(item, [cited[mark] for mark in item.citations if mark in cited])
+                places = [cited[mark] for mark in item.citations if mark in cited]
+                yield from _pack_item(item, places, verbose=verbose)
     yield from _listed("Rules", pack.rules)
     yield from _listed("Conflicts", [note.summary for note in pack.conflicts])
     yield from _listed("May break", pack.may_break)
@@ -255,21 +262,24 @@ def _pack(pack: ContextPack) -> Iterator[IndentedLine]:
     yield from _listed("Read next", pack.recommended_next_reads)
 
 
-def _pack_item(item: PackItem, places: Sequence[str]) -> Iterator[IndentedLine]:
+def _pack_item(item: PackItem, places: Sequence[str], *, verbose: bool) -> Iterator[IndentedLine]:
     state = "" if item.status in USUAL else f" ({item.status})"
     trust = f"  (trust: {item.trust}, {item.channel})" if item.trust else ""
     yield line((one_line(item.title), "bold"), state, (trust, "dim"))
     yield from (line((place, "green"), indent=2) for place in places)
     yield from _flags(item.flags)
     yield line(item.text, indent=2)
-    yield line((f"{item.object_id} {item.segment_id}".rstrip(), "dim"), indent=2)
+    identity = f"{item.object_id} {item.segment_id}".rstrip() if verbose else short_id(item.object_id)
+    yield line((identity, "dim"), indent=2)
 
 
 def _hit(rank: int, hit: ShownHit, terms: frozenset[str]) -> Iterator[IndentedLine]:
     name = _name_of(hit, terms)
     called = f"  {one_line(name)}" if name else ""
     doubts = f"  ({hit.doubts})" if hit.doubts else ""
-    yield line(f"{rank}  ", (one_line(_place(hit)), "green"), (called, "bold"), (doubts, "yellow"))
+    number = f"{rank}  "
+    place = one_line(_place(hit)), "green"
+    yield line(number, place, (called, "bold"), (doubts, "yellow"), hang=len(number))
     yield from _answer(hit, terms)
     if hit.reply:
         yield line(f"{hit.reply.heading}: {_snippet(hit.reply.text)}", indent=3)
@@ -278,6 +288,7 @@ def _hit(rank: int, hit: ShownHit, terms: frozenset[str]) -> Iterator[IndentedLi
             "   ",
             (one_line(_place(one)), "green"),
             ("  " + one_line(symbol_of(one.heading, terms, _path(one))), "bold"),
+            hang=3,
         )
         yield from _flags(one.flags)
         yield from _answer(one, terms)
@@ -336,18 +347,19 @@ def _empty(empty: Empty | None) -> Iterator[IndentedLine]:
 def _listed(title: str, items: Sequence[str]) -> Iterator[IndentedLine]:
     if items:
         yield from (line(""), line((title.upper(), "bold cyan")))
-        yield from (line(f"- {item}") for item in items)
+        yield from (line(f"- {item}", hang=2) for item in items)
 
 
-def _referrers(report: "PageReport", *, fenced: bool) -> list[str]:
-    named = [_told_referrer(one, fenced=fenced) for one in report.referrers]
+def _referrers(report: "PageReport", *, fenced: bool, verbose: bool) -> list[str]:
+    named = [_told_referrer(one, fenced=fenced, verbose=verbose) for one in report.referrers]
     left = report.referrers_left_out
     return [*named, *([f"{left} more; --mode related lists them"] if left else [])]
 
 
-def _told_referrer(one: "Referrer", *, fenced: bool) -> str:
+def _told_referrer(one: "Referrer", *, fenced: bool, verbose: bool) -> str:
     state = shown_status(one.status, current=one.current, note=one.note)
-    return f"{_name(one.title, fenced=fenced)}  ({one.kind}, {state}; {', '.join(one.fields)})  {one.id}"
+    identity = _id(one.id, fenced=fenced, verbose=verbose)
+    return f"{_name(one.title, fenced=fenced)}  ({one.kind}, {state}; {', '.join(one.fields)})  {identity}"
 
 
 def _change(change: "HistoryEntry", *, fenced: bool, verbose: bool) -> str:
@@ -361,6 +373,17 @@ def _name(text: str, *, fenced: bool) -> str:
     return label(text) if fenced else one_line(text)
 
 
+def _id(identity: str, *, fenced: bool, verbose: bool) -> str:
+    """Write an id short for people, and whole for a model or with `-v`."""
+    return identity if fenced or verbose else short_id(identity)
+
+
+def _with_short_ids(text: str, ids: Sequence[str]) -> str:
+    for one in ids:
+        text = text.replace(one, short_id(one))
+    return text
+
+
 def _quoted(text: str, origin: str, *, fenced: bool) -> str:
     return fence(text, origin=origin) if fenced else text
 
@@ -371,7 +394,7 @@ def _answer(passage: ShownHit | ShownPassage, terms: frozenset[str]) -> Iterator
         if row.after_gap and not row.number:
             yield line(("…", "dim"), indent=3)
         number = f"{row.number:>{_NUMBER_WIDTH}}  " if row.number else "   "
-        yield line((number, "dim"), *_highlighted(row))
+        yield line((number, "dim"), *_highlighted(row), hang=len(number))
 
 
 def _highlighted(row: ShownLine) -> Iterator[tuple[str, str]]:
@@ -408,3 +431,5 @@ _BY_MODE: Mapping[str, Callable[..., Iterator[IndentedLine]]] = {
     "recent": render_recent,
 }
 """What shows the report of each mode of `query`."""
+_WITH_DETAILS = frozenset({"context", "brief", "page"})
+"""Modes whose reports show more with `-v`."""

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
@@ -16,6 +15,7 @@ from treering.ports.ledger import Ledger
 from treering.surfaces.cli import receipts
 from treering.surfaces.cli.printing import IndentedLine, line, local_time
 from treering.surfaces.cli.receipts import render_drift
+from treering.surfaces.ingest_words import counted_things, ingest_in_words, searchable_now
 from treering.system.settings import Settings
 from treering.verbs.crystallize.review import WorkProposals
 from treering.verbs.crystallize.submission import WriteReport
@@ -38,13 +38,9 @@ _SHOWN: tuple[Outcome, ...] = ("failed", "skipped", "proposed")
 """Outcomes of which the items are shown without -v."""
 _COUNTED: tuple[Outcome, ...] = ("created", "updated", "unchanged")
 """Outcomes of which only the number is shown."""
-_KINDS = {"lock file": "lock files", "minified": "minified files", "generated": "generated files", "binary": "binaries"}
-_THINGS = {"repo": "file", "path": "file", "url": "page", "source": "text"}
 _OF_ORIGIN = re.compile(r"(?P<origin>[a-z]+:\S+?): (?P<message>.+)", re.DOTALL)
 _MAX_NAMES = 3
 _MAX_REASONS = 8
-_MAX_TENTHS = 10
-_MAX_SECONDS = 120
 _NAME_CHARS = 400
 
 
@@ -102,43 +98,7 @@ def render_ingest(
     if report.dry_run:
         yield line("Nothing was written: this was a dry run.")
     elif report.pending_vectors:
-        waiting = f"{counted_things(report.pending_vectors, 'passage')} still to embed."
-        yield line(f"Searchable now; {embeddings or waiting}")
-
-
-def ingest_in_words(report: IngestReport, seconds: float | None = None) -> str:
-    """Return a sentence such as "Read 487 files in 12 s: 431 indexed, 51 summarized (lock files), 5 skipped."."""
-    counts = Counter(report.counts)
-    if report.mode == "repo" and counts.total():
-        # The map of a repository is an item of its own, and no file.
-        counts[next((one.outcome for one in report.items if "#" not in one.origin), "unchanged")] -= 1
-    summarized = sum(report.summarized.values())
-    parts = {
-        "indexed": counts["created"] - summarized,
-        f"summarized ({', '.join(_KINDS.get(why, why) for why in sorted(report.summarized))})": summarized,
-        **{outcome: counts[outcome] for outcome in ("updated", "moved", "removed", "unchanged", "skipped", "failed")},
-        "waiting for review": counts["proposed"],
-    }
-    total = counts.total() - counts["removed"]
-    told = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number > 0) or "nothing new"
-    if total and counts["unchanged"] == total == counts.total():
-        told = "nothing changed"
-    thing = _THINGS.get(report.mode, "item")
-    took = f" in {duration(seconds)}" if seconds is not None else ""
-    redacted = f" Redacted {counted_things(report.redacted, 'secret')}." if report.redacted else ""
-    return f"Read {counted_things(total, thing)}{took}: {told}.{redacted}"
-
-
-def duration(seconds: float) -> str:
-    """Return a duration as people say it: `0.4 s`, `12 s`, `4 minutes`."""
-    if seconds < _MAX_SECONDS:
-        return f"{seconds:.1f} s" if seconds < _MAX_TENTHS else f"{seconds:.0f} s"
-    return counted_things(round(seconds / 60), "minute")
-
-
-def counted_things(number: int, thing: str) -> str:
-    """Return a number with its noun."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+        yield line(f"Searchable now; {embeddings}" if embeddings else searchable_now(report.pending_vectors))
 
 
 def _origin_of(warning: str) -> tuple[str, str]:

@@ -100,7 +100,7 @@ def bars() -> Iterator[Progress]:
     It is gone before the answer is printed.
     """
     console = terminal(errors=True)
-    if not console.is_terminal:
+    if not console.is_interactive:  # a dumb terminal cannot take a bar back
         yield silent
         return
     # Imported here: most answers come without a bar.

@@ -15,8 +15,8 @@ from treering.core.errors import InvalidInput, Unavailable
 from treering.sources.reading.folder import read_bytes
 from treering.surfaces.cli.printing import IndentedLine, line, show, terminal
 from treering.surfaces.cli.rendering import render
-from treering.surfaces.cli.rendering_changes import ingest_in_words
 from treering.surfaces.cli.session import opened, watched
+from treering.surfaces.ingest_words import ingest_in_words
 from treering.surfaces.python.space import Space
 from treering.system.address import file_address
 from treering.verbs.ingest.report import IngestReport

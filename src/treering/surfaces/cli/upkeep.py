@@ -18,8 +18,8 @@ from treering.spaces import merging, transfer
 from treering.spaces import sync as syncing
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say
-from treering.surfaces.cli.rendering_changes import counted_things
 from treering.surfaces.cli.session import answer, bars, embed_later, opened, prepare, shown_address, terminable, watched
+from treering.surfaces.ingest_words import counted_things
 from treering.surfaces.python.space import Space
 from treering.system import proof_checking
 from treering.system.address import Address, file_address

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from treering.core.characters import label
 from treering.core.errors import InvalidInput, NotFound, Unavailable
 from treering.facades import LazyModule
 from treering.surfaces.cli.flags import (
@@ -21,6 +22,7 @@ from treering.surfaces.cli.flags import (
     WriteFlags,
     asked,
 )
+from treering.surfaces.cli.help import command_for
 from treering.surfaces.cli.last_answer import note_answer, note_places
 from treering.surfaces.cli.printing import EXIT_CODES, IndentedLine, line, tell
 from treering.surfaces.cli.rendering import render, render_warnings
@@ -50,10 +52,11 @@ from treering.system.settings import Settings
 from treering.verbs import catalog
 from treering.verbs.envelope import Envelope, Report, Verb
 from treering.verbs.everyday import mode_of_path
-from treering.verbs.naming import patch_named
+from treering.verbs.naming import id_given, patch_named
 
 if TYPE_CHECKING:
     from treering.spaces import proof as proving
+    from treering.surfaces import ingest_words
     from treering.surfaces.cli import receipts, rendering_changes
     from treering.surfaces.python.space import Space
     from treering.verbs import feedback as giving
@@ -67,6 +70,7 @@ else:
     proving = LazyModule("treering.spaces.proof")
     receipts = LazyModule("treering.surfaces.cli.receipts")
     rendering_changes = LazyModule("treering.surfaces.cli.rendering_changes")
+    ingest_words = LazyModule("treering.surfaces.ingest_words")
     giving = LazyModule("treering.verbs.feedback")
     review = LazyModule("treering.verbs.crystallize.review")
     ingest_report = LazyModule("treering.verbs.ingest.report")
@@ -132,11 +136,11 @@ def _answer_ingest(space: "Space", report: Report, seconds: float, access: Acces
 
 def _when_embedded(space: "Space", pending: int, writing: WriteFlags) -> str:
     if not may_work_later(writing):
-        return f"embed {rendering_changes.counted_things(pending, 'passage')} with: treering vectors"
+        return f"embed {ingest_words.counted_things(pending, 'passage')} with: treering vectors"
     minutes = overview.minutes_left(space.engine, pending)
     if minutes is None:
         return "embeddings are being made in the background."
-    return f"embeddings will be ready in about {rendering_changes.duration(max(60 * minutes, 1))}."
+    return f"embeddings will be ready in about {ingest_words.duration(max(60 * minutes, 1))}."
 
 
 def query(
@@ -152,7 +156,7 @@ def query(
     """Ask, and print what is known; write its proof to a new file, where one is asked for."""
     given = question_from(words, mode)
     if len(words) > 1 and not mode and words[0] in catalog.TOOLS["query"].modes:
-        tell(f"note: `{words[0]}` is a word of the question here; as a mode: treering query --mode {words[0]} …")
+        tell(f"note: `{words[0]}` is a word of the question here; as a command: {command_for('query', words[0])}")
     if not given and not calling.input and mode not in ("recent", "brief"):
         raise InvalidInput("treering query needs a question or --input.", hint='Write: treering query "…".')
     if access.verbose and "explain" in catalog.find("query").find(mode).options.model_fields:
@@ -396,9 +400,11 @@ def revert_in(space: "Space", patch: str, reason: str, access: Access, writing: 
 
 def erase(ids: Sequence[str], reason: str, access: Access, writing: WriteFlags, *, sure: bool) -> None:
     """Erase objects, after asking. Exits with 1 where a probe still finds something."""
-    confirm_destroying(erasure.ERASE, ids[0] if len(ids) == 1 else f"{len(ids)} objects", sure=sure)
     with opened(access, writing) as space:
-        receipt = space.erase(ids, reason)
+        named = [id_given(space.engine, one) for one in ids]
+        titles = [f"{label(head.title)} ({head.id})" for head in space.engine.ledger.heads(named).values()] or ids
+        confirm_destroying(erasure.ERASE, titles[0] if len(ids) == 1 else f"{len(ids)} objects", sure=sure)
+        receipt = space.erase(named, reason)
     answer(access, receipt, rendering_changes.render_erasure(receipt))
     if not receipt.clean:
         raise typer.Exit(1)

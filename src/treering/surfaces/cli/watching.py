@@ -35,9 +35,10 @@ from treering.surfaces.cli.commands.spaces import SharingFlags, WatchFlags
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say_json, show, tell, terminal
 from treering.surfaces.cli.rendering import render_warnings
-from treering.surfaces.cli.rendering_changes import TOLD, counted, ingest_in_words, render_finding, render_items
+from treering.surfaces.cli.rendering_changes import TOLD, counted, render_finding, render_items
 from treering.surfaces.cli.session import answer, embed_later, opened, told_to_stop, watched
 from treering.surfaces.cli.verbs import mode_for
+from treering.surfaces.ingest_words import ingest_in_words
 from treering.surfaces.python.space import Space
 from treering.system.address import Address
 from treering.system.machine import (

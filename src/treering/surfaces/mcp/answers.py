@@ -8,6 +8,7 @@ from treering.core.characters import label
 from treering.core.writing.draft import ObjectChange
 from treering.retrieval.search.packing import quoted, render, shortened
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
+from treering.surfaces.ingest_words import ingest_in_words, is_map, path_of_item, searchable_now
 from treering.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_items, fit_json, left_out
 from treering.surfaces.mcp.minimum import minimum_of
 from treering.surfaces.search_text import cited_hits
@@ -22,7 +23,7 @@ from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
 from treering.verbs.query.brief import BriefReport
 from treering.verbs.query.browsing import Expanded, ExpandReport, HistoryEntry, PageReport
 from treering.verbs.query.context import ContextReport
-from treering.verbs.query.recent import RecentReport, told_changes
+from treering.verbs.query.recent import RecentReport, merge_in_words, told_changes
 from treering.verbs.query.related import Neighbour, RelatedReport
 from treering.verbs.query.search import SearchReport
 from treering.verbs.reading import ReadReport, shown_status
@@ -65,6 +66,10 @@ def _counted_results(count: int) -> str:
     return {0: "0 results.", 1: "1 result."}.get(count, f"{count} results, best first.")
 
 
+def _counted_changes(count: int) -> str:
+    return {0: "No changes.", 1: "1 change."}.get(count, f"{count} changes, newest first.")
+
+
 def _context(report: ContextReport, max_tokens: int) -> str:
     told = set(report.pack.missing_context)
     unsaid = report.model_copy(update={"warnings": tuple(one for one in report.warnings if one not in told)})
@@ -84,7 +89,9 @@ def _outline(report: Report) -> tuple[str, list[AnswerEntry]]:
             code = f" Places in code: {len(report.code)}; {report.code_left_out} more." if report.code else ""
             return f"Neighbours: {len(report.neighbours)}.{code}", [*_neighbours(report), *_linked_code(report)]
         case RecentReport():
-            return f"Changes, newest first: {len(report.changes)}; {report.how_many_more}.", list(_changes(report))
+            changes = list(_changes(report))
+            more = f" {report.how_many_more} before them." if report.more else ""
+            return f"{_counted_changes(len(changes))}{more}", changes
         case ExpandReport():
             return f"Opened: {len(report.items)}.", [_opened(item) for item in report.items]
         case _:
@@ -93,8 +100,10 @@ def _outline(report: Report) -> tuple[str, list[AnswerEntry]]:
 
 def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
     match report:
-        case IngestReport() | JobReport():
+        case IngestReport():
             return _ingested(report), [_item(item) for item in _shown_items(report)]
+        case JobReport():
+            return _job(report), [_item(item) for item in report.items]
         case WriteReport():
             return _written(report), [*_diff(report.diff), *_cited(report.evidence)]
         case LintReport():
@@ -162,14 +171,18 @@ def _relation(one: Neighbour) -> str:
 
 
 def _changes(report: RecentReport) -> Iterable[AnswerEntry]:
-    for one in told_changes(report.changes):
-        number, change = one.number, one.change
+    for number, one in enumerate(told_changes(report.changes), start=1):
+        change = one.change
         if len(one.read) > 1:
             titles = ", ".join(map(quoted, one.read[:_MAX_TITLES]))
             more = f" and {len(one.read) - _MAX_TITLES} more" if len(one.read) > _MAX_TITLES else ""
             yield AnswerEntry(
                 f"{number}. {change.time} read {len(one.read)} sources: {titles}{more} by {label(change.actor)}"
             )
+            continue
+        if one.joined:
+            merged = label(merge_in_words(one.joined), most=_SAID)
+            yield AnswerEntry(f"{number}. {change.time} {merged} by {label(change.actor)}", ref=change.id)
             continue
         told = f" ({change.dated_by})" if change.dated_by else ""
         what = f"{change.event}{told} `{change.id}` {quoted(change.title)}"
@@ -208,32 +221,41 @@ _MAX_ITEMS = 10
 _USUAL = frozenset({"created", "updated", "unchanged"})
 
 
-def _shown_items(report: IngestReport | JobReport) -> Sequence[ItemResult]:
-    is_long = isinstance(report, IngestReport) and len(report.items) > _MAX_ITEMS
-    return [one for one in report.items if one.outcome not in _USUAL] if is_long else report.items
+def _shown_items(report: IngestReport) -> Sequence[ItemResult]:
+    files = [one for one in report.items if not is_map(one)]
+    return [one for one in files if one.outcome not in _USUAL] if len(files) > _MAX_ITEMS else files
 
 
-def _ingested(report: IngestReport | JobReport) -> str:
-    title = _counted("items", report.counts)
-    job = f" Job {report.job}." if report.job else ""
-    left = f" {report.items_left_out} more results: mode status." if report.items_left_out else ""
-    state = _state(report) if isinstance(report, JobReport) else ""
-    waiting = f" Searchable now; {report.pending_vectors} more to embed."
-    waiting = waiting if report.pending_vectors else ""
-    titles = report.titles if isinstance(report, IngestReport) else {}
-    stale = ", ".join(f"{quoted(titles[one])} `{one}`" if one in titles else one for one in report.staled)
-    stale = f" Now stale: {stale}." if stale else ""
-    return f"{report.mode}: {report.status}. {title}{state}{stale}{job}{left}{waiting}"
+def _ingested(report: IngestReport) -> str:
+    parts = ["Nothing was written: this was a dry run."] if report.dry_run else []
+    for status, ids in (("stale", report.staled), ("contested", report.contested)):
+        named = (f"{quoted(report.titles[one])} `{one}`" if one in report.titles else one for one in ids)
+        parts += [f"Now {status}: {', '.join(named)}."] if ids else []
+    if report.items_left_out:
+        parts.append(f"{report.items_left_out} more results: mode status.")
+    if report.pending_vectors and not report.dry_run:
+        parts.append(searchable_now(report.pending_vectors))
+    return " ".join([ingest_in_words(report), *parts])
 
 
-def _state(report: JobReport) -> str:
-    errors = "".join(f" {label(error.message, most=_SAID)}" for error in report.errors)
-    return f" {report.state}: {report.done} of {report.total or '?'}.{errors}"
+def _job(report: JobReport) -> str:
+    if not report.job:
+        return "Nothing has been ingested here yet."
+    total = "" if report.total is None else f" of {report.total:,}"
+    counts = ", ".join(f"{number:,} {outcome}" for outcome, number in report.counts.items() if number)
+    parts = [f"{quoted(report.target)}: {report.state}, {report.done:,}{total} items{f': {counts}' if counts else ''}."]
+    parts += [] if report.state == "done" else [f"Job {report.job}."]
+    parts += [label(error.message, most=_SAID) for error in report.errors]
+    parts += [f"Now stale: {', '.join(report.staled)}."] if report.staled else []
+    parts += [f"{report.items_left_out} more results: raise max_items."] if report.items_left_out else []
+    parts += [searchable_now(report.pending_vectors)] if report.pending_vectors else []
+    return " ".join(parts)
 
 
 def _item(item: ItemResult) -> AnswerEntry:
     why = f" ({label(item.why, most=_SAID)})" if item.why else ""
-    return AnswerEntry(f"- {item.outcome} {label(item.origin)}{why}", ref=label(item.origin))
+    name = label(path_of_item(item))
+    return AnswerEntry(f"- {item.outcome} {name}{why}", ref=name)
 
 
 def _written(report: WriteReport) -> str:

@@ -146,16 +146,16 @@ class Log(Sequence["RecentChange"]):
         return len(self.report.changes)
 
     def __str__(self) -> str:
-        """Return a line for each change; links are left out, and what one ingest read is one line."""
+        """Return a line for each change; links are left out, and an ingest or a merge is one line."""
         # Imported here: results are loaded with the package, and few programs print a log.
-        from treering.verbs.query.recent import told_changes
+        from treering.verbs.query.recent import ToldChange, merge_in_words, told_changes
 
-        return "\n".join(
-            f"{one.change.time[:19]}Z  read {len(one.read)} sources"
-            if len(one.read) > 1
-            else f"{one.change.time[:19]}Z  {one.change.event}  {one.change.title}"
-            for one in told_changes(self)
-        )
+        def in_words(one: ToldChange) -> str:
+            if one.joined:
+                return merge_in_words(one.joined)
+            return f"read {len(one.read)} sources" if len(one.read) > 1 else f"{one.change.event}  {one.change.title}"
+
+        return "\n".join(f"{one.change.time[:19]}Z  {in_words(one)}" for one in told_changes(self))
 
 
 _NEW = frozenset({"created", "duplicate"})

@@ -5,7 +5,8 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
-from treering.core.canonical import PREFIXES, canonical_json, digest
+from treering.core.canonical import PREFIXES, canonical_json, digest, is_object
+from treering.core.characters import label
 from treering.core.errors import InvalidInput, InvalidPatch, nearest
 from treering.core.evidence import EvidenceRef, Section, Segment, segment_hash
 from treering.core.objects import (
@@ -19,6 +20,7 @@ from treering.core.objects import (
     Source,
     WorkItem,
     invalid_fields,
+    title_of,
 )
 from treering.core.patch import HEADING, TITLE, Create, Operation, Transition, Update, shortened
 from treering.core.screening import screened
@@ -291,8 +293,9 @@ def found_of(call: Call, identity: str, cls: type[_Kind]) -> _Kind:
     item = call.engine.ledger.get(id_named(call.engine, identity, (kind,)))
     if isinstance(item, cls):
         return item
+    named = identity if is_object(identity) else f"{identity} ({label(title_of(item))})"
     raise InvalidInput(
-        f"{identity} is not {_called(kind)}.", hint=f"Its id starts with {PREFIXES[kind]}:.", details={"id": identity}
+        f"{named} is not {_called(kind)}.", hint=f"Its id starts with {PREFIXES[kind]}:.", details={"id": identity}
     )
 
 

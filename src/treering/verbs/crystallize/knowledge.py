@@ -32,6 +32,7 @@ from treering.verbs.crystallize.drafting import (
 from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
 from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
+from treering.verbs.naming import id_named
 from treering.verbs.reading import behind_warning
 
 _NEAR = 0.6
@@ -168,7 +169,7 @@ def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> Write
     old = found_of(call, given.id, Knowledge)
     revision = given.revision or old.revision
     operations: list[Operation] = []
-    by = given.by or ""
+    by = id_named(call.engine, given.by, ("knowledge",)) if given.by else ""
     evidence: tuple[ResolvedEvidence, ...] = ()
     if given.knowledge:
         new, evidence = with_resolved_evidence(call, given.knowledge, dry_run=options.dry_run)

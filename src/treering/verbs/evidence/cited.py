@@ -1,7 +1,9 @@
 """The places that knowledge is based on."""
 
+from collections.abc import Iterator
+
 from treering.core.errors import NotFound
-from treering.core.evidence import place_in, short_place
+from treering.core.evidence import Segment, place_in, short_place
 from treering.core.objects import Knowledge, Object, Source
 from treering.ports.ledger import Ledger
 
@@ -11,7 +13,21 @@ def cited_places(ledger: Ledger, item: Object) -> tuple[str, ...]:
 
     Evidence that was erased is left out.
     """
-    places: dict[str, None] = {}
+    return tuple(dict.fromkeys(place for place, _, _ in _cited(ledger, item)))
+
+
+def lost_places(ledger: Ledger, item: Object) -> tuple[str, ...]:
+    """Return what became of places an object was based on, such as `README.md:5-11 changed`, each once."""
+    lost: dict[str, None] = {}
+    for place, source, segment in _cited(ledger, item):
+        if source.status != "active":
+            lost[f"{place} removed"] = None
+        elif segment.segment_id not in {one.segment_id for one in source.segments}:
+            lost[f"{place} changed"] = None
+    return tuple(lost)
+
+
+def _cited(ledger: Ledger, item: Object) -> Iterator[tuple[str, Source, Segment]]:
     for ref in item.evidence_refs if isinstance(item, Knowledge) else ():
         try:
             source, segment = ledger.get(ref.source_id), ledger.segment(ref.source_id, ref.segment_id)
@@ -19,5 +35,4 @@ def cited_places(ledger: Ledger, item: Object) -> tuple[str, ...]:
             continue
         # A declaration without a place is evidence of itself.
         if isinstance(source, Source) and not source.origin.startswith("declaration:"):
-            places[short_place(place_in(ref.locator(segment), source.origin))] = None
-    return tuple(places)
+            yield short_place(place_in(ref.locator(segment), source.origin)), source, segment

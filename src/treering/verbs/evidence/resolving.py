@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from pydantic import Field
 
 from treering.core.canonical import PREFIXES, is_object
-from treering.core.characters import label
-from treering.core.errors import InvalidInput, NotFound, TreeringError
+from treering.core.characters import label, shown
+from treering.core.errors import Denied, InvalidInput, NotFound, TreeringError
 from treering.core.evidence import EvidenceRef, Lines, Segment, Turn, place_in, short_place, united
 from treering.core.filters import Compare
 from treering.core.objects import Source
@@ -289,6 +289,8 @@ class _Resolver:
         """Return the source of a file, which is read now if it exists and is not known. Raises if several match."""
         found = self._candidates(path, file)
         if file and not found:
+            if file.outside_of:
+                raise self._outside(path, file, file.outside_of)
             self._ingest(file)
             found = self._candidates(path, file)
         if file and len(found) > 1:
@@ -333,7 +335,7 @@ class _Resolver:
         if self.dry_run:
             raise _NotStored(
                 f"{file.path} is not stored as it is now, and a dry run reads nothing.",
-                hint=f"Run `treering ingest {file.path}` first, or leave --dry-run out.",
+                hint=f"Run `treering add {file.path}` first, or leave --dry-run out.",
             )
         files.ingest(file, self.call.engine.ledger, self.call.scope)
 
@@ -358,15 +360,28 @@ class _Resolver:
         files = self.call.engine.evidence_files
         if files and (refusal := files.refusal(name)):
             return refusal
-        known: list[str] = []
-        if self.tree:
-            root = self.tree.view.root
-            origins = self.call.engine.ledger.sources(scope=self.call.scope, root=root)
-            known = [origin.removeprefix(f"{root}#") for origin in origins if origin != root]
-        base = PurePosixPath(name).name
-        alike = [path for path in known if base and PurePosixPath(path).name == base] or _close(name, known)
+        alike = self._alike(name)
         hint = _choose(alike) if alike else f"Check the path, or give {NOTATIONS}."
         return NotFound(f"There is no file, source or address {name[:200]!r}.", hint=hint)
+
+    def _outside(self, name: str, file: NamedFile, root: Path) -> Denied:
+        place = shown(file.place)
+        leads = f" is {place}," if name != place else " is"
+        alike = self._alike(name)
+        hint = f"To cite a file from elsewhere, ingest it first: treering add {place}"
+        return Denied(
+            f"{name[:200]!r}{leads} outside {shown(root)}.", hint=f"{_choose(alike)} {hint}" if alike else hint
+        )
+
+    def _alike(self, name: str) -> list[str]:
+        """Return the paths of the caller's tree that a name may have meant."""
+        if self.tree is None:
+            return []
+        root = self.tree.view.root
+        origins = self.call.engine.ledger.sources(scope=self.call.scope, root=root)
+        known = [origin.removeprefix(f"{root}#") for origin in origins if origin != root]
+        base = PurePosixPath(name).name
+        return [path for path in known if base and PurePosixPath(path).name == base] or _close(name, known)
 
 
 def _stored_lines(segments: Iterable[Segment]) -> dict[int, tuple[Segment, str]]:
@@ -417,6 +432,6 @@ def _known_lines(source: Source, stored: dict[int, tuple[Segment, str]]) -> str:
 
 
 def _choose(candidates: Sequence[str]) -> str:
-    shown = ", ".join(map(label, candidates[:_MAX_CANDIDATES]))
+    listed = ", ".join(map(label, candidates[:_MAX_CANDIDATES]))
     more = len(candidates) - _MAX_CANDIDATES
-    return f"Give one of: {shown}{f' and {more} more' if more > 0 else ''}."
+    return f"Give one of: {listed}{f' and {more} more' if more > 0 else ''}."

@@ -18,6 +18,7 @@ from treering.core.writing.draft import FieldChange, asked, fields_changed
 from treering.ports.ledger import Ledger
 from treering.ports.runtime import check_interrupt
 from treering.verbs.envelope import READS, Call, Mode, Report, TextInput, Value
+from treering.verbs.naming import id_given
 from treering.verbs.query.browsing import shown_object
 from treering.verbs.reading import behind_warning
 from treering.verbs.scoped_ledger import scope_of_patch
@@ -93,6 +94,7 @@ class AuditReport(Report):
 def audit(call: Call, given: AuditInput, options: AuditOptions) -> AuditReport:
     """Verify the log against its anchor and the ledger against the log; print changes."""
     ledger = call.engine.ledger
+    subject = id_given(call.engine, given.id) if given.id else ""
     head, problem, differences = None, "", tuple[str, ...]()
     try:
         head = ledger.verify()
@@ -101,9 +103,9 @@ def audit(call: Call, given: AuditInput, options: AuditOptions) -> AuditReport:
     except TreeringError as error:
         check_interrupt()  # that the audit was ended says nothing about the space
         problem = f"{error.message} {error.hint}" if call.scope == ROOT else _NOT_VERIFIED
-    told = (event for event in ledger.events(after=given.after) if not given.id or given.id in _named_in(event))
+    told = (event for event in ledger.events(after=given.after) if not subject or subject in _named_in(event))
     events = _newest(_within(call, told), options.limit)
-    about = given.id if given.id and not problem else ""
+    about = "" if problem else subject
     return AuditReport(
         verb="lint",
         mode="audit",

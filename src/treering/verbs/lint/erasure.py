@@ -21,6 +21,7 @@ from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import DECIDES, Call, Operation, Value
 from treering.verbs.ingest.erased import erase_and_remember, passages_elsewhere
+from treering.verbs.naming import id_given
 
 _PROBED = 1000
 
@@ -114,7 +115,8 @@ def _with_segments(source: Source, is_meant: Callable[[Segment], bool]) -> Sourc
 
 
 def _erase(call: Call, given: EraseInput, options: ReasonOptions) -> ErasureReceipt:
-    return erase(call.engine, given.ids, reason=options.reason)
+    ids = [id_given(call.engine, one) for one in given.ids]
+    return erase(call.engine, ids, reason=options.reason)
 
 
 ERASE = Operation(

@@ -16,12 +16,13 @@ from treering.ports.ledger import Altered, Selection, head_of
 from treering.retrieval.search.packing import lines_within
 from treering.retrieval.tuning import TUNING
 from treering.verbs.envelope import READS, Call, Mode, Nothing, Value
+from treering.verbs.evidence.cited import lost_places
 from treering.verbs.feedback import uses
 from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work, scope_of
 from treering.verbs.query.contested import ContestedLines, contradictions
 from treering.verbs.query.last_session import ended, last_conversation, recalled
 from treering.verbs.reading import ReadOptions, ReadReport, altered_warnings, time_of
-from treering.verbs.scoped_ledger import whole
+from treering.verbs.scoped_ledger import on_all_branches, whole
 from treering.verbs.trees import CHANGED, maps_of, notes_of_objects, repository_maps
 
 _DEFAULT_TOKENS = 500
@@ -30,6 +31,8 @@ LABEL_WIDTH = 10
 """Characters of a line before its text: the name of its section, or spaces."""
 OF_SESSIONS = ("Since", "Last")
 """Labels of the lines about the last conversation."""
+_PLACES = 2
+"""Places of a stale entry that are shown."""
 _KINDS = ("constraint", "preference", "decision")
 _PRIORITIES = ("urgent", "high", "normal", "low")
 _PROGRESS = ("in_progress", "blocked", "open")
@@ -83,6 +86,9 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     against = {item.id for group in groups for item in group}
     single = [item for item in knowledge if item.kind in _KINDS and item.id not in against]
     stale = [item for item in single if item.status == "stale" or item.id in changed]
+    ledger = on_all_branches(call.engine.ledger)
+    reasons = {item.id: ", ".join(lost_places(ledger, item)[:_PLACES]) for item in stale[: TUNING.brief.entries]}
+    reasons |= changed
     held = [item for item in single if item not in stale]
     rules = [one for one in held if one.kind in ("constraint", "preference")]
     sections = [
@@ -90,7 +96,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         _section("Decided", [one for one in held if one.kind == "decision"]),
         _contested(call, groups, altered),
         _section("Open", work),
-        _section("Stale", stale, changed=changed),
+        _section("Stale", stale, reasons=reasons),
     ]
     talk = last_conversation(whole(call.engine.ledger), call.scope, as_of=options.moment(), altered=altered)
     since, last = _since(talk, repository), recalled(talk) if talk else ""
@@ -198,14 +204,14 @@ def _section(
     items: Sequence[Knowledge | WorkItem],
     *,
     most: int = TUNING.brief.entries,
-    changed: Mapping[str, str] = MappingProxyType({}),
+    reasons: Mapping[str, str] = MappingProxyType({}),
 ) -> BriefSection:
     entries = tuple(
         BriefEntry(
             id=item.id,
             kind=item.kind,
             status=item.status,
-            text=_with_doubt(item, changed),
+            text=_with_doubt(item, reasons),
             updated_at=item.updated_at,
         )
         for item in items[:most]
@@ -213,8 +219,8 @@ def _section(
     return BriefSection(name=name, entries=entries, total=len(items))
 
 
-def _with_doubt(item: Knowledge | WorkItem, changed: Mapping[str, str]) -> str:
-    doubt = changed.get(item.id) or ("contested" if item.status == "contested" else "")
+def _with_doubt(item: Knowledge | WorkItem, reasons: Mapping[str, str]) -> str:
+    doubt = reasons.get(item.id) or ("contested" if item.status == "contested" else "")
     return f"{statement_of(item)} ({doubt})" if doubt else statement_of(item)
 
 
@@ -288,6 +294,8 @@ def commands_by_job(card: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _folder(one: Mapping[str, Any]) -> str:
+    if one["path"] == "./":
+        return "top level"
     names = [*one["children"], *([f"{one['more']} more"] if one["more"] else [])]
     return f"{one['path']} ({', '.join(names)})" if names else one["path"]
 

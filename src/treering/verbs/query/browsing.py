@@ -122,7 +122,10 @@ class PageReport(Report):
     current: bool = True
     """Whether it is current: by its status, its validity and the archive."""
     note: str = ""
-    """Why it is not current in the requested tree, such as `not on this branch (feature/x)`."""
+    """Why it is not current in the requested tree, such as `not on this branch (feature/x)`.
+
+    Or of a file as of which commit its text is, if the file has changed in the work tree since.
+    """
     place: str = ""
     """The citation of the requested part of a source, such as `src/retry.py:10-14`."""
     text: str = ""
@@ -171,7 +174,7 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
         references=tuple(_referrer(head, fields, current) for head, fields in named),
         referrers_left_out=len(referrers) - len(listed),
         current=item.id in current,
-        note=current.note(item.id),
+        note=current.note(item.id) or _note_of_text(call, item),
         place=part.place if part else "",
         text=cut_to_tokens(part.quote, budget) if part else "",
         evidence=cited_places(ledger, item),
@@ -332,6 +335,8 @@ def _named(call: Call, name: str, options: ReadOptions) -> Object | None:
 
 def _expanded(call: Call, reference: str, around: int, options: ReadOptions, budget: int) -> Expanded:
     identity, _, segment_id = place_numbered(reference, call.engine.places_of).strip().partition(" ")
+    if is_short_id(identity):
+        identity = full_id(whole(call.engine.ledger), identity)
     if not is_object(identity):
         return _resolved(call, reference, options, budget)
     item = call.engine.ledger.get(identity, as_of=options.moment())
@@ -363,7 +368,7 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
         places=tuple(place_in(part.locator, item.origin) for part in parts),
         cut=len(fitted) < len(text),
         current=item.id in stands,
-        note=stands.note(item.id),
+        note=stands.note(item.id) or _note_of_text(call, item),
         vanished=bool(segment_id) and all(part.segment_id != segment_id for part in item.segments),
     )
 
@@ -387,8 +392,12 @@ def _resolved(call: Call, reference: str, options: ReadOptions, budget: int) -> 
         places=(found.place,),
         cut=len(fitted) < len(words),
         current=source.id in stands,
-        note=stands.note(source.id),
+        note=stands.note(source.id) or _note_of_text(call, source),
     )
+
+
+def _note_of_text(call: Call, item: Object) -> str:
+    return call.tree.note_of_text(item) if call.tree and isinstance(item, Source) else ""
 
 
 def _only(item: Object, segment_ids: Sequence[str]) -> Object:

@@ -274,7 +274,7 @@ def _fitted(
         around = estimate_tokens(frame) + sections * TUNING.context.frame_tokens
         packed = pack(drafts, max_tokens=max_tokens, around=around)
     built, dropped = shortened(_built(call, packed, notes), max_tokens)
-    left_out = (*dropped, *(f"{item.object_id} {item.segment_id}".strip() for item in packed.left_out))
+    left_out = (*dropped, *(f"{one.item.object_id} {one.item.segment_id}".strip() for one in packed.left_out))
     text = cut_to_tokens(render(built), max_tokens)
     budget = {"max_tokens": max_tokens, "used_tokens": estimate_tokens(text), "left_out": len(left_out)}
     return built.model_copy(update={"budget": budget}), text, left_out

@@ -15,7 +15,7 @@ from treering.retrieval.index.code_places import CODE
 from treering.retrieval.index.passages import is_withheld
 from treering.retrieval.search.commit_history import CommitHistory, companions_of
 from treering.retrieval.search.pack_budget import Packed
-from treering.retrieval.search.packing import ConflictNote, PackItem, quoted
+from treering.retrieval.search.packing import ConflictNote, named_item, quoted
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.text.analysis import telling_terms
 from treering.retrieval.text.typed_words import listed
@@ -128,16 +128,13 @@ def next_reads_of(
 
 
 def _passages_left_out(packed: Packed, found: FoundForTask) -> Iterator[str]:
-    for item in packed.unnumbered:
-        if "cut" in item.flags:
-            yield f"{_named(item)}: the rest"
-    for item in packed.left_out:
-        if item.segment_id:
-            yield f"{_named(item)}: {'did not fit' if found.answers else 'among the nearest'}"
-
-
-def _named(item: PackItem) -> str:
-    return f"{quoted(item.title)} (`{item.object_id}` {item.segment_id})"
+    for draft in packed.drafts:
+        if "cut" in draft.item.flags:
+            yield f"{named_item(draft.item, draft.places)}: the rest"
+    for draft in packed.left_out:
+        if draft.item.segment_id:
+            why = "did not fit" if found.answers else "among the nearest"
+            yield f"{named_item(draft.item, draft.places)}: {why}"
 
 
 def _companions(packed: Packed, files: Sequence[Hit], histories: Sequence[CommitHistory]) -> list[str]:

@@ -152,39 +152,58 @@ class RecentChange(HistoryEntry):
 
 @dataclass(frozen=True, slots=True)
 class ToldChange:
-    """A change as it is shown, with its number in the report; or all that one ingest read, as one."""
+    """A change as it is shown; or all that one ingest read or one merge joined, as one."""
 
-    number: int
     change: RecentChange
     read: tuple[str, ...] = ()
     """Titles of the sources that the ingest read, if it is one."""
+    joined: tuple[RecentChange, ...] = ()
+    """The changes of entries known here and elsewhere that the merge joined, if it is one."""
 
 
 def told_changes(changes: Iterable[RecentChange]) -> Sequence[ToldChange]:
-    """Return the changes without links, which come with what they link; those of one ingest are one.
+    """Return the changes without links, which come with what they link; those of one ingest or merge are one.
 
     Knowledge that was read from a file comes with its file.
     """
-    told: list[ToldChange] = []
-    ingest: ToldChange | None = None
-    for number, one in enumerate(changes, start=1):
+    told: dict[str, ToldChange] = {}
+    newest = ""  # the key of the ingest that goes on
+    for number, one in enumerate(changes):
         if one.event in _LINKS:
+            continue
+        if one.event == JOINED:
+            merge = told.get(one.patch_id, ToldChange(one))
+            told[one.patch_id] = replace(merge, joined=(*merge.joined, one))
             continue
         is_read = one.reason.startswith(_INGEST) and (one.type != "knowledge" or one.event == "created")
         if not is_read:
-            told.append(ToldChange(number, one))
+            told[str(number)] = ToldChange(one)
         elif one.type == "source":
+            ingest = told.get(newest)
             if ingest and (ingest.change.reason, ingest.change.actor) == (one.reason, one.actor):
-                told.remove(ingest)
-                ingest = replace(ingest, read=(*ingest.read, one.title))
+                told.pop(newest)  # its place is that of its oldest change
             else:
-                ingest = ToldChange(number, one, (one.title,))
-            told.append(ingest)
-    return told
+                ingest = ToldChange(one)
+            newest = str(number)
+            told[newest] = replace(ingest, read=(*ingest.read, one.title))
+    return list(told.values())
 
 
+def merge_in_words(joined: Sequence[RecentChange]) -> str:
+    """Return what a merge or sync did to entries that were known here and elsewhere; sources come with these."""
+    reason = joined[0].reason
+    place = next((reason.removeprefix(start) for start in _MERGES if reason.startswith(start)), "")
+    # Both copies of an entry are joined.
+    number = len({one.title for one in joined if one.type != "source"} or {one.title for one in joined})
+    return f"merged {number:,} {'entry' if number == 1 else 'entries'}{f' from {place}' if place else ''}"
+
+
+JOINED = "joined"
+"""The event of an entry that a merge combined with the same one from elsewhere."""
 _LINKS = frozenset({"linked", "unlinked"})
 _INGEST = "Ingest "
+_MERGES = ("Synced with ", "Merged ")
+"""How the reasons of merges begin; the other space follows."""
 
 
 class RecentReport(Report):
@@ -200,8 +219,8 @@ class RecentReport(Report):
         return f"{self.more} {'or ' * (self.more == MOST_COUNTED)}more"
 
     def numbered_places(self) -> Mapping[int, str]:
-        """Return the changed objects, the newest first."""
-        return {at: one.id for at, one in enumerate(self.changes, start=1)}
+        """Return the changed objects as `told_changes` lists them."""
+        return {at: one.change.id for at, one in enumerate(told_changes(self.changes), start=1)}
 
 
 def recent(call: Call, given: RecentInput, options: DayOptions) -> RecentReport:

@@ -17,6 +17,8 @@ from treering.retrieval.index.code_places import file_of, is_test_path, root_and
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value
 from treering.verbs.file_names import ids_at_path, modules_called, passages_called, read_sources
+from treering.verbs.naming import id_named
+from treering.verbs.numbered_places import place_numbered
 from treering.verbs.query.attached import read_referring
 from treering.verbs.query.code_related import (
     CODE_RELATIONS,
@@ -226,10 +228,11 @@ def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedRep
 
 def _start(call: Call, named: str, reach: Reach, moment: AsOf) -> tuple[Object, list[CodeStart]]:
     """Return the object to start from, and the places in code. Raises `NotFound` where nothing is called so."""
-    starts = [] if is_object(named) else starts_named(call, named, reach)
+    given = place_numbered(named, call.engine.places_of).strip()
+    starts = [] if is_object(given) else starts_named(call, given, reach)
     if starts and moment is None:
         return starts[0].source, starts
-    item = call.engine.ledger.get(named, as_of=moment)
+    item = call.engine.ledger.get(id_named(call.engine, given), as_of=moment)
     return item, starts_at(call, item)
 
 

@@ -104,7 +104,7 @@ def read_files(ledger: Ledger, scope: str, root: str | None = None) -> Repositor
     if not found:
         raise NotFound(
             f"The scope {scope} contains no files of {start!r}.",
-            hint="Ingest the repository or folder first: `treering ingest repo PATH`.",
+            hint="Ingest the repository or folder first: `treering add PATH`.",
         )
     ordered = {path: found[path] for path in sorted(found)}
     by_id = {file.source_id: file for file in ordered.values()}
@@ -148,7 +148,7 @@ def _only_root(ledger: Ledger, scope: str) -> str:
     if not found:
         raise NotFound(
             f"The scope {scope} contains no repository and no folder for a wiki.",
-            hint="Ingest one first: `treering ingest repo PATH`.",
+            hint="Ingest one first: `treering add PATH`.",
         )
     raise InvalidInput(
         f"The scope {scope} contains {len(found)} repositories or folders, but a wiki is about one.",

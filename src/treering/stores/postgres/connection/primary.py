@@ -54,8 +54,8 @@ def refusal(place: str, mark: str) -> Unavailable | Corrupt:
         case ["from", _]:
             return Unavailable(
                 f"{place} is an unfinished copy of a move between the servers of a directory.",
-                hint="Open the space at the server it was on, or finish the move with version 0.2: "
-                "`postgres move SPACE SERVER`.",
+                hint="Open the space at the server it was on, or finish the move with `postgres move SPACE SERVER` of "
+                "Treering 0.2.",
             )
     return Corrupt(
         f"The row of a space has the move state {mark!r}, which Treering never writes.",

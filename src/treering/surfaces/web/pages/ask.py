@@ -148,10 +148,12 @@ def _kinds() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
 def _command(view: PageView) -> tuple[str, ...]:
     """Return the arguments of `treering` that ask the same."""
     question = view.text("q") or "your question"
-    mode = () if view.text("view") == "pack" else ("--mode", "search", "--explain")
+    is_pack = view.text("view") == "pack"
     scope = ("--scope", view.scope) if view.scope != ROOT else ()
-    at = ("--at", view.text("at")) if view.text("at") else ()
-    return ("treering", "query", question, *mode, *scope, *at, "--descend")
+    if at := view.text("at"):
+        mode = () if is_pack else ("--mode", "search", "--explain")
+        return ("treering", "query", question, *mode, *scope, "--at", at, "--descend")
+    return ("treering", "ask", question, *scope) if is_pack else ("treering", "search", question, "-v", *scope)
 
 
 # What whoever looks at an answer says of it: that a hit is right, or wrong.

@@ -207,7 +207,7 @@ def graph(view: PageView) -> Rendered:
         values["command"] = ("treering", "query", "--mode", "related", "--input", asked)
         centre, nodes = _around_object(view, identity, values["depth"])
     elif question:
-        values["command"] = ("treering", "query", question, "--mode", "search", "--limit", str(_ANSWERS), "--descend")
+        values["command"] = ("treering", "search", question, "-n", str(_ANSWERS))
         centre, nodes = _around_question(view, question)
     else:
         centre, nodes = _around_what_matters(view)

@@ -157,7 +157,7 @@ def inspect_object(view: PageView) -> Rendered:
             "question": view.text("q"),
             "segment": segment,
             "overview": view.overview(),
-            "command": ("treering", "query", "--mode", "page", identity),
+            "command": ("treering", "show", identity),
         },
     )
 

@@ -41,7 +41,7 @@ def timeline(view: PageView) -> Rendered:
             "decisions": view.perform(
                 OBJECTS, {"type": "knowledge", "kinds": ["decision"]}, descend=True, limit=_DECISIONS, **moment
             ),
-            "command": ("treering", "query", "--mode", "recent"),
+            "command": ("treering", "log"),
         },
     )
 
@@ -270,7 +270,7 @@ def live(view: PageView, calls: RecentCalls) -> Rendered:
             "stored": list(reversed(stored)),
             "recalled": list(reversed(_recalled(view, calls, 0))),
             "place": f"{overview.sequence}-{calls.last}",
-            "command": ("treering", "query", "--mode", "recent", "--limit", str(_SHOWN)),
+            "command": ("treering", "log", "-n", str(_SHOWN)),
         },
     )
 
