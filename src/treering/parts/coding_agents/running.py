@@ -21,6 +21,7 @@ from treering.parts.coding_agents.connecting import (
     plan_connection,
     start_command,
 )
+from treering.parts.coding_agents.git_exclude import exclude_file
 from treering.parts.coding_agents.session_hooks import (
     WaitingTranscript,
     unreadable_records,
@@ -195,8 +196,10 @@ def _told(planned: Connection, title: str, settings: Settings, *, dry_run: bool)
         yield line(f"{title} is already connected.")
         return
     yield line(f"{title} would be connected; nothing was changed." if dry_run else f"{title} is connected.")
+    excluding = exclude_file(planned.folder) if planned.folder else None
     for one in planned.changes:
-        yield line(f"{'created' if one.before is None else 'changed'} {one.file}", indent=2)
+        note = _EXCLUDING if one.file == excluding else _OF_THIS_MACHINE if excluding else ""
+        yield line(f"{'created' if one.before is None else 'changed'} {one.file}{note}", indent=2)
     chosen = settings.space_choice()
     address = chosen.address
     yield line(f"space {address}: {chosen.why}", indent=2)
@@ -205,6 +208,10 @@ def _told(planned: Connection, title: str, settings: Settings, *, dry_run: bool)
     if not address.is_file:
         yield line("The space is in a database: set TREERING_SPACE in the client's environment.", indent=2)
     yield line(f"Restart {title}. To undo it: treering disconnect {planned.client}", indent=2)
+
+
+_OF_THIS_MACHINE = " (contains paths of this machine; do not commit it)"
+_EXCLUDING = " (so that git ignores the configuration)"
 
 
 def _standing(address: Address, why: str, told: SpaceStatus) -> Iterator[IndentedLine]:

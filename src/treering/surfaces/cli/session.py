@@ -136,21 +136,22 @@ def bars() -> Iterator[Progress]:
         shown.stop()
 
 
-def answer(access: Access, data: Data, lines: Iterable[IndentedLine]) -> None:
-    """Print what a command found: JSON for programs, else lines for people."""
+def answer(access: Access, data: Data, lines: Iterable[IndentedLine], *, paged: bool = True) -> None:
+    """Print the answer of a command: JSON for programs, else lines for people, with a pager if they are many."""
     if access.as_json:
         say_json(to_json(data))
-    else:
-        console = terminal()
-        if not console.is_terminal:
-            show(console, lines)
-            return
+        return
+    console = terminal()
+    if console.is_terminal:
         console.width = min(console.width, _WIDEST)
-        rows = list(lines)
-        with console.capture() as shown:
-            show(console, rows)
-        if not page(shown.get(), screen_rows=console.height):
-            show(console, rows)
+    if not (console.is_terminal and paged):
+        show(console, lines)
+        return
+    rows = list(lines)
+    with console.capture() as shown:
+        show(console, rows)
+    if not page(shown.get(), screen_rows=console.height):
+        show(console, rows)
 
 
 def to_json(data: Data) -> str:

@@ -168,7 +168,9 @@ def query(
         report = _proven(space, envelope, proof, key) if proof else _called(space, "query", envelope)
         note_for_hooks(space.engine, report, envelope.input, in_shell=True)
         note_answer(space.address, report)
-    answer(access, report, render(report, fenced=is_piped(), verbose=access.verbose))
+    # Hits are read at a glance, as those of grep; agents with a terminal of their own cannot leave a pager.
+    lines = render(report, fenced=is_piped(), verbose=access.verbose)
+    answer(access, report, lines, paged=report.mode != "search")
     if report.mode == "expand" and isinstance(report, browsing.ExpandReport) and report.missing:
         raise typer.Exit(EXIT_CODES[NotFound])
 
