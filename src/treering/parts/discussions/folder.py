@@ -124,7 +124,7 @@ class Exported(Value):
 
 
 class ImportReport(Value):
-    """What came in. `held`: it had messages before, so that of our own files only the state document was read."""
+    """The imported content. `held`: the discussion already had messages, so only its state document was imported."""
 
     id: str
     held: bool

@@ -74,7 +74,7 @@ class Indexed(Value):
     outcome: IndexOutcome
     why: str = ""
     source_id: str = ""
-    """Its Source, if one was written or already existed."""
+    """Its source: a new one, or the one that already existed; empty without a source."""
     changes: tuple[str, ...] = ()
     """The parts removed from the given text; the stored text is retrieved."""
 

@@ -87,7 +87,7 @@ class KnowsPlanInputs(Protocol):
 
 @runtime_checkable
 class TellsOfPages(Protocol):
-    """A writer that has more to tell of what it did."""
+    """A writer that reports details of its work."""
 
     def told_of(self, path: str | None) -> tuple[tuple[str, ...], Usage]:
         """Return what was left out of a page, and what it used; `None` for the plan."""

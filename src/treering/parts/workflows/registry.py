@@ -43,7 +43,7 @@ class ChunkResults(Protocol):
         ...
 
     def keep(self, key: str, text: str, messages: Sequence[StoredMessage], *, made_by: str) -> None:
-        """Keep what was made of some messages. Durable before this returns, where anything is."""
+        """Store the results of some messages, durably if the store is durable, before returning."""
         ...
 
 

@@ -8,6 +8,7 @@ from itertools import zip_longest
 
 from treering.core.canonical import canonical_json
 from treering.core.characters import label, one_line
+from treering.core.counting import counted_things
 from treering.core.evidence import places_as_typed
 from treering.core.fencing import fence
 from treering.core.patch import PatchRecord
@@ -134,11 +135,6 @@ def duration(seconds: float) -> str:
     if seconds < _MAX_SECONDS:
         return f"{seconds:.1f} s" if seconds < _MAX_TENTHS else f"{seconds:.0f} s"
     return counted_things(round(seconds / 60), "minute")
-
-
-def counted_things(number: int, thing: str) -> str:
-    """Return a number with its noun."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def _origin_of(warning: str) -> tuple[str, str]:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -63,16 +62,6 @@ def opened(
         yield replace(space, engine=replace(space.engine, places_of=partial(last_places, address)))
         if later and space.engine.index.upkeep.behind().waiting:
             _work_later(space)
-
-
-def shown_address(address: Address) -> str:
-    """Return an address as people type it: the file of a space, from the folder one is in if it is below that."""
-    file = address.file
-    if file is None:
-        return str(address)
-    with suppress(ValueError):
-        return str(file.resolve().relative_to(Path.cwd()))
-    return str(file)
 
 
 def prepare(address: Address) -> None:

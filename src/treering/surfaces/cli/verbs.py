@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput, NotFound, Unavailable
 from treering.facades import LazyModule
 from treering.surfaces.cli.flags import (
@@ -132,7 +133,7 @@ def _answer_ingest(space: "Space", report: Report, seconds: float, access: Acces
 
 def _when_embedded(space: "Space", pending: int, writing: WriteFlags) -> str:
     if not may_work_later(writing):
-        return f"embed {rendering_changes.counted_things(pending, 'passage')} with: treering vectors"
+        return f"embed {counted_things(pending, 'passage')} with: treering vectors"
     minutes = overview.minutes_left(space.engine, pending)
     if minutes is None:
         return "embeddings are being made in the background."

@@ -91,9 +91,10 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     single = [item for item in knowledge if item.kind in _KINDS and item.id not in against]
     stale = [item for item in single if item.status == "stale" or item.id in changed]
     held = [item for item in single if item not in stale]
-    rules = [one for one in held if one.kind in ("constraint", "preference")]
+    rules = [one for one in held if one.kind == "constraint"]
     sections = [
         _section("Rules", rules, most=_RULES),
+        _section("Preferred", [one for one in held if one.kind == "preference"], most=_RULES),
         _section("Decided", [one for one in held if one.kind == "decision"]),
         _contested(call, groups, altered),
         _section("Open", work),
@@ -101,7 +102,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     ]
     talk = last_conversation(whole(call.engine.ledger), call.scope, as_of=options.moment(), altered=altered)
     since, last = _since(talk, repository), recalled(talk) if talk else ""
-    everywhere = sum(one.kind == "constraint" and not scope_of(one) for one in rules[:_RULES])
+    everywhere = sum(not scope_of(one) for one in rules[:_RULES])
     max_tokens = options.max_tokens or _DEFAULT_TOKENS
 
     def fits(chosen: Sequence[BriefSection]) -> bool:
