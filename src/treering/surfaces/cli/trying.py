@@ -270,8 +270,12 @@ def _asked(heading: str) -> str:
     """Turn a heading into a question."""
     if heading.startswith("how to "):
         return f"how do I {heading.removeprefix('how to ')}?"
+    if heading.startswith("using "):
+        return f"how do I use {heading.removeprefix('using ')}?"
     if _ASKING.match(heading):
         return f"{heading}?"
+    if heading.split()[0].endswith("ing"):
+        return heading
     if _DOING.match(heading):
         return f"how do I {heading}?"
     several = heading.endswith("s") and not heading.endswith("ss")
