@@ -34,7 +34,7 @@ _ENTRIES = 5
 """Entries of a section that are shown; a line states how many there are in all."""
 _RULES = 8
 _KINDS = ("constraint", "preference", "decision")
-_LEAST: Mapping[str, int] = {"Decided": 2, "Contested": 1, "Open": 3, "Stale": 1}
+_LEAST: Mapping[str, int] = {"Preferred": 0, "Decided": 2, "Contested": 1, "Open": 3, "Stale": 1}
 """Entries of a section that stay if the budget of tokens is short; of rules, those that apply to all files."""
 _SECONDS_PER_USE = 30 * 86_400
 """An entry that a person called right once counts as so much newer than it is (`feedback.uses`, where that is 1)."""
@@ -94,7 +94,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     rules = [one for one in held if one.kind == "constraint"]
     sections = [
         _section("Rules", rules, most=_RULES),
-        _section("Preferred", [one for one in held if one.kind == "preference"], most=_RULES),
+        _section("Preferred", [one for one in held if one.kind == "preference"]),
         _section("Decided", [one for one in held if one.kind == "decision"]),
         _contested(call, groups, altered),
         _section("Open", work),
