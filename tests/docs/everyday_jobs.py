@@ -129,8 +129,8 @@ JOBS = (
     ),
     Job(
         "Ask",
-        "The answer is what is known for a task or a question, with its sources; "
-        "in Python, `str()` of it is the context for a model.",
+        "The answer contains the knowledge for a task or a question, with its sources. "
+        "In Python, `str()` returns it as context for a model.",
         "treering ask where are sessions kept",
         'print(space.ask("where are sessions kept"))',
         "wiki.query",

@@ -256,7 +256,7 @@ def _operation(one: Operation[Any]) -> Iterator[str]:
 
 def _transitions() -> str:
     return "\n\n".join(
-        f"**{type_}** — may start as {_listed(_in_order(type_, INITIAL[type_]))}; current while "
+        f"**{type_}** — initial: {_listed(_in_order(type_, INITIAL[type_]))}; current: "
         f"{_listed(_in_order(type_, CURRENT[type_]))}.\n\n{_moves(type_)}"
         for type_ in TRANSITIONS
     )

@@ -510,6 +510,18 @@ class TestTrying:
         assert changed in after
         assert "Now stale: " in out
 
+    @pytest.mark.parametrize(
+        ("heading", "question"),
+        [
+            ("Using proxies", "how do I use proxies?"),
+            ("Boolean flags `is_flag=True`", "how does retry budget work?"),
+            ("Routing requests", "routing requests"),
+        ],
+    )
+    def test_questions_of_headings_are_grammatical(self, stage: Stage, heading: str, question: str) -> None:
+        stage.write({"README.md": f"# Acme\n\n## {heading}\n\nSet it.\n\n## Retry budget\n\nEach client retries.\n"})
+        assert f'search "{question}"' in stage.done("try").out
+
     def test_a_line_that_nothing_in_it_can_be_changed_of_is_taken_out(self, stage: Stage) -> None:
         stage.write({"README.md": "# Acme\n\n## Retry budget\n\nEach client retries a call.\n"})
         out = stage.done("try").out

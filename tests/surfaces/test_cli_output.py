@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ import typer
 from treering.core.evidence import places_as_typed
 from treering.surfaces.cli import printing
 from treering.surfaces.cli.commands import command_line
+from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.history import LoggedEvent, render_events
 from treering.surfaces.cli.printing import page
 from treering.surfaces.cli.rendering_changes import render_ingest
+from treering.surfaces.cli.session import answer
 from treering.surfaces.ingest_words import duration, ingest_in_words
 from treering.verbs.ingest.report import IngestReport, ItemResult
 
@@ -195,3 +198,31 @@ def is_known(command, words, flags) -> bool:
         return False
     options = {name for one in command.params for name in one.opts} | {"--help", "--trust", "--no-pager"}
     return options.issuperset(flags)
+
+
+class Terminal(StringIO):
+    """An output of 80 columns that a person reads."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("is_paged", "in_pager"), [(True, "line\n" * 100), (False, "")])
+def test_only_paged_answers_open_the_pager(tmp_path, monkeypatch, is_paged, in_pager):
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv(printing.NO_PAGER, raising=False)
+    monkeypatch.setenv("TREERING_PAGER", f"sh -c 'cat > {tmp_path}/paged'")
+    monkeypatch.setattr("sys.stdout", Terminal())
+    answer(Access(), {}, [printing.line("line")] * 100, paged=is_paged)
+    shown = (tmp_path / "paged").read_text() if is_paged else ""
+    assert shown == in_pager
+
+
+def test_search_shows_five_hits_by_default(stage, monkeypatch):
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    stage.commit({f"note{number}.md": f"# Note {number}\n\nAcme retries {number} times.\n" for number in range(7)})
+    stage.done("init")
+    stage.done("add", ".")
+    assert len(stage.json("search", "Acme retries")["hits"]) == 5
+    assert len(stage.json("search", "Acme retries", "-n", "7")["hits"]) == 7

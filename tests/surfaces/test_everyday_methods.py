@@ -1,6 +1,7 @@
 """The everyday methods of a space in Python, with their results."""
 
 import asyncio
+import re
 
 import pytest
 
@@ -220,3 +221,31 @@ def test_values_of_wrong_types_are_refused(space, value):
         with pytest.raises((InvalidInput, NotFound)):
             call()
     assert space.engine.ledger.sequence() == sequence
+
+
+def test_hit_without_a_file_has_no_path(space):
+    space.decide("Retries are bounded", because=["notes.md:3"])
+    note = space.add(note="Retries on Mondays fail.", title="Mondays")
+    decision = space.search("Retries are bounded", kind="decision")[0]
+    hit = next(one for one in space.search("Retries on Mondays fail") if one.title == "Mondays")
+    assert (decision.path, decision.lines, decision.origin) == (None, None, decision.id)
+    assert (hit.path, hit.origin) == (None, note.items[0].origin)
+
+
+def test_results_have_short_reprs(space, tmp_path):
+    entry = space.decide("Retries are bounded", because=["notes.md:3"])
+    hits = space.search("Retries are bounded", kind="decision")
+    assert repr(hits) == "<Hits: 1 hit>"
+    assert repr(hits[0]) == f'<Decision "Retries are bounded" {entry.id}>'
+    assert repr(entry) == f"<NewEntry {entry.id}>"
+    assert repr(space).startswith("<Space ")
+    assert repr(space.brief()) == "<Brief: 1 entry>"
+    assert re.fullmatch(r'<Pack "retries" \d+ items?>', repr(space.ask("retries")))
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_empty_questions_are_refused(space, text):
+    with pytest.raises(InvalidInput, match=r"^The search text is empty\."):
+        space.search(text)
+    with pytest.raises(InvalidInput, match=r"^The task is empty\."):
+        space.ask(text)

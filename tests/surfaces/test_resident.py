@@ -382,8 +382,9 @@ def test_of_two_that_are_started_at_once_one_stays(commands):
 def test_status_tells_of_it(commands):
     pid = commands.started()
 
-    told = commands.run("status").stdout.decode()
-    assert f"Process {pid} answers" in told
+    told = commands.run("status", "-v").stdout.decode()
+    assert f"(pid {pid})" in told
+    assert "TREERING_RESIDENT" not in commands.run("status").stdout.decode()
     assert "TREERING_RESIDENT=0" in told
 
 

@@ -242,3 +242,12 @@ def test_often_used_decisions_precede_newer_ones(space):
     settled(space, "Hammers are forged")
     space.crystallize("feedback", input={"question": "How are anvils cast?", "right": [used]})
     assert sections(brief(space))["Decided"][0] == "Anvils are cast in sand"
+
+
+def test_preferences_have_their_own_section_and_give_way_to_rules(space):
+    rule(space, "No new dependencies without an issue")
+    for number in range(4):
+        title = f"Prefer short functions over long ones, case {number}"
+        decide(space, title, note(space, title), kind="preference", payload={"statement": title})
+    assert {name: len(entries) for name, entries in sections(brief(space)).items()} == {"Rules": 1, "Preferred": 4}
+    assert list(sections(brief(space, max_tokens=60))) == ["Rules"]

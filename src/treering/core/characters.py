@@ -80,7 +80,7 @@ def without_invisible(text: str) -> str:
 
 
 def well_formed(text: str) -> str:
-    """Return a text that UTF-8 can write: halves of a surrogate pair are joined, and one that is alone is U+FFFD."""
+    """Return a text that UTF-8 can encode: surrogate pairs are joined, and lone surrogates become U+FFFD."""
     if text.isascii() or not _SURROGATES.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -214,14 +214,14 @@ class EvidenceRef(BaseModel):
     quote_hash: str = ""
     verified_at: Instant | None = None
     contents: str = Field(default="", exclude_if=lambda contents: not contents)
-    """The contents of the source that it was read from, such as `git-blob:1f3c…`; empty where they have no such name.
+    """The name of the file contents it was read from, such as `git-blob:1f3c…`; empty if they have none.
 
-    With the path and the commit that the place of the segment names, this is where to look it up in git.
+    Together with the path and commit of the segment, it locates the text in git.
     """
     lines: tuple[PositiveInt, PositiveInt] | None = Field(default=None, exclude_if=lambda lines: lines is None)
     """The first and last cited line of the segment, from 1 in its text; `None`: all of it."""
     together: bool = Field(default=False, exclude_if=lambda together: not together)
-    """Whether the evidence is one place that goes on in other segments of its source: they support only together."""
+    """Whether it is part of a place that spans several segments, which support only together."""
 
     def quote(self, segment: Segment) -> str:
         """Return the cited words of its segment."""

@@ -205,7 +205,7 @@ class Source(_Object):
 
 
 class Node(_Object):
-    """A stable thing in the world that several objects refer to."""
+    """A person, service, file or concept that several objects refer to."""
 
     type: Literal["node"] = "node"
     kind: Literal[
@@ -414,9 +414,9 @@ def title_of(item: Object) -> str:
 
 
 def name_held(item: Object) -> tuple[str, ...] | None:
-    """Return the name that no other object may bear: a source's scope and origin, a node's scope, kind and slug.
+    """Return the unique name of an object: a source's scope and origin, or a node's scope, kind and slug.
 
-    `None` for objects without one, and for those that have given theirs up.
+    `None` for objects without one, and for objects that gave theirs up.
     """
     match item:
         case Source(status="active" | "invalid"):

@@ -65,7 +65,7 @@ _CURRENT: ContextVar[_Work | None] = ContextVar("treering_work", default=None)
 
 @contextmanager
 def interruptible(check: Check) -> Iterator[None]:
-    """Have the work that this thread does inside look at `check`."""
+    """Call `check` regularly during the work of this thread inside the block."""
     token = _CURRENT.set(_Work(check))
     try:
         yield

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from treering.core.counting import counted_things
 from treering.verbs.ingest.report import IngestReport, ItemResult
 
 _KINDS = {"lock file": "lock files", "minified": "minified files", "generated": "generated files", "binary": "binaries"}
@@ -48,11 +49,6 @@ def duration(seconds: float) -> str:
     if seconds < _MAX_SECONDS:
         return f"{seconds:.1f} s" if seconds < _MAX_TENTHS else f"{seconds:.0f} s"
     return counted_things(round(seconds / 60), "minute")
-
-
-def counted_things(number: int, thing: str) -> str:
-    """Return a number with its noun."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def searchable_now(pending: int) -> str:

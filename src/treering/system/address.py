@@ -10,6 +10,7 @@ and no error. What is printed is an address again, of the same space, without th
 """
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from urllib.parse import parse_qsl, quote, unquote, urlencode
@@ -72,6 +73,16 @@ class Address:
 
     def __repr__(self) -> str:
         return f"Address({str(self)!r})"
+
+
+def shown_address(address: Address) -> str:
+    """Return an address as people type it: a file from the working folder, if it is below that."""
+    file = address.file
+    if file is None:
+        return str(address)
+    with suppress(ValueError):
+        return str(file.resolve().relative_to(Path.cwd()))
+    return str(file)
 
 
 def file_address(path: Path | str) -> Address:

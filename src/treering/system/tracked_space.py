@@ -39,25 +39,37 @@ def refuse_tracked(space: Path) -> None:
     )
 
 
+def is_tracked(place: GitPlace, path: Path) -> bool:
+    """Return whether the index has a file. `path`: relative to the top of the work tree."""
+    own = _folded(os.fsencode(path.as_posix()))
+    return any(_folded(name) == own for name in _tracked_names(place, mentioning=own, last=own))
+
+
 def _tracked(place: GitPlace, folder: bytes, file: bytes) -> bytes | None:
-    """Return what the index has of a folder: the folder itself, as a link or a submodule, or data of a space in it."""
+    """Return the index entry for a folder: the folder itself, as a link or a submodule, or data of a space in it."""
     whole, data = _folded(folder), _folded(folder + b"/" + file)
+    for name in _tracked_names(place, mentioning=_folded(_FOLDER.encode()), last=data + b"\xff"):
+        one = _folded(name)
+        if one == whole or (one.startswith(data) and not one.endswith(_POLICY)):
+            return name
+    return None
+
+
+def _tracked_names(place: GitPlace, *, mentioning: bytes, last: bytes) -> Iterator[bytes]:
+    """Yield the names up to `last` in each index that contains some bytes."""
     for index in (place.git_dir / "index", *place.git_dir.glob("sharedindex.*")):
         try:
             entries = index.read_bytes() if index.stat().st_size <= _MAX_INDEX_BYTES else b""
             # Names are whole in the older versions, and most repositories track nothing of the kind.
-            if entries[4:8] < b"\0\0\0\4" and _folded(_FOLDER.encode()) not in _folded(entries):
+            if entries[4:8] < b"\0\0\0\4" and mentioning not in _folded(entries):
                 continue
             is_sha256 = bool(_SHA256.search((place.common / "config").read_bytes()))
             for name in _names(entries, digest_bytes=32 if is_sha256 else 20):
-                one = _folded(name)
-                if one == whole or (one.startswith(data) and not one.endswith(_POLICY)):
-                    return name
-                if not _IGNORES_CASE and name > data + b"\xff":
+                if not _IGNORES_CASE and name > last:
                     break  # names are sorted
+                yield name
         except (OSError, IndexError, ValueError, struct.error):
             continue  # there is none, or git cannot read it either
-    return None
 
 
 def _folded(name: bytes) -> bytes:

@@ -267,7 +267,7 @@ class UnderstoodDays(Value):
 
 
 class Report(Value):
-    """What every verb answers with."""
+    """The fields that every answer of a verb has."""
 
     verb: Verb
     mode: str
@@ -275,11 +275,11 @@ class Report(Value):
     status: Literal["ok", "partial", "proposed", "unchanged", "empty", "failed"] = "ok"
     warnings: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
-    """Objects, patches and jobs it touched or speaks of."""
+    """The objects, patches and jobs that it changed or mentions."""
     replica: ReplicaAnswer | None = Field(default=None, exclude_if=lambda answer: answer is None)
-    """How old the answer may be, where a replica gave it; left out where it is of now."""
+    """The possible age of an answer from a replica; omitted for a current answer."""
     understood: tuple[UnderstoodDays, ...] = Field(default=(), exclude_if=lambda days: not days)
-    """Which days words of a question such as "yesterday" were taken for; left out where it has none."""
+    """The dates that words such as "yesterday" were resolved to; omitted without such words."""
 
     def numbered_places(self) -> Mapping[int, str]:
         """Return the places that it shows with numbers: by number, the ids of an object and of its segment."""

@@ -152,6 +152,11 @@ class ShownPassage(Value):
     flags: tuple[str, ...] = ()
 
 
+def flag_in_words(flag: str) -> str:
+    """Return a warning about a text as people read it, such as "repeats the question"."""
+    return "repeats the question" if flag == "repeats_question" else flag.replace("_", " ")
+
+
 class ShownHit(Value):
     """A ranked passage. `text` is data, whatever its content."""
 
@@ -206,7 +211,7 @@ class ShownHit(Value):
         """Why it is to be read with care: it is not current, hardly trusted, or flagged, for example as `weak`."""
         is_usual = self.status in USUAL and self.current
         state = "" if is_usual else shown_status(self.status, current=self.current, note=self.note)
-        flags = (flag for flag in self.flags if flag != "cut")  # that shows by itself
+        flags = (flag_in_words(flag) for flag in self.flags if flag != "cut")  # that shows by itself
         return "; ".join(filter(None, [state, "low trust" if self.trust == "low" else "", *flags]))
 
 
@@ -473,7 +478,7 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
         return Empty(reason="not_indexed_yet", count=question.lag.without, hint=hint)
     if found.counts:
         return Empty(reason="known_but_empty", hint=f"{told} No indexed text mentions that.".lstrip())
-    hint = f"No word of the question occurs here; ingest sources that contain it. {told}".rstrip()
+    hint = f"{told or 'No word of the question occurs here.'} Add sources that mention it."
     return Empty(reason="unknown_entity", hint=hint)
 
 

@@ -44,9 +44,9 @@ _EVENTS = 500
 
 
 class ScopedLedger:
-    """`ports.ledger.Ledger` seen from a scope: it and its ancestors, and what lies below where it `descends`.
+    """A `ports.ledger.Ledger` limited to a scope and its ancestors, and with `descends` the scopes below it.
 
-    A patch is given the scope it is made at, which the ledger enforces (`core.writing.plan`). The audit chain, the
+    A patch gets the scope of its call, which the ledger enforces (`core.writing.plan`). The audit chain, the
     policy, the change feed, exports and upkeep are those of the whole space.
 
     With a `tree` of a repository, what is looked for or listed (`read`, `select`, `segments`, `sources`) is what stands

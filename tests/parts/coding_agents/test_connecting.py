@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sources.git_scratch import Scratch
 from treering.core.errors import Conflict, InvalidInput, NotFound
 from treering.parts.coding_agents.connecting import (
     CLIENTS,
@@ -71,6 +72,42 @@ def test_every_client_gets_the_server_and_every_byte_is_put_back(client, tmp_pat
     after = {path: data for path, data in bytes_below(tmp_path).items() if path.parts[0] != "data"}
     assert after == before
     assert not any((tmp_path / "data").iterdir())
+
+
+@pytest.mark.parametrize("excluded", ["", "*.log\n", "*.log"])
+def test_untracked_files_are_excluded_from_git(client, excluded, tmp_path):
+    folder, home = tmp_path / "project" / "my app", tmp_path / "home"
+    repository = Scratch(folder.parent)
+    listed = folder.parent / ".git/info/exclude"
+    listed.parent.mkdir(exist_ok=True)
+    listed.write_text(excluded)
+    folder.mkdir()
+    before, records = bytes_below(tmp_path), ConnectionRecords(tmp_path / "data")
+    records.make(plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS))
+    assert repository.git("--no-optional-locks", "status", "--porcelain") == ""
+    records.undo(client.name, folder)
+    assert bytes_below(tmp_path) == before
+
+
+def test_exclusions_of_two_clients_are_removed_separately(tmp_path):
+    folder, home = tmp_path / "project", tmp_path / "home"
+    Scratch(folder)
+    listed, records = folder / ".git/info/exclude", ConnectionRecords(tmp_path / "data")
+    listed.parent.mkdir(exist_ok=True)
+    listed.write_text("*.log")
+    for name in ("cursor", "vscode"):
+        records.make(plan_connection(client_named(name), folder=folder, home=home, server=SERVER, hooks=None))
+    records.undo("cursor", folder)
+    assert listed.read_text() == "*.log\n# treering connect vscode\n/.vscode/mcp.json"
+    listed.write_text("*.log")  # the user removed the lines
+    assert [one.how for one in records.undo("vscode", folder)] == ["gone", "removed"]
+
+
+def test_tracked_file_is_not_excluded_from_git(tmp_path):
+    folder, home = tmp_path / "project", tmp_path / "home"
+    Scratch(folder).commit({".mcp.json": "{}\n"})
+    planned = plan_connection(client_named("claude-code"), folder=folder, home=home, server=SERVER, hooks=None)
+    assert [one.file.name for one in planned.changes] == [".mcp.json"]
 
 
 @pytest.mark.parametrize("name", ["claude-code", "codex", "gemini-cli"])

@@ -148,7 +148,7 @@ class Account:
                     raise _wrong(f"the text of segment {segment.segment_id} of {item.id} was changed", item.id)
 
     def check_complete(self, found: Iterable[tuple[str, int]]) -> None:
-        """Check that no revision is missing: `found` are the ids and numbers of all that are stored."""
+        """Check that no revision is missing. `found`: the id and number of every stored revision."""
         for identity, number in sorted(self.revisions.keys() - set(found)):
             raise _wrong(f"revision {number} of {identity} is missing", identity)
 

@@ -434,9 +434,9 @@ def recorded(operation: Operation, result: OperationResult, draft: Draft) -> Rec
 def asked(
     kept: RecordedOperation | Operation, revision: Callable[[str, int], Object | None]
 ) -> RecordedOperation | Operation:
-    """Return an operation with what it said, or as it is kept where that is gone.
+    """Return an operation with its original content, or its stored form if the content was erased.
 
-    `revision` gives a revision of an object, or `None` where it was erased. Of a duplicate what it said is not kept.
+    `revision` returns a revision of an object, or `None` if it was erased. The content of a duplicate is not stored.
     """
     match kept:
         case RecordedCreate(id=identity, revision=number, merged=merged):

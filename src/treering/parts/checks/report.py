@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from treering.core.characters import one_line, visible
+from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import Constraint
 from treering.parts.checks.change import (
@@ -211,7 +212,7 @@ def as_markdown(report: CheckReport) -> str:
 def _summary(report: CheckReport) -> str:
     counts = Counter(one.level for one in report.findings)
     said = ", ".join(f"{counts[level]} {word}" for level, word in _COUNTED.items() if counts[level])
-    files = f"{report.files:,} file{'' if report.files == 1 else 's'} changed since {report.base[:12]}"
+    files = f"{counted_things(report.files, 'file')} changed since {report.base[:12]}"
     return f"{files}; {said or 'no recorded knowledge is affected'}"
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, nearest
+from treering.parts.coding_agents.git_exclude import exclude, exclude_file
 from treering.parts.coding_agents.json_text import Inserted, insert_item, insert_member
 from treering.system.machine import OWN_PROCESS, StartCommand, make_folder, replace_file
 
@@ -284,6 +285,7 @@ def plan_connection(
     edits.add_server(client, client.file(folder=folder, home=home), server)
     if hooks and client.hooks:
         edits.add_hooks(client, client.hooks_file(folder=folder, home=home), hooks, without)
+    edits.add_exclusion(client)
     return Connection(client.name, folder, tuple(edits.changes()))
 
 
@@ -377,6 +379,13 @@ class _Edits:
             text = self._text(file, "json")
             self._keep(file, _told_of(file, lambda text=text, path=path, entry=entry: insert_item(text, path, entry)))
 
+    def add_exclusion(self, client: CodingClient) -> None:
+        """Exclude the changed files from git."""
+        listed = exclude_file(self._folder) if self._folder and self._pieces else None
+        if listed and self._folder:
+            text = self._read(listed, "text")
+            self._keep(listed, exclude(text, client.name, [*self._pieces], self._folder))
+
     def _add_plugin(self, file: Path, code: str) -> None:
         known = self._text(file, "code")
         if known.strip() and known != code:
@@ -384,9 +393,12 @@ class _Edits:
         self._keep(file, None if known.strip() else Inserted(code, code))
 
     def _text(self, file: Path, form: str) -> str:
+        if self._folder:
+            _check_inside(file, self._folder)
+        return self._read(file, form)
+
+    def _read(self, file: Path, form: str) -> str:
         if file not in self._texts:
-            if self._folder:
-                _check_inside(file, self._folder)
             before = self._before[file] = _bytes(file)
             try:
                 text = (before or b"").decode()
@@ -448,6 +460,8 @@ def _undo(change: FileChange) -> Undone:
         replace_file(change.file, change.before)
         return Undone(change.file, "put back")
     text = now.decode("utf-8", "surrogateescape")
+    if NAME not in text:
+        return Undone(change.file, "gone")
     for piece in reversed(change.pieces):
         if text.count(piece) != 1:
             raise Conflict(

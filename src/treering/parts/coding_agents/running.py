@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 from pydantic import JsonValue
 
+from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput, TreeringError, nearest
 from treering.core.scope import ROOT
 from treering.facades import LazyModule
@@ -21,6 +22,7 @@ from treering.parts.coding_agents.connecting import (
     plan_connection,
     start_command,
 )
+from treering.parts.coding_agents.git_exclude import exclude_file
 from treering.parts.coding_agents.session_hooks import (
     WaitingTranscript,
     unreadable_records,
@@ -32,10 +34,10 @@ from treering.registry import PARTS
 from treering.surfaces.cli.commands.spaces import SharingFlags
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say, say_document, tell
-from treering.surfaces.cli.session import answer, embed_later, is_piped, opened, shown_address
+from treering.surfaces.cli.session import answer, embed_later, is_piped, opened
 from treering.surfaces.python.space import open_space
 from treering.surfaces.resident.client import how_it_is
-from treering.system.address import Address, parse_address
+from treering.system.address import Address, parse_address, shown_address
 from treering.system.machine import StartCommand, one_after_another
 from treering.system.repository_place import repository_at
 from treering.system.settings import Settings
@@ -47,9 +49,6 @@ if TYPE_CHECKING:
 else:
     history = LazyModule("treering.surfaces.cli.history")
     watching = LazyModule("treering.surfaces.cli.watching")
-
-_PLURALS = {"knowledge": "statements", "activity": "activities"}
-_SINGULAR = {"knowledge": "statement"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +154,15 @@ def status(access: Access, writes: int) -> None:
         "waiting_transcripts": transcripts,
         "resident": {name: float(said) for name, said in resident.items()} if resident else None,
     }
-    lines = [*_standing(address, chosen.why, told)]
+    lines = [*_standing(address, chosen.why, told, verbose=access.verbose)]
     if transcripts:
-        what = f"transcript{'' if transcripts == 1 else 's'} of sessions not read yet"
-        lines.append(line(f"{transcripts:,} {what}. Read with: treering session work"))
-    if resident:
+        waiting = counted_things(transcripts, "transcript")
+        lines.append(line(f"{waiting} of sessions not read yet. Read with: treering session work"))
+    if resident and access.verbose:
         lines.append(
             line(
-                "Process {pid} answers commands ({answered} so far) and ends after {idle_minutes} idle minutes; "
-                "TREERING_RESIDENT=0 switches it off.".format(**resident)
+                "A background process (pid {pid}) makes commands faster; it ends after {idle_minutes} idle minutes. "
+                "To switch it off: TREERING_RESIDENT=0".format(**resident)
             )
         )
     if latest:
@@ -195,11 +194,13 @@ def _told(planned: Connection, title: str, settings: Settings, *, dry_run: bool)
         yield line(f"{title} is already connected.")
         return
     yield line(f"{title} would be connected; nothing was changed." if dry_run else f"{title} is connected.")
+    excluding = exclude_file(planned.folder) if planned.folder else None
     for one in planned.changes:
-        yield line(f"{'created' if one.before is None else 'changed'} {one.file}", indent=2)
+        note = _EXCLUDING if one.file == excluding else _OF_THIS_MACHINE if excluding else ""
+        yield line(f"{'created' if one.before is None else 'changed'} {one.file}{note}", indent=2)
     chosen = settings.space_choice()
     address = chosen.address
-    yield line(f"space {address}: {chosen.why}", indent=2)
+    yield line(f"space {shown_address(address)}", indent=2)
     if address.file is not None and not _has_space(settings):
         yield line("There is no space here yet: treering init && treering add .", indent=2)
     if not address.is_file:
@@ -207,10 +208,16 @@ def _told(planned: Connection, title: str, settings: Settings, *, dry_run: bool)
     yield line(f"Restart {title}. To undo it: treering disconnect {planned.client}", indent=2)
 
 
-def _standing(address: Address, why: str, told: SpaceStatus) -> Iterator[IndentedLine]:
-    yield line(("Space: ", "bold"), f"{shown_address(address)} ({why})")
+_OF_THIS_MACHINE = " (contains paths of this machine; do not commit it)"
+_EXCLUDING = " (so that git ignores the configuration)"
+
+
+def _standing(address: Address, why: str, told: SpaceStatus, *, verbose: bool) -> Iterator[IndentedLine]:
+    yield line(("Space: ", "bold"), f"{shown_address(address)}{f' ({why})' if verbose else ''}")
     counts = {kind: sum(of.values()) for kind, of in told.objects.items()}
-    yield line(", ".join(f"{number:,} {_plural(kind, number)}" for kind, number in counts.items()) or _EMPTY)
+    shown = {kind: number for kind, number in counts.items() if verbose or kind != "node"}
+    counted = (counted_things(number, kind.replace("_", " ")) for kind, number in shown.items())
+    yield line(", ".join(counted) or _EMPTY)
     if told.pending_vectors:
         yield line(_of_vectors(told.making_vectors, told.pending_vectors))
     if told.behind:
@@ -233,7 +240,8 @@ def _of_vectors(work: VectorWork | None, pending: int) -> str:
     missing = f"{pending:,} of the passages are not embedded yet"
     if work is None:
         return f"{missing}. Embed them with: treering vectors"
-    left = f", for about {max(round(work.minutes_left), 1)} more minutes" if work.minutes_left is not None else ""
+    minutes = work.minutes_left
+    left = f", for about {counted_things(max(round(minutes), 1), 'more minute')}" if minutes is not None else ""
     return f"{missing}; process {work.process} is embedding them{left}. To stop it: treering unlock vectors"
 
 
@@ -245,11 +253,6 @@ def _of_role(kept: SpaceProtection) -> str:
         "it to this space. Connect as a role prepared with `treering postgres plan --writer "
         "ROLE`"
     )
-
-
-def _plural(kind: str, number: int) -> str:
-    word = kind.replace("_", " ")
-    return _SINGULAR.get(kind, word) if number == 1 else _PLURALS.get(kind, f"{word}s")
 
 
 # The work behind the hooks of coding agents: transcripts are kept, and answers that were used are recorded.

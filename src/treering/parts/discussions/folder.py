@@ -102,7 +102,7 @@ def _brought(into: WilmerImport, paths: Sequence[Path]) -> Imported:
 
 
 class FilesInput(DiscussionInput):
-    """Which discussion, and where its files are."""
+    """The discussion and the folder of its files."""
 
     path: Path = Field(description="A folder; for import, also a WilmerAI file.")
 
@@ -116,7 +116,7 @@ class ExportOptions(Value):
 
 
 class Exported(Value):
-    """What was written. `counts`: the number of lines of each file of lines."""
+    """The written files. `counts`: the number of lines of each JSON Lines file."""
 
     id: str
     folder: Path
@@ -124,7 +124,7 @@ class Exported(Value):
 
 
 class ImportReport(Value):
-    """What came in. `held`: it had messages before, so that of our own files only the state document was read."""
+    """The imported content. `held`: the discussion already had messages, so only its state document was imported."""
 
     id: str
     held: bool

@@ -96,7 +96,7 @@ class DiscussionMemory:
         return sorted({scope.removeprefix(f"{home}/").partition("/")[0] for scope in scopes})
 
     def search(self, query: str, options: DiscussionSearch | None = None) -> DiscussionHits:
-        """Find memories and messages of all these discussions, best first; `warnings` say what may be missing."""
+        """Find memories and messages of all these discussions, best first; `warnings` state what may be missing."""
         return search(self._engine, home_of(self._within), query, options or DiscussionSearch(), descend=True)
 
 
@@ -161,7 +161,7 @@ class Discussion:
         return self._memories.untold(self._summaries)
 
     def search(self, query: str, options: DiscussionSearch | None = None) -> DiscussionHits:
-        """Find memories and messages, best first; `warnings` say what may be missing."""
+        """Find memories and messages, best first; `warnings` state what may be missing."""
         return search(self._engine, self.ref.scope, query, options or DiscussionSearch())
 
     def summary(self, *, refresh: bool = False) -> str:

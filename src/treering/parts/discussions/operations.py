@@ -36,7 +36,7 @@ class DiscussionInput(Value):
 
 
 class RecordInput(DiscussionInput):
-    """What was said."""
+    """The messages."""
 
     messages: tuple[Message, ...] = Field(description="A whole conversation, or its newest messages.")
     metadata: dict[str, JsonValue] = Field(
@@ -114,7 +114,7 @@ class Discussions(Value):
 
 
 class RecordReport(Value):
-    """What recording did. `made`: what became of the memories that were due, where they were made.
+    """The result of recording. `made`: the result for the memories that were due.
 
     `proposed`: the candidates that new messages gave, or the patch that waits for review.
     """
@@ -126,14 +126,14 @@ class RecordReport(Value):
 
 
 class UpdateReport(Value):
-    """What became of the memories that were due."""
+    """The result for the memories that were due."""
 
     id: str
     made: MakingReport
 
 
 class DiscussionShown(Value):
-    """What is remembered of a discussion, with the last memories and messages."""
+    """The summary and state of a discussion, with the last memories and messages."""
 
     id: str
     count: int
@@ -159,7 +159,7 @@ class FoundIn:
 
 
 class DiscussionsFound(Value):
-    """What answers, best first. `warnings` say what may be missing."""
+    """The messages and memories that answer, best first. `warnings` state what may be missing."""
 
     query: str
     found: tuple[FoundIn, ...]
@@ -176,7 +176,7 @@ class StateShown(Value):
 
 
 class EditReport(Value):
-    """What became of an edit of the state document."""
+    """The result of an edit of the state document."""
 
     id: str
     changed: bool
@@ -185,7 +185,7 @@ class EditReport(Value):
 
 
 class MessagesDeleted(Value):
-    """What deleting messages did."""
+    """The result of deleting messages."""
 
     id: str
     report: DeletedMessages

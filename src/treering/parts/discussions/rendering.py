@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from treering.core.characters import one_line
+from treering.core.counting import counted_things
 from treering.core.fencing import fence
 from treering.parts.discussions.log.blocks import StoredMessage
 from treering.parts.discussions.log.message_log import DeletedMessages, Recorded
@@ -26,13 +27,13 @@ def render_discussions(counts: Mapping[str, int], within: str) -> Iterator[Inden
     if not counts:
         yield line(f"There are no discussions below the scope {within}.")
     for name, count in counts.items():
-        yield line((name, "bold"), f"  {counted(count, 'message')}")
+        yield line((name, "bold"), f"  {counted_things(count, 'message')}")
 
 
 def render_recorded(name: str, recorded: Recorded) -> Iterator[IndentedLine]:
     """Show what recording did."""
     did = f"{recorded.appended} appended, {recorded.unchanged} unchanged, {recorded.withdrawn} withdrawn"
-    yield line((f"Recorded in {name}: ", "bold"), f"{did}; {counted(recorded.count, 'message')} now.")
+    yield line((f"Recorded in {name}: ", "bold"), f"{did}; {counted_things(recorded.count, 'message')} now.")
     if recorded.diverged_at is not None:
         yield line(f"It diverges from the stored conversation at message {recorded.diverged_at}.", indent=2)
     if reason := recorded.left_out_reason():
@@ -116,9 +117,9 @@ def render_imported(path: str, imported: Imported, *, held: bool) -> Iterator[In
         yield line("The discussion contains messages, so nothing else was read.", indent=2)
     else:
         counts = (
-            counted(imported.messages, "message"),
-            counted(imported.memories, "memory"),
-            counted(imported.summaries, "version of the summary"),
+            counted_things(imported.messages, "message"),
+            counted_things(imported.memories, "memory"),
+            counted_things(imported.summaries, "version of the summary", "versions of the summary"),
         )
         yield line((f"Imported from {path}: ", "bold"), f"{', '.join(counts)}; {state}.")
     yield from render_notes(imported.rejected)
@@ -126,7 +127,7 @@ def render_imported(path: str, imported: Imported, *, held: bool) -> Iterator[In
 
 def render_imported_file(path: str, imported: ImportedFile) -> Iterator[IndentedLine]:
     """Show what came in from a file of WilmerAI."""
-    told = [counted(imported.memories, "new memory")] if imported.memories else []
+    told = [counted_things(imported.memories, "new memory")] if imported.memories else []
     told += [f"{imported.withdrawn} withdrawn"] if imported.withdrawn else []
     told += ["a text as its summary or state document"] if imported.summary else []
     match imported.outcome:
@@ -142,15 +143,10 @@ def render_imported_file(path: str, imported: ImportedFile) -> Iterator[Indented
 def render_deleted(deleted: DeletedMessages) -> Iterator[IndentedLine]:
     """Show what was taken away."""
     where = ", ".join(map(str, deleted.positions))
-    fallen = counted(len(deleted.withdrawn), "memory or version")
+    fallen = counted_things(len(deleted.withdrawn), "memory or version", "memories or versions")
     yield line((f"Deleted {where}", "bold"), f"; {fallen} derived from it withdrawn.")
     if deleted.receipt:
         yield from render_erasure(deleted.receipt)
-
-
-def counted(count: int, what: str) -> str:
-    """Write a number of things."""
-    return f"{count} {what if count == 1 else _PLURALS.get(what, f'{what}s')}"
 
 
 def _each(what: str, style: str, told: Iterable[str]) -> Iterator[IndentedLine]:
@@ -184,11 +180,3 @@ def _snippet(text: str) -> str:
 
 def _quoted(text: str, origin: str, *, fenced: bool) -> str:
     return fence(text, origin=origin) if fenced else text
-
-
-_PLURALS = {
-    "memory": "memories",
-    "memory or version": "memories or versions",
-    "new memory": "new memories",
-    "version of the summary": "versions of the summary",
-}

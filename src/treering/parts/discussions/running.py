@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import typer
 
 from treering.core.characters import visible_line
+from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput, NotFound
 from treering.parts.discussions import folder as discussion_files
 from treering.parts.discussions.files import MEMORIES, MESSAGES, SUMMARY
@@ -30,7 +31,6 @@ from treering.parts.discussions.operations import (
     updating,
 )
 from treering.parts.discussions.rendering import (
-    counted,
     render_deleted,
     render_discussions,
     render_found,
@@ -104,7 +104,7 @@ def show(identity: str, within: str, access: Access, *, memories: int, messages:
         shown = space.perform(SHOW, within, {"id": identity}, {"memories": memories, "messages": messages})
     titled = {"Summary": shown.summary, "State": shown.state}
     lines = [
-        line((shown.id, "bold"), f"  {counted(shown.count, 'message')}"),
+        line((shown.id, "bold"), f"  {counted_things(shown.count, 'message')}"),
         line(""),
         *render_shown(shown.id, titled, shown.memories, shown.messages, fenced=is_piped()),
     ]
@@ -152,7 +152,7 @@ def export(identity: str, within: str, folder: Path, form: str, access: Access) 
     """Write a discussion as plain files."""
     with opened(access) as space:
         report = space.perform(discussion_files.EXPORT, within, {"id": identity, "path": folder}, {"form": form})
-    listed = ", ".join(counted(count, _what(name)) for name, count in report.counts.items() if _what(name))
+    listed = ", ".join(counted_things(count, _what(name)) for name, count in report.counts.items() if _what(name))
     answer(access, report, [line(f"Exported to {folder}: {listed or 'no memories yet'}.")])
 
 
@@ -181,7 +181,7 @@ def delete(
     with opened(access, writing) as space:
         if erase:  # nobody is asked about a discussion that does not exist
             space.perform(SHOW, within, {"id": identity}, {"memories": 0, "messages": 0})
-        confirm_destroying(operation, counted(len(set(positions)), "message"), sure=sure)
+        confirm_destroying(operation, counted_things(len(set(positions)), "message"), sure=sure)
         report = space.perform(operation, within, {"id": identity, "positions": tuple(positions)})
         answer(access, report, render_deleted(report.report))
         embed_later(space, writing)

@@ -35,7 +35,7 @@ def examine(context: Context) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ExamFlags:
-    """How an exam is run, and what it has to come to."""
+    """How to run an exam, and the results it must reach."""
 
     least: Annotated[
         list[str] | None,

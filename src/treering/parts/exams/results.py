@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from treering.core.canonical import Instant
+from treering.core.counting import counted_things
 from treering.core.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from treering.parts.exams.exam import FIRST, ExamAnswer, FoundExpected
 from treering.ports.runtime import JobLog
@@ -302,7 +303,7 @@ HISTORY = Operation(
 
 def as_lines(report: ExamReport) -> Iterator[str]:
     """Yield what a person reads at a terminal."""
-    yield f"{(count := len(report.run.answers))} question{'' if count == 1 else 's'}"
+    yield counted_things(len(report.run.answers), "question")
     for name, figure in report.figures.items():
         gain = report.gains.get(name)
         since = f"   since the last run {gain.mean:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]" if gain else ""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.objects import Decision, Knowledge, Source
 from treering.parts.exams.exam import FOLDER, ExamQuestion, ExpectedFind, ask_all, read_questions
@@ -87,7 +88,7 @@ def make_exam(access: Access, place: Path | None, *, commits: int) -> None:
         check_inside(file, below)
         write_proposed(file, made, before)
     facts = {"file": str(file), "proposed": len(made), "known": len(known)}
-    said = f"{len(made)} question{('' if len(made) == 1 else 's')} proposed in {file}; accept the useful ones."
+    said = f"{counted_things(len(made), 'question')} proposed in {file}; accept the useful ones."
     answer(access, facts, [line(said if made else "Nothing new to propose.")])
 
 

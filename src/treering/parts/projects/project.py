@@ -74,7 +74,7 @@ class Indexed(Value):
     outcome: IndexOutcome
     why: str = ""
     source_id: str = ""
-    """Its Source, if one was written or already existed."""
+    """The id of its source, new or existing; empty without a source."""
     changes: tuple[str, ...] = ()
     """The parts removed from the given text; the stored text is retrieved."""
 
@@ -107,7 +107,7 @@ class DeleteReport(Value):
     results: tuple[Deleted, ...] = ()
     counts: dict[DeleteOutcome, int]
     staled: tuple[str, ...] = ()
-    """Knowledge whose last support went with these documents."""
+    """Knowledge that lost its last support with these documents."""
     erasure: ErasureReceipt | None = None
 
 

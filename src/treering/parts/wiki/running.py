@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from treering.core.canonical import render_time
+from treering.core.counting import counted_things
 from treering.core.errors import MissingExtra
 from treering.parts.wiki.operations import BUILD, PUBLISH, STATUS, WikiStatus, WikiWritten
 from treering.parts.wiki.reading import PAGE
@@ -166,8 +167,8 @@ def mongodb_status(address: str, names: MongoNames, *, as_json: bool) -> None:
     """Tell how the collection is."""
     with _opened_mongodb(address, names) as kept:
         state = kept.state()
-    memories = _counted(state.memories, "memory", "memories")
-    repositories = _counted(state.repositories, "repository", "repositories")
+    memories = counted_things(state.memories, "memory", "memories")
+    repositories = counted_things(state.repositories, "repository", "repositories")
     withdrawn = f", {state.withdrawn:,} withdrawn" if state.withdrawn else ""
     answer(
         Access(as_json=as_json),
@@ -198,11 +199,7 @@ def _collection_facts(state: "CollectionState") -> Mapping[str, object]:
 def _collection_lines(state: "CollectionState") -> list[IndentedLine]:
     lines = [line(f"{name}: {_INDEX_STATES[how]}", indent=2) for name, how in state.search.items()]
     if state.other_model:
-        memories = _counted(state.other_model, "memory has a vector", "memories have vectors")
+        memories = counted_things(state.other_model, "memory has a vector", "memories have vectors")
         lines.append(line(f"{memories} of another model, and can be found only by words.", indent=2))
     how = "compared one by one" if state.searched == "exact" else f"found by {state.searched}"
     return [*lines, line(f"Memories are {how}.")]
-
-
-def _counted(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"

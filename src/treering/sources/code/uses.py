@@ -161,7 +161,7 @@ class _File:
         return found.written() if found else None
 
     def own_member(self, line: int, member: str) -> str:
-        """Return the qualified name of a member of a class around a line; empty where none of them has it."""
+        """Return the qualified name of a member of a class that encloses a line; empty if no such class has it."""
         at = bisect_right(self.starts, line) - 1
         if at < 0:
             return ""

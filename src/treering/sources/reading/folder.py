@@ -170,7 +170,7 @@ class PassedOver:
 
 @dataclass(frozen=True, slots=True)
 class UnreadablePath:
-    """Something that could not be looked at. `folder`: what lies below it is unknown, not gone."""
+    """A path that cannot be read. `folder`: it is a folder, so its contents are unknown, not deleted."""
 
     relative: str
     why: str

@@ -224,7 +224,7 @@ class _Plan:
 
     @cached_property
     def moves(self) -> Mapping[str, str | None]:
-        """The origins that are gone from the branch, each with the one it has now, if that is known."""
+        """The new origin of each origin that was removed from the branch, if it is known."""
         present = {self.origin(item.entry.path) for item in self.items}
         below = (origin for origin in self.known.fingerprints if origin.startswith(self.origin("")))
         gone = [origin for origin in below if origin not in present and not _lies_uncommitted(self, origin)]

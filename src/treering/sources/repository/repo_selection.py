@@ -349,7 +349,7 @@ class RepositoryTrees:
     """The repository that commits were compared in last: opening one costs as much as a comparison."""
 
     def here(self, folder: Path | None) -> CheckedOut | None:
-        """Return the work tree that a folder lies in: the working folder, or the only folder that may be read."""
+        """Return the work tree of the working folder, or of the only folder that may be read."""
         with suppress(OSError):
             found = repository_at(folder or self.access.root or Path.cwd())
             if found and found.top:

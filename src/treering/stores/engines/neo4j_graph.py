@@ -69,7 +69,7 @@ class Neo4jServer:
         return self.read(lambda transaction: rows_of(transaction, query, **parameters))
 
     def read(self, work: Callable[[neo4j.ManagedTransaction], Done]) -> Done:
-        """Return what a function reads in one transaction."""
+        """Run a function in one read transaction and return its result."""
         with self._session() as session:
             return session.execute_read(work)
 

@@ -65,7 +65,7 @@ class VectorRows(PassageLog, Protocol):
 def undamaged_vectors(
     rows: Iterable[tuple[bytes, bytes, bytes | None]], *, model: str, dimension: int
 ) -> dict[str, Vector]:
-    """Return vectors by content hash, from rows of hash, stored form and digest; without those that are damaged."""
+    """Return undamaged vectors by content hash. `rows`: the hash, stored form and digest of each."""
     return {
         text_hash.hex(): restored(np.frombuffer(stored, np.int16))
         for text_hash, stored, digest in rows

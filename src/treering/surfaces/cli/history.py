@@ -9,6 +9,7 @@ from typing import Any
 
 from treering.core.canonical import parse_time
 from treering.core.characters import label, one_line
+from treering.core.counting import counted_things
 from treering.core.objects import Source
 from treering.ports.ledger import Ledger
 from treering.surfaces.cli.printing import IndentedLine, line, local_time
@@ -25,6 +26,8 @@ _TITLE_CHARS = 200
 _COMMIT_CHARS = 7
 _LINKS = frozenset({"linked", "unlinked"})
 _INGEST = "Ingest "
+_NOTES = "inline content"
+"""The target of an ingest of texts, which have no place."""
 _FILES = {"created": "Read", "updated": "Updated", "moved": "Moved", "archived": "Removed"}
 
 
@@ -149,9 +152,12 @@ class _Ingest:
                 commit = _commit_of(ledger, head.id, self.first.seq)
                 self.files.pop(head.id)
         counts = Counter(self.files.values())
-        did = ", ".join(f"{word.lower()} {_files(counts[event])}" for event, word in _FILES.items() if counts[event])
         target = self.first.reason.removeprefix(_INGEST)
-        what, title = f"{did or 'read'} ({target})", ""
+        thing, origin = ("text", "") if target == _NOTES else ("file", f" ({target})")
+        did = ", ".join(
+            f"{word.lower()} {counted_things(counts[event], thing)}" for event, word in _FILES.items() if counts[event]
+        )
+        what, title = f"{did or 'read'}{origin}", ""
         if commit and did:
             what = f"{did} {'at' if counts['created'] else 'to'} commit {commit[:_COMMIT_CHARS]}"
         if len(self.files) == 1:
@@ -176,8 +182,3 @@ def _commit_of(ledger: Ledger, identity: str, sequence: int) -> str:
     """Return the commit of a repository's map as of some event; empty if it has none."""
     item = ledger.get(identity, as_of=sequence)
     return str(item.payload.get("commit") or "") if isinstance(item, Source) else ""
-
-
-def _files(number: int) -> str:
-    """Return a number of files in words."""
-    return f"{number:,} file{'' if number == 1 else 's'}"

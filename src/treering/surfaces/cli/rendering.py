@@ -15,7 +15,7 @@ from treering.retrieval.tuning import TUNING
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.search_text import cited_hits
 from treering.verbs.envelope import Report, UnderstoodDays
-from treering.verbs.reading import USUAL, Empty, ShownHit, ShownPassage, lines_shown_of, shown_status
+from treering.verbs.reading import USUAL, Empty, ShownHit, ShownPassage, flag_in_words, lines_shown_of, shown_status
 
 if TYPE_CHECKING:
     from treering.ports.ledger import Ledger
@@ -80,9 +80,11 @@ _INTERNAL = {
     *("memory_source", "slug", "fingerprint", "subject_refs", "source_refs", "lifecycle_state", "name"),
 }
 """Fields that are shown with `-v`."""
+_OF_LINKS = frozenset({"linked", "unlinked"})
+"""Changes that are shown with `-v`: the object itself stayed the same."""
 _ARROWS = {"out": "→", "in": "←", "any": "↔"}
 _REASONS = {
-    ("unknown_entity", False): ("no indexed text mentions it", ""),
+    ("unknown_entity", False): ("no indexed text mentions it", "{}: treering add PATH"),
     ("filtered_out", True): ("the filter excludes {} matches", ""),
     ("out_of_scope", True): ("{} matches are in scopes below this one", "Name one with --scope, or add --descend."),
     ("known_but_empty", True): ("only {} stale or replaced statements match", "See: treering lint"),
@@ -92,7 +94,10 @@ _REASONS = {
 
 
 def render_context(report: "ContextReport", *, fenced: bool, verbose: bool = False) -> Iterator[IndentedLine]:
-    """Show a context pack: items by section with their places, then rules, conflicts, gaps, what to read next."""
+    """Show a context pack: items by section with their places, then rules, conflicts, gaps and further places.
+
+    `verbose`: also ids and the trust of each item.
+    """
     if fenced:
         yield line(report.text.rstrip("\n"))
     else:
@@ -166,11 +171,18 @@ def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) ->
     hidden = _SHOWN_APART if verbose else _SHOWN_APART | _INTERNAL
     told = {name: text for name, value in fields.items() if name not in hidden and (text := _value(value))}
     rows = [(name.replace("_", " "), text) for name, text in told.items() if text != report.title or verbose]
-    rows += [("based on", ", ".join(report.evidence))] if report.evidence else []
+    if fenced or not report.quotes:
+        rows += [("based on", ", ".join(report.evidence))] if report.evidence else []
     if fenced and rows:
         yield line(fence("\n".join(f"{name}: {value}" for name, value in rows), origin=report.title), indent=2)
     else:
         yield from (line((f"{name}: ", "cyan"), value, indent=2) for name, value in rows)
+    for place, words in zip(report.evidence, report.quotes, strict=False):
+        if fenced:
+            yield line(fence(words, origin=place), indent=2)
+        else:
+            yield line(("based on: ", "cyan"), (one_line(place), "green"), indent=2)
+            yield line(_snippet(words), indent=4)
     for segment in shown.get("segments", ()):
         yield line(("segment ", "cyan"), segment["segment_id"], indent=2)
         yield line(_quoted(segment["excerpt"], report.title, fenced=fenced), indent=4)
@@ -180,7 +192,8 @@ def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) ->
     yield from _listed("Names it", _referrers(report, fenced=fenced, verbose=verbose))
     named = [_told_referrer(one, fenced=fenced, verbose=verbose) for one in _named_besides(report, verbose)]
     yield from _listed("It names", named)
-    yield from _listed("History", [_change(one, fenced=fenced, verbose=verbose) for one in report.history])
+    history = [one for one in report.history if verbose or one.event not in _OF_LINKS]
+    yield from _listed("History", [_change(one, fenced=fenced, verbose=verbose) for one in history])
 
 
 def _words(report: "PageReport", *, fenced: bool) -> Iterator[IndentedLine]:
@@ -247,7 +260,7 @@ def render_recent(report: "RecentReport", *, fenced: bool) -> Iterator[IndentedL
 def _pack(pack: ContextPack, *, verbose: bool) -> Iterator[IndentedLine]:
     yield line(("Context: ", "bold"), (one_line(pack.task, most=_TASK_CHARS), "bold"))
     yield line(pack.summary)
-    cited = {one.mark: f"{one.mark} {one_line(one.place or one.origin)}" for one in pack.citations}
+    cited = {one.mark: f"{one.mark} {one_line(short_place(one.place or one.origin))}" for one in pack.citations}
     for section in SECTIONS:
         items = [item for item in pack.items if item.section == section]
         if items:
@@ -264,13 +277,21 @@ def _pack(pack: ContextPack, *, verbose: bool) -> Iterator[IndentedLine]:
 
 def _pack_item(item: PackItem, places: Sequence[str], *, verbose: bool) -> Iterator[IndentedLine]:
     state = "" if item.status in USUAL else f" ({item.status})"
-    trust = f"  (trust: {item.trust}, {item.channel})" if item.trust else ""
-    yield line((one_line(item.title), "bold"), state, (trust, "dim"))
+    is_doubted = item.trust == "low"
+    trust = f"  (trust: {item.trust}, {item.channel})" if item.trust and (verbose or is_doubted) else ""
+    yield line((one_line(_without_repetition(item.title)), "bold"), state, (trust, "dim"))
     yield from (line((place, "green"), indent=2) for place in places)
     yield from _flags(item.flags)
     yield line(item.text, indent=2)
-    identity = f"{item.object_id} {item.segment_id}".rstrip() if verbose else short_id(item.object_id)
-    yield line((identity, "dim"), indent=2)
+    if verbose or item.section != "sources":
+        identity = f"{item.object_id} {item.segment_id}".rstrip() if verbose else short_id(item.object_id)
+        yield line((identity, "dim"), indent=2)
+
+
+def _without_repetition(title: str) -> str:
+    """Return a title without the title of its document if its heading begins with that: `Acme > Retries`."""
+    document, _, heading = title.partition(" — ")
+    return heading if f"{heading} > ".startswith(f"{document} > ") else title
 
 
 def _hit(rank: int, hit: ShownHit, terms: frozenset[str]) -> Iterator[IndentedLine]:
@@ -334,14 +355,14 @@ def _place(passage: ShownHit | ShownPassage) -> str:
 def _flags(flags: Sequence[str]) -> Iterator[IndentedLine]:
     careful = [flag for flag in flags if flag != "cut"]  # that shows by itself
     if careful:
-        yield line((f"Warning: {', '.join(flag.replace('_', ' ') for flag in careful)}", "yellow"), indent=2)
+        yield line((f"Warning: {', '.join(map(flag_in_words, careful))}", "yellow"), indent=2)
 
 
 def _empty(empty: Empty | None) -> Iterator[IndentedLine]:
     if empty:
         reason, hint = _REASONS.get((empty.reason, bool(empty.count)), ("no passage answers this", empty.hint))
         yield line((f"No results: {reason.format(empty.count)}.", "bold"))
-        yield line(("hint: ", "yellow"), hint or empty.hint)
+        yield line(("hint: ", "yellow"), hint.format(empty.hint.rstrip(".")) or empty.hint)
 
 
 def _listed(title: str, items: Sequence[str]) -> Iterator[IndentedLine]:

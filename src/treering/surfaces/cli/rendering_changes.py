@@ -7,6 +7,7 @@ from itertools import zip_longest
 
 from treering.core.canonical import canonical_json
 from treering.core.characters import label, one_line
+from treering.core.counting import counted_things
 from treering.core.evidence import places_as_typed
 from treering.core.fencing import fence
 from treering.core.patch import PatchRecord
@@ -15,7 +16,7 @@ from treering.ports.ledger import Ledger
 from treering.surfaces.cli import receipts
 from treering.surfaces.cli.printing import IndentedLine, line, local_time
 from treering.surfaces.cli.receipts import render_drift
-from treering.surfaces.ingest_words import counted_things, ingest_in_words, searchable_now
+from treering.surfaces.ingest_words import ingest_in_words, searchable_now
 from treering.system.settings import Settings
 from treering.verbs.crystallize.review import WorkProposals
 from treering.verbs.crystallize.submission import WriteReport

@@ -60,9 +60,9 @@ def envelope_of(
 
 
 def read_input(text: str) -> dict[str, Any] | str:
-    """Read an input in JSON from the text itself, from `@file`, or from stdin for `-`. Nothing gives an empty one.
+    """Read an input as JSON from the text itself, from `@file`, or from stdin for `-`; an empty text is an empty input.
 
-    It is an object, or a JSON text where the mode takes one.
+    It is an object, or a JSON string if the mode takes one.
     """
     if not text:
         return {}

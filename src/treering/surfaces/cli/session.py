@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -63,16 +62,6 @@ def opened(
         yield replace(space, engine=replace(space.engine, places_of=partial(last_places, address)))
         if later and space.engine.index.upkeep.behind().waiting:
             _work_later(space)
-
-
-def shown_address(address: Address) -> str:
-    """Return an address as people type it: the file of a space, from the folder one is in if it is below that."""
-    file = address.file
-    if file is None:
-        return str(address)
-    with suppress(ValueError):
-        return str(file.resolve().relative_to(Path.cwd()))
-    return str(file)
 
 
 def prepare(address: Address) -> None:
@@ -136,21 +125,22 @@ def bars() -> Iterator[Progress]:
         shown.stop()
 
 
-def answer(access: Access, data: Data, lines: Iterable[IndentedLine]) -> None:
-    """Print what a command found: JSON for programs, else lines for people."""
+def answer(access: Access, data: Data, lines: Iterable[IndentedLine], *, paged: bool = True) -> None:
+    """Print the answer of a command: JSON for programs, else lines for people, with a pager if they are many."""
     if access.as_json:
         say_json(to_json(data))
-    else:
-        console = terminal()
-        if not console.is_terminal:
-            show(console, lines)
-            return
+        return
+    console = terminal()
+    if console.is_terminal:
         console.width = min(console.width, _WIDEST)
-        rows = list(lines)
-        with console.capture() as shown:
-            show(console, rows)
-        if not page(shown.get(), screen_rows=console.height):
-            show(console, rows)
+    if not (console.is_terminal and paged):
+        show(console, lines)
+        return
+    rows = list(lines)
+    with console.capture() as shown:
+        show(console, rows)
+    if not page(shown.get(), screen_rows=console.height):
+        show(console, rows)
 
 
 def to_json(data: Data) -> str:

@@ -50,6 +50,8 @@ _FACT = re.compile(
 )
 """A line that begins a sentence and states a limit or a default."""
 _MAX_HEADING_WORDS = 6
+_CODE = re.compile(r"[`=(){}<>_:,]")
+"""Signs of code or of a list in a heading, which does not fit into a question."""
 _MOST_WORDS = 12
 _WITHOUT_WORDS = "what is this about"
 _DEFAULT = re.compile(
@@ -98,7 +100,7 @@ def _steps(space: Space, place: Path, question: str, *, wait: bool) -> Iterator[
     fact = next((one for one in facts if one.change.is_plain), next(iter(facts), None))
     asked = question or (fact.question if fact else _question(Path.cwd()))
     report = space.query("search", input={"text": asked}, options={"limit": _BEST, "group": "source"})
-    hits = tuple(hit.model_copy(update={"more": ()}) for hit in report.hits)
+    hits = tuple(hit.model_copy(update={"more": (), "flags": ()}) for hit in report.hits)
     yield [_typed(f'search "{asked}"'), *render(report.model_copy(update={"hits": hits})), line("")]
     changes = [fact.change] if fact else [change for hit in report.hits for change in _changes_of(hit)]
     changes += [
@@ -229,9 +231,14 @@ def _by_name(page: Path) -> tuple[int, str]:
 
 
 def _plain_heading(found: re.Match[str]) -> str:
-    """Return a heading that can be asked about; empty for one that every project has."""
+    """Return a heading that can be asked about; empty for one with code, and for one that every project has."""
     name = " ".join(re.sub(r"[^\w\s'/-]", " ", found["name"]).split())
-    fits = name and not _EVERYWHERE.fullmatch(name) and len(name.split()) <= _MAX_HEADING_WORDS
+    fits = (
+        name
+        and not _CODE.search(found["name"])
+        and not _EVERYWHERE.fullmatch(name)
+        and len(name.split()) <= _MAX_HEADING_WORDS
+    )
     return name.casefold() if fits else ""
 
 
@@ -263,8 +270,12 @@ def _asked(heading: str) -> str:
     """Turn a heading into a question."""
     if heading.startswith("how to "):
         return f"how do I {heading.removeprefix('how to ')}?"
+    if heading.startswith("using "):
+        return f"how do I use {heading.removeprefix('using ')}?"
     if _ASKING.match(heading):
         return f"{heading}?"
+    if heading.split()[0].endswith("ing"):
+        return heading
     if _DOING.match(heading):
         return f"how do I {heading}?"
     several = heading.endswith("s") and not heading.endswith("ss")

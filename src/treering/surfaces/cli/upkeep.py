@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from treering.core.characters import visible_line
+from treering.core.counting import counted_things
 from treering.core.errors import Conflict, InvalidInput, NotFound, TreeringError
 from treering.models.vectoriser import EMBEDDING
 from treering.ports import runtime
@@ -18,17 +19,14 @@ from treering.spaces import merging, transfer
 from treering.spaces import sync as syncing
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say
-from treering.surfaces.cli.session import answer, bars, embed_later, opened, prepare, shown_address, terminable, watched
-from treering.surfaces.ingest_words import counted_things
+from treering.surfaces.cli.session import answer, bars, embed_later, opened, prepare, terminable, watched
 from treering.surfaces.python.space import Space
 from treering.system import proof_checking
-from treering.system.address import Address, file_address
+from treering.system.address import Address, file_address, shown_address
 from treering.system.machine import sync_folder
 from treering.system.settings import Settings
 from treering.verbs.lint.upkeep import LEASES, UNLOCK, VECTORS
 from treering.verbs.query.overview import note_pace
-
-_PLURALS = {"patch": "patches"}
 
 
 def init(access: Access, *, here: bool) -> None:
@@ -265,6 +263,4 @@ def _told(one: Holding) -> str:
 
 
 def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(
-        f"{count} {table if count == 1 else _PLURALS.get(table, table + 's')}" for table, count in counts.items()
-    )
+    return ", ".join(counted_things(count, table) for table, count in counts.items())

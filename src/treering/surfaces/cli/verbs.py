@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from treering.core.characters import label
+from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput, NotFound, Unavailable
 from treering.facades import LazyModule
 from treering.surfaces.cli.flags import (
@@ -136,7 +137,7 @@ def _answer_ingest(space: "Space", report: Report, seconds: float, access: Acces
 
 def _when_embedded(space: "Space", pending: int, writing: WriteFlags) -> str:
     if not may_work_later(writing):
-        return f"embed {ingest_words.counted_things(pending, 'passage')} with: treering vectors"
+        return f"embed {counted_things(pending, 'passage')} with: treering vectors"
     minutes = overview.minutes_left(space.engine, pending)
     if minutes is None:
         return "embeddings are being made in the background."
@@ -172,7 +173,9 @@ def query(
         report = _proven(space, envelope, proof, key) if proof else _called(space, "query", envelope)
         note_for_hooks(space.engine, report, envelope.input, in_shell=True)
         note_answer(space.address, report)
-    answer(access, report, render(report, fenced=is_piped(), verbose=access.verbose))
+    # Hits are read at a glance, as those of grep; agents with a terminal of their own cannot leave a pager.
+    lines = render(report, fenced=is_piped(), verbose=access.verbose)
+    answer(access, report, lines, paged=report.mode != "search")
     if report.mode == "expand" and isinstance(report, browsing.ExpandReport) and report.missing:
         raise typer.Exit(EXIT_CODES[NotFound])
 

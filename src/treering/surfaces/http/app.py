@@ -76,7 +76,7 @@ _ADMIN = RouteAccess("space", GRANTED["admin"], whole_space=True)
 
 
 class Health(Value):
-    """The process is up."""
+    """The answer of a running process."""
 
     status: Literal["ok"] = "ok"
     version: str = __version__

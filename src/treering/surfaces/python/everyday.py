@@ -72,12 +72,18 @@ class EverydayMethods:
         """
         where = everyday.conditions(self.engine, kind=kind, path=path, since=_when(since), scope=scope)
         options = {"limit": limit, "filter": where, "descend": True}
-        return Hits(cast("SearchReport", self._call("query", "search", scope, {"text": text}, options)))
+        return Hits(
+            cast(
+                "SearchReport", self._call("query", "search", scope, {"text": _asked(text, "The search text")}, options)
+            )
+        )
 
     def ask(self, task: str, *, max_tokens: int | None = None, scope: str = ROOT) -> Pack:
         """Return the knowledge for a task or a question, within a token budget (2,000 by default)."""
         options: dict[str, Any] = {"descend": True, **({"max_tokens": max_tokens} if max_tokens else {})}
-        return Pack(cast("ContextReport", self._call("query", "context", scope, {"task": task}, options)))
+        return Pack(
+            cast("ContextReport", self._call("query", "context", scope, {"task": _asked(task, "The task")}, options))
+        )
 
     def brief(self, *, scope: str = ROOT) -> Brief:
         """Return a brief before starting: rules, decisions, open work, changes."""
@@ -182,6 +188,12 @@ class EverydayMethods:
 def _based(because: Places, scope: str) -> everyday.Because:
     places = because if isinstance(because, Iterable) and not isinstance(because, str) else [because]
     return everyday.Because(_texts(places), scope)
+
+
+def _asked(text: str, name: str) -> str:
+    if not everyday.a_text(text, name).strip():
+        raise InvalidInput(f"{name} is empty.", hint="Write a question, or words to find.")
+    return text
 
 
 def _id(item: Item) -> str:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
 from treering.core.canonical import is_object
+from treering.core.characters import one_line
+from treering.core.counting import counted_things
 
 if TYPE_CHECKING:
     from treering.retrieval.search.packing import PackItem
@@ -16,8 +18,11 @@ if TYPE_CHECKING:
     from treering.verbs.query.search import SearchReport
     from treering.verbs.reading import ShownHit
 
+_FILE = "file:"
+_TITLE_CHARS = 60
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class SearchHit:
     """A passage or an object that matches a search. Its `text` is data, whatever its content."""
 
@@ -30,13 +35,20 @@ class SearchHit:
         return self.shown.object_id
 
     @property
-    def path(self) -> str:
-        """The path of the file, from the top of its repository; the origin of another source; empty for knowledge."""
-        return self.shown.origin.rpartition("#")[2] if self.shown.type == "source" else ""
+    def path(self) -> str | None:
+        """The path of the file, from the top of its repository; absolute outside one; `None` if there is no file."""
+        if self.origin.startswith(_FILE):
+            return self.origin.removeprefix(_FILE)
+        return self.origin.rpartition("#")[2] if self.origin.startswith("repo:") and "#" in self.origin else None
+
+    @property
+    def origin(self) -> str:
+        """The origin of a source, such as an address or `note:…`; the id of knowledge, work and other objects."""
+        return self.shown.origin
 
     @property
     def lines(self) -> tuple[int, int] | None:
-        """The first and last line in the file, counted from 1; `None` if it is of no file."""
+        """The first and last line in the file, counted from 1; `None` without a file that has lines."""
         first = self.shown.first_line
         return (first, first + len(self.shown.text.splitlines()) - 1) if first else None
 
@@ -64,7 +76,13 @@ class SearchHit:
         """Return the place, why to read it with care, and the words."""
         at = f":{self.lines[0]}-{self.lines[1]}" if self.lines else ""
         doubts = f"  ({self.shown.doubts})" if self.shown.doubts else ""
-        return f"{self.path or self.title}{at}{doubts}\n{self.text}"
+        return f"{self.path or self.title or self.origin}{at}{doubts}\n{self.text}"
+
+    def __repr__(self) -> str:
+        """Return a line such as `<Markdown README.md:3-5>` or `<Decision "Retries are bounded" know:01m8…>`."""
+        at = f":{self.lines[0]}-{self.lines[1]}" if self.lines else ""
+        name = f"{self.path}{at}" if self.path else f"{_quoted(self.title)}{self.id}"
+        return f"<{self.shown.kind.replace('_', ' ').capitalize()} {name}>"
 
 
 class Hits(Sequence[SearchHit]):
@@ -92,6 +110,10 @@ class Hits(Sequence[SearchHit]):
         warnings = [f"Warning: {one}" for one in self.report.warnings]
         return "\n\n".join([*(f"{number}  {hit}" for number, hit in enumerate(self._hits, 1)), *empty, *warnings])
 
+    def __repr__(self) -> str:
+        """Return a line with the number of hits."""
+        return f"<Hits: {counted_things(len(self), 'hit')}>"
+
 
 class Pack(Sequence["PackItem"]):
     """The knowledge for a task. `str(pack)` is the text for an agent, with recalled text marked as data."""
@@ -115,8 +137,12 @@ class Pack(Sequence["PackItem"]):
         """Return the pack as Markdown."""
         return self.report.text
 
+    def __repr__(self) -> str:
+        """Return a line with the task and the number of items."""
+        return f"<Pack {_quoted(self.report.pack.task)}{counted_things(len(self), 'item')}>"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Brief:
     """A brief before starting. `str(brief)` is the text for an agent."""
 
@@ -125,6 +151,11 @@ class Brief:
     def __str__(self) -> str:
         """Return the brief; empty if nothing is known."""
         return self.report.text
+
+    def __repr__(self) -> str:
+        """Return a line with the number of entries."""
+        total = sum(len(one.entries) for one in self.report.sections)
+        return f"<Brief: {counted_things(total, 'entry')}>"
 
 
 class Log(Sequence["RecentChange"]):
@@ -157,11 +188,15 @@ class Log(Sequence["RecentChange"]):
 
         return "\n".join(f"{one.change.time[:19]}Z  {in_words(one)}" for one in told_changes(self))
 
+    def __repr__(self) -> str:
+        """Return a line with the number of changes."""
+        return f"<Log: {counted_things(len(self), 'change')}>"
+
 
 _NEW = frozenset({"created", "duplicate"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class NewEntry:
     """A new record: its id, its evidence, and the patch that wrote it."""
 
@@ -192,3 +227,11 @@ class NewEntry:
     def __str__(self) -> str:
         """Return the id."""
         return self.id
+
+    def __repr__(self) -> str:
+        """Return a line such as `<NewEntry know:01m8…>`; with the patch if it waits for review."""
+        return f"<NewEntry {self.id or self.patch_id}>"
+
+
+def _quoted(text: str) -> str:
+    return f'"{one_line(text, most=_TITLE_CHARS)}" ' if text else ""

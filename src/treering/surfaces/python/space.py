@@ -26,7 +26,7 @@ from treering.spaces import wiring
 from treering.spaces.policy_and_anchor import AnchorPlace
 from treering.spaces.wiring import Opening, author, open_engine
 from treering.surfaces.python.everyday import EverydayMethods
-from treering.system.address import Address
+from treering.system.address import Address, shown_address
 from treering.system.settings import Settings
 from treering.verbs import catalog
 from treering.verbs.catalog import TOOLS
@@ -131,7 +131,7 @@ def open_ledger(address: str | Address, *, create: bool = True, anchor: AnchorPl
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Space(EverydayMethods):
     """An open space. A context manager; safe to use from many threads.
 
@@ -146,6 +146,10 @@ class Space(EverydayMethods):
     engine: Engine
     _close: Callable[[], None]
     _back_up: BackUp
+
+    def __repr__(self) -> str:
+        """Return a line with the address, or the file from the working folder, without a password."""
+        return f"<Space {shown_address(self.address)}>"
 
     def ingest(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None

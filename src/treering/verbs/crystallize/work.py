@@ -55,7 +55,7 @@ class ActivityFields(Outputs):
 
 
 class ActivityInput(Value):
-    """An activity, or with `id` changes of one: its fields, its status, and its new results."""
+    """A new activity, or changes to the one with this `id`: its fields, its status, and its new results."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
@@ -164,7 +164,7 @@ class LinkFields(Value):
 
 
 class WorkItemInput(Value):
-    """A new work item, or with `id` changes of one."""
+    """A new work item, or changes to the one with this `id`."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
@@ -228,7 +228,7 @@ WORK_ITEM = Mode(
 
 
 class NodeInput(Value):
-    """A new node, or with `id` changes of one."""
+    """A new node, or changes to the one with this `id`."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 

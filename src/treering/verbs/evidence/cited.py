@@ -1,6 +1,6 @@
 """The places that knowledge is based on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from treering.core.errors import NotFound
 from treering.core.evidence import Segment, place_in, short_place
@@ -13,13 +13,18 @@ def cited_places(ledger: Ledger, item: Object) -> tuple[str, ...]:
 
     Evidence that was erased is left out.
     """
-    return tuple(dict.fromkeys(place for place, _, _ in _cited(ledger, item)))
+    return tuple(cited_words(ledger, item))
+
+
+def cited_words(ledger: Ledger, item: Object) -> Mapping[str, str]:
+    """Return the cited words by their place; see `cited_places`."""
+    return {place: words for place, words, _, _ in _cited(ledger, item)}
 
 
 def lost_places(ledger: Ledger, item: Object) -> tuple[str, ...]:
     """Return what became of places an object was based on, such as `README.md:5-11 changed`, each once."""
     lost: dict[str, None] = {}
-    for place, source, segment in _cited(ledger, item):
+    for place, _, source, segment in _cited(ledger, item):
         if source.status != "active":
             lost[f"{place} removed"] = None
         elif segment.segment_id not in {one.segment_id for one in source.segments}:
@@ -27,7 +32,7 @@ def lost_places(ledger: Ledger, item: Object) -> tuple[str, ...]:
     return tuple(lost)
 
 
-def _cited(ledger: Ledger, item: Object) -> Iterator[tuple[str, Source, Segment]]:
+def _cited(ledger: Ledger, item: Object) -> Iterator[tuple[str, str, Source, Segment]]:
     for ref in item.evidence_refs if isinstance(item, Knowledge) else ():
         try:
             source, segment = ledger.get(ref.source_id), ledger.segment(ref.source_id, ref.segment_id)
@@ -35,4 +40,5 @@ def _cited(ledger: Ledger, item: Object) -> Iterator[tuple[str, Source, Segment]
             continue
         # A declaration without a place is evidence of itself.
         if isinstance(source, Source) and not source.origin.startswith("declaration:"):
-            yield short_place(place_in(ref.locator(segment), source.origin)), source, segment
+            place = short_place(place_in(ref.locator(segment), source.origin))
+            yield place, ref.quote(segment), source, segment

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 
 from treering.core.errors import InvalidInput
 
-NOTATIONS = (
-    'path:10-14, path#L10-L14, path::symbol, a path, "a quoted sentence", an address, or a source and a segment id'
-)
-"""The accepted ways, for error messages."""
+NOTATIONS = 'path:10-14 or "a quoted sentence" (all forms: treering decide --help)'
+"""The most common ways, for error messages."""
 MAX_CHARS = 4_000
 """Characters of one piece of evidence: as long as a path may be, and longer than a sentence."""
 _PASSAGE = re.compile(r"(src:[^\s#]+)[\s#]+(seg_\S+)")

@@ -11,7 +11,7 @@ from treering.verbs.ingest.segments import Carried
 
 
 def read_of(origin: str, reads: Iterable[BranchRead]) -> BranchRead | None:
-    """Return the branch that is read of the repository an origin lies in; `None` where none is told of."""
+    """Return the branch to read of the repository of an origin; `None` if none is given."""
     return next((one for one in reads if origin == one.root or origin.startswith(f"{one.root}#")), None)
 
 

@@ -51,12 +51,12 @@ class IngestReport(Report):
     items_left_out: int = 0
     """Results that did not fit into `items`, the unchanged ones aside; `status` shows them."""
     staled: tuple[str, ...] = ()
-    """Knowledge whose last support went with this reading."""
+    """Knowledge that lost its last support by this ingest."""
     contested: tuple[str, ...] = ()
     """Knowledge that now contradicts other knowledge."""
     titles: dict[str, str] = Field(default={}, description="By id, the titles of stale and contested knowledge.")
     job: str = ""
-    """The job's id; empty where there was nothing to write."""
+    """The id of the job; empty if there was nothing to write."""
     sequence: int = 0
     """The audit sequence after the last write; read `as_of` it to see exactly this state."""
     pending_vectors: int = 0
@@ -75,7 +75,7 @@ class JobReport(Report):
     job: str = ""
     state: JobState = "done"
     target: str = ""
-    """What was read."""
+    """The path, address or text that was read."""
     started_at: Instant | None = None
     updated_at: Instant | None = None
     done: int = 0

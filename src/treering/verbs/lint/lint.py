@@ -29,7 +29,7 @@ _EVENTS = 500  # of the log, at a time
 
 
 class LintInput(Value):
-    """The rules to check; empty: all of the mode."""
+    """The rules to check; an empty list means all rules of the mode."""
 
     rules: tuple[str, ...] = Field(default=(), description="Rule names such as `stale`; empty: all.")
 

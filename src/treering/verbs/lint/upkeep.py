@@ -18,7 +18,7 @@ class LeaseInput(Value):
 
 
 class VectorsMade(Value):
-    """How many vectors were made now, how many texts still wait for theirs, and of how many."""
+    """The number of vectors computed now, of texts still to embed, and of all texts."""
 
     made: int
     pending: int

@@ -90,9 +90,10 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     reasons = {item.id: ", ".join(lost_places(ledger, item)[:_PLACES]) for item in stale[: TUNING.brief.entries]}
     reasons |= changed
     held = [item for item in single if item not in stale]
-    rules = [one for one in held if one.kind in ("constraint", "preference")]
+    rules = [one for one in held if one.kind == "constraint"]
     sections = [
         _section("Rules", rules, most=TUNING.brief.rules),
+        _section("Preferred", [one for one in held if one.kind == "preference"]),
         _section("Decided", [one for one in held if one.kind == "decision"]),
         _contested(call, groups, altered),
         _section("Open", work),

@@ -17,7 +17,7 @@ from treering.ports.ledger import AsOf, Head, Selection, head_of
 from treering.ports.passages import Reach
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value
-from treering.verbs.evidence.cited import cited_places
+from treering.verbs.evidence.cited import cited_words
 from treering.verbs.evidence.notation import SourceCalled, read_notation
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence, source_at
 from treering.verbs.file_names import files_called
@@ -66,6 +66,8 @@ _ORDER = ("knowledge", "work_item", "activity", "node", "source")
 _MOST_NAMED = 5
 _MAX_NAME_CHARS = 200
 _DEFAULT_TOKENS = 8_000
+_QUOTE_CHARS = 600
+"""Characters of a quote on a page; `expand` shows the rest."""
 
 
 class PageInput(AskingInput):
@@ -132,6 +134,11 @@ class PageReport(Report):
     """The text of that part; `object` has only the segments that contain it."""
     evidence: tuple[str, ...] = ()
     """The places that knowledge is based on, such as `README.md:5-11`."""
+    quotes: tuple[str, ...] = Field(
+        default=(),
+        exclude_if=lambda quotes: not quotes,
+        description="The beginning of the cited words, in the order of `evidence`; data.",
+    )
 
 
 def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
@@ -151,13 +158,15 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     current = standing(call, [*map(head_of, [item, *naming.items[item.id]]), *(head for head, _ in named)], moment)
     referrers = [_referrer(head_of(one), naming.fields(one, item.id), current) for one in naming.items[item.id]]
     listed = tuple(sorted(referrers, key=lambda one: (_ORDER.index(one.type), one.id))[:_MOST_REFERRERS])
+    cited = cited_words(ledger, item)
+    quotes = tuple(words[:_QUOTE_CHARS] for words in cited.values())
     return PageReport(
         verb="query",
         mode="page",
         scope=call.scope,
         warnings=(
             *over_warning(call, item, moment),
-            *flagged([(item.id, (shown, [change.reason for change in history]))]),
+            *flagged([(item.id, (shown, [change.reason for change in history], quotes))]),
             *flagged((one.id, one.title) for one in listed),
             *flagged((head.id, head.title) for head, _ in named),
             *altered_warnings(naming.altered),
@@ -177,7 +186,8 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
         note=current.note(item.id) or _note_of_text(call, item),
         place=part.place if part else "",
         text=cut_to_tokens(part.quote, budget) if part else "",
-        evidence=cited_places(ledger, item),
+        evidence=tuple(cited),
+        quotes=quotes,
     )
 
 

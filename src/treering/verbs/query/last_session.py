@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from treering.core.characters import one_line
+from treering.core.counting import counted_things
 from treering.core.evidence import Turn
 from treering.core.fencing import without_recalled
 from treering.core.filters import And, Compare
@@ -61,7 +62,7 @@ def _of_tools(facts: Mapping[str, Any], folder: object) -> Iterator[str]:
         case {"edited": [*paths], "edited_files": int(count)} if paths:
             more = f" and {count - _SHOWN_FILES} more" if count > _SHOWN_FILES else ""
             named = ", ".join(_path(str(path), folder) for path in paths[:_SHOWN_FILES])
-            yield f"Edited {count} file{'' if count == 1 else 's'}: {named}{more}"
+            yield f"Edited {counted_things(count, 'file')}: {named}{more}"
     match facts:
         case {"failing": {"command": str(command), "line": str(line), **others}}:
             label = "Failed before the last edits" if others.get("edited_since") else "Failing"

@@ -35,9 +35,9 @@ def nonblank_lines(text: str) -> list[str]:
 
 
 def with_manual_lines(text: str, earlier: str, *, written: Iterable[str], struck: Iterable[str]) -> str:
-    """Return a text with the lines that a person wrote, and without those that a person struck out.
+    """Return a text with the lines that a person added, and without the lines that a person deleted.
 
-    A line that is missing comes back under the heading it stood under in the `earlier` text, or else at the end.
+    A missing line returns below its heading in the `earlier` text, or at the end if there is no such heading.
     """
     wanted = list(written)
     gone = set(struck) - set(wanted)

@@ -19,7 +19,7 @@ class HostRepository(Protocol):
     """What a repository of the host does; each method may be a coroutine."""
 
     def insert(self, memory: Any) -> Any:
-        """Keep a memory (`NewWikiMemory`)."""
+        """Store a memory (`NewWikiMemory`)."""
         ...
 
     def vector_search(self, repository_id: Any, query_embedding: Any, limit: int, memory_type: Any) -> Any:

@@ -247,9 +247,9 @@ class EmbeddedWikiMemories(ABC):
         return self.embedder.model_id
 
     def store(self, repository: WikiRepository, draft: WikiMemoryDraft, *, key: str | None = None) -> StoredWikiMemory:
-        """Keep a memory; what is longer than `MOST_CHARS` is cut at the end of a sentence. Secrets are redacted.
+        """Store a memory. A text longer than `MOST_CHARS` is cut at the end of a sentence; secrets are redacted.
 
-        As long as it stands, the same `key` again keeps nothing more and gives it.
+        While it exists, a call with the same `key` returns it and stores nothing.
         """
         content = cut_to_limit(draft.content)
         paths, pages = repository_paths(draft.file_paths), map(str, draft.related_pages)

@@ -51,7 +51,7 @@ class ApiEntry:
 
     @property
     def short(self) -> str:
-        """Return its name without that of its owner."""
+        """Return its name without the name of its owner."""
         return self.name.rpartition(".")[2]
 
 

@@ -5,11 +5,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from treering.core.counting import counted_things
 from treering.parts.wiki.pages import PagePlan, WikiPage, WikiPlan
 from treering.parts.wiki.repository.facts import RepositoryFacts
 from treering.parts.wiki.repository.packages import part_title
 from treering.parts.wiki.repository.symbol_graph import FileLink
-from treering.parts.wiki.rules.page_body import PageBody, PagePaths, bullets, code, counted, fenced, one_line, table
+from treering.parts.wiki.rules.page_body import PageBody, PagePaths, bullets, code, fenced, one_line, table
 
 # Layers of packages: groups of code, who imports whom among them, and the order that most imports keep to.
 
@@ -134,9 +135,9 @@ def write_architecture(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan,
     groups = folder_groups(facts)
     if len(groups.groups) > 1:
         body.add(
-            f"The code is in {counted(len(groups.groups), 'folder')}. An arrow leads from the importer to the imported "
-            "folder, with the number of imports between their files. A dotted arrow means imports only for types or "
-            "inside functions."
+            f"The code is in {counted_things(len(groups.groups), 'folder')}. An arrow leads from the importer to the "
+            "imported folder, with the number of imports between their files. A dotted arrow means imports only for "
+            "types or inside functions."
         )
         body.add(_drawn(facts, groups, numbers=True))
         body.section("Layers", *_layers(facts, paths, body, groups))
@@ -161,7 +162,7 @@ def _drawn(facts: RepositoryFacts, groups: GroupImports, *, numbers: bool) -> st
     arrows = [Arrow(*pair, counts[pair], dotted=pair not in loaded) for pair in kept]
     drawn = flowchart(boxes, arrows, direction="TD")
     left = len(groups.links) - len(kept)
-    return drawn + (f"\n\n{counted(left, 'lighter arrow')} not drawn." if drawn and left else "")
+    return drawn + (f"\n\n{counted_things(left, 'lighter arrow')} not drawn." if drawn and left else "")
 
 
 def _title(facts: RepositoryFacts, groups: GroupImports, group: str) -> str:
@@ -185,7 +186,7 @@ def _layers(facts: RepositoryFacts, paths: PagePaths, body: PageBody, groups: Gr
     yield table(("Layer", "Folders"), rows)
     against = groups.against()
     if against:
-        yield f"{counted(len(against), 'pair goes', 'pairs go')} against this order:"
+        yield f"{counted_things(len(against), 'pair goes', 'pairs go')} against this order:"
         yield bullets([_against(facts, body, groups, pair) for pair in against[:_MOST_AGAINST]])
 
 
@@ -200,7 +201,7 @@ def _places(facts: RepositoryFacts, body: PageBody, groups: GroupImports, pair: 
     file = facts.files.files[first.start]
     where = body.source(file, first.lines, code(file.path))
     more = len({link.start for link in links}) - 1
-    return where + (f" and {counted(more, 'more file')}" if more else "")
+    return where + (f" and {counted_things(more, 'more file')}" if more else "")
 
 
 def _pairs(facts: RepositoryFacts, body: PageBody, groups: GroupImports) -> str:
@@ -211,7 +212,7 @@ def _pairs(facts: RepositoryFacts, body: PageBody, groups: GroupImports) -> str:
         rows.append((start, end, _places(facts, body, groups, pair)))
     left = len(heaviest) - len(rows)
     said = table(("Folder", "imports", "such as in"), rows) if rows else ""
-    return said + (f"\n\n{counted(left, 'more pair')}." if left else "")
+    return said + (f"\n\n{counted_things(left, 'more pair')}." if left else "")
 
 
 def _outside(facts: RepositoryFacts, paths: PagePaths, body: PageBody) -> str:

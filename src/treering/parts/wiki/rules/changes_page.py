@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from treering.core.counting import counted_things
 from treering.core.patch import shortened
 from treering.parts.wiki.pages import PagePlan, WikiPage, WikiPlan
 from treering.parts.wiki.repository.facts import RepositoryFacts
@@ -13,7 +14,6 @@ from treering.parts.wiki.rules.page_body import (
     PagePaths,
     bullets,
     code,
-    counted,
     paragraph,
     plain,
     short_text,
@@ -61,7 +61,7 @@ def _activities(facts: RepositoryFacts) -> str:
         items.append(f"{when:%Y-%m-%d}, {one.kind}: **{plain(one.title)}** ({one.outcome}){said}")
     left = len(facts.known.activities) - len(items)
     return (
-        bullets(items) + (f"\n\n{counted(left, 'more activity', 'more activities')}." if left > 0 else "")
+        bullets(items) + (f"\n\n{counted_things(left, 'more activity', 'more activities')}." if left > 0 else "")
         if items
         else ""
     )
@@ -93,7 +93,7 @@ def _entries(facts: RepositoryFacts, body: PageBody, file: WikiFile) -> Iterable
             yield paragraph(cut(words_of(first.text), _ITEM_CHARS))
         yield bullets([shown(cut(words_of(block.text), _ITEM_CHARS)) for block in items[:_MOST_ITEMS]])
         if len(items) > _MOST_ITEMS:
-            yield f"{counted(len(items) - _MOST_ITEMS, 'more entry', 'more entries')} in {body.file(file)}."
+            yield f"{counted_things(len(items) - _MOST_ITEMS, 'more entry', 'more entries')} in {body.file(file)}."
         told += 1
         if told == _MOST_ENTRIES:
             return

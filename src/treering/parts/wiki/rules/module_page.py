@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from treering.core.counting import counted_things
 from treering.parts.wiki.pages import PagePlan, WikiPage, WikiPlan
 from treering.parts.wiki.repository.api_entries import ApiEntry
 from treering.parts.wiki.repository.facts import RepositoryFacts, offered, package_purpose, purpose_of
@@ -15,7 +16,6 @@ from treering.parts.wiki.rules.page_body import (
     PagePaths,
     bullets,
     code,
-    counted,
     known_lines,
     paragraph,
     plain,
@@ -65,15 +65,15 @@ def _introduction(facts: RepositoryFacts, body: PageBody, part: CodePart, told: 
     if told:
         yield _in_numbers(body, part, told)
     else:
-        yield f"{counted(len(part.modules), 'module')} in {code(f'{part.key}/')}."
+        yield f"{counted_things(len(part.modules), 'module')} in {code(f'{part.key}/')}."
 
 
 def _in_numbers(body: PageBody, part: CodePart, told: Sequence[WikiFile]) -> str:
-    where = body.file(told[0]) if len(told) == 1 else f"{counted(len(told), 'file')} in {code(f'{part.key}/')}"
+    where = body.file(told[0]) if len(told) == 1 else f"{counted_things(len(told), 'file')} in {code(f'{part.key}/')}"
     public = [entry for file in told for entry in file.public if not entry.owner]
-    counts = [counted(sum(entry.kind in _TYPES for entry in public), "public type")]
-    counts.append(counted(sum(entry.kind == "function" for entry in public), "public function"))
-    lines = counted(sum(file.last_line for file in told), "line")
+    counts = [counted_things(sum(entry.kind in _TYPES for entry in public), "public type")]
+    counts.append(counted_things(sum(entry.kind == "function" for entry in public), "public function"))
+    lines = counted_things(sum(file.last_line for file in told), "line")
     return f"{where}: {lines}, {', '.join(one for one in counts if not one.startswith('0 '))}".removesuffix(", ") + "."
 
 
@@ -132,7 +132,7 @@ def _table_of(body: PageBody, file: WikiFile, entries: Sequence[ApiEntry], head:
     else:
         body.add(bullets([entry_row(body, file, entry)[0] for entry in kept]))
     if len(entries) > len(kept):
-        body.add(f"{counted(len(entries) - len(kept), 'more definition')} in {body.file(file)}.")
+        body.add(f"{counted_things(len(entries) - len(kept), 'more definition')} in {body.file(file)}.")
 
 
 def _members(body: PageBody, file: WikiFile, owner: ApiEntry) -> None:
@@ -188,7 +188,7 @@ def _neighbours(
         return ""
     heads = ("Module", "Names used", "Where")
     left = len(ordered) - len(rows)
-    return table(heads, rows) + (f"\n\n{counted(left, 'more module')}." if left > 0 else "")
+    return table(heads, rows) + (f"\n\n{counted_things(left, 'more module')}." if left > 0 else "")
 
 
 def _tests(facts: RepositoryFacts, body: PageBody, part: CodePart) -> Iterable[str]:
@@ -207,7 +207,7 @@ def _tests(facts: RepositoryFacts, body: PageBody, part: CodePart) -> Iterable[s
         yield bullets(list(seen.values()))
         left = len({link.start for link in best}) - len(seen)
         if left:
-            yield f"{counted(left, 'more test file')}."
+            yield f"{counted_things(left, 'more test file')}."
 
 
 def _diagram(facts: RepositoryFacts, part: CodePart) -> str:

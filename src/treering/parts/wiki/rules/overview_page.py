@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from treering.core.counting import counted_things
 from treering.core.objects import Fact
 from treering.parts.wiki.pages import PageKind, PagePlan, WikiPage, WikiPlan
 from treering.parts.wiki.repository.facts import RepositoryFacts, package_purpose, purpose_of
@@ -23,7 +24,6 @@ from treering.parts.wiki.rules.page_body import (
     PagePaths,
     bullets,
     code,
-    counted,
     document_title,
     fenced,
     paragraph,
@@ -212,7 +212,9 @@ def _parts(facts: RepositoryFacts, paths: PagePaths, body: PageBody) -> str:
     aside = sorted({path.partition("/")[0] for path in facts.code.aside})
     count = sum(facts.code.aside.values())
     named = ", ".join(code(one) for one in aside[:_MOST_ASIDE])
-    return said + (f"\n\n{counted(count, 'file')} of supporting code without pages, in {named}." if aside else "")
+    return said + (
+        f"\n\n{counted_things(count, 'file')} of supporting code without pages, in {named}." if aside else ""
+    )
 
 
 def _central(facts: RepositoryFacts, paths: PagePaths, body: PageBody) -> str:
@@ -247,7 +249,7 @@ def _documents(paths: PagePaths, body: PageBody) -> Iterable[str]:
     left = [file for file in paths.documents_by_rank if file.path not in paths.documents]
     if left:
         named = ", ".join(code(one) for one in sorted({f"{file.folder or '.'}/" for file in left})[:8])
-        yield f"{counted(len(left), 'more document')} without pages, in {named}."
+        yield f"{counted_things(len(left), 'more document')} without pages, in {named}."
 
 
 def _further(body: PageBody) -> str:
@@ -293,7 +295,7 @@ def write_howto(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, page: 
             body.add(*_task(body, file, section))
         left = len(tasks) - _MOST_TASKS
         if left > 0:
-            body.add(f"{counted(left, 'more task')} with code in {body.file(file)}.")
+            body.add(f"{counted_things(left, 'more task')} with code in {body.file(file)}.")
     body.section("Examples", *_examples(facts, body))
     if not body.parts:
         body.add("The documents of this repository contain no code for tasks, and there are no examples.")
@@ -342,7 +344,7 @@ def _examples(facts: RepositoryFacts, body: PageBody) -> Iterable[str]:
         yield table(("Example", "Read first", "Description"), rows)
         left = len(folders) - len(rows)
         if left:
-            yield f"{counted(left, 'more folder')} with examples."
+            yield f"{counted_things(left, 'more folder')} with examples."
 
 
 def example_folder(path: str) -> str:

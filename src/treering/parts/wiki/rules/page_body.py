@@ -206,11 +206,6 @@ def paragraph(words: Sequence[Words]) -> str:
     return paragraph_start(shown(words))
 
 
-def counted(count: int, one: str, many: str = "") -> str:
-    """Return a number with the word for it: `1 module`, `3 modules`."""
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
-
-
 def _told_lines(lines: CitedSpan) -> str:
     return f"line {lines.first}" if lines.first == lines.last else f"lines {lines.first}–{lines.last}"
 

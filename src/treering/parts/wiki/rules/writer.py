@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, partial
 
 from treering.core.canonical import canonical_json, digest
+from treering.core.counting import counted_things
 from treering.core.errors import NotFound
 from treering.core.scope import ROOT
 from treering.parts.wiki.pages import LineCitation, PageKind, PagePlan, WikiPage, WikiPlan
@@ -29,7 +30,6 @@ from treering.parts.wiki.rules.page_body import (
     PagePaths,
     bullets,
     code,
-    counted,
     document_plan,
     document_title,
     fenced,
@@ -189,9 +189,9 @@ def write_reference(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, pa
             body.add(f"## {_heading(facts, paths, body, part, path)}")
             body.add(table(("Name", "Description", "Kind"), rows))
             if len(top) > len(kept):
-                body.add(f"{counted(len(top) - len(kept), 'more definition')} in {body.file(file)}.")
+                body.add(f"{counted_things(len(top) - len(kept), 'more definition')} in {body.file(file)}.")
     if left:
-        body.add(f"{counted(left, 'less central file')} left out here; see the pages of the modules.")
+        body.add(f"{counted_things(left, 'less central file')} left out here; see the pages of the modules.")
     return body.finish()
 
 
@@ -241,7 +241,7 @@ def _records(facts: RepositoryFacts, paths: PagePaths, body: PageBody) -> Iterab
     if items:
         yield bullets(items)
     if len(found) > len(items):
-        yield f"{counted(len(found) - len(items), 'more record')}."
+        yield f"{counted_things(len(found) - len(items), 'more record')}."
 
 
 # The page of a document: what it says, section by section, in the words it begins each with.
@@ -269,7 +269,7 @@ def write_document(facts: RepositoryFacts, plan: WikiPlan, page: PagePlan, file:
         elif said:
             body.add(f"{'#' * level} {heading}", *said)
     if len(sections) > _MOST_SECTIONS:
-        body.add(f"{counted(len(sections) - _MOST_SECTIONS, 'more section')} in {body.file(file)}.")
+        body.add(f"{counted_things(len(sections) - _MOST_SECTIONS, 'more section')} in {body.file(file)}.")
     if len(body.parts) == 1:
         body.add("It contains only headings and site structure, such as lists of documents.")
     return body.finish()
@@ -287,7 +287,8 @@ def _section(body: PageBody, file: WikiFile, section: DocumentSection) -> Iterab
         told = [shown(cut(words_of(block.text), _ITEM_CHARS)) for block in items[:_MOST_ITEMS]]
         yield bullets([one for one in told if one])
         if len(items) > _MOST_ITEMS:
-            yield f"{counted(len(items) - _MOST_ITEMS, 'more item')} in {body.source(file, section.cite(items[0]))}."
+            left = counted_things(len(items) - _MOST_ITEMS, "more item")
+            yield f"{left} in {body.source(file, section.cite(items[0]))}."
     block = section.first_code
     if block:
         text, is_cut = cut_code(block.text, _CODE_LINES)

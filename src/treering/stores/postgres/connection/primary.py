@@ -126,7 +126,7 @@ LOOK = Kind(WRITE.begin, WRITE.settings, WRITE.row)
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A transaction that was begun, and what the space's row said then."""
+    """An open transaction, and the content of the space's row at its start."""
 
     pool: Connections
     connection: PreparingConnection

@@ -421,9 +421,9 @@ class Transaction:
 
     @contextmanager
     def asking_ahead(self) -> Iterator[None]:
-        """Collect the queries that are made inside, which find nothing yet; then ask them all in one round trip.
+        """Collect the queries inside the block, which return nothing yet, then send them in one round trip.
 
-        Until something is written, the same queries are answered from what came.
+        Until the next write, the same queries are answered from these results.
         """
         self._asked = {}
         try:

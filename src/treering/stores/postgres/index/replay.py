@@ -113,7 +113,7 @@ class PostgresReplay(Replay):
             self.apply(list(self.histories_of(object_ids[start : start + _AT_ONCE])))
 
     def histories_of(self, object_ids: Sequence[str]) -> Iterator[Change]:
-        """Return all changes of some objects, of each from its first revision on."""
+        """Return all changes of some objects, each from its first revision."""
         sql = (
             "SELECT id, revision, seq FROM revisions WHERE space = %(space)s AND id = ANY(%(ids)s::text[]) "
             "ORDER BY id, revision"

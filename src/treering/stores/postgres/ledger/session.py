@@ -125,7 +125,7 @@ class SpaceRows:
         return iter(sorted((from_column(key), body) for key, body in self._transaction.rows(sql)))
 
     def verify(self, *, anchor: Anchor | None) -> Anchor:
-        """Check all rows against the audit log, and that this passes through the anchor; return its head."""
+        """Check all rows against the audit log, and that the log contains the anchor; return its head."""
         head = verify_rows(self, anchor=anchor)
         self._check_end()
         return head

@@ -32,6 +32,8 @@ Scope = Annotated[str, Option("--scope", metavar="PATH", help="The scope in the 
 Why = Annotated[str, Option("--why", metavar="TEXT", help="The reason.")]
 AppliesTo = Annotated[str, Option("--for", metavar="PATH", help="The path or area it is limited to.")]
 Limit = Annotated[int | None, Option("--limit", "-n", metavar="N", min=1, help="At most this many results.")]
+_SHOWN_HITS = 5
+"""Hits of up to six lines each that fit on a screen."""
 Item = Annotated[
     str,
     Argument(
@@ -65,7 +67,12 @@ def add(
     everyday.add(what, note, Calling(scope=scope), access, bringing, named, writing)
 
 
-def search(access: Access, words: Words, limit: Limit = None, scope: Scope = "/") -> None:
+def search(
+    access: Access,
+    words: Words,
+    limit: Annotated[int, Option("--limit", "-n", metavar="N", min=1, help="At most this many results.")] = _SHOWN_HITS,
+    scope: Scope = "/",
+) -> None:
     """Find passages and knowledge, with the lines that answer."""
     verbs.query(
         words, "search", access, Calling(scope=scope), QueryFlags(limit=limit, descend=True), proof=None, key=None

@@ -135,7 +135,7 @@ class PassageInContext:
 
 
 def inspect_object(view: PageView) -> Rendered:
-    """Show an object, or a place in a source with what stands around it."""
+    """Show an object, or a place in a source with its context."""
     identity = view.path["identity"]
     page = view.query(PageReport, "page", {"id": identity}, max_tokens=_TOKENS)
     item = page.object
