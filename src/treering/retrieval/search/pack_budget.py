@@ -16,6 +16,8 @@ _PASSAGE_SHARE = 0.25
 _LEAST_SHARE = 200  # tokens: a passage may take as many of a small budget
 _LEAST_USEFUL = 40  # tokens: a shorter part of a text is of no use, and no passage is added to so little room
 _NAMED = 3  # passages that a pack without items names
+_PAST = frozenset({"resolved", "closed", "superseded", "stale", "archived"})
+"""Statuses of work that is done, and of statements that were withdrawn."""
 _MARK = "[10]"  # a mark of a citation, before items are numbered
 _MARKER = "<<treering:cited >>\n\n"
 
@@ -100,16 +102,18 @@ class Packed:
 def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int, around: int = 0) -> Packed:
     """Fill the budget, best first: knowledge and work get up to half, sources what remains.
 
-    Then whatever still fits is added in order. No passage takes more than its share; a longer one is cut around the
+    Current statements and open work come before work that is done. The first statement is cut if it does not fit, and
+    notes around the items give way to it. Then whatever still fits is added in order. No passage takes more than its share; a longer one is cut around the
     lines that answer, if a useful part of it fits. If sources do not all fit whole, those that can be shortened are,
     except a first one that fits. `around`: tokens of what is written around the items; shares are of the whole budget.
     """
-    believed = [draft for draft in drafts if draft.item.section != "sources"]
+    believed = sorted((draft for draft in drafts if draft.item.section != "sources"), key=_is_past)
     sources = [draft for draft in drafts if draft.item.section == "sources"]
     budget = _Budget(max_tokens, around)
-    first = [draft for draft in believed if budget.take(draft, within=int(max_tokens * _BELIEVED_SHARE))]
+    first = list(_fitted_beliefs(believed, budget, within=int(max_tokens * _BELIEVED_SHARE)))
+    keys = {_key(draft.item) for draft in first}
     seen = _fitted_sources(sources, budget)
-    late = [draft for draft in believed if draft not in first and budget.take(draft, within=budget.tokens)]
+    late = [draft for draft in believed if _key(draft.item) not in keys and budget.take(draft, within=budget.tokens)]
     chosen = (*first, *late, *seen)
     ids = {_key(draft.item) for draft in chosen}
     return Packed(chosen, tuple(draft.item for draft in drafts if _key(draft.item) not in ids), budget.used)
@@ -122,6 +126,7 @@ def name_nearest(drafts: Sequence[UnnumberedItem]) -> Packed:
 
 class _Budget:
     def __init__(self, tokens: int, around: int) -> None:
+        self.whole = tokens
         self.tokens = max(0, tokens - around)
         self.used = 0
         self.share = max(int(tokens * _PASSAGE_SHARE), _LEAST_SHARE)
@@ -131,6 +136,25 @@ class _Budget:
             return False
         self.used += draft.cost
         return True
+
+    def place_first(self, draft: UnnumberedItem) -> UnnumberedItem | None:
+        """Take the item that matters most, if need be cut, even in the room for what is written around the items."""
+        fitted = draft if draft.cost <= self.whole else draft.cut_to(self.whole)
+        self.used += fitted.cost if fitted else 0
+        return fitted
+
+
+def _is_past(draft: UnnumberedItem) -> bool:
+    """Return whether an item is not current: work that is done, or a statement that was withdrawn."""
+    return draft.item.section == "activities" or draft.item.status in _PAST
+
+
+def _fitted_beliefs(believed: Sequence[UnnumberedItem], budget: _Budget, *, within: int) -> Iterator[UnnumberedItem]:
+    for rank, draft in enumerate(believed):
+        if budget.take(draft, within=within):
+            yield draft
+        elif not rank and not _is_past(draft) and (fitted := budget.place_first(draft)):
+            yield fitted
 
 
 def _fitted_sources(sources: Sequence[UnnumberedItem], budget: _Budget) -> list[UnnumberedItem]:

@@ -82,6 +82,8 @@ _LIFETIME = timedelta(hours=1)
 _DEFAULT_TOKENS = 4_000
 _FRAME_TOKENS = 32
 """Tokens of the heading and the fence of a section."""
+_HELPFUL_SHARE = 0.2
+"""Share of the budget that notes which only help (what may break, what to read next) may take from items."""
 
 _NOT_MENTIONED = (
     "The key words of the task do not occur here, or do not occur together. Use names that occur "
@@ -270,13 +272,20 @@ def _fitted(
             here=_in_tree(call, notes.found) if packed.drafts else (),
         )
         sections = len({item.section for item in packed.unnumbered})
-        frame = render(_built(call, packed, notes).model_copy(update={"items": ()}))
-        packed = pack(drafts, max_tokens=max_tokens, around=estimate_tokens(frame) + sections * _FRAME_TOKENS)
+        frame = _frame_tokens(_built(call, packed, notes), max_tokens)
+        packed = pack(drafts, max_tokens=max_tokens, around=frame + sections * _FRAME_TOKENS)
     built, dropped = shortened(_built(call, packed, notes), max_tokens)
     left_out = (*dropped, *(f"{item.object_id} {item.segment_id}".strip() for item in packed.left_out))
     text = cut_to_tokens(render(built), max_tokens)
     budget = {"max_tokens": max_tokens, "used_tokens": estimate_tokens(text), "left_out": len(left_out)}
     return built.model_copy(update={"budget": budget}), text, left_out
+
+
+def _frame_tokens(built: ContextPack, max_tokens: int) -> int:
+    """Return the tokens of what is written around the items; notes that only help take no more than their share."""
+    frame = built.model_copy(update={"items": ()})
+    needed = estimate_tokens(render(frame.model_copy(update={"may_break": (), "recommended_next_reads": ()})))
+    return min(estimate_tokens(render(frame)), needed + int(max_tokens * _HELPFUL_SHARE))
 
 
 def _built(call: Call, packed: Packed, notes: _Notes) -> ContextPack:
@@ -293,7 +302,7 @@ def _built(call: Call, packed: Packed, notes: _Notes) -> ContextPack:
         rules=tuple(line for identity, line in notes.rules if identity not in ids)[:MAX_RULES],
         conflicts=contested,
         may_break=tuple(line for place, line in notes.users.items() if place in places),
-        missing_context=missing_of(notes.found),
+        missing_context=missing_of(packed, notes.found),
         recommended_next_reads=next_reads_of(packed, notes.attached, notes.here, notes.found),
         citations=packed.citations,
         generated_at=now,

@@ -1,6 +1,6 @@
 """What is found for a task: sources and knowledge that answer, what had to be withdrawn, and unknown words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -37,6 +37,17 @@ COPIED = "adapter"
 """The channel of what an adapter copied from a source."""
 
 
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """Knowledge that is withdrawn or over, and shares more than a chance word with the task."""
+
+    id: str
+    title: str
+    status: str
+    successor: str = ""
+    """The id of the knowledge at the end of what superseded it; empty if there is none."""
+
+
 @dataclass(frozen=True)
 class FoundForTask:
     """What was found for a task, each by a search of its own."""
@@ -44,8 +55,7 @@ class FoundForTask:
     question: Question
     sources: Retrieval
     beliefs: Retrieval
-    withdrawn: tuple[tuple[str, str, str], ...]
-    """Id, title and status of knowledge that is withdrawn or over, and shares more than a chance word with the task."""
+    withdrawn: tuple[Withdrawn, ...]
     known: KnownWords
     """Which words of the task occur here."""
     nodes: tuple[Node, ...]
@@ -131,7 +141,7 @@ def gather(
         ledger=call.engine.ledger,
     )
     note_recalled(call.engine, (*sources.hits, *beliefs.hits))
-    over = [(item.id, title_of(item), "over") for item in beliefs.over if _is_expired(item, question)]
+    over = [Withdrawn(item.id, title_of(item), "over") for item in beliefs.over if _is_expired(item, question)]
     judgement = Judgement.of(known, question, sources, beliefs, answered=bool(nodes))
     return FoundForTask(
         question, sources, beliefs, (*withdrawn, *over), known, tuple(nodes), tuple(histories), altered, judgement
@@ -142,7 +152,7 @@ def _only(reach: Reach, types: tuple[str, ...]) -> Reach:
     return replace(reach, where=And((reach.where, Compare("type", "in", types))))
 
 
-def _withdrawn(question: Question, reach: Reach, altered: Altered) -> Steps[list[tuple[str, str, str]]]:
+def _withdrawn(question: Question, reach: Reach, altered: Altered) -> Steps[list[Withdrawn]]:
     """Find withdrawn knowledge that shares more than a chance word with the task."""
     if reach.withdrawn or reach.at is not None:
         return []
@@ -156,7 +166,26 @@ def _withdrawn(question: Question, reach: Reach, altered: Altered) -> Steps[list
     read: ObjectsFound = yield ObjectRequest(objects=tuple(ids))
     altered |= read.altered
     items = [read.objects[identity] for identity in ids if identity in read.objects]
-    return [(item.id, title_of(item), item.status) for item in items if _is_about(item, question)]
+    about = [item for item in items if _is_about(item, question)]
+    successors = yield from _successors({item.id for item in about if item.status == "superseded"})
+    return [Withdrawn(item.id, title_of(item), item.status, successors.get(item.id, "")) for item in about]
+
+
+def _successors(superseded: Set[str]) -> Steps[dict[str, str]]:
+    """Return, by id of superseded knowledge, the last of the statements that superseded it."""
+    later: dict[str, str] = {}
+    asked: Set[str] = superseded
+    while asked:
+        found: ObjectsFound = yield ObjectRequest(links=tuple(sorted(asked)))
+        links = (link for identity in asked for link in found.links.get(identity, ()) if link.type == "supersedes")
+        new = {link.target: link.source for link in links if link.target in asked}
+        later |= new
+        asked = set(new.values()) - later.keys()
+    last = dict(later)
+    for identity in superseded & later.keys():
+        for _ in later:
+            last[identity] = later.get(last[identity], last[identity])
+    return last
 
 
 def _is_expired(item: Object, question: Question) -> bool:

@@ -1,0 +1,61 @@
+"""Statements of people in context packs: current ones first, superseded ones with their successor."""
+
+import pytest
+
+from space_parts import decide, note, task
+
+
+def context(space, what, **options):
+    return space.query("context", input={"task": what}, options=options)
+
+
+@pytest.fixture
+def replaced(space):
+    """A decision that replaced two others, a task that is done, and code about the same."""
+    quotes = [note(space, f"Exit codes, version {at}: an abort exits with {at}.", origin=f"{at}.md") for at in range(9)]
+    first, second, third = (
+        decide(space, f"An abort exits with code {at}, in words {at}", quotes[at]) for at in range(3)
+    )
+    space.crystallize("supersede", input={"id": first, "by": second})
+    space.crystallize("supersede", input={"id": second, "by": third})
+    work = task(space, "Document the exit code of an abort")
+    space.crystallize("work_item", input={"id": work, "status": "resolved", "resolution": "Done."})
+    return space, (first, second, third), work
+
+
+@pytest.mark.parametrize("budget", [200, 300, 600, 4000])
+def test_active_decision_is_in_every_budget(replaced, budget):
+    space, (*_, third), _ = replaced
+    report = context(space, "exit code of an abort", max_tokens=budget)
+    assert report.pack.items[0].object_id == third
+    assert "An abort exits with code 2" in report.text
+
+
+def superseded(report):
+    return [line for line in report.pack.missing_context if "superseded" in line]
+
+
+def test_superseded_statements_are_named_with_their_successor(replaced):
+    space, (first, second, _), _ = replaced
+    (line,) = superseded(context(space, "exit code of an abort"))
+    assert first in line
+    assert second in line
+    assert line.endswith('superseded by "An abort exits with code 2, in words 2".')
+
+
+def test_superseded_statement_is_not_named_without_its_successor(replaced):
+    space, (*_, third), _ = replaced
+    clay = decide(space, "Fire clay slowly", note(space, "Kilns heat clay at noon.", origin="clay.md"))
+    space.crystallize("supersede", input={"id": third, "by": clay})
+    report = context(space, "exit code of an abort")
+    assert clay not in [item.object_id for item in report.pack.items]
+    assert superseded(report) == []
+
+
+def test_rules_precede_sources_in_text(space):
+    note(space, "The uploader retries uploads.", origin="a.md")
+    quote = note(space, "Guidelines for branches.", origin="b.md")
+    rule = {"kind": "constraint", "title": "Whole", "payload": {"rule": "Never push to main"}, "status": "active"}
+    space.crystallize("knowledge", input={**rule, "evidence_refs": [quote]})
+    text = context(space, "How does the uploader retry uploads?").text
+    assert text.index("## Rules") < text.index("## Sources")
