@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from treering.retrieval.search.excerpts import PassageLines
+from treering.retrieval.search.excerpts import PassageLines, lines_of_body
 from treering.retrieval.search.packing import Citation, PackItem, written_item
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 
@@ -15,6 +15,7 @@ _PASSAGE_SHARE = 0.25
 """Share of the budget that a single passage may take, so that one long text does not hide all others."""
 _LEAST_SHARE = 200  # tokens: a passage may take as many of a small budget
 _LEAST_USEFUL = 40  # tokens: a shorter part of a text is of no use, and no passage is added to so little room
+_LEAST_LINES = 3  # lines of a body: code that is cut to fewer shows little more than its signature
 _NAMED = 3  # passages that a pack without items names
 _PAST = frozenset({"resolved", "closed", "superseded", "stale", "archived"})
 """Statuses of work that is done, and of statements that were withdrawn."""
@@ -32,6 +33,7 @@ class UnnumberedItem:
     """Leaves out of its text what says least, for a budget that does not hold all of them."""
     excerpt: PassageLines | None = None
     """Its lines that answer, for a budget that does not hold all of them."""
+    is_code: bool = False
 
     @cached_property
     def cost(self) -> int:
@@ -61,7 +63,13 @@ class UnnumberedItem:
 
     def _with_text(self, text: str, *flags: str) -> "UnnumberedItem":
         item = self.item.model_copy(update={"text": text, "flags": (*self.item.flags, *flags)})
-        return UnnumberedItem(item, self.places, excerpt=self.excerpt)
+        return UnnumberedItem(item, self.places, excerpt=self.excerpt, is_code=self.is_code)
+
+    @property
+    def shows_body(self) -> bool:
+        """Whether it shows more than the signature of code, in a text that may be shortened or cut."""
+        least = _LEAST_LINES if "cut" in self.item.flags else 1
+        return not self.is_code or "…" not in self.item.text or lines_of_body(self.item.text) >= least
 
 
 @dataclass(frozen=True)
@@ -177,10 +185,10 @@ def _each_fitted(sources: Iterable[UnnumberedItem], budget: _Budget) -> Iterator
 
 
 def _fitted(draft: UnnumberedItem, budget: _Budget) -> UnnumberedItem | None:
-    if draft.cost <= budget.share and budget.take(draft, within=budget.tokens):
+    if draft.cost <= budget.share and draft.shows_body and budget.take(draft, within=budget.tokens):
         return draft
     cut = draft.cut_to(min(budget.tokens - budget.used, budget.share))
-    return cut if cut and budget.take(cut, within=budget.tokens) else None
+    return cut if cut and cut.shows_body and budget.take(cut, within=budget.tokens) else None
 
 
 def _key(item: PackItem | Citation) -> tuple[str, str]:

@@ -134,7 +134,11 @@ def render(context: ContextPack) -> str:
     are our own words, ids, and labels: the task, and titles and places in notes, each quoted on one line.
     """
     places = {citation.mark: citation for citation in context.citations}
-    blocks = [f"# Context for {label(context.task, most=_TASK_CHARS)}", context.summary, *_listed("Rules", context.rules)]
+    blocks = [
+        f"# Context for {label(context.task, most=_TASK_CHARS)}",
+        context.summary,
+        *_listed("Rules", context.rules),
+    ]
     for section in SECTIONS:
         items = [item for item in context.items if item.section == section]
         written = [written_item(item, [places[mark] for mark in item.citations if mark in places]) for item in items]

@@ -12,6 +12,7 @@ from treering.ports.ledger import Altered, head_of
 from treering.ports.passages import Reach
 from treering.ports.runtime import fresh_id
 from treering.retrieval.index.passages import passages_of
+from treering.retrieval.search.named_code import first_test_of
 from treering.retrieval.search.pack_budget import Packed, UnnumberedItem, name_nearest, pack
 from treering.retrieval.search.packing import ConflictNote, ContextPack, render, shortened
 from treering.retrieval.search.question import Question
@@ -22,7 +23,14 @@ from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.attached import Attached, attached_to
 from treering.verbs.query.code_related import may_break
-from treering.verbs.query.context_items import Citing, belief_item, by_file, source_items, without_repeated
+from treering.verbs.query.context_items import (
+    Citing,
+    belief_item,
+    by_file,
+    source_items,
+    without_repeated,
+    without_stubs,
+)
 from treering.verbs.query.context_knowledge import files_of, is_about_task, knowledge_about
 from treering.verbs.query.context_notes import MAX_RULES, conflicts_of, missing_of, next_reads_of, rules_of, summary_of
 from treering.verbs.query.context_parts import FoundForTask, gather
@@ -168,9 +176,10 @@ def _drafts(
     altered: Altered,
 ) -> list[UnnumberedItem]:
     """Return all that may be packed, best first: what is believed, and passages of sources."""
-    shown = by_file(found.passages)
+    shown = _ordered(found)
     notes = notes_of(call.tree, call.engine.ledger, shown)
-    sources = list(source_items(shown, found.question.text, notes, found.judgement.weak))
+    whole = {hit.head.key for hit in found.definitions}
+    sources = list(source_items(shown, found.question.text, notes, found.judgement.weak, whole))
     if not found.answers:
         return sources
     bearing = [hit.head.object_id for hit in shown if hit.head.object_id in found.sources.resting]
@@ -182,6 +191,14 @@ def _drafts(
     if not believed and not standing:  # an old answer that is flagged says more than none
         return without_replaced(sources, resting, found.question, all_of_them=True)
     return [*believed, *standing]
+
+
+def _ordered(found: FoundForTask) -> list[Hit]:
+    """Order passages: the definitions that the task names, a test of them, then the best files."""
+    hits = without_stubs(found.passages)
+    first = [*found.definitions, *first_test_of(found.definitions, hits)]
+    keys = {hit.head.key for hit in first}
+    return [*first, *by_file([hit for hit in hits if hit.head.key not in keys])]
 
 
 def _explained(call: Call, found: FoundForTask) -> dict[str, dict[str, Any]]:
@@ -236,7 +253,8 @@ def _in_tree(call: Call, found: FoundForTask) -> list[Hit]:
 
 def _shown(packed: Packed, found: FoundForTask) -> list[Hit]:
     places = {(item.object_id, item.segment_id) for item in packed.unnumbered}
-    return [hit for hit in found.sources.hits if (hit.head.object_id, hit.head.part) in places]
+    hits = {hit.head.key: hit for hit in (*found.definitions, *found.sources.hits)}
+    return [hit for hit in hits.values() if (hit.head.object_id, hit.head.part) in places]
 
 
 @dataclass(frozen=True, slots=True)

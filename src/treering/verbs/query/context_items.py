@@ -14,7 +14,7 @@ from treering.ports.passages import Reach
 from treering.retrieval.index.code_names import file_at
 from treering.retrieval.index.code_places import CODE, shorten_comments
 from treering.retrieval.index.passages import passages_of, told_once
-from treering.retrieval.search.excerpts import PassageLines
+from treering.retrieval.search.excerpts import PassageLines, is_stub
 from treering.retrieval.search.pack_budget import UnnumberedItem
 from treering.retrieval.search.packing import Citation, PackItem, section_of
 from treering.retrieval.search.retrieval import Hit
@@ -125,6 +125,15 @@ def belief_item(
     )
 
 
+def without_stubs(hits: Sequence[Hit]) -> list[Hit]:
+    """Leave out code that only declares what other code defines."""
+    return [hit for hit in hits if not (_is_code(hit) and is_stub(hit.text))]
+
+
+def _is_code(hit: Hit) -> bool:
+    return hit.head.place_role == CODE and isinstance(hit.locator, Lines) and not hit.locator.path.endswith(".pyi")
+
+
 def by_file(hits: Sequence[Hit]) -> list[Hit]:
     """Order passages: the best one of each of the best files, then all others, best first.
 
@@ -139,8 +148,12 @@ def by_file(hits: Sequence[Hit]) -> list[Hit]:
     return [*first, *(hit for hit in spread_over_sources(hits) if hit.head.key not in keys)]
 
 
-def source_items(hits: Sequence[Hit], query: str, notes: Mapping[int, str], weak: Set[int]) -> Iterator[UnnumberedItem]:
+def source_items(
+    hits: Sequence[Hit], query: str, notes: Mapping[int, str], weak: Set[int], whole: Set[int] = frozenset()
+) -> Iterator[UnnumberedItem]:
     """Make an item of each passage of a source, the first of them with the turn that answers it.
+
+    The comments of those in `whole` are not shortened.
 
     `notes`: by key, what became of passages in the work tree that is asked from; those in `weak` are flagged so. A
     turn that is part of the item of its question is not an item of its own.
@@ -151,12 +164,12 @@ def source_items(hits: Sequence[Hit], query: str, notes: Mapping[int, str], weak
         if (hit.head.object_id, hit.head.part) not in replies:
             note = notes.get(hit.head.key, "")
             flags = tuple(filter(None, (note, WEAK if hit.head.key in weak else "")))
-            yield _source_item(shown, query, flags)
+            yield _source_item(shown, query, flags, is_whole=hit.head.key in whole)
         if shown.reply:
             replies.add((hit.head.object_id, shown.reply.segment_id))
 
 
-def _source_item(hit: Hit, query: str, flags: Sequence[str]) -> UnnumberedItem:
+def _source_item(hit: Hit, query: str, flags: Sequence[str], *, is_whole: bool) -> UnnumberedItem:
     place = place_in(hit.locator, hit.head.origin) if hit.locator else hit.head.origin
     item = PackItem(
         section="sources",
@@ -164,7 +177,7 @@ def _source_item(hit: Hit, query: str, flags: Sequence[str]) -> UnnumberedItem:
         segment_id=hit.head.part,
         kind=hit.state.kind,
         status=hit.state.status,
-        title=" — ".join(filter(None, (hit.head.title, hit.head.heading))),
+        title=" — ".join(dict.fromkeys(filter(None, (hit.head.title, hit.head.heading)))),
         text=hit.text_with_reply,
         score=round(hit.score, 6),
         flags=(*hit.flags, *flags),
@@ -183,7 +196,8 @@ def _source_item(hit: Hit, query: str, flags: Sequence[str]) -> UnnumberedItem:
         query,
         first_line=hit.locator.start if isinstance(hit.locator, Lines) else 0,
     )
-    return UnnumberedItem(item, tuple(cited), _shortening(hit), excerpt)
+    shorten = _shortening(hit)
+    return UnnumberedItem(item, tuple(cited), None if is_whole else shorten, excerpt, shorten is not None)
 
 
 def _shortening(hit: Hit) -> Callable[[str], str] | None:

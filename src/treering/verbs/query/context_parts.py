@@ -13,6 +13,7 @@ from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.rounds import Steps, run_together
 from treering.retrieval.search.commit_history import CommitHistory, histories_in
 from treering.retrieval.search.known_words import KnownWords, known_words
+from treering.retrieval.search.named_code import named_definitions
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.reranking import Reranking
@@ -64,6 +65,8 @@ class FoundForTask:
     """What commits of the repositories in reach say of their files."""
     altered: Mapping[str, str]
     judgement: Judgement
+    definitions: tuple[Hit, ...] = ()
+    """The passages that define what the task names."""
 
     @property
     def answers(self) -> bool:
@@ -120,7 +123,7 @@ def gather(
     altered = Altered()
     of_sources = _only(reach, ("source",))
     of_beliefs = _only(reach, ("knowledge", "activity", "work_item"))
-    sources, beliefs, withdrawn, known, nodes, histories = run_together(
+    sources, beliefs, withdrawn, known, nodes, histories, definitions = run_together(
         [
             retrieval(
                 question,
@@ -136,15 +139,25 @@ def gather(
             known_words(question, reach),
             named_nodes(question, reach, altered),
             histories_in(reach),
+            named_definitions(question, of_sources),
         ],
         index=call.engine.index,
         ledger=call.engine.ledger,
     )
     note_recalled(call.engine, (*sources.hits, *beliefs.hits))
     over = [Withdrawn(item.id, title_of(item), "over") for item in beliefs.over if _is_expired(item, question)]
-    judgement = Judgement.of(known, question, sources, beliefs, answered=bool(nodes))
+    judgement = Judgement.of(known, question, sources, beliefs, answered=bool(nodes or definitions))
     return FoundForTask(
-        question, sources, beliefs, (*withdrawn, *over), known, tuple(nodes), tuple(histories), altered, judgement
+        question,
+        sources,
+        beliefs,
+        (*withdrawn, *over),
+        known,
+        tuple(nodes),
+        tuple(histories),
+        altered,
+        judgement,
+        tuple(definitions),
     )
 
 
