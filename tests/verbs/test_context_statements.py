@@ -59,3 +59,41 @@ def test_rules_precede_sources_in_text(space):
     space.crystallize("knowledge", input={**rule, "evidence_refs": [quote]})
     text = context(space, "How does the uploader retry uploads?").text
     assert text.index("## Rules") < text.index("## Sources")
+
+
+@pytest.fixture
+def maria(space):
+    """Notes about a person, a preference and a replaced fact that a person declared."""
+    for at, text in enumerate(("Met Maria in Porto; she leads the office.", "Maria likes trains.", "Water tomatoes.")):
+        note(space, text, origin=f"{at}.md")
+    space.prefer("Send Maria short mails, attachments as links")
+    old = space.fact("city", "Lisbon", of="Maria")
+    space.replace(old.id, "city = Porto")
+    return space
+
+
+def test_statements_about_a_named_person_are_in_the_pack(maria):
+    report = context(maria, "what holds about Maria now")
+    assert "Send Maria short mails, attachments as links" in report.text
+    assert not any("holds" in line for line in report.pack.missing_context)
+
+
+def test_declared_statement_is_cited_by_its_author_and_day(maria):
+    report = context(maria, "what holds about Maria now")
+    (fact,) = [item for item in report.pack.items if item.section == "facts"]
+    assert len(fact.citations) == 1
+    assert '"declared by ' in report.text
+    assert "Declared by" not in report.text
+
+
+def test_declaration_is_no_hit_next_to_its_statement(maria):
+    hits = maria.query("search", input={"text": "Maria city"}).hits
+    assert not any(hit.origin.startswith("declaration:") for hit in hits)
+    assert any("Porto" in hit.text and hit.kind == "fact" for hit in hits)
+
+
+def test_superseded_statement_is_no_alternative(space):
+    space.decide("Orders are in MySQL")
+    space.replace("Orders are in MySQL", "Orders are in Postgres")
+    (item,) = [item for item in context(space, "where are orders").pack.items if item.section == "decisions"]
+    assert "Alternatives" not in item.text

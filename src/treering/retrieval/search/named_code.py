@@ -39,7 +39,7 @@ def symbols_in(task: str) -> tuple[str, ...]:
 def named_definitions(question: Question, reach: Reach) -> Steps[list[Hit]]:
     """Find the passages that define what the task names, in the order of their files and lines.
 
-    Of a definition in many parts, those with most words of the task.
+    Of each file only the definition with most words of the task, and of one in many parts the parts with most.
     """
     symbols = symbols_in(question.text)
     if not symbols or reach.at is not None:
@@ -50,8 +50,10 @@ def named_definitions(question: Question, reach: Reach) -> Steps[list[Hit]]:
     hits: list[Hit] = yield from read_hits(list(heads.values()), question, reach)
     whole = [hit for hit in hits if not is_stub(hit.text)] or hits
     terms = frozenset(question.terms.words)
-    best = sorted(whole, key=lambda hit: -len(terms.intersection(index_text(hit.text).split())))[:MAX_PARTS]
-    return sorted(best, key=_place)
+    ranked = sorted(whole, key=lambda hit: -len(terms.intersection(index_text(hit.text).split())))
+    of_file: dict[str, tuple[str, ...]] = {}
+    best = [hit for hit in ranked if of_file.setdefault(hit.head.object_id, _names_of(hit.head)) == _names_of(hit.head)]
+    return sorted(best[:MAX_PARTS], key=_place)
 
 
 def _defining(symbol: str, names: dict[str, str], found: PassagesFound) -> list[PassageHead]:
@@ -68,8 +70,11 @@ def _defining(symbol: str, names: dict[str, str], found: PassagesFound) -> list[
 
 def _named(head: PassageHead, symbol: str) -> str:
     """Return the qualified name by which a passage defines a symbol; empty if it does not."""
-    names = names_in_heading(head.heading, head.title)
-    return next((name for name in names if f".{name}".endswith(f".{symbol}")), "")
+    return next((name for name in _names_of(head) if f".{name}".endswith(f".{symbol}")), "")
+
+
+def _names_of(head: PassageHead) -> tuple[str, ...]:
+    return names_in_heading(head.heading, head.title)
 
 
 def _place(hit: Hit) -> tuple[str, int]:
@@ -78,9 +83,7 @@ def _place(hit: Hit) -> tuple[str, int]:
 
 def first_test_of(definitions: Sequence[Hit], hits: Sequence[Hit]) -> Iterator[Hit]:
     """Yield the best passage of a test that calls or names what is defined."""
-    names = {
-        name.rpartition(".")[2] for hit in definitions for name in names_in_heading(hit.head.heading, hit.head.title)
-    }
+    names = {name.rpartition(".")[2] for hit in definitions for name in _names_of(hit.head)}
     uses = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b") if names else None
     tests = (hit for hit in hits if isinstance(hit.locator, Lines) and is_test_path(hit.locator.path))
     yield from islice((hit for hit in tests if uses and uses.search(hit.text)), 1)

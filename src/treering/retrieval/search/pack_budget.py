@@ -111,9 +111,10 @@ def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int, around: int = 0) 
     """Fill the budget, best first: knowledge and work get up to half, sources what remains.
 
     Current statements and open work come before work that is done. The first statement is cut if it does not fit, and
-    notes around the items give way to it. Then whatever still fits is added in order. No passage takes more than its share; a longer one is cut around the
-    lines that answer, if a useful part of it fits. If sources do not all fit whole, those that can be shortened are,
-    except a first one that fits. `around`: tokens of what is written around the items; shares are of the whole budget.
+    notes around the items give way to it. Then whatever still fits is added in order. No passage takes more than its
+    share; a longer one is cut around the lines that answer, if a useful part of it fits. If sources do not all fit
+    whole, those that can be shortened are, except a first one that fits. `around`: tokens of what is written around
+    the items; shares are of the whole budget.
     """
     believed = sorted((draft for draft in drafts if draft.item.section != "sources"), key=_is_past)
     sources = [draft for draft in drafts if draft.item.section == "sources"]

@@ -195,7 +195,8 @@ def _written_place(citation: Citation) -> str:
 def shortened(context: ContextPack, max_tokens: int) -> tuple[ContextPack, list[str]]:
     """Shorten a pack until it fits as it is written: notes that only help first, then items from the end.
 
-    Statements come before what is missing. Also return what is gone altogether, each as its object and segment. A pack without items may still be too long.
+    Statements come before what is missing. Also return what is gone altogether, each as its object and segment. A pack
+    without items may still be too long.
     """
     dropped: list[str] = []
     while (excess := estimate_tokens(render(context)) - max_tokens) > 0:

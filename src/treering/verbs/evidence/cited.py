@@ -4,6 +4,7 @@ from treering.core.errors import NotFound
 from treering.core.evidence import place_in, short_place
 from treering.core.objects import Knowledge, Object, Source
 from treering.ports.ledger import Ledger
+from treering.verbs.declarations import is_declaration
 
 
 def cited_places(ledger: Ledger, item: Object) -> tuple[str, ...]:
@@ -18,6 +19,6 @@ def cited_places(ledger: Ledger, item: Object) -> tuple[str, ...]:
         except NotFound:
             continue
         # A declaration without a place is evidence of itself.
-        if isinstance(source, Source) and not source.origin.startswith("declaration:"):
+        if isinstance(source, Source) and not is_declaration(source.origin):
             places[short_place(place_in(ref.locator(segment), source.origin))] = None
     return tuple(places)

@@ -182,9 +182,10 @@ def _drafts(
     sources = list(source_items(shown, found.question.text, notes, found.judgement.weak, whole))
     if not found.answers:
         return sources
-    bearing = [hit.head.object_id for hit in shown if hit.head.object_id in found.sources.resting]
+    ranked = by_file(found.passages)
+    bearing = [hit.head.object_id for hit in ranked if hit.head.object_id in found.sources.resting]
     resting = knowledge_on(call, bearing, altered)
-    about_files = knowledge_about(files_of(shown), resting, found.known.idf, reach)
+    about_files = knowledge_about(files_of(ranked), resting, found.known.idf, reach)
     believed = _beliefs(call, found, attached, about_files, reach, altered)
     remaining = without_repeated(sources, believed)
     standing = without_replaced(remaining, resting, found.question, all_of_them=reach.withdrawn)
@@ -230,8 +231,12 @@ def _beliefs(
     trusted = found.beliefs.policy.channel_trust
     items = [item for item, _ in objects]
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
+    superseded: dict[str, list[str]] = {}
+    for one in found.withdrawn:
+        superseded.setdefault(one.successor, []).append(one.title)
     return [
-        belief_item(item, score, citing, wording, trusted, reach, notes.get(item.id, "")) for item, score in objects
+        belief_item(item, score, citing, wording, trusted, reach, notes.get(item.id, ""), superseded.get(item.id, ()))
+        for item, score in objects
     ]
 
 

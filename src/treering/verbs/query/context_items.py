@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from treering.core.evidence import EvidenceRef, Lines, Segment, Turn, place_in
-from treering.core.objects import Activity, Channel, Knowledge, Object, WorkItem, title_of
+from treering.core.objects import Activity, Channel, Decision, Knowledge, Object, WorkItem, title_of
 from treering.core.policy import LEVELS, TrustLevel, is_over, trust_of
 from treering.core.screening import instruction_flags
 from treering.ports.ledger import Altered, ObjectRequest, sources_named
@@ -21,6 +21,7 @@ from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.search.spreading import spread_over_sources
 from treering.retrieval.search.trust import Wording, repetition_flags
 from treering.retrieval.text.analysis import telling_terms
+from treering.verbs.declarations import declared_by
 from treering.verbs.envelope import Call
 from treering.verbs.reading import WEAK
 from treering.verbs.scoped_ledger import on_all_branches
@@ -44,6 +45,8 @@ class Citing:
     origins: Mapping[str, str]
     """By id of a source: what it is called. One in another scope is not in it."""
     segments: Mapping[tuple[str, str], Segment]
+    declared: Mapping[str, str] = field(default_factory=dict)
+    """By id of a source that holds a declaration: who declared it, and when."""
 
     @classmethod
     def read(cls, call: Call, items: Sequence[Object], reach: Reach, altered: Altered) -> "Citing":
@@ -59,13 +62,19 @@ class Citing:
         )
         (found,) = on_all_branches(call.engine.ledger).read([request])
         altered |= found.altered
-        return cls({identity: head.title for identity, head in found.heads.items()}, found.segments)
+        return cls(
+            {identity: head.title for identity, head in found.heads.items()},
+            found.segments,
+            {identity: told for identity, head in found.heads.items() if (told := declared_by(head))},
+        )
 
     def of(self, item: Object) -> Iterator[Citation]:
         """Return the citations of an object."""
         match item:
             case Knowledge():
-                yield from (cited for ref in item.evidence_refs if (cited := self._evidence(ref)))
+                cited = [cited for ref in item.evidence_refs if (cited := self._evidence(ref))]
+                places = [one.place for one in cited]
+                yield from (one for at, one in enumerate(cited) if not one.place or one.place not in places[:at])
             case Activity() | WorkItem():
                 for source_id in item.source_refs:
                     yield Citation(mark="", object_id=source_id, origin=self.origins.get(source_id, source_id))
@@ -84,7 +93,9 @@ class Citing:
         if origin == ref.source_id:
             return _cited(ref, origin)
         segment = self.segments.get((ref.source_id, ref.segment_id))
-        return _cited(ref, origin, place_in(ref.locator(segment), origin)) if segment else None
+        if segment is None:
+            return None
+        return _cited(ref, origin, self.declared.get(ref.source_id) or place_in(ref.locator(segment), origin))
 
 
 def _cited(ref: EvidenceRef, origin: str, place: str = "") -> Citation:
@@ -99,9 +110,13 @@ def belief_item(
     trusted: Mapping[Channel, TrustLevel],
     reach: Reach,
     note: str = "",
+    superseded: Sequence[str] = (),
 ) -> UnnumberedItem:
-    """Make an item of knowledge, work or an activity, with what it rests on. `note`: why it does not hold here."""
-    passage = passages_of(item)[0]
+    """Make an item of knowledge, work or an activity, with what it rests on.
+
+    `note`: why it does not hold here. `superseded`: titles of what it superseded, which are no alternatives.
+    """
+    passage = passages_of(_without_alternatives(item, superseded))[0]
     words = f"{title_of(item)}\n{passage.text}"
     return UnnumberedItem(
         PackItem(
@@ -123,6 +138,14 @@ def belief_item(
         ),
         tuple(citing.of(item)),
     )
+
+
+def _without_alternatives(item: Object, titles: Sequence[str]) -> Object:
+    if not titles or not isinstance(item, Knowledge) or not isinstance(item.payload, Decision):
+        return item
+    begun = tuple(title.removesuffix("…") for title in titles)
+    others = tuple(one for one in item.payload.alternatives if not one.startswith(begun))
+    return item.model_copy(update={"payload": item.payload.model_copy(update={"alternatives": others})})
 
 
 def without_stubs(hits: Sequence[Hit]) -> list[Hit]:

@@ -19,6 +19,7 @@ from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Adjusting, Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import index_text, telling_terms
+from treering.retrieval.text.typed_words import names_written
 from treering.verbs.envelope import Call
 from treering.verbs.query.attached import named_nodes
 from treering.verbs.reading import note_recalled
@@ -85,18 +86,27 @@ class FoundForTask:
 
     @property
     def about_task(self) -> list[Hit]:
-        """The knowledge, work and activities that are about the task.
+        """The knowledge, work and activities that are about the task, such as statements about a name in it.
 
         Of what adapters copied from manifests, only what is about a subject that the task names, if it names one: the
         version of acme is asked for, not the versions of its parts.
         """
-        hits = self._not_weak(self.beliefs.hits)
+        names = frozenset(names_written(self.question.text))
+        strong = {hit.head.key for hit in self._not_weak(self.beliefs.hits)}
+        hits = [hit for hit in self.beliefs.hits if hit.head.key in strong or _states_something_of(hit, names)]
         asked = frozenset(self.question.terms.words)
         named = {hit.head.key for hit in hits if (subject := _copied_subject(hit)) and subject <= asked}
         return [hit for hit in hits if not named or hit.head.key in named or not _copied_subject(hit)]
 
     def _not_weak(self, hits: Sequence[Hit]) -> list[Hit]:
         return [hit for hit in hits if hit.head.key not in self.judgement.weak]
+
+
+def _states_something_of(hit: Hit, names: Set[str]) -> bool:
+    """Return whether a hit is a statement, not copied by an adapter, that mentions a name in the task."""
+    if not names or not isinstance(hit.item, Knowledge) or hit.state.origin_channel == COPIED:
+        return False
+    return not names.isdisjoint(index_text(f"{hit.head.title}\n{hit.text}").split())
 
 
 def _copied_subject(hit: Hit) -> frozenset[str]:
