@@ -66,8 +66,9 @@ def maria(space):
     """Notes about a person, a preference and a replaced fact that a person declared."""
     for at, text in enumerate(("Met Maria in Porto; she leads the office.", "Maria likes trains.", "Water tomatoes.")):
         note(space, text, origin=f"{at}.md")
+    space = space.with_actor("ada", channel="user")
     space.prefer("Send Maria short mails, attachments as links")
-    old = space.fact("city", "Lisbon", of="Maria")
+    old = space.fact("city = Lisbon", of="Maria")
     space.replace(old.id, "city = Porto")
     return space
 
@@ -82,7 +83,7 @@ def test_declared_statement_is_cited_by_its_author_and_day(maria):
     report = context(maria, "what holds about Maria now")
     (fact,) = [item for item in report.pack.items if item.section == "facts"]
     assert len(fact.citations) == 1
-    assert '"declared by ' in report.text
+    assert '"declared by ada, ' in report.text
     assert "Declared by" not in report.text
 
 
@@ -93,7 +94,10 @@ def test_declaration_is_no_hit_next_to_its_statement(maria):
 
 
 def test_superseded_statement_is_no_alternative(space):
+    space = space.with_actor("ada", channel="user")
     space.decide("Orders are in MySQL")
     space.replace("Orders are in MySQL", "Orders are in Postgres")
-    (item,) = [item for item in context(space, "where are orders").pack.items if item.section == "decisions"]
+    (item,) = [
+        item for item in context(space, "move orders to Postgres from MySQL").pack.items if item.section == "decisions"
+    ]
     assert "Alternatives" not in item.text
