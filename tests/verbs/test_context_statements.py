@@ -88,6 +88,7 @@ def test_declared_statement_is_cited_by_its_author_and_day(maria):
 
 
 def test_declaration_is_no_hit_next_to_its_statement(maria):
+    maria.embed_pending()
     hits = maria.query("search", input={"text": "Maria city"}).hits
     assert not any(hit.origin.startswith("declaration:") for hit in hits)
     assert any("Porto" in hit.text and hit.kind == "fact" for hit in hits)

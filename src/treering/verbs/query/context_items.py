@@ -21,7 +21,7 @@ from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.search.spreading import spread_over_sources
 from treering.retrieval.search.trust import Wording, repetition_flags
 from treering.retrieval.text.analysis import telling_terms
-from treering.verbs.declarations import declared_by
+from treering.verbs.declarations import declared_by, is_declaration
 from treering.verbs.envelope import Call
 from treering.verbs.reading import WEAK
 from treering.verbs.scoped_ledger import on_all_branches
@@ -246,6 +246,8 @@ def without_repeated(sources: Sequence[UnnumberedItem], believed: Sequence[Unnum
 
 
 def _repeats(knowledge: UnnumberedItem, passage: UnnumberedItem) -> bool:
+    if any(is_declaration(place.origin) for place in passage.places):
+        return True
     words = frozenset(telling_terms(passage.item.text))
     new = words.difference(telling_terms(f"{knowledge.item.title}\n{knowledge.item.text}"))
     is_trusted = LEVELS.index(knowledge.item.trust) <= LEVELS.index(passage.item.trust)

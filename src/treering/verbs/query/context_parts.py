@@ -156,7 +156,9 @@ def gather(
     )
     note_recalled(call.engine, (*sources.hits, *beliefs.hits))
     over = [Withdrawn(item.id, title_of(item), "over") for item in beliefs.over if _is_expired(item, question)]
-    judgement = Judgement.of(known, question, sources, beliefs, answered=bool(nodes or definitions))
+    names = frozenset(names_written(question.text))
+    stated = any(_states_something_of(hit, names) for hit in beliefs.hits)
+    judgement = Judgement.of(known, question, sources, beliefs, answered=bool(nodes or definitions or stated))
     return FoundForTask(
         question,
         sources,
