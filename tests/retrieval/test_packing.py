@@ -175,9 +175,9 @@ def test_pack_is_written_in_sections_each_in_one_fence():
     sources = fence_items([("`src:1`", "Notes\n\nWords.")], origin="sources")
     assert written.split("\n\n## ") == [
         '# Context for "Count hives"\n\nTwo found.',
+        'Rules\n\n- "Count twice."',
         f"Facts\n\n{facts}",
         f"Sources\n\n{sources}",
-        'Rules\n\n- "Count twice."',
         "Conflicts\n\n- Three or four.",
         "Missing\n\n- Nothing about bees.",
         "Read next\n\n- Notes\n",
@@ -289,3 +289,18 @@ def test_sources_that_do_not_all_fit_are_shortened_after_the_first():
     assert [item.text for item in tight.items] == [made[0].item.text, *(f"s{at} in short" for at in range(1, 6))]
     assert not tight.left_out
     assert tight.used_tokens <= 5 * cost(made[0])
+
+
+def test_current_statements_come_before_work_that_is_done():
+    done = draft("done", "work", words=60)
+    done = UnnumberedItem(done.item.model_copy(update={"status": "resolved"}), done.places)
+    decision = draft("decision", "decisions", words=60)
+    assert names(pack([done, decision], max_tokens=1_000)) == ["decision", "done"]
+    assert names(pack([done, decision], max_tokens=cost(decision) + 40)) == ["decision"]
+
+
+def test_first_statement_takes_room_of_notes():
+    decision = draft("decision", "decisions")
+    assert names(pack([decision, draft("source")], max_tokens=cost(decision), around=200)) == ["decision"]
+    (item,) = pack([draft("decision", "decisions", words=900)], max_tokens=200).items
+    assert "cut" in item.flags

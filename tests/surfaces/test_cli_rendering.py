@@ -70,7 +70,8 @@ def test_a_context_pack_is_readable_and_cited() -> None:
     report = pack_report("Line one.\n\nLine two.")
     out = printed(list(render(report)), terminal=False)
     assert "SOURCES\nA\n  [1] a.md:1-2\n  Line one.\n\n  Line two.\n" in out
-    assert "  Line two.\n  src:01kefz0000000000000000abcd\n" in printed(list(render(report, verbose=True)), terminal=False)
+    detailed = printed(list(render(report, verbose=True)), terminal=False)
+    assert "  Line two.\n  src:01kefz0000000000000000abcd\n" in detailed
 
 
 def test_for_a_model_the_fenced_form_is_given() -> None:

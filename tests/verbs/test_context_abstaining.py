@@ -59,7 +59,7 @@ def test_refused_task_names_places_of_files_with_reasons(code, tmp_path):
     code.ingest("path", input={"path": str(tmp_path)})
     pack = context(code, FOREIGN).pack
     assert pack.items == ()
-    assert pack.recommended_next_reads[0].startswith('"film.py#L1-L2 film": has "film"')
+    assert pack.recommended_next_reads[0].startswith('"film.py#L1-L2 film": mentions "film"')
 
 
 @pytest.mark.parametrize("vectors", [False, True])

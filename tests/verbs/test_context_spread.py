@@ -137,7 +137,7 @@ def test_next_reads_are_at_most_five_with_reasons(space, tmp_path):
     space.ingest("path", input={"path": str(tmp_path)})
     reads = context(space, "retry an upload", max_tokens=600, semantic=False).recommended_next_reads
     assert len(reads) == 5
-    assert all(read.endswith(': has "retry", "upload"') for read in reads)
+    assert all(read.endswith(': mentions "retry", "upload"') for read in reads)
 
 
 def test_too_long_passage_is_cut_around_lines_that_answer(space, tmp_path):

@@ -198,6 +198,11 @@ class PackingTuning(NamedTuple):
     passage_share: float
     min_passage_tokens: int
     min_useful_tokens: int
+    min_body_lines: int
+    helpful_share: float
+    max_symbols: int
+    max_definitions: int
+    max_definition_parts: int
     nearest_named: int
     max_reads: int
     lines_around: int

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from treering.core.characters import label, unmarked
 from treering.retrieval.search.lines import lines_as_text, symbol_of
 from treering.retrieval.search.packing import titled
-from treering.verbs.reading import USUAL, ShownHit, ShownPassage, lines_shown_of, shown_status
+from treering.verbs.reading import USUAL, ShownHit, ShownPassage, lines_shown_of, shown_status, warnings_in
 
 if TYPE_CHECKING:  # a command shows the report of one mode, and each report brings its verb with it
     from treering.verbs.query.search import SearchReport
@@ -58,7 +58,7 @@ def _symbol(passage: ShownHit | ShownPassage, place: str, terms: frozenset[str])
 def _doubts(hit: ShownHit, passage: ShownHit | ShownPassage) -> list[str]:
     """Return the reasons to read a result with care: not current, unusual trust, warnings."""
     status = shown_status(hit.status, current=hit.current, note=hit.note)
-    flags = [flag.replace("_", " ") for flag in passage.flags if flag != "cut"]  # the text shows that by itself
+    flags = warnings_in(passage.flags, hit.note)
     return [
         *([] if status in USUAL else [status]),
         *([] if hit.trust == USUAL_TRUST else [f"trust: {hit.trust} ({hit.channel})"]),

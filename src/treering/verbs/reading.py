@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from treering.core.canonical import Instant, parse_time
+from treering.core.characters import label
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Lines, place_in
 from treering.core.filters import EVERYTHING, And, Compare, Filter, parse_filter
@@ -20,7 +21,7 @@ from treering.ports.passages import PassageRequest, Reach
 from treering.ports.search import Lag, NamePart, TextRequest
 from treering.retrieval.graph.association import WaysBack, passages_on, tell_path
 from treering.retrieval.index.code_places import NO_PLACE
-from treering.retrieval.index.passages import is_shown, is_withheld
+from treering.retrieval.index.passages import is_shown, is_withheld, told_once
 from treering.retrieval.index.rounds import lag_of
 from treering.retrieval.search.fusion import QUICK, WALKED
 from treering.retrieval.search.lines import ShownLine, shown_lines
@@ -196,7 +197,7 @@ class ShownHit(Value):
     current: bool = True
     """Whether it is current in the requested tree."""
     note: str = ""
-    """Why it is not: `not on this branch (feature/x)`, `changed since: …`, or `superseded by know:…`."""
+    """Why it is not: `not on this branch (feature/x)`, `changed since: …`, or `superseded by "TITLE"`."""
     superseded_by: str = Field(
         default="",
         exclude_if=lambda identity: not identity,
@@ -211,8 +212,14 @@ class ShownHit(Value):
         """Why it is to be read with care: it is not current, hardly trusted, or flagged, for example as `weak`."""
         is_usual = self.status in USUAL and self.current
         state = "" if is_usual else shown_status(self.status, current=self.current, note=self.note)
-        flags = (flag_in_words(flag) for flag in self.flags if flag != "cut")  # that shows by itself
+        flags = warnings_in(self.flags, self.note)
         return "; ".join(filter(None, [state, "low trust" if self.trust == "low" else "", *flags]))
+
+
+def warnings_in(flags: Iterable[str], note: str) -> list[str]:
+    """Return the flags of a text that it does not show by itself, or by its note."""
+    shown = ("cut", SUPERSEDED) if note.startswith(SUPERSEDED) else ("cut",)
+    return [flag_in_words(flag) for flag in flags if flag not in shown]
 
 
 class Empty(Value):
@@ -332,7 +339,7 @@ class Replaced:
     @property
     def note(self) -> str:
         """What is to be said of the passage."""
-        return f"superseded by {self.by.id}" if self.by else "superseded"
+        return f"superseded by {label(self.by.title)}" if self.by else "superseded"
 
 
 def show(
@@ -353,7 +360,7 @@ def show(
     return ShownHit(
         origin=head.origin or head.object_id,
         title=head.title,
-        text=hit.text,
+        text=told_once("", hit.text) if hit.item else hit.text,
         score=round(hit.score, 6),
         source_id=hit.source_id,
         segment_id=head.part,
@@ -597,6 +604,8 @@ def standing(call: Call, heads: Iterable[Head], moment: AsOf) -> StandingObjects
 
 def shown_status(status: str, *, current: bool, note: str = "") -> str:
     """Return a status for people, with what is to be said of it; `over` stands beside one that does not say so."""
+    if note.startswith(SUPERSEDED):
+        return note
     if note:
         return f"{status}, {note}"
     return status if current or status not in _STANDING else f"{status}, over"

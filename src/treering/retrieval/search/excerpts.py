@@ -1,5 +1,6 @@
 """The part of a passage that a context pack shows if it has no room for all of it: the lines that answer."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -67,6 +68,41 @@ class PassageLines:
             return "…"
         first, last = self.first_line + start, self.first_line + end - 1
         return f"… line {first}" if first == last else f"… lines {first}-{last}"
+
+
+_OVERLOAD = re.compile(r"\s*@(?:\w+\.)*overload\b")
+_FUNCTION = re.compile(r"^[ \t]*(?:async )?def ", re.MULTILINE)
+_NO_BODY = re.compile(r"(?:^|:)[ \t]*\.\.\.[ \t]*(?:#.*)?$", re.MULTILINE)
+
+
+def is_stub(code: str) -> bool:
+    """Return whether code only declares functions of Python: an overload, or each with `...` in place of a body."""
+    functions = len(_FUNCTION.findall(code))
+    is_class = code.lstrip().startswith("class ")
+    return bool(_OVERLOAD.match(code)) or (not is_class and 0 < functions <= len(_NO_BODY.findall(code)))
+
+
+def lines_of_body(excerpt: str) -> int:
+    """Count the lines of an excerpt of code below its signature, without docstrings, comments and gaps."""
+    depth, in_signature, docstring, count = 0, False, "", 0
+    for line in map(str.strip, excerpt.split("\n")):
+        if docstring:
+            docstring = "" if docstring in line or line.startswith("…") else docstring
+        elif line.startswith(('"""', "'''")):
+            docstring = "" if line.count(line[:3]) > 1 else line[:3]
+        elif in_signature or _SIGNATURE.match(line):
+            depth += sum(map(line.count, "([")) - sum(map(line.count, ")]"))
+            in_signature = depth > 0
+        elif line and not line.startswith(_NOT_OF_BODY):
+            count += 1
+    return count
+
+
+_SIGNATURE = re.compile(
+    r"(?:(?:async|export|default|pub(?:\(\w+\))?|public|private|protected|static|abstract|final) )*"
+    r"(?:def|class|function|func|fn|interface|struct|impl|trait|enum)\b"
+)
+_NOT_OF_BODY = ("…", "@", "#", "//", "/*", "*", "}", ")", "]")
 
 
 def _signature(lines: Sequence[str], line: int) -> Iterator[int]:

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from treering.retrieval.search.excerpts import PassageLines
+from treering.retrieval.search.excerpts import PassageLines, lines_of_body
 from treering.retrieval.search.packing import Citation, PackItem, written_item
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.retrieval.tuning import TUNING
 
+_PAST = frozenset({"resolved", "closed", "superseded", "stale", "archived"})
+"""Statuses of work that is done, and of statements that were withdrawn."""
 _MARK = "[10]"  # a mark of a citation, before items are numbered
 _MARKER = "<<treering:cited >>\n\n"
 
@@ -24,6 +26,7 @@ class UnnumberedItem:
     """Leaves out of its text what says least, for a budget that does not hold all of them."""
     excerpt: PassageLines | None = None
     """Its lines that answer, for a budget that does not hold all of them."""
+    is_code: bool = False
 
     @cached_property
     def cost(self) -> int:
@@ -53,7 +56,13 @@ class UnnumberedItem:
 
     def _with_text(self, text: str, *flags: str) -> "UnnumberedItem":
         item = self.item.model_copy(update={"text": text, "flags": (*self.item.flags, *flags)})
-        return UnnumberedItem(item, self.places, excerpt=self.excerpt)
+        return UnnumberedItem(item, self.places, excerpt=self.excerpt, is_code=self.is_code)
+
+    @property
+    def shows_body(self) -> bool:
+        """Whether it shows more than the signature of code, in a text that may be shortened or cut."""
+        least = TUNING.packing.min_body_lines if "cut" in self.item.flags else 1
+        return not self.is_code or "…" not in self.item.text or lines_of_body(self.item.text) >= least
 
 
 @dataclass(frozen=True)
@@ -94,16 +103,19 @@ class Packed:
 def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int, around: int = 0) -> Packed:
     """Fill the budget, best first: knowledge and work get up to half, sources what remains.
 
-    Then whatever still fits is added in order. No passage takes more than its share; a longer one is cut around the
-    lines that answer, if a useful part of it fits. If sources do not all fit whole, those that can be shortened are,
-    except a first one that fits. `around`: tokens of what is written around the items; shares are of the whole budget.
+    Current statements and open work come before work that is done. The first statement is cut if it does not fit, and
+    notes around the items give way to it. Then whatever still fits is added in order. No passage takes more than its
+    share; a longer one is cut around the lines that answer, if a useful part of it fits. If sources do not all fit
+    whole, those that can be shortened are, except a first one that fits. `around`: tokens of what is written around
+    the items; shares are of the whole budget.
     """
-    believed = [draft for draft in drafts if draft.item.section != "sources"]
+    believed = sorted((draft for draft in drafts if draft.item.section != "sources"), key=_is_past)
     sources = [draft for draft in drafts if draft.item.section == "sources"]
     budget = _Budget(max_tokens, around)
-    first = [draft for draft in believed if budget.take(draft, within=int(max_tokens * TUNING.packing.believed_share))]
+    first = list(_fitted_beliefs(believed, budget, within=int(max_tokens * TUNING.packing.believed_share)))
+    keys = {_key(draft.item) for draft in first}
     seen = _fitted_sources(sources, budget)
-    late = [draft for draft in believed if draft not in first and budget.take(draft, within=budget.tokens)]
+    late = [draft for draft in believed if _key(draft.item) not in keys and budget.take(draft, within=budget.tokens)]
     chosen = (*first, *late, *seen)
     ids = {_key(draft.item) for draft in chosen}
     return Packed(chosen, tuple(draft for draft in drafts if _key(draft.item) not in ids), budget.used)
@@ -116,6 +128,7 @@ def name_nearest(drafts: Sequence[UnnumberedItem]) -> Packed:
 
 class _Budget:
     def __init__(self, tokens: int, around: int) -> None:
+        self.whole = tokens
         self.tokens = max(0, tokens - around)
         self.used = 0
         self.share = max(int(tokens * TUNING.packing.passage_share), TUNING.packing.min_passage_tokens)
@@ -125,6 +138,25 @@ class _Budget:
             return False
         self.used += draft.cost
         return True
+
+    def place_first(self, draft: UnnumberedItem) -> UnnumberedItem | None:
+        """Take the item that matters most, if need be cut, even in the room for what is written around the items."""
+        fitted = draft if draft.cost <= self.whole else draft.cut_to(self.whole)
+        self.used += fitted.cost if fitted else 0
+        return fitted
+
+
+def _is_past(draft: UnnumberedItem) -> bool:
+    """Return whether an item is not current: work that is done, or a statement that was withdrawn."""
+    return draft.item.section == "activities" or draft.item.status in _PAST
+
+
+def _fitted_beliefs(believed: Sequence[UnnumberedItem], budget: _Budget, *, within: int) -> Iterator[UnnumberedItem]:
+    for rank, draft in enumerate(believed):
+        if budget.take(draft, within=within):
+            yield draft
+        elif not rank and not _is_past(draft) and (fitted := budget.place_first(draft)):
+            yield fitted
 
 
 def _fitted_sources(sources: Sequence[UnnumberedItem], budget: _Budget) -> list[UnnumberedItem]:
@@ -147,10 +179,10 @@ def _each_fitted(sources: Iterable[UnnumberedItem], budget: _Budget) -> Iterator
 
 
 def _fitted(draft: UnnumberedItem, budget: _Budget) -> UnnumberedItem | None:
-    if draft.cost <= budget.share and budget.take(draft, within=budget.tokens):
+    if draft.cost <= budget.share and draft.shows_body and budget.take(draft, within=budget.tokens):
         return draft
     cut = draft.cut_to(min(budget.tokens - budget.used, budget.share))
-    return cut if cut and budget.take(cut, within=budget.tokens) else None
+    return cut if cut and cut.shows_body and budget.take(cut, within=budget.tokens) else None
 
 
 def _key(item: PackItem | Citation) -> tuple[str, str]:

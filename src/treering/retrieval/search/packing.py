@@ -91,13 +91,12 @@ class ContextPack(_Value):
 
 _USUAL_TRUST = "medium"
 _NOTES: tuple[tuple[str, str], ...] = (
-    ("rules", "Rules"),
     ("conflicts", "Conflicts"),
     ("missing_context", "Missing"),
     ("may_break", "May break"),
     ("recommended_next_reads", "Read next"),
 )
-"""The fields of a pack that are written as lists, in order, and their headings."""
+"""The fields of a pack that are written as lists below the items, in order, and their headings."""
 
 
 def section_of(type_: str, kind: str) -> Section:
@@ -130,16 +129,23 @@ def render(context: ContextPack) -> str:
     are our own words, ids, and labels: the task, and titles and places in notes, each quoted on one line.
     """
     places = {citation.mark: citation for citation in context.citations}
-    blocks = [f"# Context for {label(context.task, most=TUNING.packing.max_task_chars)}", context.summary]
+    blocks = [
+        f"# Context for {label(context.task, most=TUNING.packing.max_task_chars)}",
+        context.summary,
+        *_listed("Rules", context.rules),
+    ]
     for section in SECTIONS:
         items = [item for item in context.items if item.section == section]
         written = [written_item(item, [places[mark] for mark in item.citations if mark in places]) for item in items]
         if written:
             blocks += [f"## {section.capitalize()}", fence_items(written, origin=section)]
     for field, heading in _NOTES:
-        if lines := getattr(context, field):
-            blocks += [f"## {heading}", "\n".join(f"- {_note(one)}" for one in lines)]
+        blocks += _listed(heading, getattr(context, field))
     return "\n\n".join(blocks) + "\n"
+
+
+def _listed(heading: str, lines: Sequence[str | ConflictNote]) -> list[str]:
+    return [f"## {heading}", "\n".join(f"- {_note(one)}" for one in lines)] if lines else []
 
 
 def _note(one: str | ConflictNote) -> str:
@@ -193,7 +199,8 @@ def _written_place(citation: Citation) -> str:
 def shortened(context: ContextPack, max_tokens: int) -> tuple[ContextPack, list[str]]:
     """Shorten a pack until it fits as it is written: notes that only help first, then items from the end.
 
-    Also return what is gone altogether, each as its object and segment. A pack without items may still be too long.
+    Statements come before what is missing. Also return what is gone altogether, each as its object and segment. A pack
+    without items may still be too long.
     """
     dropped: list[str] = []
     while (excess := estimate_tokens(render(context)) - max_tokens) > 0:
@@ -201,6 +208,8 @@ def shortened(context: ContextPack, max_tokens: int) -> tuple[ContextPack, list[
             context = context.model_copy(update={"recommended_next_reads": context.recommended_next_reads[:-1]})
         elif context.may_break:
             context = context.model_copy(update={"may_break": context.may_break[:-1]})
+        elif context.missing_context and context.items and context.items[-1].section != "sources":
+            context = _without_last_notes(context)
         elif context.items:
             *others, last = context.items
             if shorter := _shorter(last, excess):
@@ -214,6 +223,12 @@ def shortened(context: ContextPack, max_tokens: int) -> tuple[ContextPack, list[
         else:
             break
     return context, dropped
+
+
+def _without_last_notes(context: ContextPack) -> ContextPack:
+    return context.model_copy(
+        update={"missing_context": context.missing_context[:-1], "recommended_next_reads": ()},
+    )
 
 
 def _with_read(context: ContextPack, dropped: PackItem) -> ContextPack:

@@ -319,6 +319,15 @@ def retrieval(
     return Retrieval(tuple(hits), trace, *seen, association, altered, over, cost, files, reader.resting)
 
 
+def read_hits(heads: Sequence[PassageHead], question: Question, reach: Reach) -> Steps[list[Hit]]:
+    """Read passages that were found otherwise than by a ranking, as hits of full score, in their order."""
+    reader = CandidateReader(reach, question=question)
+    yield from reader.read(heads, heads)
+    standing, _ = _weighed([(Fused(head.key, 1.0, {}), head) for head in heads], reader)
+    wording = Wording.of(question.text)
+    return [_hit(one, words, reader, wording) for one in standing if (words := reader.words(one.head))]
+
+
 def _of_best_sources(
     ranked: Sequence[tuple[Fused, PassageHead]], *, sources: int, passages: int
 ) -> list[tuple[Fused, PassageHead]]:

@@ -19,14 +19,16 @@ _SHOWN = 8
 _PLAIN = re.compile(r"(?:ly|able|ible|ful|less|ness|ing|ed|est)$")
 _OF_REQUESTS = frozenset(
     """
-    actually add allow also anything avoid bad best better big bit bug build bugs call care change check clean
-    code correct create current currently default different document easy enough ensure error every everything
-    example explain explicit extend fails fast feature file find first fix function good handle happen happens help
-    implement improve instead issue keep kind large last list look make many message method module move multiple
-    need nice number often option options part place possible prefer prevent problem problems project proper
-    properly quick reason refactor remove rename replace report request review right safe same second show simple
-    slow small something sometimes sure support test tests thing things think together update user users version
-    want whether work works wrong write year years
+    actually add affect affects allow also anything apply applies avoid bad belong belongs best better big bit bug build
+    bugs call care change check clean code come comes concern concerns contain contains correct create current currently
+    default different document easy enough ensure error every everything example exist exists explain explicit extend
+    fails fast feature file find first fix follow follows function give gives goes good handle happen happens help hold
+    holds implement improve instead issue keep keeps kind know knows large last like likes list look make makes many
+    matter matters mean means mention mentions message method module move multiple need needs nice number often option
+    options part place possible prefer prefers prevent problem problems project proper properly quick reason refactor
+    remember remove rename replace report request review right safe same says second seem seems show shows simple slow
+    small something sometimes speak speaks sure support take takes talk talks tell tells test tests thing things think
+    thinks together update user users version want wants whether work works wrong write year years
     """.split()
 )
 

@@ -15,6 +15,7 @@ from treering.ports.ledger import Ledger
 from treering.surfaces.cli.printing import IndentedLine, line, local_time
 from treering.surfaces.cli.receipts import change_in_words
 from treering.surfaces.python.space import Space
+from treering.verbs.declarations import is_declaration
 from treering.verbs.query.recent import JOINED, RecentChange, RecentReport, merge_in_words
 
 LINES = 30
@@ -173,7 +174,7 @@ class _Ingest:
 def _of_object(ledger: Ledger, change: RecentChange, at: datetime) -> Iterator[LoggedEvent]:
     head = ledger.heads([change.id]).get(change.id)
     # A declaration's note comes with what it declares.
-    if head and not head.origin.startswith("declaration:"):
+    if head and not is_declaration(head.origin):
         what = change_in_words(change.event, replace(head, status=change.status or head.status))
         yield LoggedEvent(at, change.actor, what, change.title, change.id, (change.patch_id,), change.reason)
 

@@ -260,6 +260,7 @@ def render_recent(report: "RecentReport", *, fenced: bool) -> Iterator[IndentedL
 def _pack(pack: ContextPack, *, verbose: bool) -> Iterator[IndentedLine]:
     yield line(("Context: ", "bold"), (one_line(pack.task, most=_TASK_CHARS), "bold"))
     yield line(pack.summary)
+    yield from _listed("Rules", pack.rules)
     cited = {one.mark: f"{one.mark} {one_line(short_place(one.place or one.origin))}" for one in pack.citations}
     for section in SECTIONS:
         items = [item for item in pack.items if item.section == section]
@@ -268,7 +269,6 @@ def _pack(pack: ContextPack, *, verbose: bool) -> Iterator[IndentedLine]:
             for item in items:
                 places = [cited[mark] for mark in item.citations if mark in cited]
                 yield from _pack_item(item, places, verbose=verbose)
-    yield from _listed("Rules", pack.rules)
     yield from _listed("Conflicts", [note.summary for note in pack.conflicts])
     yield from _listed("May break", pack.may_break)
     yield from _listed("Missing", pack.missing_context)

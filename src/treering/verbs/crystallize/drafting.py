@@ -26,6 +26,7 @@ from treering.core.patch import HEADING, TITLE, Create, Operation, Transition, U
 from treering.core.screening import screened
 from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import passages_of
+from treering.verbs.declarations import ORIGIN, declaration_title
 from treering.verbs.envelope import Call, Value, parse
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
 from treering.verbs.naming import id_named
@@ -253,8 +254,8 @@ def declaration_note(call: Call, item: Knowledge) -> Source:
         updated_at=now,
         origin_channel=call.engine.author.channel,
         salt=salt,
-        origin=f"declaration:{identity.partition(':')[2]}",
-        title=shortened(f"Declared by {call.engine.author.actor}: {item.title}", TITLE),
+        origin=f"{ORIGIN}{identity.partition(':')[2]}",
+        title=shortened(declaration_title(call.engine.author.actor, item.title), TITLE),
         fingerprint=digest(words),
         captured_at=now,
         segments=(segment,),

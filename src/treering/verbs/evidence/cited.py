@@ -6,6 +6,7 @@ from treering.core.errors import NotFound
 from treering.core.evidence import Segment, place_in, short_place
 from treering.core.objects import Knowledge, Object, Source
 from treering.ports.ledger import Ledger
+from treering.verbs.declarations import is_declaration
 
 
 def cited_places(ledger: Ledger, item: Object) -> tuple[str, ...]:
@@ -39,6 +40,6 @@ def _cited(ledger: Ledger, item: Object) -> Iterator[tuple[str, str, Source, Seg
         except NotFound:
             continue
         # A declaration without a place is evidence of itself.
-        if isinstance(source, Source) and not source.origin.startswith("declaration:"):
+        if isinstance(source, Source) and not is_declaration(source.origin):
             place = short_place(place_in(ref.locator(segment), source.origin))
             yield place, ref.quote(segment), source, segment

@@ -17,6 +17,7 @@ from treering.core.objects import Constraint, Decision, Fact, Knowledge, Prefere
 from treering.core.screening import without_disguise
 from treering.retrieval.text.analysis import spelled
 from treering.retrieval.text.dates import date_ranges
+from treering.verbs.declarations import is_declaration
 
 Sameness = Literal["exact", "normalised", "contained"]
 
@@ -121,7 +122,7 @@ _CHANGING = frozenset({"created_at", "updated_at", "timestamp", "hash", "id", "m
 
 
 def _of_note(item: Source) -> Statement | None:
-    if item.kind != "note" or item.origin.startswith("declaration:"):
+    if item.kind != "note" or is_declaration(item.origin):
         return None
     texts = tuple(part.excerpt for part in item.segments if part.excerpt.strip())
     if not texts:

@@ -6,6 +6,7 @@ from treering.core.characters import one_line
 from treering.core.evidence import Lines, short_place
 from treering.core.objects import Knowledge
 from treering.ports.ledger import Altered
+from treering.verbs.declarations import is_declaration
 from treering.verbs.envelope import Call
 from treering.verbs.scoped_ledger import on_all_branches
 from treering.verbs.short_ids import short_id
@@ -56,6 +57,6 @@ class ContestedLines:
         for ref in item.evidence_refs:
             segment, head = self._segments.get((ref.source_id, ref.segment_id)), self._heads.get(ref.source_id)
             # The note of a declaration repeats the statement.
-            if ref.role == "supports" and segment and head and not head.origin.startswith("declaration:"):
+            if ref.role == "supports" and segment and head and not is_declaration(head.origin):
                 place = ref.locator(segment)
                 yield short_place(place.cite()) if isinstance(place, Lines) else one_line(head.origin)

@@ -12,6 +12,7 @@ from treering.ports.ledger import Altered, head_of
 from treering.ports.passages import Reach
 from treering.ports.runtime import fresh_id
 from treering.retrieval.index.passages import passages_of
+from treering.retrieval.search.named_code import first_test_of
 from treering.retrieval.search.pack_budget import Packed, UnnumberedItem, name_nearest, pack
 from treering.retrieval.search.packing import ConflictNote, ContextPack, render, shortened
 from treering.retrieval.search.question import Question
@@ -23,7 +24,14 @@ from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.attached import Attached, attached_to
 from treering.verbs.query.code_related import may_break
-from treering.verbs.query.context_items import Citing, belief_item, by_file, source_items, without_repeated
+from treering.verbs.query.context_items import (
+    Citing,
+    belief_item,
+    by_file,
+    source_items,
+    without_repeated,
+    without_stubs,
+)
 from treering.verbs.query.context_knowledge import files_of, is_about_task, knowledge_about
 from treering.verbs.query.context_notes import conflicts_of, missing_of, next_reads_of, rules_of, summary_of
 from treering.verbs.query.context_parts import FoundForTask, gather
@@ -166,20 +174,30 @@ def _drafts(
     altered: Altered,
 ) -> list[UnnumberedItem]:
     """Return all that may be packed, best first: what is believed, and passages of sources."""
-    shown = by_file(found.passages)
+    shown = _ordered(found)
     notes = notes_of(call.tree, call.engine.ledger, shown)
-    sources = list(source_items(shown, found.question.text, notes, found.judgement.weak))
+    whole = {hit.head.key for hit in found.definitions}
+    sources = list(source_items(shown, found.question.text, notes, found.judgement.weak, whole))
     if not found.answers:
         return sources
-    bearing = [hit.head.object_id for hit in shown if hit.head.object_id in found.sources.resting]
+    ranked = by_file(found.passages)
+    bearing = [hit.head.object_id for hit in ranked if hit.head.object_id in found.sources.resting]
     resting = knowledge_on(call, bearing, altered)
-    about_files = knowledge_about(files_of(shown), resting, found.known.idf, reach)
+    about_files = knowledge_about(files_of(ranked), resting, found.known.idf, reach)
     believed = _beliefs(call, found, attached, about_files, reach, altered)
     remaining = without_repeated(sources, believed)
     standing = without_replaced(remaining, resting, found.question, all_of_them=reach.withdrawn)
     if not believed and not standing:  # an old answer that is flagged says more than none
         return without_replaced(sources, resting, found.question, all_of_them=True)
     return [*believed, *standing]
+
+
+def _ordered(found: FoundForTask) -> list[Hit]:
+    """Order passages: the definitions that the task names, a test of them, then the best files."""
+    hits = without_stubs(found.passages)
+    first = [*found.definitions, *first_test_of(found.definitions, hits)]
+    keys = {hit.head.key for hit in first}
+    return [*first, *by_file([hit for hit in hits if hit.head.key not in keys])]
 
 
 def _explained(call: Call, found: FoundForTask) -> dict[str, dict[str, Any]]:
@@ -211,8 +229,12 @@ def _beliefs(
     trusted = found.beliefs.policy.channel_trust
     items = [item for item, _ in objects]
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
+    superseded: dict[str, list[str]] = {}
+    for one in found.withdrawn:
+        superseded.setdefault(one.successor, []).append(one.title)
     return [
-        belief_item(item, score, citing, wording, trusted, reach, notes.get(item.id, "")) for item, score in objects
+        belief_item(item, score, citing, wording, trusted, reach, notes.get(item.id, ""), superseded.get(item.id, ()))
+        for item, score in objects
     ]
 
 
@@ -234,7 +256,8 @@ def _in_tree(call: Call, found: FoundForTask) -> list[Hit]:
 
 def _shown(packed: Packed, found: FoundForTask) -> list[Hit]:
     places = {(item.object_id, item.segment_id) for item in packed.unnumbered}
-    return [hit for hit in found.sources.hits if (hit.head.object_id, hit.head.part) in places]
+    hits = {hit.head.key: hit for hit in (*found.definitions, *found.sources.hits)}
+    return [hit for hit in hits.values() if (hit.head.object_id, hit.head.part) in places]
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,14 +293,20 @@ def _fitted(
             here=_in_tree(call, notes.found) if packed.drafts else (),
         )
         sections = len({item.section for item in packed.unnumbered})
-        frame = render(_built(call, packed, notes).model_copy(update={"items": ()}))
-        around = estimate_tokens(frame) + sections * TUNING.context.frame_tokens
-        packed = pack(drafts, max_tokens=max_tokens, around=around)
+        frame = _frame_tokens(_built(call, packed, notes), max_tokens)
+        packed = pack(drafts, max_tokens=max_tokens, around=frame + sections * TUNING.context.frame_tokens)
     built, dropped = shortened(_built(call, packed, notes), max_tokens)
     left_out = (*dropped, *(f"{one.item.object_id} {one.item.segment_id}".strip() for one in packed.left_out))
     text = cut_to_tokens(render(built), max_tokens)
     budget = {"max_tokens": max_tokens, "used_tokens": estimate_tokens(text), "left_out": len(left_out)}
     return built.model_copy(update={"budget": budget}), text, left_out
+
+
+def _frame_tokens(built: ContextPack, max_tokens: int) -> int:
+    """Return the tokens of what is written around the items; notes that only help take no more than their share."""
+    frame = built.model_copy(update={"items": ()})
+    needed = estimate_tokens(render(frame.model_copy(update={"may_break": (), "recommended_next_reads": ()})))
+    return min(estimate_tokens(render(frame)), needed + int(max_tokens * TUNING.packing.helpful_share))
 
 
 def _built(call: Call, packed: Packed, notes: _Notes) -> ContextPack:
@@ -294,7 +323,7 @@ def _built(call: Call, packed: Packed, notes: _Notes) -> ContextPack:
         rules=tuple(line for identity, line in notes.rules if identity not in ids)[: TUNING.context.max_rules],
         conflicts=contested,
         may_break=tuple(line for place, line in notes.users.items() if place in places),
-        missing_context=missing_of(notes.found),
+        missing_context=missing_of(packed, notes.found),
         recommended_next_reads=next_reads_of(packed, notes.attached, notes.here, notes.found),
         citations=packed.citations,
         generated_at=now,

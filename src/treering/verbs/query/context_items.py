@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from treering.core.evidence import EvidenceRef, Lines, Segment, Turn, place_in
-from treering.core.objects import Activity, Channel, Knowledge, Object, WorkItem, title_of
+from treering.core.objects import Activity, Channel, Decision, Knowledge, Object, WorkItem, title_of
 from treering.core.policy import LEVELS, TrustLevel, is_over, trust_of
 from treering.core.screening import instruction_flags
 from treering.ports.ledger import Altered, ObjectRequest, sources_named
@@ -14,7 +14,7 @@ from treering.ports.passages import Reach
 from treering.retrieval.index.code_names import file_at
 from treering.retrieval.index.code_places import CODE, shorten_comments
 from treering.retrieval.index.passages import passages_of, told_once
-from treering.retrieval.search.excerpts import PassageLines
+from treering.retrieval.search.excerpts import PassageLines, is_stub
 from treering.retrieval.search.pack_budget import UnnumberedItem
 from treering.retrieval.search.packing import Citation, PackItem, section_of
 from treering.retrieval.search.retrieval import Hit
@@ -22,6 +22,7 @@ from treering.retrieval.search.spreading import spread_over_sources
 from treering.retrieval.search.trust import Wording, repetition_flags
 from treering.retrieval.text.analysis import telling_terms
 from treering.retrieval.tuning import TUNING
+from treering.verbs.declarations import declared_by, is_declaration
 from treering.verbs.envelope import Call
 from treering.verbs.reading import WEAK
 from treering.verbs.scoped_ledger import on_all_branches
@@ -36,6 +37,8 @@ class Citing:
     origins: Mapping[str, str]
     """By id of a source: what it is called. One in another scope is not in it."""
     segments: Mapping[tuple[str, str], Segment]
+    declared: Mapping[str, str] = field(default_factory=dict)
+    """By id of a source that holds a declaration: who declared it, and when."""
 
     @classmethod
     def read(cls, call: Call, items: Sequence[Object], reach: Reach, altered: Altered) -> "Citing":
@@ -51,13 +54,19 @@ class Citing:
         )
         (found,) = on_all_branches(call.engine.ledger).read([request])
         altered |= found.altered
-        return cls({identity: head.title for identity, head in found.heads.items()}, found.segments)
+        return cls(
+            {identity: head.title for identity, head in found.heads.items()},
+            found.segments,
+            {identity: told for identity, head in found.heads.items() if (told := declared_by(head))},
+        )
 
     def of(self, item: Object) -> Iterator[Citation]:
         """Return the citations of an object."""
         match item:
             case Knowledge():
-                yield from (cited for ref in item.evidence_refs if (cited := self._evidence(ref)))
+                cited = [cited for ref in item.evidence_refs if (cited := self._evidence(ref))]
+                places = [one.place for one in cited]
+                yield from (one for at, one in enumerate(cited) if not one.place or one.place not in places[:at])
             case Activity() | WorkItem():
                 for source_id in item.source_refs:
                     yield Citation(mark="", object_id=source_id, origin=self.origins.get(source_id, source_id))
@@ -76,7 +85,9 @@ class Citing:
         if origin == ref.source_id:
             return _cited(ref, origin)
         segment = self.segments.get((ref.source_id, ref.segment_id))
-        return _cited(ref, origin, place_in(ref.locator(segment), origin)) if segment else None
+        if segment is None:
+            return None
+        return _cited(ref, origin, self.declared.get(ref.source_id) or place_in(ref.locator(segment), origin))
 
 
 def _cited(ref: EvidenceRef, origin: str, place: str = "") -> Citation:
@@ -91,9 +102,13 @@ def belief_item(
     trusted: Mapping[Channel, TrustLevel],
     reach: Reach,
     note: str = "",
+    superseded: Sequence[str] = (),
 ) -> UnnumberedItem:
-    """Make an item of knowledge, work or an activity, with what it rests on. `note`: why it does not hold here."""
-    passage = passages_of(item)[0]
+    """Make an item of knowledge, work or an activity, with what it rests on.
+
+    `note`: why it does not hold here. `superseded`: titles of what it superseded, which are no alternatives.
+    """
+    passage = passages_of(_without_alternatives(item, superseded))[0]
     words = f"{title_of(item)}\n{passage.text}"
     return UnnumberedItem(
         PackItem(
@@ -117,6 +132,23 @@ def belief_item(
     )
 
 
+def _without_alternatives(item: Object, titles: Sequence[str]) -> Object:
+    if not titles or not isinstance(item, Knowledge) or not isinstance(item.payload, Decision):
+        return item
+    begun = tuple(title.removesuffix("…") for title in titles)
+    others = tuple(one for one in item.payload.alternatives if not one.startswith(begun))
+    return item.model_copy(update={"payload": item.payload.model_copy(update={"alternatives": others})})
+
+
+def without_stubs(hits: Sequence[Hit]) -> list[Hit]:
+    """Leave out code that only declares what other code defines."""
+    return [hit for hit in hits if not (_is_code(hit) and is_stub(hit.text))]
+
+
+def _is_code(hit: Hit) -> bool:
+    return hit.head.place_role == CODE and isinstance(hit.locator, Lines) and not hit.locator.path.endswith(".pyi")
+
+
 def by_file(hits: Sequence[Hit]) -> list[Hit]:
     """Order passages: the best one of each of the best files, then all others, best first.
 
@@ -131,8 +163,12 @@ def by_file(hits: Sequence[Hit]) -> list[Hit]:
     return [*first, *(hit for hit in spread_over_sources(hits) if hit.head.key not in keys)]
 
 
-def source_items(hits: Sequence[Hit], query: str, notes: Mapping[int, str], weak: Set[int]) -> Iterator[UnnumberedItem]:
+def source_items(
+    hits: Sequence[Hit], query: str, notes: Mapping[int, str], weak: Set[int], whole: Set[int] = frozenset()
+) -> Iterator[UnnumberedItem]:
     """Make an item of each passage of a source, the first of them with the turn that answers it.
+
+    The comments of those in `whole` are not shortened.
 
     `notes`: by key, what became of passages in the work tree that is asked from; those in `weak` are flagged so. A
     turn that is part of the item of its question is not an item of its own.
@@ -143,12 +179,12 @@ def source_items(hits: Sequence[Hit], query: str, notes: Mapping[int, str], weak
         if (hit.head.object_id, hit.head.part) not in replies:
             note = notes.get(hit.head.key, "")
             flags = tuple(filter(None, (note, WEAK if hit.head.key in weak else "")))
-            yield _source_item(shown, query, flags)
+            yield _source_item(shown, query, flags, is_whole=hit.head.key in whole)
         if shown.reply:
             replies.add((hit.head.object_id, shown.reply.segment_id))
 
 
-def _source_item(hit: Hit, query: str, flags: Sequence[str]) -> UnnumberedItem:
+def _source_item(hit: Hit, query: str, flags: Sequence[str], *, is_whole: bool) -> UnnumberedItem:
     place = place_in(hit.locator, hit.head.origin) if hit.locator else hit.head.origin
     item = PackItem(
         section="sources",
@@ -156,7 +192,7 @@ def _source_item(hit: Hit, query: str, flags: Sequence[str]) -> UnnumberedItem:
         segment_id=hit.head.part,
         kind=hit.state.kind,
         status=hit.state.status,
-        title=" — ".join(filter(None, (hit.head.title, hit.head.heading))),
+        title=" — ".join(dict.fromkeys(filter(None, (hit.head.title, hit.head.heading)))),
         text=hit.text_with_reply,
         score=round(hit.score, 6),
         flags=(*hit.flags, *flags),
@@ -175,7 +211,8 @@ def _source_item(hit: Hit, query: str, flags: Sequence[str]) -> UnnumberedItem:
         query,
         first_line=hit.locator.start if isinstance(hit.locator, Lines) else 0,
     )
-    return UnnumberedItem(item, tuple(cited), _shortening(hit), excerpt)
+    shorten = _shortening(hit)
+    return UnnumberedItem(item, tuple(cited), None if is_whole else shorten, excerpt, shorten is not None)
 
 
 def _shortening(hit: Hit) -> Callable[[str], str] | None:
@@ -201,6 +238,8 @@ def without_repeated(sources: Sequence[UnnumberedItem], believed: Sequence[Unnum
 
 
 def _repeats(knowledge: UnnumberedItem, passage: UnnumberedItem) -> bool:
+    if any(is_declaration(place.origin) for place in passage.places):
+        return True
     words = frozenset(telling_terms(passage.item.text))
     new = words.difference(telling_terms(f"{knowledge.item.title}\n{knowledge.item.text}"))
     is_trusted = LEVELS.index(knowledge.item.trust) <= LEVELS.index(passage.item.trust)

@@ -98,14 +98,26 @@ def _note(group: Sequence[Knowledge]) -> ConflictNote:
     )
 
 
-def missing_of(found: FoundForTask) -> tuple[str, ...]:
-    """State what the task mentions and the space does not know, and what it knew and has withdrawn."""
+def missing_of(packed: Packed, found: FoundForTask) -> tuple[str, ...]:
+    """State what the task mentions and the space does not know, and what it knew and has withdrawn.
+
+    Superseded statements are named with the statement that replaced them, if that is shown.
+    """
     unknown = listed(found.known.missing)
     gaps = [f"Nothing here mentions {unknown}."] if unknown and found.answers else []
     gaps += [
-        f"`{identity}` ({quoted(title)}) is {status}: do not rely on it." for identity, title, status in found.withdrawn
+        f"`{one.id}` ({quoted(one.title)}) is {one.status}: do not rely on it."
+        for one in found.withdrawn
+        if not one.successor
     ]
-    return (*gaps, *lag_warning(found.question.lag))
+    return (*gaps, *_superseded(packed, found), *lag_warning(found.question.lag))
+
+
+def _superseded(packed: Packed, found: FoundForTask) -> Iterator[str]:
+    for item in packed.unnumbered:
+        if older := [one for one in found.withdrawn if one.successor == item.object_id]:
+            titles = ", ".join(f"{quoted(one.title)} (`{one.id}`)" for one in older)
+            yield f"{titles}: superseded by {quoted(item.title)}."
 
 
 def next_reads_of(
@@ -173,4 +185,4 @@ def _reason(query: str, hit: Hit) -> str:
     terms = frozenset(telling_terms(f"{hit.head.heading}\n{hit.text}"))
     words = dict.fromkeys(word for word in _WORD.findall(query) if not terms.isdisjoint(telling_terms(word)))
     named = ", ".join(label(word) for word in islice(words, TUNING.context.reason_words))
-    return f"has {named}" if named else "similar meaning"
+    return f"mentions {named}" if named else "similar meaning"

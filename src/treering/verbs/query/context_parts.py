@@ -1,6 +1,6 @@
 """What is found for a task: sources and knowledge that answer, what had to be withdrawn, and unknown words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -13,11 +13,13 @@ from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.rounds import Steps, run_together
 from treering.retrieval.search.commit_history import CommitHistory, histories_in
 from treering.retrieval.search.known_words import KnownWords, known_words
+from treering.retrieval.search.named_code import named_definitions
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Adjusting, Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import index_text, telling_terms
+from treering.retrieval.text.typed_words import names_written
 from treering.retrieval.tuning import TUNING
 from treering.verbs.envelope import Call
 from treering.verbs.query.attached import named_nodes
@@ -30,6 +32,17 @@ COPIED = "adapter"
 """The channel of what an adapter copied from a source."""
 
 
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """Knowledge that is withdrawn or over, and shares more than a chance word with the task."""
+
+    id: str
+    title: str
+    status: str
+    successor: str = ""
+    """The id of the knowledge at the end of what superseded it; empty if there is none."""
+
+
 @dataclass(frozen=True)
 class FoundForTask:
     """What was found for a task, each by a search of its own."""
@@ -37,8 +50,7 @@ class FoundForTask:
     question: Question
     sources: Retrieval
     beliefs: Retrieval
-    withdrawn: tuple[tuple[str, str, str], ...]
-    """Id, title and status of knowledge that is withdrawn or over, and shares more than a chance word with the task."""
+    withdrawn: tuple[Withdrawn, ...]
     known: KnownWords
     """Which words of the task occur here."""
     nodes: tuple[Node, ...]
@@ -47,6 +59,8 @@ class FoundForTask:
     """What commits of the repositories in reach say of their files."""
     altered: Mapping[str, str]
     judgement: Judgement
+    definitions: tuple[Hit, ...] = ()
+    """The passages that define what the task names."""
 
     @property
     def answers(self) -> bool:
@@ -65,18 +79,27 @@ class FoundForTask:
 
     @property
     def about_task(self) -> list[Hit]:
-        """The knowledge, work and activities that are about the task.
+        """The knowledge, work and activities that are about the task, such as statements about a name in it.
 
         Of what adapters copied from manifests, only what is about a subject that the task names, if it names one: the
         version of acme is asked for, not the versions of its parts.
         """
-        hits = self._not_weak(self.beliefs.hits)
+        names = frozenset(names_written(self.question.text))
+        strong = {hit.head.key for hit in self._not_weak(self.beliefs.hits)}
+        hits = [hit for hit in self.beliefs.hits if hit.head.key in strong or _states_something_of(hit, names)]
         asked = frozenset(self.question.terms.words)
         named = {hit.head.key for hit in hits if (subject := _copied_subject(hit)) and subject <= asked}
         return [hit for hit in hits if not named or hit.head.key in named or not _copied_subject(hit)]
 
     def _not_weak(self, hits: Sequence[Hit]) -> list[Hit]:
         return [hit for hit in hits if hit.head.key not in self.judgement.weak]
+
+
+def _states_something_of(hit: Hit, names: Set[str]) -> bool:
+    """Return whether a hit is a statement, not copied by an adapter, that mentions a name in the task."""
+    if not names or not isinstance(hit.item, Knowledge) or hit.state.origin_channel == COPIED:
+        return False
+    return not names.isdisjoint(index_text(f"{hit.head.title}\n{hit.text}").split())
 
 
 def _copied_subject(hit: Hit) -> frozenset[str]:
@@ -103,7 +126,7 @@ def gather(
     altered = Altered()
     of_sources = _only(reach, ("source",))
     of_beliefs = _only(reach, ("knowledge", "activity", "work_item"))
-    sources, beliefs, withdrawn, known, nodes, histories = run_together(
+    sources, beliefs, withdrawn, known, nodes, histories, definitions = run_together(
         [
             retrieval(
                 question,
@@ -119,15 +142,27 @@ def gather(
             known_words(question, reach),
             named_nodes(question, reach, altered),
             histories_in(reach),
+            named_definitions(question, of_sources),
         ],
         index=call.engine.index,
         ledger=call.engine.ledger,
     )
     note_recalled(call.engine, (*sources.hits, *beliefs.hits))
-    over = [(item.id, title_of(item), "over") for item in beliefs.over if _is_expired(item, question)]
-    judgement = Judgement.of(known, question, sources, beliefs, answered=bool(nodes))
+    over = [Withdrawn(item.id, title_of(item), "over") for item in beliefs.over if _is_expired(item, question)]
+    names = frozenset(names_written(question.text))
+    stated = any(_states_something_of(hit, names) for hit in beliefs.hits)
+    judgement = Judgement.of(known, question, sources, beliefs, answered=bool(nodes or definitions or stated))
     return FoundForTask(
-        question, sources, beliefs, (*withdrawn, *over), known, tuple(nodes), tuple(histories), altered, judgement
+        question,
+        sources,
+        beliefs,
+        (*withdrawn, *over),
+        known,
+        tuple(nodes),
+        tuple(histories),
+        altered,
+        judgement,
+        tuple(definitions),
     )
 
 
@@ -135,7 +170,7 @@ def _only(reach: Reach, types: tuple[str, ...]) -> Reach:
     return replace(reach, where=And((reach.where, Compare("type", "in", types))))
 
 
-def _withdrawn(question: Question, reach: Reach, altered: Altered) -> Steps[list[tuple[str, str, str]]]:
+def _withdrawn(question: Question, reach: Reach, altered: Altered) -> Steps[list[Withdrawn]]:
     """Find withdrawn knowledge that shares more than a chance word with the task."""
     if reach.withdrawn or reach.at is not None:
         return []
@@ -151,7 +186,26 @@ def _withdrawn(question: Question, reach: Reach, altered: Altered) -> Steps[list
     read: ObjectsFound = yield ObjectRequest(objects=tuple(ids))
     altered |= read.altered
     items = [read.objects[identity] for identity in ids if identity in read.objects]
-    return [(item.id, title_of(item), item.status) for item in items if _is_about(item, question)]
+    about = [item for item in items if _is_about(item, question)]
+    successors = yield from _successors({item.id for item in about if item.status == "superseded"})
+    return [Withdrawn(item.id, title_of(item), item.status, successors.get(item.id, "")) for item in about]
+
+
+def _successors(superseded: Set[str]) -> Steps[dict[str, str]]:
+    """Return, by id of superseded knowledge, the last of the statements that superseded it."""
+    later: dict[str, str] = {}
+    asked: Set[str] = superseded
+    while asked:
+        found: ObjectsFound = yield ObjectRequest(links=tuple(sorted(asked)))
+        links = (link for identity in asked for link in found.links.get(identity, ()) if link.type == "supersedes")
+        new = {link.target: link.source for link in links if link.target in asked}
+        later |= new
+        asked = set(new.values()) - later.keys()
+    last = dict(later)
+    for identity in superseded & later.keys():
+        for _ in later:
+            last[identity] = later.get(last[identity], last[identity])
+    return last
 
 
 def _is_expired(item: Object, question: Question) -> bool:

@@ -20,6 +20,7 @@ from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.retrieval.tuning import SEARCH_GROUPS, TUNING, values_of
+from treering.verbs.declarations import is_declaration
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, bounded
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.reading import (
@@ -122,7 +123,8 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     found: Retrieval
     found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
     replaced = _replaced(call, found)
-    found = replace(found, hits=_behind_current(call, found.hits, replaced, reach, most=options.limit))
+    ordered = _behind_current(call, found.hits, replaced, reach, most=options.limit)
+    found = replace(found, hits=_without_declarations(ordered, found, replaced))
     note_recalled(engine, found.hits)
     judged = Judgement.of(words, question, found)
     now = reach.now or engine.clock.now()
@@ -230,6 +232,22 @@ def _behind_current(
             told += (replace(late, score=min(late.score, hit.score)) for late in waiting.pop(one, ()))
     told += chain.from_iterable(waiting.values())
     return tuple(told[: max(most, len(hits))])
+
+
+def _without_declarations(
+    hits: Sequence[Hit], found: Retrieval, replaced: Mapping[_Place, Replaced]
+) -> tuple[Hit, ...]:
+    """Leave out the notes of declarations next to the statement that was made of them, or to what superseded it."""
+    shown = {hit.head.object_id for hit in hits}
+
+    def is_repeated(hit: Hit) -> bool:
+        stated = {head.id for head in found.resting.get(hit.head.object_id, ())}
+        later = replaced.get(_place(hit))
+        return is_declaration(hit.head.origin) and not shown.isdisjoint(
+            stated | {later.by.id if later and later.by else ""}
+        )
+
+    return tuple(hit for hit in hits if not is_repeated(hit))
 
 
 def knowledge_on(call: Call, sources: Iterable[str], altered: Altered | None = None) -> list[Knowledge]:
