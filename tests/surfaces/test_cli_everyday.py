@@ -33,7 +33,10 @@ def test_add_takes_one_thing(acme):
 @pytest.mark.parametrize(
     ("arguments", "receipt"),
     [
-        (("decide", "Retries are bounded", "--because", "README.md:3"), "Decided: Retries are bounded (README.md:3)."),
+        (
+            ("decide", "Retries are bounded", "--because", "README.md:3"),
+            'Decided: Retries are bounded (README.md:3: "Acme retries three times.").',
+        ),
         (("decide", "Retries", "are", "bounded"), "Decided: Retries are bounded."),
         (("rule", "No new dependencies", "--for", "src"), "Rule: No new dependencies."),
         (("prefer", "Short functions"), "Preference: Short functions."),
@@ -65,7 +68,7 @@ def test_decision_keeps_reason_and_alternatives(acme):
 
 def test_number_of_a_hit_is_evidence(acme):
     printed(acme, "search", "releases cut Tuesdays")
-    assert "Decided: Ship on Tuesdays (README.md:1-5)" in printed(
+    assert 'Decided: Ship on Tuesdays (README.md:1-5: "# Acme")' in printed(
         acme, "decide", "Ship on Tuesdays", "--because", "[1]"
     )
 
@@ -92,7 +95,9 @@ def test_replace_supersedes_the_same_kind(acme):
     printed(acme, "decide", "Three retries", "--because", "README.md:3")
     printed(acme, "search", "Three retries")
     replaced = printed(acme, "replace", "1", "Five retries", "--because", "README.md:3", "--why", "Flaky network")
-    assert replaced.startswith("Decided: Five retries (README.md:3), instead of: Three retries.")
+    assert replaced.startswith(
+        'Decided: Five retries (README.md:3: "Acme retries three times."), instead of: Three retries.'
+    )
     brief = printed(acme, "brief")
     assert "Five retries" in brief
     assert "Three retries" not in brief

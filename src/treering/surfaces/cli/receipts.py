@@ -21,6 +21,7 @@ _MAX_DRIFTED = 5
 """Stale or contested titles on one line."""
 _MAX_PLACES = 3
 _TITLE_CHARS = 120
+_LINE_CHARS = 60
 _LINKS = frozenset({"linked", "unlinked"})
 _GONE = frozenset({"archived", "cancelled", "invalid"})
 """Statuses of objects that a revert ended."""
@@ -64,10 +65,10 @@ def render_receipt(
         places = [_as_typed(one) for one in evidence] if len(new) == 1 else _places(ledger, head.id)
         based = f" ({', '.join(places)})" if places and event == "created" else ""
         instead = f", instead of: {'; '.join(map(one_line, replaced))}" if new and replaced else ""
-        undo = f". Undo with: {_undo(ledger, receipt, actor)}" if number == min(len(objects), _MAX_OBJECTS) else ""
-        yield line(
-            (f"{change_in_words(event, head)}: ", "bold"), one_line(head.title, most=TITLE), based, instead, undo
-        )
+        what = f"{one_line(head.title, most=TITLE)}{based}{instead}"
+        end = "" if what.endswith((".", "!", "?")) else "."
+        undo = f"{end} Undo with: {_undo(ledger, receipt, actor)}" if number == min(len(objects), _MAX_OBJECTS) else ""
+        yield line((f"{change_in_words(event, head)}: ", "bold"), what, undo)
         if verbose:
             yield line((f"{head.id}, {head.status}, revision {head.revision}", "dim"), indent=2)
     if len(objects) > _MAX_OBJECTS:
@@ -176,4 +177,7 @@ def _places(ledger: Ledger | None, identity: str) -> Sequence[str]:
 
 
 def _as_typed(one: ResolvedEvidence) -> str:
-    return f"{short_place(one.place)}{', uncommitted' if one.uncommitted else ''}"
+    """Return a place with the first of its lines, so that a wrong line number is seen."""
+    place = ", ".join(filter(None, (short_place(one.place), one.remark)))
+    first_line = next(filter(str.strip, one.quote.splitlines()), "")
+    return f"{place}: {label(first_line.strip(), most=_LINE_CHARS)}" if first_line else place

@@ -5,6 +5,9 @@ from treering.core.evidence import place_in, short_place
 from treering.core.objects import Knowledge, Object, Source
 from treering.ports.ledger import Ledger
 
+DECLARATION = "declaration:"
+"""The start of the origin of a note that stores what a person declared without a place."""
+
 
 def cited_places(ledger: Ledger, item: Object) -> tuple[str, ...]:
     """Return the places an object is based on as people type them, such as `README.md:5-11`, each once.
@@ -18,6 +21,6 @@ def cited_places(ledger: Ledger, item: Object) -> tuple[str, ...]:
         except NotFound:
             continue
         # A declaration without a place is evidence of itself.
-        if isinstance(source, Source) and not source.origin.startswith("declaration:"):
+        if isinstance(source, Source) and not source.origin.startswith(DECLARATION):
             places[short_place(place_in(ref.locator(segment), source.origin))] = None
     return tuple(places)
