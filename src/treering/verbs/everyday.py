@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from treering.core.canonical import normalise_text
-from treering.core.characters import one_line
+from treering.core.characters import named, one_line
 from treering.core.errors import InvalidInput, NotFound, Unavailable
 from treering.core.objects import Constraint, Decision, Fact, Knowledge, Preference
 from treering.core.patch import TITLE, PatchRecord, shortened
@@ -14,7 +14,8 @@ from treering.core.scope import ROOT
 from treering.ports.ledger import Ledger
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Envelope
-from treering.verbs.naming import id_named, is_recording
+from treering.verbs.naming import id_named, is_reading, is_recording
+from treering.verbs.short_ids import short_id
 from treering.verbs.trees import tree_of
 
 
@@ -132,11 +133,26 @@ def mode_of_path(engine: Engine, path: str) -> str:
 
 
 def last_patch(ledger: Ledger, actor: str) -> PatchRecord:
-    """Return the newest patch of an author that can be taken back. Raises `NotFound`."""
-    for record in ledger.patches(status="applied", limit=_MAX_PATCHES):
-        if record.source.actor == actor and is_recording(record):
-            return record
-    raise NotFound(f"{actor} has recorded nothing here that could be undone.", hint="See: treering log")
+    """Return the last patch of an author, which `undo` takes back.
+
+    Raises `NotFound` if there is none, and `InvalidInput` if it is an ingest of files, which is not taken back.
+    """
+    own = [
+        one
+        for one in ledger.patches(status="applied", limit=_MAX_PATCHES)
+        if one.source.actor == actor and one.operations
+    ]
+    if not own:
+        raise NotFound(f"{actor} has recorded nothing here that could be undone.", hint="See: treering log")
+    if is_reading(own[0]):
+        read = own[0].reason.removeprefix("Ingest ") or "files"
+        before = next(filter(is_recording, own), None)
+        older = f"Undo your entry before it with: treering undo {short_id(before.id)}. " if before else ""
+        raise InvalidInput(
+            f"Your last change was reading {named(read)}; undo does not remove what was read.",
+            hint=f"{older}Remove a source with: treering erase ID. See: treering log",
+        )
+    return own[0]
 
 
 _OPEN = ("open", "in_progress", "blocked")

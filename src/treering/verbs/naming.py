@@ -19,8 +19,6 @@ MAX_CANDIDATES = 5
 _MAX_TITLE_CHARS = 200
 _RECORDED = ("knowledge", "work_item", "activity")
 _REPLACED = frozenset({"superseded", "archived"})
-RECORDING_TOOL = "wiki.crystallize"
-"""The tool of the patches that contain what a user recorded."""
 
 
 def id_named(
@@ -91,8 +89,13 @@ def patch_named(engine: Engine, text: str) -> str:
 
 
 def is_recording(patch: PatchRecord) -> bool:
-    """Return whether an applied patch contains what a user recorded."""
-    return patch.status == "applied" and bool(patch.operations) and patch.source.tool == RECORDING_TOOL
+    """Return whether an applied patch contains what an author wrote, and not files that were read."""
+    return patch.status == "applied" and bool(patch.operations) and not is_reading(patch)
+
+
+def is_reading(patch: PatchRecord) -> bool:
+    """Return whether a patch is part of an ingest of files or pages. One of a note has the channel of its author."""
+    return patch.source.tool == "ingest" and patch.source.channel == "adapter"
 
 
 _CALLED = {"knowledge": "statement", "work_item": "task", "activity": "activity", "node": "node", "source": "source"}

@@ -12,7 +12,7 @@ from treering.surfaces.cli.printing import IndentedLine, line
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.evidence.cited import cited_places
 from treering.verbs.evidence.resolving import ResolvedEvidence
-from treering.verbs.naming import RECORDING_TOOL
+from treering.verbs.naming import is_recording
 from treering.verbs.short_ids import short_id
 
 _MAX_OBJECTS = 20
@@ -132,8 +132,8 @@ def render_drift(ledger: Ledger | None, staled: Sequence[str], contested: Sequen
 
 def _undo(ledger: Ledger, receipt: Receipt, actor: str) -> str:
     """Return the command that takes a patch back: the plain one for what its user recorded last."""
-    source = ledger.patch(receipt.patch_id).source
-    is_last = source.actor == actor and source.tool == RECORDING_TOOL
+    patch = ledger.patch(receipt.patch_id)
+    is_last = patch.source.actor == actor and is_recording(patch)
     return "treering undo" if is_last else f"treering undo {short_id(receipt.patch_id)}"
 
 
