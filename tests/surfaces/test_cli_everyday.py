@@ -82,9 +82,9 @@ def test_unknown_number_is_refused(acme):
 
 def test_done_finds_a_task_by_its_title(acme):
     printed(acme, "task", "Write the docs")
-    assert printed(acme, "done", "the docs", "Written").startswith("Done: Write the docs.")
+    assert printed(acme, "done", "write docs", "Written").startswith("Done: Write the docs.")
     assert "Write the docs" not in printed(acme, "brief")
-    assert acme.run("done", "the docs").code == 3
+    assert acme.run("done", "write docs").code == 3
 
 
 def test_ids_can_be_shortened(acme):
@@ -116,7 +116,7 @@ def test_undo_takes_back_what_was_recorded_last(acme):
 
 def test_undo_goes_back_step_by_step(acme):
     printed(acme, "task", "Write the docs")
-    printed(acme, "done", "docs", "Written")
+    printed(acme, "done", "docs write", "Written")
     printed(acme, "prefer", "Short functions")
     undone = [printed(acme, "undo") for _ in range(3)]
     assert undone == ["Undone: Short functions\n", "Undone: Write the docs\n", "Undone: Write the docs\n"]
@@ -172,8 +172,8 @@ def test_fact_needs_a_name_and_a_value(acme, text):
 def test_titles_name_what_is_shown_replaced_and_undone(acme):
     printed(acme, "decide", "Three retries", "--because", "README.md:3")
     assert "based on: README.md:3" in printed(acme, "show", "three")
-    assert "instead of: Three retries" in printed(acme, "replace", "three", "Five retries")
-    assert printed(acme, "undo", "five").startswith("Undone: Five retries")
+    assert "instead of: Three retries" in printed(acme, "replace", "three retries", "Five retries")
+    assert printed(acme, "undo", "five retries").startswith("Undone: Five retries")
     refused = acme.run("show", "Tree retries")
     assert (refused.code, "Three retries" in refused.err) == (3, True)
 
@@ -214,10 +214,35 @@ def test_undo_refuses_an_ingest_of_files(acme):
 
 def test_undo_names_the_change_since(acme):
     first = acme.json("decide", "Three retries")["patch_id"]
-    printed(acme, "replace", "three", "Five retries")
+    printed(acme, "replace", "three retries", "Five retries")
     refused = acme.run("undo", first)
     assert "'Three retries' was replaced by 'Five retries' since." in " ".join(refused.err.split())
     assert "treering undo patch:" in refused.err
     item = acme.json("task", "Write the docs")["patch_id"]
     printed(acme, "done", "write the docs")
     assert "'Write the docs' was changed by" in " ".join(acme.run("undo", item).err.split())
+
+
+@pytest.mark.parametrize("command", [("replace", "prompts", "x"), ("replace", "echo", "x"), ("undo", "prompts")])
+def test_one_word_does_not_name_a_title(acme, command):
+    printed(acme, "rule", "Prompts never echo hidden input.")
+    refused = acme.run(*command)
+    assert (refused.code, '"Prompts never echo hidden input."' in " ".join(refused.err.split())) == (2, True)
+    assert "know:" in refused.err
+    assert "Prompts never echo" in printed(acme, "brief")
+    assert "Prompts never echo" in printed(acme, "show", "prompts")
+
+
+@pytest.mark.parametrize(
+    "name", ["prompts never", "hidden input", "input echo", "prompts never echo hidden input.", "'echo'"]
+)
+def test_two_words_or_quotes_name_a_title(acme, name):
+    printed(acme, "rule", "Prompts never echo hidden input.")
+    assert "instead of: Prompts" in printed(acme, "replace", name, "Prompts echo nothing.")
+
+
+def test_one_word_title_is_named_by_its_word(acme):
+    printed(acme, "task", "Docs")
+    refused = acme.run("done", "doc")
+    assert (refused.code, '"Docs"' in refused.err) == (2, True)
+    assert printed(acme, "done", "docs").startswith("Done: Docs.")

@@ -87,7 +87,7 @@ def task(text: str, *, priority: str = "normal", summary: str = "", scope: str =
 def done(engine: Engine, item: str, resolution: str = "", *, scope: str = ROOT) -> Envelope:
     """Resolve an open task, named by its id or title (`naming.id_named`). Raises `NotFound`, `InvalidInput`."""
     given = {
-        "id": id_named(engine, item, ("work_item",), statuses=_OPEN, what="open task"),
+        "id": id_named(engine, item, ("work_item",), statuses=_OPEN, what="open task", strict=True),
         "status": "resolved",
         "resolution": resolution or "Done.",
     }
@@ -96,7 +96,7 @@ def done(engine: Engine, item: str, resolution: str = "", *, scope: str = ROOT) 
 
 def replacement(engine: Engine, old: str, text: str, because: Because = _NOTHING, *, why: str = "") -> Envelope:
     """Replace knowledge, named by its id or title, by a statement of its kind. Raises `NotFound`, `InvalidInput`."""
-    item = engine.ledger.get(id_named(engine, old, ("knowledge",)))
+    item = engine.ledger.get(id_named(engine, old, ("knowledge",), strict=True))
     if not isinstance(item, Knowledge):
         raise InvalidInput(f"{item.id} is no knowledge, so it cannot be replaced.", hint="Give the id of a statement.")
     new = _restated(item, text, because, why)

@@ -133,7 +133,7 @@ def render_drift(ledger: Ledger | None, staled: Sequence[str], contested: Sequen
 def _undo(ledger: Ledger, receipt: Receipt, actor: str) -> str:
     """Return the command that takes a patch back: the plain one for what its user recorded last."""
     patch = ledger.patch(receipt.patch_id)
-    is_last = patch.source.actor == actor and is_recording(patch)
+    is_last = patch.source.actor == actor and patch.source.channel != "adapter" and is_recording(patch)
     return "treering undo" if is_last else f"treering undo {short_id(receipt.patch_id)}"
 
 
