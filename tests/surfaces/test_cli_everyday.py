@@ -246,3 +246,9 @@ def test_one_word_title_is_named_by_its_word(acme):
     refused = acme.run("done", "doc")
     assert (refused.code, '"Docs"' in refused.err) == (2, True)
     assert printed(acme, "done", "docs").startswith("Done: Docs.")
+
+
+@pytest.mark.parametrize("command", [("decide", "Ship"), ("task", "Ship"), ("add", "--note", "Ship")])
+def test_first_record_names_the_space_it_creates(stage, command):
+    assert printed(stage, *command).splitlines()[-1].startswith("Created a space: .treering")
+    assert "Created" not in printed(stage, "rule", "No globals")
