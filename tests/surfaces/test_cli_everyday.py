@@ -252,3 +252,69 @@ def test_one_word_title_is_named_by_its_word(acme):
 def test_first_record_names_the_space_it_creates(stage, command):
     assert printed(stage, *command).splitlines()[-1].startswith("Created a space: .treering")
     assert "Created" not in printed(stage, "rule", "No globals")
+
+
+@pytest.mark.parametrize(
+    ("command", "receipt"),
+    [
+        (("rule", "No globals"), "Already a rule: No globals\n"),
+        (("prefer", "Short functions"), "Already a preference: Short functions\n"),
+        (("decide", "Ship", "--because", "README.md:3"), "Already decided: Ship\n"),
+        (("fact", "api.port = 80"), "Already a fact: api: port = 80\n"),
+    ],
+)
+def test_repeated_record_is_known_already(acme, command, receipt):
+    printed(acme, *command)
+    assert printed(acme, *command) == receipt
+
+
+def test_repeated_record_names_its_new_evidence(acme):
+    acme.write({"new.md": "# New\n\nText.\n"})
+    printed(acme, "decide", "Ship", "--because", "README.md:3")
+    again = printed(acme, "decide", "Ship", "--because", "new.md:3")
+    assert again == 'Already decided: Ship (new evidence: new.md:3: "Text."). Undo with: treering undo\n'
+
+
+def errors(stage, *command):
+    return " ".join(stage.run(*command).err.split())
+
+
+def test_done_task_is_done_already(acme):
+    printed(acme, "task", "Write the docs")
+    identity = next(one for one in acme.json("done", "write docs")["ids"])
+    for name in ("write docs", identity):
+        assert "Already done: 'Write the docs'." in errors(acme, "done", name)
+
+
+def test_replaced_statement_names_its_replacement(acme):
+    old = next(one for one in acme.json("decide", "Three retries")["ids"] if one.startswith("know:"))
+    printed(acme, "replace", "three retries", "Five retries")
+    assert "'Three retries' was already replaced by 'Five retries'." in errors(acme, "replace", old, "Six retries")
+
+
+@pytest.mark.parametrize("note", ["", " ", "\u200b"])
+def test_empty_note_is_refused(acme, note):
+    assert "The note is empty." in errors(acme, "add", "--note", note)
+
+
+def test_replace_names_objects_that_are_no_statements(acme):
+    printed(acme, "add", "--note", "Maria prefers tea")
+    printed(acme, "task", "Write the docs")
+    assert "That is a note, not a statement: 'Maria prefers tea'." in errors(acme, "replace", "maria prefers", "x")
+    assert "treering done work:" in errors(acme, "replace", "write docs", "x")
+    assert "That is a file, not a statement" in errors(acme, "replace", "Acme", "x")
+
+
+def test_lint_shows_commands_that_settle(acme):
+    printed(acme, "fact", "api.port = 80")
+    printed(acme, "fact", "api.port = 81")
+    printed(acme, "decide", "Three retries", "--because", "README.md:3")
+    acme.write({"README.md": README.replace("three times", "five times")})
+    printed(acme, "add", ".")
+    found = printed(acme, "lint")
+    assert "no longer contains 'Acme retries three times.', but 'Acme retries five times.'." in found
+    archive = re.search(r"treering (crystallize \S+ --status archived)", found)[1]
+    decide = re.search(r"treering (crystallize \S+ --by \S+), or", found)[1]
+    for command in (archive, decide):
+        acme.done(*command.split())
+    assert "No problems found." in printed(acme, "lint")

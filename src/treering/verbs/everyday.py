@@ -2,19 +2,20 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from treering.core.canonical import normalise_text
 from treering.core.characters import named, one_line
 from treering.core.errors import InvalidInput, NotFound, Unavailable
-from treering.core.objects import Constraint, Decision, Fact, Knowledge, Preference
+from treering.core.objects import Constraint, Decision, Fact, Knowledge, Object, Preference, title_of
 from treering.core.patch import TITLE, PatchRecord, shortened
 from treering.core.scope import ROOT
 from treering.ports.ledger import Ledger
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Envelope
-from treering.verbs.naming import id_named, is_reading, is_recording
+from treering.verbs.naming import id_named, is_reading, is_recording, titled
 from treering.verbs.short_ids import short_id
 from treering.verbs.trees import tree_of
 
@@ -86,19 +87,21 @@ def task(text: str, *, priority: str = "normal", summary: str = "", scope: str =
 
 def done(engine: Engine, item: str, resolution: str = "", *, scope: str = ROOT) -> Envelope:
     """Resolve an open task, named by its id or title (`naming.id_named`). Raises `NotFound`, `InvalidInput`."""
-    given = {
-        "id": id_named(engine, item, ("work_item",), statuses=_OPEN, what="open task", strict=True),
-        "status": "resolved",
-        "resolution": resolution or "Done.",
-    }
+    identity = _task_named(engine, item)
+    given = {"id": identity, "status": "resolved", "resolution": resolution or "Done."}
     return Envelope(mode="work_item", scope=scope, input=given)
 
 
 def replacement(engine: Engine, old: str, text: str, because: Because = _NOTHING, *, why: str = "") -> Envelope:
     """Replace knowledge, named by its id or title, by a statement of its kind. Raises `NotFound`, `InvalidInput`."""
-    item = engine.ledger.get(id_named(engine, old, ("knowledge",), strict=True))
+    try:
+        item = engine.ledger.get(id_named(engine, old, ("knowledge",), strict=True))
+    except NotFound:
+        if other := _titled(engine, old, ("work_item", "activity", "source")):
+            raise _no_statement(other) from None
+        raise
     if not isinstance(item, Knowledge):
-        raise InvalidInput(f"{item.id} is no knowledge, so it cannot be replaced.", hint="Give the id of a statement.")
+        raise _no_statement(item)
     new = _restated(item, text, because, why)
     if item.status == "candidate":  # nobody confirmed it, so it is corrected in place
         return Envelope(mode="knowledge", scope=item.scope, input={**new, "id": item.id})
@@ -156,6 +159,8 @@ def last_patch(ledger: Ledger, actor: str) -> PatchRecord:
 
 
 _OPEN = ("open", "in_progress", "blocked")
+_CLOSED = ("resolved", "closed", "cancelled")
+_TASKS = ("work_item",)
 _MAX_PATCHES = 200
 
 
@@ -168,6 +173,54 @@ def _knowledge(kind: str, text: str, payload: Mapping[str, Any], because: Becaus
         **({"evidence_refs": list(because.evidence), "status": "active"} if because.evidence else {}),
     }
     return Envelope(mode="knowledge", scope=because.scope, input=given)
+
+
+def a_note(text: object) -> str:
+    """Return the text of a note. Raises `InvalidInput` if nothing of it can be seen."""
+    if not one_line(a_text(text, "The note")).strip():
+        raise InvalidInput("The note is empty.", hint='For example: "Maria prefers tea."')
+    return str(text)
+
+
+def _task_named(engine: Engine, item: str) -> str:
+    """Return the id of an open task. Raises `NotFound` for one that is done already."""
+    try:
+        identity = id_named(engine, item, _TASKS, statuses=_OPEN, what="open task", strict=True)
+    except NotFound:
+        if closed := _titled(engine, item, _TASKS, statuses=_CLOSED):
+            raise _already_done(closed) from None
+        raise
+    found = engine.ledger.get(identity)
+    if found.status in _CLOSED:
+        raise _already_done(found)
+    return identity
+
+
+def _titled(engine: Engine, words: str, types: Sequence[str], *, statuses: Sequence[str] = ()) -> Object | None:
+    """Return the one object that words name, or `None`."""
+    with suppress(NotFound, InvalidInput):
+        return titled(engine.ledger, words, types, statuses=statuses)
+    return None
+
+
+def _already_done(item: Object) -> NotFound:
+    how = "cancelled" if item.status == "cancelled" else "done"
+    return NotFound(f"Already {how}: {named(title_of(item))}.", hint=f"To reopen it: treering undo {short_id(item.id)}")
+
+
+def _no_statement(item: Object) -> InvalidInput:
+    """Return the error for an object that is no statement, with what to do instead."""
+    kind, short = str(getattr(item, "kind", item.type)).replace("_", " "), short_id(item.id)
+    match item.type:
+        case "work_item":
+            hint = f"Resolve it with: treering done {short}"
+        case "source" if kind == "note":
+            hint = f"Record a statement with treering fact. To correct it: treering erase {short}, and add it again."
+        case "source":
+            hint = "Record a statement with treering fact, or correct the source and read it again with treering add."
+        case _:
+            hint = "Give the id of a statement."
+    return InvalidInput(f"That is a {kind}, not a statement: {named(title_of(item))}.", hint=hint)
 
 
 def a_text(value: object, name: str) -> str:

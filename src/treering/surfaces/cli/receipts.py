@@ -26,6 +26,12 @@ _LINKS = frozenset({"linked", "unlinked"})
 _GONE = frozenset({"archived", "cancelled", "invalid"})
 """Statuses of objects that a revert ended."""
 _CREATED = {"decision": "Decided", "constraint": "Rule", "source": "Read"}
+_KNOWN = {
+    "decision": "Already decided",
+    "constraint": "Already a rule",
+    "preference": "Already a preference",
+    "fact": "Already a fact",
+}
 _EVENTS = {"staled": "Now stale", "contested": "Now contested", "reverted": "Undone", "superseded": "Replaced"}
 _STATUSES = {"resolved": "Done", "closed": "Done", "active": "Confirmed", "archived": "Archived"}
 
@@ -54,8 +60,16 @@ def render_receipt(
     `actor`: who would undo it.
     """
     changed = [one for one in receipt.results if one.outcome not in {"unchanged", "duplicate"}]
-    if not changed and receipt.results:
-        yield line(("Known already: ", "bold"), _title(ledger, receipt.results[0].id))
+    known = [one.id for one in receipt.results if one.outcome == "duplicate"]
+    known = known or [one.id for one in receipt.results if not changed][:1]
+    for head in ledger.heads(known).values():
+        is_new = evidence and any(one.patch_id == receipt.patch_id for one in ledger.events_of(head.id))
+        added = f" (new evidence: {', '.join(map(_as_typed, evidence))})" if is_new else ""
+        undo = f". Undo with: {_undo(ledger, receipt, actor)}" if added else ""
+        what = _KNOWN.get(head.kind, "Already known")
+        yield line((f"{what}: ", "bold"), one_line(head.title, most=TITLE), added, undo)
+    if known and all(one.outcome != "created" or _is_source(one.id) for one in changed):
+        return
     objects = _objects(ledger, receipt)
     replaced = [head.title for event, head in objects if event == "superseded"]
     new = [one for one in objects if one[0] == "created"]
@@ -148,6 +162,10 @@ def _objects(ledger: Ledger, receipt: Receipt) -> list[tuple[str, Head]]:
         events = [one.event_type for one in ledger.events_of(head.id) if one.patch_id == receipt.patch_id]
         happened[head.id] = (next((one for one in events if one not in _LINKS), "updated"), head)
     return sorted(happened.values(), key=lambda one: one[0] != "created")
+
+
+def _is_source(identity: str) -> bool:
+    return identity.startswith(f"{PREFIXES['source']}:")
 
 
 def _stated(ledger: Ledger, ids: Sequence[str]) -> list[Head]:

@@ -170,7 +170,7 @@ def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> Write
     old = found_of(call, given.id, Knowledge)
     _check_current(call, old)
     operations: list[Operation] = []
-    by = given.by or ""
+    by = found_of(call, given.by, Knowledge).id if given.by else ""
     evidence: tuple[ResolvedEvidence, ...] = ()
     warnings: tuple[str, ...] = ()
     revision = given.revision or old.revision
