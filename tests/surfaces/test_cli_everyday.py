@@ -302,7 +302,9 @@ def test_replace_names_objects_that_are_no_statements(acme):
     printed(acme, "task", "Write the docs")
     assert "That is a note, not a statement: 'Maria prefers tea'." in errors(acme, "replace", "maria prefers", "x")
     assert "treering done work:" in errors(acme, "replace", "write docs", "x")
-    assert "That is a file, not a statement" in errors(acme, "replace", "Acme", "x")
+    acme.write({"core.py": "LIMIT = 3\n"})
+    printed(acme, "add", "core.py")
+    assert "That is a file, not a statement: 'core.py'." in errors(acme, "replace", "core.py", "x")
 
 
 def test_lint_shows_commands_that_settle(acme):
