@@ -198,4 +198,4 @@ def _as_typed(one: ResolvedEvidence) -> str:
     """Return a place with the first of its lines, so that a wrong line number is seen."""
     place = ", ".join(filter(None, (short_place(one.place), one.remark)))
     first_line = next(filter(str.strip, one.quote.splitlines()), "")
-    return f"{place}: {label(first_line.strip(), most=_LINE_CHARS)}" if first_line else place
+    return f'{place}: "{one_line(first_line.strip(), most=_LINE_CHARS)}"' if first_line else place
