@@ -12,7 +12,7 @@ def test_sync_creates_the_space_of_a_colleague(stage, monkeypatch):
 
     received = stage.done("sync", "./team", "--space", "bob").out
     assert "Sent nothing new to " in received
-    assert received.splitlines()[1].startswith("Received ")
+    assert received.splitlines()[2].startswith("Received ")
     assert "Three retries" in stage.done("show", "three", "--space", "bob").out
     assert stage.done("sync", "./team", "--space", "bob").out.endswith("Nothing new received.\n")
 
