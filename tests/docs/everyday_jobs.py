@@ -95,14 +95,14 @@ JOBS = (
     Job(
         "Correct it",
         "Words of the title are enough. The old decision stays in the history.",
-        'treering replace "gives up" "Fetching never gives up" --because src/acme/fetch.py:9-10',
-        'space.replace("gives up", "Fetching never gives up", because="src/acme/fetch.py:9-10")\n'
+        'treering replace "fetching gives" "Fetching never gives up" --because src/acme/fetch.py:9-10',
+        'space.replace("fetching gives", "Fetching never gives up", because="src/acme/fetch.py:9-10")\n'
         'print(space.show("Fetching never gives up").evidence)',
         "wiki.crystallize",
         {
             "mode": "supersede",
             "input": {
-                "id": "gives up",
+                "id": "fetching gives",
                 "kind": "decision",
                 "question": "Does fetching give up?",
                 "outcome": "Fetching never gives up",

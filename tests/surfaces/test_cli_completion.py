@@ -58,9 +58,9 @@ def test_ids_are_completed_with_their_titles(acme):
 
 def test_resolved_and_replaced_items_are_not_completed(acme):
     acme.done("task", "Write the docs")
-    acme.done("done", "Write")
+    acme.done("done", "Write the")
     acme.done("decide", "Three retries")
-    acme.done("replace", "Three", "Five retries")
+    acme.done("replace", "Three retries", "Five retries")
     assert rows(acme, "done Wri") == rows(acme, "show Three") == {}
 
 

@@ -104,7 +104,7 @@ def test_ids_are_shown_on_request(acme):
 def test_tools_and_everyday_commands_print_the_same_receipt(acme):
     flags = ("--kind", "decision", "--title", "One file", "--question", "Where?", "--outcome", "In one file")
     receipt = acme.done("crystallize", *flags, "--evidence", "README.md:3").out
-    assert receipt == "Decided: One file (README.md:3). Undo with: treering undo\n"
+    assert receipt == 'Decided: One file (README.md:3: "Acme retries three times."). Undo with: treering undo\n'
     assert acme.done("undo").out == "Undone: One file\n"
 
 
@@ -140,7 +140,9 @@ def test_lint_numbers_name_their_objects(acme):
     acme.commit({"README.md": "# Acme\n\nAcme never retries.\n"})
     acme.done("add", ".")
     assert acme.done("lint").out.startswith("1 problem found.\n1  warning: 'Retries are bounded' is stale")
-    assert acme.done("replace", "1", "Never retry").out.startswith("Decided: Never retry, instead of: Retries are")
+    assert acme.done("replace", "1", "Never retry").out.startswith(
+        'Decided: Never retry (README.md:3, as before: "Acme never retries."), instead of: Retries are'
+    )
 
 
 def test_places_are_shown_as_people_type_them():

@@ -14,8 +14,8 @@ def test_sync_creates_the_space_of_a_colleague(stage, monkeypatch):
     assert sent.endswith("No other copies there yet.\n")
 
     received = stage.done("sync", "./team", "--space", "bob").out
-    assert received.splitlines()[0].startswith("Sent nothing new to ")
-    assert received.splitlines()[1].startswith("Received ")
+    assert "Sent nothing new to " in received
+    assert received.splitlines()[2].startswith("Received ")
     assert "Three retries" in stage.done("show", "three", "--space", "bob").out
     assert stage.done("sync", "./team", "--space", "bob").out.endswith("Nothing new received.\n")
 

@@ -84,10 +84,10 @@ def test_fact_reads_its_value_as_json(space):
 
 def test_done_resolves_a_task(space):
     opened = space.task("Write the docs")
-    space.done("the docs", "Written")
+    space.done("write docs", "Written")
     assert space.show(opened.id).object["resolution"] == "Written"
     with pytest.raises(NotFound):
-        space.done("the docs")
+        space.done("write docs")
 
 
 def test_replace_and_undo(space):

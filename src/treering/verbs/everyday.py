@@ -2,19 +2,21 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from treering.core.canonical import normalise_text
-from treering.core.characters import one_line
+from treering.core.characters import named, one_line
 from treering.core.errors import InvalidInput, NotFound, Unavailable
-from treering.core.objects import Constraint, Decision, Fact, Knowledge, Preference
+from treering.core.objects import Constraint, Decision, Fact, Knowledge, Object, Preference, title_of
 from treering.core.patch import TITLE, PatchRecord, shortened
 from treering.core.scope import ROOT
 from treering.ports.ledger import Ledger
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Envelope
-from treering.verbs.naming import id_named, is_recording
+from treering.verbs.naming import id_named, is_reading, is_recording, titled
+from treering.verbs.short_ids import short_id
 from treering.verbs.trees import tree_of
 
 
@@ -85,19 +87,21 @@ def task(text: str, *, priority: str = "normal", summary: str = "", scope: str =
 
 def done(engine: Engine, item: str, resolution: str = "", *, scope: str = ROOT) -> Envelope:
     """Resolve an open task, named by its id or title (`naming.id_named`). Raises `NotFound`, `InvalidInput`."""
-    given = {
-        "id": id_named(engine, item, ("work_item",), statuses=_OPEN, what="open task"),
-        "status": "resolved",
-        "resolution": resolution or "Done.",
-    }
+    identity = _task_named(engine, item)
+    given = {"id": identity, "status": "resolved", "resolution": resolution or "Done."}
     return Envelope(mode="work_item", scope=scope, input=given)
 
 
 def replacement(engine: Engine, old: str, text: str, because: Because = _NOTHING, *, why: str = "") -> Envelope:
     """Replace knowledge, named by its id or title, by a statement of its kind. Raises `NotFound`, `InvalidInput`."""
-    item = engine.ledger.get(id_named(engine, old, ("knowledge",)))
+    try:
+        item = engine.ledger.get(id_named(engine, old, ("knowledge",), strict=True))
+    except NotFound:
+        if other := _titled(engine, old, ("work_item", "activity", "source")):
+            raise _no_statement(other) from None
+        raise
     if not isinstance(item, Knowledge):
-        raise InvalidInput(f"{item.id} is no knowledge, so it cannot be replaced.", hint="Give the id of a statement.")
+        raise _no_statement(item)
     new = _restated(item, text, because, why)
     if item.status == "candidate":  # nobody confirmed it, so it is corrected in place
         return Envelope(mode="knowledge", scope=item.scope, input={**new, "id": item.id})
@@ -132,14 +136,31 @@ def mode_of_path(engine: Engine, path: str) -> str:
 
 
 def last_patch(ledger: Ledger, actor: str) -> PatchRecord:
-    """Return the newest patch of an author that can be taken back. Raises `NotFound`."""
-    for record in ledger.patches(status="applied", limit=_MAX_PATCHES):
-        if record.source.actor == actor and is_recording(record):
-            return record
-    raise NotFound(f"{actor} has recorded nothing here that could be undone.", hint="See: treering log")
+    """Return the last patch of an author, which `undo` takes back.
+
+    Raises `NotFound` if there is none, and `InvalidInput` if it is an ingest of files, which is not taken back.
+    """
+    own = [
+        one
+        for one in ledger.patches(status="applied", limit=_MAX_PATCHES)
+        if one.source.actor == actor and one.operations
+    ]
+    if not own:
+        raise NotFound(f"{actor} has recorded nothing here that could be undone.", hint="See: treering log")
+    if is_reading(own[0]):
+        read = own[0].reason.removeprefix("Ingest ") or "files"
+        before = next(filter(is_recording, own), None)
+        older = f"Undo your entry before it with: treering undo {short_id(before.id)}. " if before else ""
+        raise InvalidInput(
+            f"Your last change was reading {named(read)}; undo does not remove what was read.",
+            hint=f"{older}Remove a source with: treering erase ID. See: treering log",
+        )
+    return own[0]
 
 
 _OPEN = ("open", "in_progress", "blocked")
+_CLOSED = ("resolved", "closed", "cancelled")
+_TASKS = ("work_item",)
 _MAX_PATCHES = 200
 
 
@@ -152,6 +173,54 @@ def _knowledge(kind: str, text: str, payload: Mapping[str, Any], because: Becaus
         **({"evidence_refs": list(because.evidence), "status": "active"} if because.evidence else {}),
     }
     return Envelope(mode="knowledge", scope=because.scope, input=given)
+
+
+def a_note(text: object) -> str:
+    """Return the text of a note. Raises `InvalidInput` if nothing of it can be seen."""
+    if not one_line(a_text(text, "The note")).strip():
+        raise InvalidInput("The note is empty.", hint='For example: "Maria prefers tea."')
+    return str(text)
+
+
+def _task_named(engine: Engine, item: str) -> str:
+    """Return the id of an open task. Raises `NotFound` for one that is done already."""
+    try:
+        identity = id_named(engine, item, _TASKS, statuses=_OPEN, what="open task", strict=True)
+    except NotFound:
+        if closed := _titled(engine, item, _TASKS, statuses=_CLOSED):
+            raise _already_done(closed) from None
+        raise
+    found = engine.ledger.get(identity)
+    if found.status in _CLOSED:
+        raise _already_done(found)
+    return identity
+
+
+def _titled(engine: Engine, words: str, types: Sequence[str], *, statuses: Sequence[str] = ()) -> Object | None:
+    """Return the one object that words name, or `None`."""
+    with suppress(NotFound, InvalidInput):
+        return titled(engine.ledger, words, types, statuses=statuses)
+    return None
+
+
+def _already_done(item: Object) -> NotFound:
+    how = "cancelled" if item.status == "cancelled" else "done"
+    return NotFound(f"Already {how}: {named(title_of(item))}.", hint=f"To reopen it: treering undo {short_id(item.id)}")
+
+
+def _no_statement(item: Object) -> InvalidInput:
+    """Return the error for an object that is no statement, with what to do instead."""
+    kind, short = str(getattr(item, "kind", item.type)).replace("_", " "), short_id(item.id)
+    match item.type:
+        case "work_item":
+            hint = f"Resolve it with: treering done {short}"
+        case "source" if kind == "note":
+            hint = f"Record a statement with treering fact. To correct it: treering erase {short}, and add it again."
+        case "source":
+            hint = "Record a statement with treering fact, or correct the source and read it again with treering add."
+        case _:
+            hint = "Give the id of a statement."
+    return InvalidInput(f"That is a {kind}, not a statement: {named(title_of(item))}.", hint=hint)
 
 
 def a_text(value: object, name: str) -> str:

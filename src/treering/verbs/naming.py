@@ -10,17 +10,18 @@ from treering.core.filters import EVERYTHING, Compare
 from treering.core.objects import Object, title_of
 from treering.core.patch import PatchRecord
 from treering.ports.ledger import Ledger, Selection
+from treering.retrieval.text.analysis import content_words
 from treering.verbs.engine import Engine
 from treering.verbs.numbered_places import place_numbered
 from treering.verbs.short_ids import full_id, is_short_id, may_be_part_of_id, short_id
 
 MAX_CANDIDATES = 5
 """Objects with similar titles that an error lists."""
+MIN_WORDS = 2
+"""Words of a title that name its object for a change: one word is too often meant for another."""
 _MAX_TITLE_CHARS = 200
 _RECORDED = ("knowledge", "work_item", "activity")
 _REPLACED = frozenset({"superseded", "archived"})
-RECORDING_TOOL = "wiki.crystallize"
-"""The tool of the patches that contain what a user recorded."""
 
 
 def id_named(
@@ -30,20 +31,22 @@ def id_named(
     *,
     statuses: Sequence[str] = (),
     what: str = "",
+    strict: bool = False,
 ) -> str:
     """Return the id that a text is, shortens, or names by title or by its number in an answer.
 
     Raises `NotFound`, or `InvalidInput` if several match.
 
     A title is compared without case: the whole one first, then its beginning, a part of it, and all words in any order.
-    `types` and `statuses` limit the titles, not the ids; `what` names them in errors.
+    `types` and `statuses` limit the titles, not the ids; `what` names them in errors. `strict`: for a change, one word
+    of a longer title is not enough, unless it is in quotes.
     """
     given = place_numbered(text, engine.places_of).strip()
     first = given.partition(" ")[0]
     if is_object(first) or is_short_id(given):
         return full_id(engine.ledger, first)  # without the segment of a hit
     try:
-        return titled(engine.ledger, given, types, statuses=statuses, what=what).id
+        return titled(engine.ledger, given, types, statuses=statuses, what=what, strict=strict).id
     except NotFound:
         if not may_be_part_of_id(given):
             raise
@@ -65,9 +68,16 @@ def id_given(engine: Engine, text: str) -> str:
 
 
 def titled(
-    ledger: Ledger, words: str, types: Sequence[str] = _RECORDED, *, statuses: Sequence[str] = (), what: str = ""
+    ledger: Ledger,
+    words: str,
+    types: Sequence[str] = _RECORDED,
+    *,
+    statuses: Sequence[str] = (),
+    what: str = "",
+    strict: bool = False,
 ) -> Object:
     """Return the object with a title. Raises `NotFound` with similar titles, `InvalidInput` with those that match."""
+    words, is_quoted = _unquoted(words)
     called = what or " or ".join(_CALLED[one] for one in types)
     where = Compare("status", "in", tuple(statuses)) if statuses else EVERYTHING
     known = list(ledger.select(Selection(descend=True, types=tuple(types), where=where)))
@@ -85,6 +95,12 @@ def titled(
             hint=f"Give the whole title or the id of one: {shown}{more}.",
             details={"known": [one.id for one in found]},
         )
+    if strict and not is_quoted and not _is_clear(words, title_of(found[0])):
+        raise InvalidInput(
+            f"{words!r} is only a part of the title {label(title_of(found[0]))}.",
+            hint=f"Give its beginning, at least two of its words, or its id: {short_id(found[0].id)}.",
+            details={"known": [found[0].id]},
+        )
     return found[0]
 
 
@@ -95,7 +111,7 @@ def patch_named(engine: Engine, text: str) -> str:
     """
     given = place_numbered(text, engine.places_of).strip()
     ledger = engine.ledger
-    identity = full_id(ledger, given) if is_patch(given) else id_named(engine, given)
+    identity = full_id(ledger, given) if is_patch(given) else id_named(engine, given, strict=True)
     if is_patch(identity):
         return identity
     for event in reversed(ledger.events_of(identity)):
@@ -105,8 +121,13 @@ def patch_named(engine: Engine, text: str) -> str:
 
 
 def is_recording(patch: PatchRecord) -> bool:
-    """Return whether an applied patch contains what a user recorded."""
-    return patch.status == "applied" and bool(patch.operations) and patch.source.tool == RECORDING_TOOL
+    """Return whether an applied patch contains what an author wrote, and not files that were read."""
+    return patch.status == "applied" and bool(patch.operations) and not is_reading(patch)
+
+
+def is_reading(patch: PatchRecord) -> bool:
+    """Return whether a patch is part of an ingest of files or pages. One of a note has the channel of its author."""
+    return patch.source.tool == "ingest" and patch.source.channel == "adapter"
 
 
 _CALLED = {"knowledge": "statement", "work_item": "task", "activity": "activity", "node": "node", "source": "source"}
@@ -124,6 +145,20 @@ def _best(words: str, known: Iterable[Object]) -> list[Object]:
     return []
 
 
+def _unquoted(words: str) -> tuple[str, bool]:
+    """Return words without the quotes around them, and whether there were any."""
+    if len(words) > 2 and words[0] == words[-1] and words[0] in "\"'":
+        return words[1:-1], True
+    return words, False
+
+
+def _is_clear(words: str, title: str) -> bool:
+    """Return whether words are enough of a title to change its object without asking."""
+    wanted, whole = _plain(words), _plain(title)
+    is_beginning = whole.startswith(wanted) and len(wanted.split()) >= MIN_WORDS
+    return wanted == whole or is_beginning or len(content_words(wanted)) >= MIN_WORDS
+
+
 def _has_words(wanted: str, title: str) -> bool:
     return set(wanted.split()) <= set(title.split())
 
@@ -138,4 +173,4 @@ _WAYS: Sequence[Callable[[str, str], bool]] = (
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.split()).casefold()
+    return " ".join(text.split()).casefold().rstrip(".!?") or text.strip()

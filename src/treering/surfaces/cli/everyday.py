@@ -26,13 +26,19 @@ Statement = Callable[[str, everyday.Because], Envelope]
 
 
 def add(
-    what: str, note: str, calling: Calling, access: Access, bringing: IngestFlags, named: Note, writing: WriteFlags
+    what: str,
+    note: str | None,
+    calling: Calling,
+    access: Access,
+    bringing: IngestFlags,
+    named: Note,
+    writing: WriteFlags,
 ) -> None:
     """Ingest a place, or a text given with `--note`."""
-    if bool(what) == bool(note):
+    if bool(what) == (note is not None):
         raise InvalidInput("treering add takes a path, an address or --note.", hint="Write: treering add .")
-    if note:
-        item = {"text": note, **({"title": named.title} if named.title else {})}
+    if note is not None:
+        item = {"text": everyday.a_note(note), **({"title": named.title} if named.title else {})}
         item |= {"origin": named.origin} if named.origin else {}
         verbs.ingest_items([item], access, calling, bringing, writing)
     else:

@@ -82,7 +82,7 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("a value and the line that states it", 'treering fact "port = 8080" --of api --because api/config.py:3'),
     ),
     "task": (("something to do", 'treering task "Write the docs"'),),
-    "done": (("by words of its title", 'treering done "the docs" "Written"'),),
+    "done": (("by words of its title", 'treering done "write docs" "Written"'),),
     "replace": (("replace the second hit", 'treering replace 2 "Retries are limited to five"'),),
     "undo": (("undo your last record", "treering undo"),),
     "ingest": (

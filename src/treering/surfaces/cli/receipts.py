@@ -12,7 +12,7 @@ from treering.surfaces.cli.printing import IndentedLine, line
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.evidence.cited import cited_places
 from treering.verbs.evidence.resolving import ResolvedEvidence
-from treering.verbs.naming import RECORDING_TOOL
+from treering.verbs.naming import is_recording
 from treering.verbs.short_ids import short_id
 
 _MAX_OBJECTS = 20
@@ -21,10 +21,17 @@ _MAX_DRIFTED = 5
 """Stale or contested titles on one line."""
 _MAX_PLACES = 3
 _TITLE_CHARS = 120
+_LINE_CHARS = 60
 _LINKS = frozenset({"linked", "unlinked"})
 _GONE = frozenset({"archived", "cancelled", "invalid"})
 """Statuses of objects that a revert ended."""
 _CREATED = {"decision": "Decided", "constraint": "Rule", "source": "Read"}
+_KNOWN = {
+    "decision": "Already decided",
+    "constraint": "Already a rule",
+    "preference": "Already a preference",
+    "fact": "Already a fact",
+}
 _EVENTS = {"staled": "Now stale", "contested": "Now contested", "reverted": "Undone", "superseded": "Replaced"}
 _STATUSES = {"resolved": "Done", "closed": "Done", "active": "Confirmed", "archived": "Archived"}
 
@@ -53,8 +60,16 @@ def render_receipt(
     `actor`: who would undo it.
     """
     changed = [one for one in receipt.results if one.outcome not in {"unchanged", "duplicate"}]
-    if not changed and receipt.results:
-        yield line(("Known already: ", "bold"), _title(ledger, receipt.results[0].id))
+    known = [one.id for one in receipt.results if one.outcome == "duplicate"]
+    known = known or [one.id for one in receipt.results if not changed][:1]
+    for head in ledger.heads(known).values():
+        is_new = evidence and any(one.patch_id == receipt.patch_id for one in ledger.events_of(head.id))
+        added = f" (new evidence: {', '.join(map(_as_typed, evidence))})" if is_new else ""
+        undo = f". Undo with: {_undo(ledger, receipt, actor)}" if added else ""
+        what = _KNOWN.get(head.kind, "Already known")
+        yield line((f"{what}: ", "bold"), one_line(head.title, most=TITLE), added, undo)
+    if known and all(one.outcome != "created" or _is_source(one.id) for one in changed):
+        return
     objects = _objects(ledger, receipt)
     replaced = [head.title for event, head in objects if event == "superseded"]
     new = [one for one in objects if one[0] == "created"]
@@ -64,10 +79,10 @@ def render_receipt(
         places = [_as_typed(one) for one in evidence] if len(new) == 1 else _places(ledger, head.id)
         based = f" ({', '.join(places)})" if places and event == "created" else ""
         instead = f", instead of: {'; '.join(map(one_line, replaced))}" if new and replaced else ""
-        undo = f". Undo with: {_undo(ledger, receipt, actor)}" if number == min(len(objects), _MAX_OBJECTS) else ""
-        yield line(
-            (f"{change_in_words(event, head)}: ", "bold"), one_line(head.title, most=TITLE), based, instead, undo
-        )
+        what = f"{one_line(head.title, most=TITLE)}{based}{instead}"
+        end = "" if what.endswith((".", "!", "?")) else "."
+        undo = f"{end} Undo with: {_undo(ledger, receipt, actor)}" if number == min(len(objects), _MAX_OBJECTS) else ""
+        yield line((f"{change_in_words(event, head)}: ", "bold"), what, undo)
         if verbose:
             yield line((f"{head.id}, {head.status}, revision {head.revision}", "dim"), indent=2)
     if len(objects) > _MAX_OBJECTS:
@@ -131,8 +146,8 @@ def render_drift(ledger: Ledger | None, staled: Sequence[str], contested: Sequen
 
 def _undo(ledger: Ledger, receipt: Receipt, actor: str) -> str:
     """Return the command that takes a patch back: the plain one for what its user recorded last."""
-    source = ledger.patch(receipt.patch_id).source
-    is_last = source.actor == actor and source.tool == RECORDING_TOOL
+    patch = ledger.patch(receipt.patch_id)
+    is_last = patch.source.actor == actor and patch.source.channel != "adapter" and is_recording(patch)
     return "treering undo" if is_last else f"treering undo {short_id(receipt.patch_id)}"
 
 
@@ -147,6 +162,10 @@ def _objects(ledger: Ledger, receipt: Receipt) -> list[tuple[str, Head]]:
         events = [one.event_type for one in ledger.events_of(head.id) if one.patch_id == receipt.patch_id]
         happened[head.id] = (next((one for one in events if one not in _LINKS), "updated"), head)
     return sorted(happened.values(), key=lambda one: one[0] != "created")
+
+
+def _is_source(identity: str) -> bool:
+    return identity.startswith(f"{PREFIXES['source']}:")
 
 
 def _stated(ledger: Ledger, ids: Sequence[str]) -> list[Head]:
@@ -176,4 +195,7 @@ def _places(ledger: Ledger | None, identity: str) -> Sequence[str]:
 
 
 def _as_typed(one: ResolvedEvidence) -> str:
-    return f"{short_place(one.place)}{', uncommitted' if one.uncommitted else ''}"
+    """Return a place with the first of its lines, so that a wrong line number is seen."""
+    place = ", ".join(filter(None, (short_place(one.place), one.remark)))
+    first_line = next(filter(str.strip, one.quote.splitlines()), "")
+    return f'{place}: "{one_line(first_line.strip(), most=_LINE_CHARS)}"' if first_line else place

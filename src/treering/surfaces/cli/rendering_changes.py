@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
-from treering.core.canonical import canonical_json
+from treering.core.canonical import PREFIXES, canonical_json
 from treering.core.characters import label, one_line
 from treering.core.counting import counted_things
 from treering.core.evidence import places_as_typed
@@ -28,6 +28,7 @@ from treering.verbs.lint.consolidation import Consolidated, ConsolidateReport
 from treering.verbs.lint.erasure import ErasureReceipt
 from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
 from treering.verbs.lint.survey import Finding, Severity
+from treering.verbs.short_ids import short_id
 
 _STYLES: Mapping[str, str] = {"failed": "red", "skipped": "yellow", "removed": "magenta", "warning": "yellow"}
 TOLD: frozenset[Outcome] = frozenset({"failed", "skipped", "proposed", "removed", "moved"})
@@ -386,9 +387,28 @@ def render_finding(one: Finding, *, number: str = "", verbose: bool = False) -> 
     yield line(number, (f"{one.severity}: ", _SEVERITIES[one.severity]), explanation, (f"  ({one.rule})", "dim"))
     if one.fix_summary:
         yield line(("fix: ", "green"), one_line(one.fix_summary, most=_SAID_CHARS), indent=len(number))
+    if commands := _settling(one, number.strip()):
+        yield line(("settle: ", "green"), commands, indent=len(number))
     if verbose:
         more = f" and {len(one.ids) - _MOST_IDS_OF_A_FINDING} more" if len(one.ids) > _MOST_IDS_OF_A_FINDING else ""
         yield line((f"{', '.join(one.ids[:_MOST_IDS_OF_A_FINDING])}{more}", "dim"), indent=len(number))
+
+
+def _settling(one: Finding, number: str) -> str:
+    """Return the commands that settle stale or contradicting statements."""
+    knowledge = [short_id(identity) for identity in one.ids if identity.startswith(f"{PREFIXES['knowledge']}:")]
+    if one.rule in _DOUBTFUL and knowledge:
+        return (
+            f'treering replace {number or knowledge[0]} "…", or treering crystallize {knowledge[0]} --status archived'
+        )
+    if one.rule == "contradiction" and len(knowledge) > 1:
+        first, second, *_ = knowledge
+        return f"treering crystallize {first} --by {second}, or treering crystallize {second} --by {first}"
+    return ""
+
+
+_DOUBTFUL = frozenset({"stale", "partly-changed", "expired"})
+"""Rules about statements whose evidence or time is over."""
 
 
 def _value(value: object) -> str:

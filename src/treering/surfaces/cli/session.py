@@ -19,9 +19,9 @@ from treering.core.errors import InvalidInput
 from treering.ports.runtime import end_loading
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.last_answer import last_places
-from treering.surfaces.cli.printing import IndentedLine, confirm, page, say_json, show, terminal
+from treering.surfaces.cli.printing import IndentedLine, confirm, line, page, say_json, show, terminal
 from treering.surfaces.python.space import Space, open_space
-from treering.system.address import Address
+from treering.system.address import Address, shown_address
 from treering.system.machine import LOWEST_PRIORITY, make_folder, start_behind, write_new
 from treering.system.settings import FOLDER, IN_GIT, Settings
 from treering.verbs.engine import Progress, silent
@@ -43,9 +43,10 @@ def opened(
     """Open the space a command is about. Vectors are left to a process of their own, or to whoever waits.
 
     So is an index that is being made anew, unless nothing may run in the background. `catching_up`: the command itself
-    makes what waits.
+    makes what waits. A space that did not exist is named after the answer of the command.
     """
     address = access if isinstance(access, Address) else Settings.read().space_address(access.space or None)
+    is_new = create and address.file is not None and not address.file.exists()
     if create:
         prepare(address)
     name = writing or WriteFlags()
@@ -62,6 +63,8 @@ def opened(
         yield replace(space, engine=replace(space.engine, places_of=partial(last_places, address)))
         if later and space.engine.index.upkeep.behind().waiting:
             _work_later(space)
+    if is_new and isinstance(access, Access) and not access.as_json:
+        show(terminal(), [line(f"Created a space: {shown_address(address)}")])
 
 
 def prepare(address: Address) -> None:

@@ -49,7 +49,9 @@ class AsyncSpace:
     ) -> None:
         await asyncio.to_thread(self.space.close)
 
-    async def add(self, what: Path | str = "", *, note: str = "", title: str = "", scope: str = ROOT) -> "IngestReport":
+    async def add(
+        self, what: Path | str = "", *, note: str | None = None, title: str = "", scope: str = ROOT
+    ) -> "IngestReport":
         """Read a repository, folder, file, page or note into the space."""
         return await asyncio.to_thread(self.space.add, what, note=note, title=title, scope=scope)
 

@@ -39,15 +39,17 @@ class EverydayMethods:
     __slots__ = ()
     engine: Engine
 
-    def add(self, what: Path | str = "", *, note: str = "", title: str = "", scope: str = ROOT) -> "IngestReport":
+    def add(
+        self, what: Path | str = "", *, note: str | None = None, title: str = "", scope: str = ROOT
+    ) -> "IngestReport":
         """Read a repository, folder, file or page into the space; or with `note` a text.
 
         Unchanged input changes nothing. Raises `InvalidInput` for something that cannot be read.
         """
-        if bool(what) == bool(note):
+        if bool(what) == (note is not None):
             raise InvalidInput("add takes a path, an address or a note.", hint='Write space.add(".").')
-        if note:
-            item = {"text": note, **({"title": title} if title else {})}
+        if note is not None:
+            item = {"text": everyday.a_note(note), **({"title": title} if title else {})}
             return cast("IngestReport", self._call("ingest", "source", scope, {"items": [item]}))
         target = str(what)
         if target.lower().startswith(_ADDRESSES):

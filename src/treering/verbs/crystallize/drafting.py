@@ -291,7 +291,7 @@ def found_of(call: Call, identity: str, cls: type[_Kind]) -> _Kind:
     Raises `NotFound`, and `InvalidInput` for an object of another type or if several have the title.
     """
     kind = cls.model_fields["type"].default
-    item = call.engine.ledger.get(id_named(call.engine, identity, (kind,)))
+    item = call.engine.ledger.get(id_named(call.engine, identity, (kind,), strict=True))
     if isinstance(item, cls):
         return item
     named = identity if is_object(identity) else f"{identity} ({label(title_of(item))})"

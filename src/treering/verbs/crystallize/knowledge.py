@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict, Field, model_validator
 
 from treering.core.canonical import normalise_text
+from treering.core.characters import named
 from treering.core.errors import IllegalTransition, InvalidInput
-from treering.core.evidence import EvidenceRef
+from treering.core.evidence import EvidenceRef, united
 from treering.core.filters import And, Compare, Not
 from treering.core.objects import Knowledge, Object
 from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Supersede, Transition
@@ -31,8 +32,8 @@ from treering.verbs.crystallize.drafting import (
 )
 from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
 from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
+from treering.verbs.evidence.inherited import has_places, inherited_evidence
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
-from treering.verbs.naming import id_named
 from treering.verbs.reading import behind_warning
 
 _NEAR = 0.6
@@ -167,16 +168,20 @@ def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> Write
     New knowledge that says the same for the same time replaces nothing: its words and evidence go to what is there.
     """
     old = found_of(call, given.id, Knowledge)
-    revision = given.revision or old.revision
+    _check_current(call, old)
     operations: list[Operation] = []
-    by = id_named(call.engine, given.by, ("knowledge",)) if given.by else ""
+    by = found_of(call, given.by, Knowledge).id if given.by else ""
     evidence: tuple[ResolvedEvidence, ...] = ()
+    warnings: tuple[str, ...] = ()
+    revision = given.revision or old.revision
     if given.knowledge:
-        new, evidence = with_resolved_evidence(call, given.knowledge, dry_run=options.dry_run)
+        new, evidence, warnings = _with_evidence(call, given.knowledge, old, dry_run=options.dry_run)
+        before, old = old.revision, found_of(call, old.id, Knowledge)  # reading its file may have made it stale
+        revision = old.revision if revision == before else revision
         fields = new.model_copy(update={"status": new.status or "active"})
         item, created = draft_knowledge(call, fields)
         if _says_the_same(item, old):
-            return _reword(call, old, item, frozenset(given.knowledge.model_fields_set), revision, options)
+            return _reword(call, old, item, frozenset(new.model_fields_set), revision, options, evidence)
         operations += created
         by = item.id
     if old.status == "candidate":
@@ -186,7 +191,43 @@ def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> Write
             details={"id": old.id, "from": "candidate", "to": "superseded"},
         )
     operations.append(Supersede(id=old.id, expected_revision=revision, by=by))
-    return submit(call, operations, options, verb="crystallize", mode="supersede", evidence=evidence)
+    return submit(call, operations, options, verb="crystallize", mode="supersede", evidence=evidence, warnings=warnings)
+
+
+def _check_current(call: Call, old: Knowledge) -> None:
+    """Raise `IllegalTransition` for a statement that was replaced, naming its replacement."""
+    if old.status != "superseded":
+        return
+    links = [one for one in call.engine.ledger.links(old.id) if one.type == "supersedes" and one.target == old.id]
+    newer = call.engine.ledger.heads([one.source for one in links])
+    by = next(iter(newer.values()), None)
+    raise IllegalTransition(
+        f"{named(old.title)} was already replaced" + (f" by {named(by.title)}." if by else "."),
+        hint=f"Replace that one: {by.id}." if by else "Record a new statement.",
+        details={"id": old.id, "from": "superseded", "to": "superseded"},
+    )
+
+
+def _with_evidence(
+    call: Call, fields: KnowledgeFields, old: Knowledge, *, dry_run: bool
+) -> tuple[KnowledgeFields, tuple[ResolvedEvidence, ...], tuple[str, ...]]:
+    """Return the fields of a replacement with its evidence, by default the places of the old statement; and warnings.
+
+    Raises `InvalidInput` if an agent gives no evidence and the old places are gone.
+    """
+    if fields.evidence_refs or fields.derived_from or not has_places(call, old):
+        return *with_resolved_evidence(call, fields, dry_run=dry_run), ()
+    inherited = inherited_evidence(call, old, dry_run=dry_run)
+    if inherited:
+        refs = united(ref for one in inherited for ref in one.refs)
+        return fields.model_copy(update={"evidence_refs": refs}), inherited, ()
+    if call.engine.author.channel == "user":
+        return fields, (), ("without evidence now; add --because PATH:LINES",)
+    raise InvalidInput(
+        f"The evidence of {named(old.title)} is gone, so its replacement has none.",
+        hint="Give its evidence in because, such as src/retry.py:10-14.",
+        details={"id": old.id},
+    )
 
 
 def _says_the_same(item: Knowledge, old: Knowledge) -> bool:
@@ -196,10 +237,20 @@ def _says_the_same(item: Knowledge, old: Knowledge) -> bool:
 
 
 def _reword(
-    call: Call, old: Knowledge, item: Knowledge, given: frozenset[str], revision: int, options: WriteOptions
+    call: Call,
+    old: Knowledge,
+    item: Knowledge,
+    given: frozenset[str],
+    revision: int,
+    options: WriteOptions,
+    evidence: tuple[ResolvedEvidence, ...],
 ) -> WriteReport:
     """Change the words and the evidence of knowledge to those of a new one that says the same."""
-    described = item.model_copy(update={"evidence_refs": _united(old.evidence_refs, item.evidence_refs)})
+    is_inherited = any(one.inherited for one in evidence)
+    refs = item.evidence_refs if is_inherited else _united(old.evidence_refs, item.evidence_refs)
+    if is_inherited and old.status == "active":
+        refs = old.evidence_refs
+    described = item.model_copy(update={"evidence_refs": refs})
     changes = {
         name: value
         for name, value in described.model_dump(mode="json", include=set(_REWORDED & given)).items()
@@ -215,7 +266,9 @@ def _reword(
         )
     what = ", ".join(sorted(changes)) or "status"
     warning = f"{old.id} already states the same for the same time: its {what} changed, and nothing was superseded."
-    return submit(call, operations, options, verb="crystallize", mode="supersede", warnings=(warning,))
+    return submit(
+        call, operations, options, verb="crystallize", mode="supersede", evidence=evidence, warnings=(warning,)
+    )
 
 
 def _united(known: Sequence[EvidenceRef], more: Sequence[EvidenceRef]) -> tuple[EvidenceRef, ...]:

@@ -8,6 +8,8 @@ from typing import Any, Literal
 from pydantic import Field, PositiveInt, RootModel
 
 from treering.core.canonical import canonical_json, digest, render_time
+from treering.core.characters import named, one_line
+from treering.core.errors import Conflict
 from treering.core.evidence import Lines
 from treering.core.filters import Compare
 from treering.core.objects import Source, WorkItem
@@ -15,11 +17,13 @@ from treering.core.patch import Create, Operation, PatchRecord, Receipt, Transit
 from treering.core.screening import screened
 from treering.core.writing.draft import ObjectChange, changes_of
 from treering.core.writing.journal import patch_of
-from treering.ports.ledger import Selection
+from treering.ports.ledger import Ledger, Selection
 from treering.verbs.crystallize.drafting import WorkItemFields, draft_activity, draft_work_item
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Value
 from treering.verbs.envelope import Operation as SpaceOperation
+from treering.verbs.naming import is_recording
+from treering.verbs.short_ids import short_id
 
 
 class PatchInput(Value):
@@ -78,9 +82,32 @@ def revert(call: Call, given: PatchInput, options: ReasonOptions) -> Receipt:
     Secrets in the reason are redacted.
     """
     reason = screened(options.reason).value
-    receipt = call.engine.ledger.revert(given.patch_id, by=call.engine.author, reason=reason)
+    try:
+        receipt = call.engine.ledger.revert(given.patch_id, by=call.engine.author, reason=reason)
+    except Conflict as error:
+        raise _changed_since(call.engine.ledger, given.patch_id, error) from error
     call.engine.vectoriser.start()
     return receipt
+
+
+def _changed_since(ledger: Ledger, patch: str, error: Conflict) -> Conflict:
+    """Return a conflict that names the entry that changed an object of the patch, and how to go on."""
+    identity = next((str(one["id"]) for one in error.details.get("changed", ())), "")
+    head = ledger.heads([identity]).get(identity) if identity else None
+    if head is None:
+        return error
+    later = [one.patch_id for one in reversed(ledger.events_of(identity)) if one.patch_id]
+    last = next((record for record in map(ledger.patch, later) if record.id != patch and is_recording(record)), None)
+    links = [one for one in ledger.links(identity) if one.type == "supersedes" and one.target == identity]
+    newer = next(iter(ledger.heads([one.source for one in links]).values()), None) if links else None
+    change = f"replaced by {named(newer.title)}" if newer and head.status == "superseded" else "changed"
+    who = f" by {one_line(last.source.actor)}" if last and change == "changed" else ""
+    current = newer.id if newer and head.status == "superseded" else identity
+    ways = [f"undo that first: treering undo {short_id(last.id)}"] if last else []
+    ways += [f"correct it: treering replace {short_id(current)} TEXT"] if head.type == "knowledge" else []
+    hint = "; or ".join(ways)
+    hint = f"{hint[:1].upper()}{hint[1:]}" if hint else error.hint
+    return Conflict(f"{named(head.title)} was {change}{who} since.", hint=hint, details=error.details)
 
 
 LIST = SpaceOperation(

@@ -57,13 +57,21 @@ class ResolvedEvidence(Value):
     """The words given: exactly the lines, or the start of a longer passage."""
     uncommitted: bool = False
     """Whether the lines are only in the work tree."""
+    inherited: bool = Field(default=False, exclude_if=lambda inherited: not inherited)
+    """Whether it is the evidence of the replaced statement, because none was given."""
     refs: tuple[EvidenceRef, ...] = Field(exclude=True)
     """The references that knowledge stores, each with the lines of its segment if these were given."""
 
     @property
     def short_place(self) -> str:
-        """The place as people type it, such as `src/retry.py:10-14`, and whether it is uncommitted."""
-        return f"{short_place(self.place)}{' (uncommitted)' if self.uncommitted else ''}"
+        """The place as people type it, such as `src/retry.py:10-14`, with what is special about it."""
+        return f"{short_place(self.place)}{f' ({self.remark})' if self.remark else ''}"
+
+    @property
+    def remark(self) -> str:
+        """What is special about it: uncommitted, inherited."""
+        remarks = {"uncommitted": self.uncommitted, "as before": self.inherited}
+        return ", ".join(remark for remark, applies in remarks.items() if applies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +102,13 @@ def resolve_evidence(call: Call, given: Sequence[EvidenceRef | str], *, dry_run:
 
 def source_at(call: Call, name: str) -> Source | None:
     """Return the source at exactly this path of the caller's tree, or with this origin; `None` if there is none."""
-    resolver = _Resolver(call, tree_of(call.engine, call.scope, at="", past=False), dry_run=True)
+    resolver = Resolver(call, tree_of(call.engine, call.scope, at="", past=False), dry_run=True)
     return resolver.at(name, None) or resolver.with_origin(name)
 
 
 def _resolved(call: Call, texts: Sequence[str], *, dry_run: bool) -> dict[str, ResolvedEvidence]:
     """Resolve texts; files are read after everything else is resolved, so that a refused call reads none."""
-    resolver = _Resolver(call, tree_of(call.engine, call.scope, at="", past=False), dry_run=True)
+    resolver = Resolver(call, tree_of(call.engine, call.scope, at="", past=False), dry_run=True)
     resolved: dict[str, ResolvedEvidence | None] = {}
     for text in texts:
         try:
@@ -118,17 +126,20 @@ class _NotStored(InvalidInput):
 
 
 @dataclass(frozen=True, slots=True)
-class _Resolver:
+class Resolver:
+    """Finds the segments of evidence in the caller's scope and tree."""
+
     call: Call
     tree: AskedTree | None
     dry_run: bool
 
     def resolve(self, text: str) -> ResolvedEvidence:
+        """Return the segments that a text names. Raises as `resolve_evidence`."""
         match read_notation(place_numbered(text, self.call.engine.places_of)):
             case PassageOf(source_id, segment_id):
                 source = self._source(source_id)
                 segments = [one for one in source.segments if one.segment_id == segment_id]
-                return self._answer(text, source, segments or [self.call.engine.ledger.segment(source_id, segment_id)])
+                return self.answer(text, source, segments or [self.call.engine.ledger.segment(source_id, segment_id)])
             case LinesOf() as lines:
                 return self._lines(text, lines)
             case SymbolOf(path, symbol):
@@ -139,25 +150,31 @@ class _Resolver:
                 return self._quoted(text, words)
 
     def _lines(self, text: str, lines: LinesOf) -> ResolvedEvidence:
-        file = self._file(lines.path)
+        file = self.file(lines.path)
         source = self._of_file(lines.path, file)
         if source is None:
             if known := self.with_origin(text):
-                return self._answer(text, known, known.segments)
+                return self.answer(text, known, known.segments)
             raise self._unknown(lines.path)
-        source = self._up_to_date(source, file, lines.first, lines.last)
-        stored = _stored_lines(self._segments(source))
-        numbers = sorted(number for number in stored if lines.first <= number <= lines.last)
+        source = self.up_to_date(source, file, lines.first, lines.last)
+        return self.cited_lines(source, lines.first, lines.last, text=text, path=lines.path)
+
+    def cited_lines(
+        self, source: Source, first_line: int, last_line: int, *, text: str = "", path: str = ""
+    ) -> ResolvedEvidence:
+        """Return some lines of a source. `text` and `path`: how the caller wrote them. Raises `InvalidInput`."""
+        stored = stored_lines(self.segments_of(source))
+        numbers = sorted(number for number in stored if first_line <= number <= last_line)
         if not numbers:
             raise InvalidInput(
-                f"{lines.path} has no lines {lines.first}-{lines.last} that are stored.",
+                f"{path or label(source.title)} has no lines {first_line}-{last_line} that are stored.",
                 hint=_known_lines(source, stored),
             )
         chosen = {id(stored[number][0]): stored[number][0] for number in numbers}
         if len(chosen) > MAX_SEGMENTS:
             raise InvalidInput(
-                f"{text} spans {len(chosen)} passages; one piece of evidence may span {MAX_SEGMENTS}.",
-                hint=f"Give fewer lines, or the whole file: {lines.path}.",
+                f"{text or source.title} spans {len(chosen)} passages; one piece of evidence may span {MAX_SEGMENTS}.",
+                hint=f"Give fewer lines, or the whole file: {path or source.title}.",
             )
         quote = "\n".join(
             stored[number][1] if number in stored else "" for number in range(numbers[0], numbers[-1] + 1)
@@ -173,15 +190,17 @@ class _Resolver:
             if isinstance(one.locator, Lines)
         }
         place = place_in(exact, source.origin)
-        return self._answer(text, source, [*chosen.values()], quote=quote, place=place, within=within)
+        return self.answer(
+            text or short_place(place), source, [*chosen.values()], quote=quote, place=place, within=within
+        )
 
     def _symbol(self, text: str, path: str, symbol: str) -> ResolvedEvidence:
-        file = self._file(path)
+        file = self.file(path)
         source = self._of_file(path, file)
         if source is None:
             raise self._unknown(path)
-        source = self._up_to_date(source, file)
-        segments = self._segments(source)
+        source = self.up_to_date(source, file)
+        segments = self.segments_of(source)
         named = {
             name: name == symbol or name.endswith(f".{symbol}") for segment in segments for name in _names_in(segment)
         }
@@ -196,24 +215,24 @@ class _Resolver:
         chosen = [one for one in segments if names[0] in _names_in(one)]
         if len(chosen) == 1 and (lines := _lines_of(chosen[0], names[0])):
             return self._lines(text, LinesOf(path, *lines))
-        return self._answer(text, source, chosen, within={})
+        return self.answer(text, source, chosen, within={})
 
     def _called(self, text: str, name: str, turn: int | None) -> ResolvedEvidence:
         source = self._source(name) if is_object(name) else None
         if source is None:
-            file = self._file(name)
+            file = self.file(name)
             source = self._of_file(name, file)
-            source = self._up_to_date(source, file) if source else None
+            source = self.up_to_date(source, file) if source else None
         if source is None and " " in text:
             return self._quoted(text, text)
         if source is None and (source := self.with_origin(name)) is None:
             raise self._unknown(name)
-        segments = self._segments(source)
+        segments = self.segments_of(source)
         if turn is not None:
             segments = [one for one in segments if isinstance(one.locator, Turn) and one.locator.turn == turn]
             if not segments:
                 raise NotFound(f"{name} has no turn {turn}.", hint=f"It has {len(source.segments)} turns, from 0.")
-        return self._answer(text, source, segments)
+        return self.answer(text, source, segments)
 
     def _quoted(self, text: str, words: str) -> ResolvedEvidence:
         terms = query_terms(words)
@@ -225,7 +244,7 @@ class _Resolver:
             # One in another scope, or a damaged one, which lint reports, is no match.
             with suppress(NotFound), noted({}):
                 source = self._source(head.object_id)
-                segments = [one for one in self._segments(source) if one.segment_id == head.part]
+                segments = [one for one in self.segments_of(source) if one.segment_id == head.part]
                 matches += [(source, one) for one in segments if sought in " ".join(one.excerpt.split()).casefold()]
         if len(matches) != 1:
             places = [short_place(place_in(one.locator, source.origin)) for source, one in matches[:_MAX_CANDIDATES]]
@@ -233,9 +252,9 @@ class _Resolver:
                 raise InvalidInput(f"{len(matches)} places contain {words[:200]!r}.", hint=_choose(places))
             raise NotFound(f"No source contains {words[:200]!r}.", hint=f"Quote it word for word, or give {NOTATIONS}.")
         source, segment = matches[0]
-        return self._answer(text, source, [segment], quote=words)
+        return self.answer(text, source, [segment], quote=words)
 
-    def _answer(
+    def answer(
         self,
         text: str,
         source: Source,
@@ -245,6 +264,7 @@ class _Resolver:
         place: str = "",
         within: Mapping[str, tuple[int, int]] | None = None,
     ) -> ResolvedEvidence:
+        """Return evidence in some segments of a source. Raises `InvalidInput` without any."""
         if not segments:
             raise InvalidInput(f"{label(source.title)} contains no text.", hint=f"Give {NOTATIONS}.")
         cited = segments[:MAX_SEGMENTS]
@@ -281,7 +301,8 @@ class _Resolver:
             hint=f"Evidence is in sources, whose ids start with {PREFIXES['source']}:. Put others in derived_from.",
         )
 
-    def _file(self, path: str) -> NamedFile | None:
+    def file(self, path: str) -> NamedFile | None:
+        """Return the file that a path names, if it may be read."""
         files = self.call.engine.evidence_files
         return files.find(path) if files else None
 
@@ -312,12 +333,12 @@ class _Resolver:
         origins += [f"file:{file.place.as_posix()}"] if file else []
         return next(filter(None, map(self.with_origin, origins)), None)
 
-    def _up_to_date(self, source: Source, file: NamedFile | None, first: int = 1, last: int = 10**9) -> Source:
+    def up_to_date(self, source: Source, file: NamedFile | None, first: int = 1, last: int = 10**9) -> Source:
         """Return the source as it is in the work tree: read again if it differs there in these lines."""
         files = self.call.engine.evidence_files
         if file is None or files is None:
             return source
-        stored, lying = _stored_lines(self._segments(source)), files.lines(file)
+        stored, lying = stored_lines(self.segments_of(source)), files.lines(file)
         wanted = range(first, min(last, len(lying)) + 1)
         differs = any(
             lying[number - 1] != stored[number][1] if number in stored else lying[number - 1].strip()
@@ -339,7 +360,7 @@ class _Resolver:
             )
         files.ingest(file, self.call.engine.ledger, self.call.scope)
 
-    def _segments(self, source: Source) -> list[Segment]:
+    def segments_of(self, source: Source) -> list[Segment]:
         """Return the segments of a source in order, as they are in the caller's tree."""
         contents = (
             self.tree.view.contents(source.origin, source.fingerprint)
@@ -384,7 +405,7 @@ class _Resolver:
         return [path for path in known if base and PurePosixPath(path).name == base] or _close(name, known)
 
 
-def _stored_lines(segments: Iterable[Segment]) -> dict[int, tuple[Segment, str]]:
+def stored_lines(segments: Iterable[Segment]) -> dict[int, tuple[Segment, str]]:
     """Return by line number the segment that contains the line, and the line."""
     return {
         segment.locator.start + place: (segment, line)

@@ -6,12 +6,14 @@ from datetime import timedelta
 from treering.core.canonical import normalise_text
 from treering.core.characters import named
 from treering.core.errors import NotFound
-from treering.core.evidence import EvidenceRef, find_lines, place_in
+from treering.core.evidence import EvidenceRef, Segment, find_lines, place_in
 from treering.core.objects import Decision, Knowledge, Source, WorkItem
 from treering.core.patch import Operation, Transition, Update
 from treering.core.writing.integrity import continues
 from treering.ports.runtime import check_interrupt
 from treering.retrieval.index.passages import passages_of
+from treering.verbs.evidence.inherited import lines_now
+from treering.verbs.evidence.resolving import stored_lines
 from treering.verbs.lint.survey import Finding, Rule, Survey
 
 _UNVERIFIED_AFTER = timedelta(days=180)
@@ -219,13 +221,26 @@ def _loss(ref: EvidenceRef, seen: Survey) -> str:
     evidence = ref.quote(segment)
     words = " ".join(_lost_lines(evidence, source) or evidence.split())
     quote = words if len(words) <= _QUOTED else words[:_QUOTED] + "…"
-    return f"{place_in(ref.locator(segment), source.origin)} no longer contains {named(quote)}."
+    now = " ".join(_new_lines(ref, segment, source))[:_QUOTED]
+    instead = f", but {named(now)}" if now else ""
+    return f"{place_in(ref.locator(segment), source.origin)} no longer contains {named(quote)}{instead}."
 
 
 def _lost_lines(quote: str, source: Source) -> list[str]:
     """Return the lines of a quote that stand nowhere in its source now."""
     there = {line.strip() for part in source.segments for line in part.excerpt.splitlines()}
     return [line for line in map(str.strip, quote.splitlines()) if line and line not in there]
+
+
+def _new_lines(ref: EvidenceRef, segment: Segment, source: Source) -> list[str]:
+    """Return the lines that a source has now in place of lost ones; none for a source with several versions."""
+    if any(part.places for part in source.segments):
+        return []
+    stored = stored_lines(source.segments)
+    first, last = lines_now(ref, segment, stored) or (1, 0)
+    before = set(map(str.strip, ref.quote(segment).splitlines()))
+    now = [stored[number][1].strip() for number in range(first, last + 1) if number in stored]
+    return [line for line in now if line and line not in before]
 
 
 def _reverification(item: Knowledge, seen: Survey) -> tuple[Operation, ...]:

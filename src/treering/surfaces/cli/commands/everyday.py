@@ -57,7 +57,7 @@ def add(
     what: Annotated[
         str, Argument(metavar="PATH|URL|-", help="A repository, folder, file or page; - for a text from stdin.")
     ] = "",
-    note: Annotated[str, Option("--note", metavar="TEXT", help="Store this text instead.")] = "",
+    note: Annotated[str | None, Option("--note", metavar="TEXT", help="Store this text instead.")] = None,
     scope: Scope = "/",
 ) -> None:
     """Read a repository, folder, file, page or note.
