@@ -24,13 +24,13 @@ def ingest_in_words(report: IngestReport, seconds: float | None = None) -> str:
         "waiting for review": counts["proposed"],
     }
     total = counts.total() - counts["removed"]
-    told = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number > 0) or "nothing new"
+    counted = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number > 0) or "nothing new"
     if total and counts["unchanged"] == total == counts.total():
-        told = "nothing changed"
+        counted = "nothing changed"
     thing = _THINGS.get(report.mode, "item")
     took = f" in {duration(seconds)}" if seconds is not None else ""
     redacted = f" Redacted {counted_things(report.redacted, 'secret')}." if report.redacted else ""
-    return f"Read {counted_things(total, thing)}{took}: {told}.{redacted}"
+    return f"Read {counted_things(total, thing)}{took}: {counted}.{redacted}"
 
 
 def is_map(item: ItemResult) -> bool:

@@ -152,7 +152,7 @@ def last_patch(ledger: Ledger, actor: str) -> PatchRecord:
         before = next(filter(is_recording, own), None)
         older = f"Undo your entry before it with: treering undo {short_id(before.id)}. " if before else ""
         raise InvalidInput(
-            f"Your last change was reading {named(read)}; undo does not remove what was read.",
+            f"Your last change was reading {named(read)}; undo does not remove ingested sources.",
             hint=f"{older}Remove a source with: treering erase ID. See: treering log",
         )
     return own[0]
@@ -190,9 +190,9 @@ def _task_named(engine: Engine, item: str) -> str:
         if closed := _titled(engine, item, _TASKS, statuses=_CLOSED):
             raise _already_done(closed) from None
         raise
-    found = engine.ledger.get(identity)
-    if found.status in _CLOSED:
-        raise _already_done(found)
+    task = engine.ledger.get(identity)
+    if task.status in _CLOSED:
+        raise _already_done(task)
     return identity
 
 

@@ -24,9 +24,9 @@ def symbols_in(task: str) -> tuple[str, ...]:
     """Return the names in a task that are written as code, qualified with dots."""
     quoted = {name.removesuffix("()") for name in _QUOTED.findall(task)}
     named = (
-        found["name"].replace("::", ".")
-        for found in _WRITTEN.finditer(task)
-        if found["call"] or found["name"] in quoted or _IS_SYMBOL.search(found["name"])
+        match["name"].replace("::", ".")
+        for match in _WRITTEN.finditer(task)
+        if match["call"] or match["name"] in quoted or _IS_SYMBOL.search(match["name"])
     )
     return (*islice(dict.fromkeys(named), TUNING.packing.max_symbols),)
 
@@ -40,8 +40,8 @@ def named_definitions(question: Question, reach: Reach) -> Steps[list[Hit]]:
     if not symbols or reach.at is not None:
         return []
     names = {last_name(family, symbol): symbol for symbol in symbols for family in CODE_FAMILIES}
-    found: PassagesFound = yield PassageRequest((), reach=reach, named=tuple(names))
-    heads = {head.key: head for symbol in symbols for head in _defining(symbol, names, found)}
+    passages: PassagesFound = yield PassageRequest((), reach=reach, named=tuple(names))
+    heads = {head.key: head for symbol in symbols for head in _defining(symbol, names, passages)}
     hits: list[Hit] = yield from read_hits(list(heads.values()), question, reach)
     whole = [hit for hit in hits if not is_stub(hit.text)] or hits
     terms = frozenset(question.terms.words)
@@ -51,10 +51,10 @@ def named_definitions(question: Question, reach: Reach) -> Steps[list[Hit]]:
     return sorted(best[: TUNING.packing.max_definition_parts], key=_place)
 
 
-def _defining(symbol: str, names: dict[str, str], found: PassagesFound) -> list[PassageHead]:
+def _defining(symbol: str, names: dict[str, str], passages: PassagesFound) -> list[PassageHead]:
     """Return the passages of code, tests aside, that define a symbol; none if many definitions have the name."""
-    keys = dict.fromkeys(key for name, one in names.items() if one == symbol for key in found.named.get(name, ()))
-    heads = [found.heads[key] for key in keys if key in found.heads]
+    keys = dict.fromkeys(key for name, one in names.items() if one == symbol for key in passages.named.get(name, ()))
+    heads = [passages.heads[key] for key in keys if key in passages.heads]
     defining: dict[tuple[str, str], list[PassageHead]] = {}
     for head in heads:
         if head.place_role == CODE and not is_test_path(head.title) and (name := _named(head, symbol)):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from treering.core.canonical import PREFIXES, is_object
 from treering.core.characters import label, one_line
 from treering.core.evidence import short_place
+from treering.core.fencing import without_markers
 from treering.core.objects import Source, title_of
 from treering.core.patch import TITLE, Create, PatchRecord, Receipt
 from treering.ports.ledger import Head, Ledger
@@ -198,4 +199,4 @@ def _as_typed(one: ResolvedEvidence) -> str:
     """Return a place with the first of its lines, so that a wrong line number is seen."""
     place = ", ".join(filter(None, (short_place(one.place), one.remark)))
     first_line = next(filter(str.strip, one.quote.splitlines()), "")
-    return f'{place}: "{one_line(first_line.strip(), most=_LINE_CHARS)}"' if first_line else place
+    return f'{place}: "{without_markers(one_line(first_line.strip(), most=_LINE_CHARS))}"' if first_line else place

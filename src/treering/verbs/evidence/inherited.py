@@ -49,10 +49,10 @@ def lines_now(cited: EvidenceRef, segment: Segment, stored: Mapping[int, tuple[S
     numbers = sorted(stored)
     old = segment.excerpt.splitlines()
     first, last = place.start - segment.locator.start, place.end - segment.locator.start
-    found = _between(old, [stored[number][1] for number in numbers], first, last)
-    if found is None:  # nothing around them is left: the same numbers, which the receipt shows with their text
+    span = _between(old, [stored[number][1] for number in numbers], first, last)
+    if span is None:  # nothing around them is left: the same numbers, which the receipt shows with their text
         return (place.start, min(place.end, numbers[-1])) if place.start <= numbers[-1] else None
-    return (numbers[found[0]], numbers[found[1]]) if found[0] <= found[1] else None
+    return (numbers[span[0]], numbers[span[1]]) if span[0] <= span[1] else None
 
 
 def _between(old: Sequence[str], new: Sequence[str], first: int, last: int) -> _LineRange | None:

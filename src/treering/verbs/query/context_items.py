@@ -57,7 +57,7 @@ class Citing:
         return cls(
             {identity: head.title for identity, head in found.heads.items()},
             found.segments,
-            {identity: told for identity, head in found.heads.items() if (told := declared_by(head))},
+            {identity: author for identity, head in found.heads.items() if (author := declared_by(head))},
         )
 
     def of(self, item: Object) -> Iterator[Citation]:

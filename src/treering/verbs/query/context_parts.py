@@ -194,13 +194,13 @@ def _withdrawn(question: Question, reach: Reach, altered: Altered) -> Steps[list
 def _successors(superseded: Set[str]) -> Steps[dict[str, str]]:
     """Return, by id of superseded knowledge, the last of the statements that superseded it."""
     later: dict[str, str] = {}
-    asked: Set[str] = superseded
-    while asked:
-        found: ObjectsFound = yield ObjectRequest(links=tuple(sorted(asked)))
-        links = (link for identity in asked for link in found.links.get(identity, ()) if link.type == "supersedes")
-        new = {link.target: link.source for link in links if link.target in asked}
+    pending: Set[str] = superseded
+    while pending:
+        found: ObjectsFound = yield ObjectRequest(links=tuple(sorted(pending)))
+        links = (link for identity in pending for link in found.links.get(identity, ()) if link.type == "supersedes")
+        new = {link.target: link.source for link in links if link.target in pending}
         later |= new
-        asked = set(new.values()) - later.keys()
+        pending = set(new.values()) - later.keys()
     last = dict(later)
     for identity in superseded & later.keys():
         for _ in later:
