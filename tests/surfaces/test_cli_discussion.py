@@ -65,6 +65,7 @@ def test_a_file_is_recorded_and_what_is_due_is_made(desk):
     assert told.out.splitlines() == [
         "Recorded in lamp: 8 appended, 0 unchanged, 0 withdrawn; 8 messages now.",
         "Processed chunks of messages: 4 done, 1 empty; a new summary; a new state document.",
+        "Created a space: .treering/treering.db",
     ]
     told = desk.done("discussion", "record", "lamp", "chat.json")
     assert told.out.splitlines() == [
@@ -300,6 +301,7 @@ def test_an_exported_discussion_is_the_same_elsewhere(kept):
     told = kept.done("discussion", "import", "copy", "files", "--space", "sqlite:copy.db")
     assert told.out == (
         "Imported from files: 8 messages, 4 memories, 1 version of the summary; the state document is new.\n"
+        "Created a space: copy.db\n"
     )
     there = kept.json("discussion", "show", "copy", "--space", "sqlite:copy.db")
     assert there["state"] == kept.json("discussion", "show", "lamp")["state"]

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from treering.core.errors import NotFound
-from treering.core.evidence import EvidenceRef, Lines, Segment, matching_stretches, place_in, short_place
+from treering.core.evidence import EvidenceRef, Lines, Segment, matching_stretches
 from treering.core.objects import Knowledge, Source
-from treering.verbs.declarations import is_declaration
 from treering.verbs.envelope import Call
 from treering.verbs.evidence.resolving import ResolvedEvidence, Resolver, stored_lines
 from treering.verbs.trees import tree_of
@@ -15,10 +14,11 @@ _LineRange = tuple[int, int]
 
 
 def has_places(call: Call, item: Knowledge) -> bool:
-    """Return whether knowledge is based on a place, and not only on its own declaration."""
-    cited = {ref.source_id for ref in item.evidence_refs if ref.role == "supports"}
-    declared = [one for one in call.engine.ledger.heads(cited).values() if is_declaration(one.origin)]
-    return len(declared) < len(cited)  # an erased source was a place
+    """Return whether knowledge is based on lines of a file.
+
+    A file may have changed along with what it supports; a note or a message only ever stated the old knowledge.
+    """
+    return any(isinstance(segment.locator, Lines) for cited in _sources(call, item).values() for _, segment in cited)
 
 
 def inherited_evidence(call: Call, item: Knowledge, *, dry_run: bool) -> tuple[ResolvedEvidence, ...]:
@@ -30,7 +30,7 @@ def inherited_evidence(call: Call, item: Knowledge, *, dry_run: bool) -> tuple[R
     resolved: list[ResolvedEvidence] = []
     for identity, cited in _sources(call, item).items():
         source = call.engine.ledger.get(identity)
-        if isinstance(source, Source) and source.status == "active" and not is_declaration(source.origin):
+        if isinstance(source, Source) and source.status == "active":
             resolved += _resolved(resolver, source, cited)
     return tuple(one.model_copy(update={"inherited": True}) for one in resolved)
 
@@ -90,15 +90,11 @@ def _resolved(resolver: Resolver, source: Source, cited: Sequence[_Cited]) -> It
         file = resolver.file(path)
         if file and (known := resolver.at(file.path, file)) and known.id == source.id:
             source = resolver.up_to_date(source, file)
-    segments = resolver.segments_of(source)
-    stored = stored_lines(segments)
+    stored = stored_lines(resolver.segments_of(source))
     ranges: dict[str, list[_LineRange]] = {}
     for number, (ref, segment) in enumerate(cited):
-        if isinstance(segment.locator, Lines):
-            if lines := lines_now(ref, segment, stored):
-                ranges.setdefault("together" if ref.together else str(number), []).append(lines)
-        elif there := [one for one in segments if one.segment_id == segment.segment_id]:
-            yield resolver.answer(short_place(place_in(segment.locator, source.origin)), source, there)
+        if lines := lines_now(ref, segment, stored):
+            ranges.setdefault("together" if ref.together else str(number), []).append(lines)
     for parts in ranges.values():
         first, last = min(start for start, _ in parts), max(end for _, end in parts)
         yield resolver.cited_lines(source, first, last)

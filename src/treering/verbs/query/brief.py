@@ -296,7 +296,7 @@ def commands_by_job(card: Mapping[str, Any]) -> Iterator[str]:
 
 def _folder(one: Mapping[str, Any]) -> str:
     if one["path"] == "./":
-        return "top level"
+        return "./ (top level)"
     names = [*one["children"], *([f"{one['more']} more"] if one["more"] else [])]
     return f"{one['path']} ({', '.join(names)})" if names else one["path"]
 
