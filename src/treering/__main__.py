@@ -27,7 +27,7 @@ def main() -> None:
     code = client.hand_over(arguments)
     if code is not None:
         raise SystemExit(code)
-    if client.is_hook(arguments):  # before it answers: whoever waits for the answer may kill it
+    if client.is_hook(arguments):  # before it answers, because a client may kill it after the answer
         client.start_resident(for_hooks=True)
         run_here()
     try:

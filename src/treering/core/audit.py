@@ -13,6 +13,8 @@ from treering.core.canonical import Instant, canonical_json, digest
 from treering.core.errors import Corrupt
 
 GENESIS = "0" * 40
+LINK_EVENTS = frozenset({"linked", "unlinked"})
+"""Types of events that change a link; the linked objects stay the same."""
 
 
 class AuditEvent(BaseModel):

@@ -189,7 +189,7 @@ def _headings_below(outline: MarkupOutline, above: Heading) -> Iterator[str]:
 
 
 def _facts(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[KnowledgeDraft]:
-    """Return the facts of the project itself: a manifest below the root is that of a member, an example or a test."""
+    """Return the facts of the project itself. Manifests below the root belong to members, examples or tests."""
     facts = list(manifest_facts(path, text)) if len(posix_path(path).parts) == 1 else []
     if path == "package.json" and all(fact.predicate != "version" for fact in facts):
         return  # the root of a workspace, which lists the tools of its developers

@@ -5,15 +5,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from treering.core.characters import label, unmarked
 from treering.retrieval.search.lines import lines_as_text, symbol_of
-from treering.retrieval.search.packing import titled
+from treering.retrieval.search.packing import USUAL_TRUST, titled
 from treering.verbs.reading import USUAL, ShownHit, ShownPassage, lines_shown_of, shown_status, warnings_in
 
 if TYPE_CHECKING:  # a command shows the report of one mode, and each report brings its verb with it
     from treering.verbs.query.search import SearchReport
 
 MAX_HEADING_CHARS = 80
-USUAL_TRUST = "medium"
-"""The trust of files, which is not worth a mention."""
 
 
 class CitedText(NamedTuple):

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import get_args
 
+from treering.core.audit import LINK_EVENTS
 from treering.core.canonical import is_object, render_time
 from treering.core.evidence import segment_hash
 from treering.core.objects import Object, Source
@@ -22,7 +23,6 @@ MAX_READINGS_KNOWN = 10_000
 _KIND = re.compile(r"[a-z_]{1,40}")
 _ID = re.compile(r"[a-z]{1,10}:[0-9a-z]{1,40}")
 _SALT = re.compile(r"[0-9a-z]{16,64}")
-_LINKING = ("linked", "unlinked")
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -62,7 +62,7 @@ def _problem_of_times(times: Iterable[datetime], latest: datetime) -> str:
 
 
 def _problem_of_form(entry: MergeEntry) -> str:
-    changes = (entry.kind == ERASED, entry.kind in _LINKING, entry.kind not in (ERASED, *_LINKING))
+    changes = (entry.kind == ERASED, entry.kind in LINK_EVENTS, entry.kind not in (ERASED, *LINK_EVENTS))
     if changes != (entry.after is None and entry.link is None, entry.link is not None, entry.after is not None):
         return "it contains neither an old nor a new state"
     if entry.link is None:

@@ -88,7 +88,7 @@ class _Placed:
 
     @property
     def whole(self) -> str:
-        """The file it is a part of; what is not a file counts for itself: turns of a conversation have many topics."""
+        """The file that contains the passage. Other passages stand alone: a conversation has many topics."""
         return self.head.object_id if self.head.place_role != NO_PLACE else str(self.hit.key)
 
     @classmethod

@@ -89,7 +89,8 @@ class ContextPack(_Value):
     trace: dict[str, Any] = {}
 
 
-_USUAL_TRUST = "medium"
+USUAL_TRUST = "medium"
+"""The trust of files, which is not worth a mention."""
 _NOTES: tuple[tuple[str, str], ...] = (
     ("conflicts", "Conflicts"),
     ("missing_context", "Missing"),
@@ -165,7 +166,7 @@ def written_item(item: PackItem, citations: Sequence[Citation]) -> tuple[str, st
     warnings = [flag for flag in item.flags if flag != "cut"]  # the text shows that by itself
     notes = [
         *([item.status] if item.status != "active" else []),
-        *([f"trust: {item.trust} ({item.channel})"] if item.trust not in ("", _USUAL_TRUST) else []),
+        *([f"trust: {item.trust} ({item.channel})"] if item.trust not in ("", USUAL_TRUST) else []),
         *([f"warning: {', '.join(warnings)}"] if warnings else []),
     ]
     parts = [

@@ -7,6 +7,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from treering.core.audit import LINK_EVENTS
 from treering.core.canonical import parse_time
 from treering.core.characters import label, one_line
 from treering.core.counting import counted_things
@@ -25,7 +26,6 @@ _SAME_INGEST_SECONDS = 60
 """Batches of one ingest that are written within this time are one line."""
 _TITLE_CHARS = 200
 _COMMIT_CHARS = 7
-_LINKS = frozenset({"linked", "unlinked"})
 _INGEST = "Ingest "
 _NOTES = "inline content"
 """The target of an ingest of texts, which have no place."""
@@ -84,7 +84,7 @@ def _changes(space: Space, given: Mapping[str, Any], scope: str) -> Iterator[Rec
     as_of: int | None = None
     while True:
         report = recent(space, {**given, "limit": _PAGE}, scope, as_of=as_of)
-        yield from (one for one in report.changes if one.event not in _LINKS)
+        yield from (one for one in report.changes if one.event not in LINK_EVENTS)
         if not report.more:
             return
         as_of = report.changes[-1].seq - 1

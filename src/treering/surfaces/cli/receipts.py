@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from treering.core.audit import LINK_EVENTS
 from treering.core.canonical import PREFIXES, is_object
 from treering.core.characters import label, one_line
 from treering.core.evidence import short_place
@@ -23,7 +24,6 @@ _MAX_DRIFTED = 5
 _MAX_PLACES = 3
 _TITLE_CHARS = 120
 _LINE_CHARS = 60
-_LINKS = frozenset({"linked", "unlinked"})
 _GONE = frozenset({"archived", "cancelled", "invalid"})
 """Statuses of objects that a revert ended."""
 _CREATED = {"decision": "Decided", "constraint": "Rule", "source": "Read"}
@@ -161,7 +161,7 @@ def _objects(ledger: Ledger, receipt: Receipt) -> list[tuple[str, Head]]:
     happened = {}
     for head in _stated(ledger, changed):
         events = [one.event_type for one in ledger.events_of(head.id) if one.patch_id == receipt.patch_id]
-        happened[head.id] = (next((one for one in events if one not in _LINKS), "updated"), head)
+        happened[head.id] = (next((one for one in events if one not in LINK_EVENTS), "updated"), head)
     return sorted(happened.values(), key=lambda one: one[0] != "created")
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from treering.core.audit import LINK_EVENTS
 from treering.core.characters import label, one_line, short_id
 from treering.core.evidence import lines_in, short_place
 from treering.core.fencing import fence, fence_items
@@ -80,8 +81,6 @@ _INTERNAL = {
     *("memory_source", "slug", "fingerprint", "subject_refs", "source_refs", "lifecycle_state", "name"),
 }
 """Fields that are shown with `-v`."""
-_OF_LINKS = frozenset({"linked", "unlinked"})
-"""Changes that are shown with `-v`: the object itself stayed the same."""
 _ARROWS = {"out": "→", "in": "←", "any": "↔"}
 _REASONS = {
     ("unknown_entity", False): ("no indexed text mentions it", "{}: treering add PATH"),
@@ -192,7 +191,7 @@ def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) ->
     yield from _listed("Names it", _referrers(report, fenced=fenced, verbose=verbose))
     named = [_told_referrer(one, fenced=fenced, verbose=verbose) for one in _named_besides(report, verbose)]
     yield from _listed("It names", named)
-    history = [one for one in report.history if verbose or one.event not in _OF_LINKS]
+    history = [one for one in report.history if verbose or one.event not in LINK_EVENTS]
     yield from _listed("History", [_change(one, fenced=fenced, verbose=verbose) for one in history])
 
 

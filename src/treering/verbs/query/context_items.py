@@ -216,7 +216,7 @@ def _source_item(hit: Hit, query: str, flags: Sequence[str], *, is_whole: bool) 
 
 
 def _shortening(hit: Hit) -> Callable[[str], str] | None:
-    """Return what leaves most of the long comments out of code; `None` for what is no code."""
+    """Return a function that shortens long comments in code, or `None` for other text."""
     file = file_at(hit.locator.path) if isinstance(hit.locator, Lines) and hit.head.place_role == CODE else None
     return partial(shorten_comments, family=file.family) if file else None
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from treering.core.audit import AuditEvent
+from treering.core.audit import LINK_EVENTS, AuditEvent
 from treering.core.canonical import parse_time, render_time
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Turn
@@ -169,7 +169,7 @@ def told_changes(changes: Iterable[RecentChange]) -> Sequence[ToldChange]:
     told: dict[str, ToldChange] = {}
     newest = ""  # the key of the ingest that goes on
     for number, one in enumerate(changes):
-        if one.event in _LINKS:
+        if one.event in LINK_EVENTS:
             continue
         if one.event == JOINED:
             merge = told.get(one.patch_id, ToldChange(one))
@@ -200,7 +200,6 @@ def merge_in_words(joined: Sequence[RecentChange]) -> str:
 
 JOINED = "joined"
 """The event of an entry that a merge combined with the same one from elsewhere."""
-_LINKS = frozenset({"linked", "unlinked"})
 _INGEST = "Ingest "
 _MERGES = ("Synced with ", "Merged ")
 """How the reasons of merges begin; the other space follows."""
