@@ -400,7 +400,7 @@ class Resolver:
             return []
         root = self.tree.view.root
         origins = self.call.engine.ledger.sources(scope=self.call.scope, root=root)
-        known = [origin.removeprefix(f"{root}#") for origin in origins if origin != root]
+        known = sorted(origin.removeprefix(f"{root}#") for origin in origins if origin != root)
         base = PurePosixPath(name).name
         return [path for path in known if base and PurePosixPath(path).name == base] or _close(name, known)
 
