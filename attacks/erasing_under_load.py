@@ -18,7 +18,7 @@ import httpx
 
 import treering
 from treering.core.errors import TreeringError
-from treering.parts.coding_agents.running import make_ready
+from treering.extensions.coding_agents.running import make_ready
 
 LOAD_SECONDS = 12.0
 _START_SECONDS = 60

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from treering.core.secrets.redaction import redact
-from treering.parts.wiki.repository.sections import blocks_of
+from treering.extensions.code.parsing.languages import comment_text, language_of
+from treering.extensions.code.parsing.outline import outline
+from treering.extensions.code.repository.repo_selection import parse_attributes, parse_selection
+from treering.extensions.wiki.repository.sections import blocks_of
 from treering.ports.models import Excerpt
 from treering.retrieval.extraction.built_in import read_code
 from treering.retrieval.search.ranking import route
 from treering.retrieval.text.analysis import query_terms
 from treering.retrieval.text.dates import asked_ranges, date_ranges
-from treering.sources.code.languages import comment_text, language_of
-from treering.sources.code.outline import outline
 from treering.sources.reading.folder import parse_patterns
-from treering.sources.repository.repo_selection import parse_attributes, parse_selection
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 

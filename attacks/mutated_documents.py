@@ -23,13 +23,13 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import yaml
 
+from treering.extensions.conversations.exports import ConversationFormat, ExportBounds
+from treering.extensions.conversations.memory_exports import MemoryFormat
+from treering.extensions.conversations.tickets import TicketFormat
 from treering.ports.adapter import Failed, ReadLimits, SourceDraft
 from treering.ports.format import Collection, FileToRead
-from treering.sources.conversations.exports import ConversationFormat, ExportBounds
 from treering.sources.formats import draft_file
-from treering.sources.memory_exports import MemoryFormat
 from treering.sources.reading.bounded_process import BoundedProcess
-from treering.sources.tickets import TicketFormat
 
 _TESTS = Path(__file__).parents[1] / "tests" / "sources"
 _MOST_CHANGES = 30

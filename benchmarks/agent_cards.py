@@ -17,8 +17,8 @@ from benchmarks.code_data import clone_of
 from benchmarks.data import MissingData
 from benchmarks.figures import Figure, Missing, Row, at_least, at_most
 from benchmarks.source_tree import git
+from treering.extensions.code.repository.repo import RepoAdapter
 from treering.ports.adapter import AlreadyRead, ReadLimits, SourceDraft
-from treering.sources.repository.repo import RepoAdapter
 from treering.verbs.query.brief import card_lines
 
 TUNED_ON = ("celery/celery", "honojs/hono")

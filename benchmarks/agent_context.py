@@ -18,8 +18,8 @@ from benchmarks.figures import Figure, Missing, Row, at_least, at_most
 from benchmarks.plan import Plan
 from benchmarks.source_tree import git
 from treering import Space
-from treering.parts.coding_agents.pointers import pointers
-from treering.parts.coding_agents.shown_lines import HookLine, within_budget
+from treering.extensions.coding_agents.pointers import pointers
+from treering.extensions.coding_agents.shown_lines import HookLine, within_budget
 from treering.retrieval.text.analysis import estimate_tokens
 
 TUNED_ON = ("celery/celery", "honojs/hono")

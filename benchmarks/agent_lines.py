@@ -17,8 +17,8 @@ from benchmarks.data import MissingData
 from benchmarks.figures import Figure, Missing, Row, at_least
 from benchmarks.plan import Plan
 from treering import Space
+from treering.extensions.mcp.dispatcher import LINES_FOR_MODELS
 from treering.retrieval.tuning import TUNING
-from treering.surfaces.mcp.dispatcher import LINES_FOR_MODELS
 from treering.verbs.reading import ShownHit, ShownPassage, lines_shown_of
 
 _LABELS = Path(__file__).with_name("agent_lines.json")

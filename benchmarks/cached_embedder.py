@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 import numpy as np
 
-from treering.models.onnx import BgeSmall
+from treering.extensions.encoder.onnx import BgeSmall
 from treering.ports.models import Vector
 
 _FEW = 32  # texts kept at once: an interrupted run loses no more

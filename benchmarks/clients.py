@@ -21,9 +21,9 @@ import treering
 from benchmarks.figures import Figure, Row, at_most
 from benchmarks.plan import Plan, workplace
 from benchmarks.synthetic import PER_DOCUMENT, StandIn, documents, fill, questions
-from treering.parts.projects.routes import ServedProjects
-from treering.surfaces.http.app import Serving
-from treering.surfaces.http.serving import serve_until_stopped
+from treering.extensions.projects.routes import ServedProjects
+from treering.extensions.server.app import Serving
+from treering.extensions.server.serving import serve_until_stopped
 
 _PASSAGES, _QUICK_PASSAGES = 100_000, 1_000
 _CLIENTS = 64

@@ -20,10 +20,10 @@ from benchmarks.figures import Figure, Missing, Row
 from benchmarks.paired import Found, estimates
 from benchmarks.plan import Plan
 from treering import Space
+from treering.extensions.mcp.answers import text_of
 from treering.retrieval.index.code_names import file_at
 from treering.retrieval.index.code_places import is_test_path
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
-from treering.surfaces.mcp.answers import text_of
 
 BUDGETS = (2_000, 4_000, 8_192)
 """Tokens of a whole context, with all that stands around what is quoted."""

@@ -13,8 +13,8 @@ from benchmarks.labelled_space import LabelledSpace, Searcher
 from benchmarks.paired import Recall, compared, keep
 from benchmarks.plan import Plan
 from benchmarks.recall import DEFAULT, FUSED, TARGETS, VECTORS, WORDS, evaluate_all
-from treering.parts.discussions.memory import Discussion, DiscussionMemory
-from treering.parts.discussions.search import DiscussionSearch, RecallMode
+from treering.extensions.discussions.memory import Discussion, DiscussionMemory
+from treering.extensions.discussions.search import DiscussionSearch, RecallMode
 from treering.ports.models import Embedder
 from treering.verbs.ingest.turns import Message
 

@@ -8,7 +8,7 @@ from benchmarks.costs import cost_of, milliseconds, repeated, wall_note
 from benchmarks.figures import Figure, Row
 from benchmarks.plan import Plan
 from benchmarks.processes import probe
-from treering.models.onnx import BgeSmall
+from treering.extensions.encoder.onnx import BgeSmall
 
 _QUESTION = "why did we choose the second design for the retry queue"
 _LOADS = 3

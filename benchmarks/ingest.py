@@ -11,7 +11,7 @@ from benchmarks.figures import Figure, Missing, Row, at_least, at_most
 from benchmarks.plan import Plan, workplace
 from benchmarks.processes import disk_used, probe
 from benchmarks.source_tree import NoTree, commit, make_repository, source_tree
-from treering.sources.code.languages import language_of, parsing_of
+from treering.extensions.code.parsing.languages import language_of, parsing_of
 
 _QUICK_FILES = 200
 

@@ -98,7 +98,7 @@ def copied_tables(
     from psycopg.sql import SQL, Identifier, Placeholder
     from psycopg.types.string import TextLoader
 
-    from treering.stores.postgres.connection.target import target_of
+    from treering.extensions.postgres.connection.target import target_of
     from treering.system.address import parse_address
 
     target = target_of(parse_address(address, named="the database"))
@@ -133,7 +133,7 @@ def _drop_copies(address: str) -> None:
     import psycopg
     from psycopg.sql import SQL, Identifier
 
-    from treering.stores.postgres.connection.target import target_of
+    from treering.extensions.postgres.connection.target import target_of
     from treering.system.address import parse_address
 
     target = target_of(parse_address(address, named="the database"))
@@ -145,8 +145,8 @@ def _rows(connection: "psycopg.Connection", space: str) -> dict[str, set[tuple[A
     """Return all rows of a space by table, without the number of the space."""
     from psycopg.sql import SQL, Identifier
 
-    from treering.stores.postgres.connection.primary import see_space
-    from treering.stores.postgres.connection.schema import TABLES
+    from treering.extensions.postgres.connection.primary import see_space
+    from treering.extensions.postgres.connection.schema import TABLES
 
     with connection.transaction():
         see_space(connection, space)

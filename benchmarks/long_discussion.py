@@ -17,7 +17,7 @@ from benchmarks.figures import Figure, Row, at_most
 from benchmarks.plan import Plan, workplace
 from benchmarks.synthetic import StandIn, documents, questions
 from treering import Space
-from treering.parts.discussions.generators.generator import (
+from treering.extensions.discussions.generators.generator import (
     Background,
     Chunk,
     DiscussionSettings,
@@ -25,8 +25,8 @@ from treering.parts.discussions.generators.generator import (
     GeneratedMemory,
     GeneratedText,
 )
-from treering.parts.discussions.memory import Discussion, DiscussionMemory
-from treering.parts.discussions.search import DiscussionSearch
+from treering.extensions.discussions.memory import Discussion, DiscussionMemory
+from treering.extensions.discussions.search import DiscussionSearch
 from treering.ports.models import Usage
 from treering.verbs.ingest.turns import Message
 

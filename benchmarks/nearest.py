@@ -23,11 +23,11 @@ import numpy.typing as npt
 from benchmarks.figures import Figure, Missing, Row, at_least, at_most
 from benchmarks.ledgers import NO_SERVER, SERVER
 from benchmarks.plan import Plan
+from treering.extensions.engines.engine_address import parse_engine_address
+from treering.extensions.engines.pgvector import PgvectorEngine, open_pgvector
 from treering.models.static_model import StaticEmbedder
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
 from treering.retrieval.index.tables import VectorTable
-from treering.stores.engines.engine_address import parse_engine_address
-from treering.stores.engines.pgvector import PgvectorEngine, open_pgvector
 
 _SIZE, _TEXTS = "TREERING_BENCH_VECTORS", "TREERING_BENCH_TEXTS"
 _VECTORS, _QUICK_VECTORS = 100_000, 21_000

@@ -24,7 +24,7 @@ from benchmarks.plan import Plan, workplace
 from benchmarks.processes import disk_used, probe
 from benchmarks.synthetic import documents, questions
 from treering import Space
-from treering.models.onnx import BgeSmall
+from treering.extensions.encoder.onnx import BgeSmall
 from treering.ports.models import Vector
 
 _SIZES = (10_000, 50_000)

@@ -57,7 +57,7 @@ def start_of_script(path: str, question: str) -> Answer:
     from pathlib import Path
 
     from benchmarks.plain_script import Script
-    from treering.models.onnx import BgeSmall
+    from treering.extensions.encoder.onnx import BgeSmall
 
     encoder = BgeSmall()
     before = peak_memory()
@@ -275,9 +275,9 @@ def _commit_once(address: str, indexed: bool) -> None:
 
 
 def _ledger_alone(address: str) -> "Ledger":
-    from treering.stores.postgres.connection.space import PostgresSpace
-    from treering.stores.postgres.connection.target import target_of
-    from treering.stores.postgres.ledger.ledger import PostgresLedger
+    from treering.extensions.postgres.connection.space import PostgresSpace
+    from treering.extensions.postgres.connection.target import target_of
+    from treering.extensions.postgres.ledger.ledger import PostgresLedger
     from treering.stores.sqlite.database import Database
     from treering.stores.sqlite.ledger.ledger import SqliteLedger
     from treering.system.address import parse_address
@@ -296,7 +296,7 @@ def load_encoder(question: str) -> Answer:
 
 
 def _encode(question: str) -> None:
-    from treering.models.onnx import BgeSmall
+    from treering.extensions.encoder.onnx import BgeSmall
 
     BgeSmall().embed_query(question)
 

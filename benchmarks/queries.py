@@ -9,7 +9,7 @@ from benchmarks.costs import Cost, cost_of, milliseconds, typical, wall_note
 from benchmarks.figures import Figure, Target, at_most
 from benchmarks.synthetic import questions
 from treering import Space
-from treering.models.onnx import BgeSmall
+from treering.extensions.encoder.onnx import BgeSmall
 from treering.ports.passages import Reach
 from treering.ports.search import NamePart, NearRequest, TextRequest, Vector
 from treering.retrieval.index.rounds import run

@@ -14,7 +14,7 @@ from hashlib import blake2b
 import numpy as np
 
 from benchmarks.vocabulary import TOPICS, asked_names, common_words, content_words, names, topic_of, topical_words
-from treering.models.onnx import DIMENSION, BgeSmall
+from treering.extensions.encoder.onnx import DIMENSION, BgeSmall
 from treering.ports.models import Vector
 from treering.surfaces.python.space import Space
 from treering.system.machine import SystemClock

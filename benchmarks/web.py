@@ -12,8 +12,8 @@ from benchmarks.costs import cost_of, milliseconds, repeated, wall_note
 from benchmarks.figures import Figure, Row, at_most
 from benchmarks.plan import Plan, workplace
 from benchmarks.synthetic import PER_DOCUMENT, StandIn, documents, fill, questions
-from treering.parts.projects.routes import ServedProjects
-from treering.surfaces.http.app import Serving, build_app
+from treering.extensions.projects.routes import ServedProjects
+from treering.extensions.server.app import Serving, build_app
 
 _PASSAGES, _QUICK_PASSAGES = 100_000, 1_000
 _ROUNDS = 7

@@ -23,9 +23,14 @@ from benchmarks.costs import cost_of
 from benchmarks.figures import Figure, Row, at_most
 from benchmarks.plan import Plan, workplace
 from treering.core.objects import Source
+from treering.extensions.wiki.memories.space_memories import SpaceWikiMemories
+from treering.extensions.wiki.memories.wiki_memory import (
+    KeptWikiMemory,
+    StoredWikiMemory,
+    WikiMemoryDraft,
+    WikiRepository,
+)
 from treering.langchain import WikiMemoryMiddleware, WikiRunContext
-from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
-from treering.parts.wiki.memories.wiki_memory import KeptWikiMemory, StoredWikiMemory, WikiMemoryDraft, WikiRepository
 from treering.ports.ledger import Selection
 from treering.testing import HashingEmbedder
 from treering.wiki import WikiMemoryService

@@ -18,8 +18,8 @@ from benchmarks.figures import Figure, Missing, Row
 from benchmarks.paired import Recall
 from benchmarks.plan import Plan
 from treering import Space
-from treering.parts.wiki.pages import PageKind, WikiPage
-from treering.parts.wiki.rules.writer import RuleWriter
+from treering.extensions.wiki.pages import PageKind, WikiPage
+from treering.extensions.wiki.rules.writer import RuleWriter
 from treering.verbs.query.search import SearchReport
 
 _QUICK_QUESTIONS = 4

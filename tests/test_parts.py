@@ -166,14 +166,14 @@ MORE = """
 from starlette.responses import JSONResponse
 
 from treering.core.objects import Source
-from treering.parts.workflows.definition import NodeSettings
-from treering.parts.workflows.registry import NodeType
+from treering.extensions.workflows.definition import NodeSettings
+from treering.extensions.workflows.registry import NodeType
 from treering.ports.ledger import Ledger
-from treering.surfaces.http.callers import RouteAccess
-from treering.surfaces.http.contract import Route
-from treering.surfaces.http.served import ServedPart
-from treering.surfaces.web.view import WebPage
-from treering.surfaces.web.view import Rendered
+from treering.extensions.server.callers import RouteAccess
+from treering.extensions.server.contract import Route
+from treering.extensions.server.served import ServedPart
+from treering.extensions.server.web.view import WebPage
+from treering.extensions.server.web.view import Rendered
 from treering.verbs.envelope import Operation, Value
 from treering.verbs.lint.survey import Finding, LintRule
 from treering.verbs.envelope import READS
@@ -236,7 +236,7 @@ for line in sys.argv[1:]:
 
 from starlette.testclient import TestClient
 
-from treering.surfaces.http.app import Serving, build_app
+from treering.extensions.server.app import Serving, build_app
 from treering.surfaces.python.space import open_space
 
 address = f"sqlite:{Path.cwd() / '.treering' / 'treering.db'}"

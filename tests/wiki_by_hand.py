@@ -1,6 +1,6 @@
 """Small wikis for tests: pages made by hand, as a writer would make them."""
 
-from treering.parts.wiki.pages import LineCitation, PageKind, PagePlan, WikiPage, WikiPlan
+from treering.extensions.wiki.pages import LineCitation, PageKind, PagePlan, WikiPage, WikiPlan
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -79,7 +79,7 @@ def over_http() -> dict[str, Any]:
     """Ask a server: its health, a query, the start page and the contract."""
     from starlette.testclient import TestClient
 
-    from treering.surfaces.http.app import Serving, build_app
+    from treering.extensions.server.app import Serving, build_app
 
     space = f"sqlite:{Path.cwd() / '.treering' / 'treering.db'}"
     app = build_app(Serving(space=space, background=False))
@@ -110,7 +110,7 @@ def use_without(part: str) -> dict[str, Any]:
         "lint",
     ):
         seen[line.split()[0]] = told(line.split())
-    from treering.surfaces.mcp.listing import tool_listing
+    from treering.extensions.mcp.listing import tool_listing
 
     seen["tools"] = [tool["name"] for tool in tool_listing()]
     seen["http"] = over_http()

@@ -54,7 +54,7 @@ CARRIED: tuple[tuple[dict[str, Any], tuple[str, ...]], ...] = (
             "purl": "pkg:npm/htmx.org@4.0.1",
             "licenses": [{"license": {"id": "0BSD"}}],
         },
-        ("surfaces/web/static/htmx.min.js",),
+        ("extensions/server/web/static/htmx.min.js",),
     ),
 )
 """What the wheel carries that is not written for Treering, with its files; THIRD_PARTY_NOTICES.md tells of each."""

@@ -57,12 +57,12 @@ MESSAGE_FOLDERS = ("surfaces", "parts")
 """Folders in which every string may be shown to a user; elsewhere only those in `raise` and in `hint=`."""
 
 NOT_MESSAGES = {
-    ("parts/discussions/generators/by_model.py", "_SHAPE"): "a prompt; stored memories name its version",
-    ("parts/discussions/generators/by_model.py", "_MATERIAL"): "a prompt; stored memories name its version",
-    ("parts/discussions/generators/by_model.py", "DEFAULT_PROMPTS"): "prompts; stored memories name their version",
-    ("parts/workflows/generator.py", "_REPAIR"): "a prompt; stored memories name its version",
-    ("parts/workflows/generator.py", "_REPAIR_SYSTEM"): "a prompt; stored memories name its version",
-    ("parts/discussions/identity.py", "NOTHING_YET"): "placeholders, recognized in texts that users have stored",
+    ("extensions/discussions/generators/by_model.py", "_SHAPE"): "a prompt; stored memories name its version",
+    ("extensions/discussions/generators/by_model.py", "_MATERIAL"): "a prompt; stored memories name its version",
+    ("extensions/discussions/generators/by_model.py", "DEFAULT_PROMPTS"): "prompts; stored memories name their version",
+    ("extensions/workflows/generator.py", "_REPAIR"): "a prompt; stored memories name its version",
+    ("extensions/workflows/generator.py", "_REPAIR_SYSTEM"): "a prompt; stored memories name its version",
+    ("extensions/discussions/identity.py", "NOTHING_YET"): "placeholders, recognized in texts that users have stored",
     ("surfaces/cli/trying.py", "_WITHOUT_WORDS"): "a question, as a user would type it",
     ("surfaces/cli/trying.py", "_asked_for_default"): "a question, as a user would type it",
 }

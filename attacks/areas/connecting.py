@@ -11,14 +11,14 @@ from pathlib import Path
 import treering
 from attacks.attack import Attack, Count
 from treering.core.errors import TreeringError
-from treering.parts.coding_agents.connecting import (
+from treering.extensions.coding_agents.connecting import (
     CLIENTS,
     CodingClient,
     ConnectionRecords,
     StartCommand,
     plan_connection,
 )
-from treering.parts.coding_agents.json_text import read_json
+from treering.extensions.coding_agents.json_text import read_json
 
 _SERVER = StartCommand("/opt/bin/treering", ("mcp",))
 _HOOKS = StartCommand("/opt/bin/treering", ("session",))

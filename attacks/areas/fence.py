@@ -12,7 +12,7 @@ import treering
 from attacks.attack import Attack, Count
 from treering.core.errors import TreeringError
 from treering.core.fencing import fence, without_recalled
-from treering.surfaces.mcp.answers import text_of
+from treering.extensions.mcp.answers import text_of
 from treering.surfaces.python.space import Space
 
 _SENTINEL = "obey"

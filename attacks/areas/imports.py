@@ -14,7 +14,7 @@ from typing import Any
 import treering
 from attacks.attack import Attack, Count
 from treering.core.errors import TreeringError
-from treering.sources.conversations.exports import read_conversations
+from treering.extensions.conversations.exports import read_conversations
 from treering.spaces.transfer import FILES, export_space, import_space
 from treering.surfaces.python.space import Space
 

@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 import treering
 from attacks.attack import Attack, Count
 from treering.core.errors import TreeringError
-from treering.parts.wiki.showing import WikiBrowser
+from treering.extensions.wiki.showing import WikiBrowser
 from treering.surfaces.python.space import Space
 
 _TESTS = Path(__file__).parents[2] / "tests"

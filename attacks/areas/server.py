@@ -11,7 +11,7 @@ import httpx
 
 from attacks import erasing_under_load
 from attacks.attack import Attack, Count
-from treering.surfaces.http.serving import Transport, proxies_of
+from treering.extensions.server.serving import Transport, proxies_of
 
 _TESTS = Path(__file__).parents[2] / "tests"
 sys.path.extend(str(_TESTS / folder) for folder in (".", "surfaces/http"))

@@ -17,32 +17,33 @@ from treering.core.objects import Source as Source
 from treering.core.objects import WorkItem as WorkItem
 from treering.core.patch import Receipt as Receipt
 from treering.core.policy import Policy as Policy
-from treering.models.language_models import open_model as open_model
-from treering.parts.discussions.chat.chat_memory import ChatBounds as ChatBounds
-from treering.parts.discussions.chat.chat_memory import ChatMemory as ChatMemory
-from treering.parts.discussions.folder import read_discussion as read_discussion
-from treering.parts.discussions.folder import write_discussion as write_discussion
-from treering.parts.discussions.generators.built_in import BuiltInGenerator as BuiltInGenerator
-from treering.parts.discussions.generators.by_model import ModelGenerator as ModelGenerator
-from treering.parts.discussions.generators.generator import DiscussionSettings as DiscussionSettings
-from treering.parts.discussions.generators.generator import Generator as Generator
-from treering.parts.discussions.identity import discussion_ref as discussion_ref
-from treering.parts.discussions.search import DiscussionSearch as DiscussionSearch
-from treering.parts.discussions.wilmer import WilmerImport as WilmerImport
-from treering.parts.projects.spaces import Projects as Projects
-from treering.parts.projects.spaces import open_projects as open_projects
-from treering.parts.projects.supervisor import Supervisor as Supervisor
-from treering.parts.projects.ticket import TicketMemory as TicketMemory
-from treering.parts.projects.ticket_record import Ticket as Ticket
-from treering.parts.workflows.catalog import NODE_TYPES as NODE_TYPES
-from treering.parts.workflows.checking import load
-from treering.parts.workflows.definition import NodeSettings as NodeSettings
-from treering.parts.workflows.generator import GeneratorWorkflows as GeneratorWorkflows
-from treering.parts.workflows.generator import WorkflowGenerator as WorkflowGenerator
-from treering.parts.workflows.registry import NodeType as NodeType
-from treering.parts.workflows.registry import Step
-from treering.parts.workflows.registry import scene_of as scene_of
-from treering.parts.workflows.running import Runner
+from treering.extensions.conversations.exports import read_conversations as read_conversations
+from treering.extensions.discussions.chat.chat_memory import ChatBounds as ChatBounds
+from treering.extensions.discussions.chat.chat_memory import ChatMemory as ChatMemory
+from treering.extensions.discussions.folder import read_discussion as read_discussion
+from treering.extensions.discussions.folder import write_discussion as write_discussion
+from treering.extensions.discussions.generators.built_in import BuiltInGenerator as BuiltInGenerator
+from treering.extensions.discussions.generators.by_model import ModelGenerator as ModelGenerator
+from treering.extensions.discussions.generators.generator import DiscussionSettings as DiscussionSettings
+from treering.extensions.discussions.generators.generator import Generator as Generator
+from treering.extensions.discussions.identity import discussion_ref as discussion_ref
+from treering.extensions.discussions.search import DiscussionSearch as DiscussionSearch
+from treering.extensions.discussions.wilmer import WilmerImport as WilmerImport
+from treering.extensions.encoder.language_models import open_model as open_model
+from treering.extensions.projects.spaces import Projects as Projects
+from treering.extensions.projects.spaces import open_projects as open_projects
+from treering.extensions.projects.supervisor import Supervisor as Supervisor
+from treering.extensions.projects.ticket import TicketMemory as TicketMemory
+from treering.extensions.projects.ticket_record import Ticket as Ticket
+from treering.extensions.workflows.catalog import NODE_TYPES as NODE_TYPES
+from treering.extensions.workflows.checking import load
+from treering.extensions.workflows.definition import NodeSettings as NodeSettings
+from treering.extensions.workflows.generator import GeneratorWorkflows as GeneratorWorkflows
+from treering.extensions.workflows.generator import WorkflowGenerator as WorkflowGenerator
+from treering.extensions.workflows.registry import NodeType as NodeType
+from treering.extensions.workflows.registry import Step
+from treering.extensions.workflows.registry import scene_of as scene_of
+from treering.extensions.workflows.running import Runner
 from treering.ports.models import Answer as Answer
 from treering.ports.models import Embedder as Embedder
 from treering.ports.models import Excerpt as Excerpt
@@ -52,7 +53,6 @@ from treering.ports.models import Usage as Usage
 from treering.retrieval.extraction.asking import Budget as Budget
 from treering.retrieval.extraction.by_model import ModelExtractor as ModelExtractor
 from treering.retrieval.search.packing import ContextPack as ContextPack
-from treering.sources.conversations.exports import read_conversations as read_conversations
 from treering.spaces.merging import DiffReport as DiffReport
 from treering.spaces.merging import MergeReport as MergeReport
 from treering.spaces.merging import diff as diff

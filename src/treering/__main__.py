@@ -39,7 +39,7 @@ def main() -> None:
 def run_here() -> "NoReturn":
     """Answer a hook of a coding agent, which has no time for the whole command line; else run that."""
     if sys.argv[1:2] == ["session"] and len(sys.argv) == 3 and sys.argv[2] in _HOOKS:
-        from treering.parts.coding_agents import session_hooks
+        from treering.extensions.coding_agents import session_hooks
 
         raise SystemExit(session_hooks.run(sys.argv[2]))
     from treering.surfaces import cli

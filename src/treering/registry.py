@@ -129,15 +129,15 @@ class Part:
     operations: str = ""
     """A tuple of operations on a space, for Python and the command line."""
     spaces: str = ""
-    """A function from a place, empty for the usual one, and settings to further spaces (`surfaces.http.served`)."""
+    """A function from a place, empty for the usual one, and settings to further spaces (`extensions.server.served`)."""
     serving: str = ""
-    """A function from a server's context, and what its flags chose, to what it serves (`surfaces.http.served`)."""
+    """A function from a server's context, and what its flags chose, to what it serves (`extensions.server.served`)."""
     serving_flags: str = ""
     """A group of flags of `treering serve`, whose method `chosen(settings)` gives what `serving` is told of them."""
     pages: str = ""
-    """A tuple of pages of the web page (`surfaces.web.view.WebPage`)."""
+    """A tuple of pages of the web page (`extensions.server.web.view.WebPage`)."""
     node_types: str = ""
-    """A tuple of types of workflow nodes (`parts.workflows.registry.NodeType`)."""
+    """A tuple of types of workflow nodes (`extensions.workflows.registry.NodeType`)."""
     lint_rules: str = ""
     """A tuple of lint rules (`verbs.lint.survey.LintRule`)."""
     making: str = ""
@@ -155,56 +155,56 @@ PARTS: Table[Part] = Table(
     {
         "projects": Part(
             "projects",
-            commands=("treering.parts.projects.commands:add_supervising",),
-            help="treering.parts.projects.commands:HELP",
-            spaces="treering.parts.projects.spaces:spaces_at",
-            serving="treering.parts.projects.routes:serve_projects",
-            serving_flags="treering.parts.projects.commands:ProjectFlags",
+            commands=("treering.extensions.projects.commands:add_supervising",),
+            help="treering.extensions.projects.commands:HELP",
+            spaces="treering.extensions.projects.spaces:spaces_at",
+            serving="treering.extensions.projects.routes:serve_projects",
+            serving_flags="treering.extensions.projects.commands:ProjectFlags",
         ),
         "discussions": Part(
             "discussions",
-            commands=("treering.parts.discussions.commands:add_discussions",),
-            help="treering.parts.discussions.commands:HELP",
-            operations="treering.parts.discussions.folder:OPERATIONS",
-            pages="treering.parts.discussions.web:PAGES",
-            serving="treering.parts.discussions.chat.endpoint:serve_chats",
-            serving_flags="treering.parts.discussions.commands:ChatFlags",
+            commands=("treering.extensions.discussions.commands:add_discussions",),
+            help="treering.extensions.discussions.commands:HELP",
+            operations="treering.extensions.discussions.folder:OPERATIONS",
+            pages="treering.extensions.discussions.web:PAGES",
+            serving="treering.extensions.discussions.chat.endpoint:serve_chats",
+            serving_flags="treering.extensions.discussions.commands:ChatFlags",
         ),
         "client": Part("client"),
         "wiki": Part(
             "wiki",
             needs=("client",),
             commands=(
-                "treering.parts.wiki.commands:add_wiki",
-                "treering.parts.wiki.commands:add_mongodb",
+                "treering.extensions.wiki.commands:add_wiki",
+                "treering.extensions.wiki.commands:add_mongodb",
             ),
-            help="treering.parts.wiki.commands:HELP",
-            operations="treering.parts.wiki.operations:OPERATIONS",
-            pages="treering.parts.wiki.web:PAGES",
-            own_files="treering.parts.wiki.own_pages:OWN_FILES",
+            help="treering.extensions.wiki.commands:HELP",
+            operations="treering.extensions.wiki.operations:OPERATIONS",
+            pages="treering.extensions.wiki.web:PAGES",
+            own_files="treering.extensions.wiki.own_pages:OWN_FILES",
         ),
         "workflows": Part(
             "workflows",
             needs=("discussions",),
-            commands=("treering.parts.workflows.commands:add_workflows",),
-            help="treering.parts.workflows.commands:HELP",
-            making="treering.parts.workflows.endpoints:plan_of",
+            commands=("treering.extensions.workflows.commands:add_workflows",),
+            help="treering.extensions.workflows.commands:HELP",
+            making="treering.extensions.workflows.endpoints:plan_of",
         ),
         "checks": Part(
             "checks",
-            commands=("treering.parts.checks.commands:add_checking",),
-            help="treering.parts.checks.commands:HELP",
+            commands=("treering.extensions.checks.commands:add_checking",),
+            help="treering.extensions.checks.commands:HELP",
         ),
         "exams": Part(
             "exams",
-            commands=("treering.parts.exams.commands:add_exams",),
-            help="treering.parts.exams.commands:HELP",
-            pages="treering.parts.exams.web:PAGES",
+            commands=("treering.extensions.exams.commands:add_exams",),
+            help="treering.extensions.exams.commands:HELP",
+            pages="treering.extensions.exams.web:PAGES",
         ),
         "coding_agents": Part(
             "coding_agents",
-            commands=("treering.parts.coding_agents.commands:add_connecting",),
-            help="treering.parts.coding_agents.commands:HELP",
+            commands=("treering.extensions.coding_agents.commands:add_connecting",),
+            help="treering.extensions.coding_agents.commands:HELP",
         ),
     },
 )

@@ -8,7 +8,7 @@ from hashlib import sha256
 import pytest
 from desk_parts import AFTER, LAMP, desk
 
-from treering.parts.discussions.generators.parsing import CHUNK_BREAK
+from treering.extensions.discussions.generators.parsing import CHUNK_BREAK
 
 __all__ = ["desk"]
 

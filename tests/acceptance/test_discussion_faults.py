@@ -1,6 +1,6 @@
 """Faults that memories of discussions are known to have, where only the whole shows that this one has not.
 
-The others are tests of the parts, in tests/parts/discussions.
+The others are tests of the parts, in tests/extensions/discussions.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from threading import Barrier, Thread
 import pytest
 
 from space_parts import open_space
-from treering.parts.discussions.generators.generator import (
+from treering.extensions.discussions.generators.generator import (
     Background,
     Chunk,
     DiscussionSettings,
@@ -18,7 +18,7 @@ from treering.parts.discussions.generators.generator import (
     GeneratedMemory,
     GeneratedText,
 )
-from treering.parts.discussions.memory import DiscussionMemory
+from treering.extensions.discussions.memory import DiscussionMemory
 from treering.verbs.ingest.turns import Message
 
 SETTINGS = DiscussionSettings(max_messages=2, lookback=0)

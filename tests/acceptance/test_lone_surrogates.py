@@ -6,9 +6,9 @@ import pytest
 
 from treering import Message
 from treering.core.characters import well_formed, well_formed_json, well_formed_value
+from treering.extensions.documents.structured import NotebookFormat, OpenApiFormat
 from treering.ports.adapter import ReadLimits
 from treering.ports.format import DocumentDraft, FileToRead
-from treering.sources.documents.structured import NotebookFormat, OpenApiFormat
 
 BAD = "The lamp \ud83d is broken \udca4 here"
 GOOD = "The lamp \ufffd is broken \ufffd here"

@@ -21,8 +21,8 @@ from project_parts import PROJECT, bytes_written, documents, found, graph_of, op
 import treering
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.evidence import Triple
-from treering.parts.projects.supervisor import Briefing, ModelAssessor
-from treering.parts.projects.ticket import Ticket
+from treering.extensions.projects.supervisor import Briefing, ModelAssessor
+from treering.extensions.projects.ticket import Ticket
 from treering.ports.models import Answer, Excerpt, Usage
 from treering.retrieval.extraction.asking import Budget
 from treering.retrieval.extraction.by_model import ModelExtractor

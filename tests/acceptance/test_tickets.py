@@ -9,7 +9,7 @@ import time
 import pytest
 
 import treering
-from treering.parts.projects.ticket import Ticket, TicketMemory
+from treering.extensions.projects.ticket import Ticket, TicketMemory
 from treering.ports.ledger import Selection
 from treering.testing.fakes import HashingEmbedder
 

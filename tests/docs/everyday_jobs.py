@@ -18,8 +18,8 @@ from typing import Any
 from sample_repository import GIT, make_repository
 from terminal import Terminal, environment
 
+from treering.extensions.mcp.dispatcher import ToolDispatcher
 from treering.sources.reading.access import files_below
-from treering.surfaces.mcp.dispatcher import ToolDispatcher
 from treering.verbs.engine import silent
 
 PAGE = Path(__file__).parents[2] / "docs/reference/everyday-jobs.md"

@@ -24,13 +24,20 @@ from treering.core.evidence import Locator
 from treering.core.filters import FIELDS, Operator
 from treering.core.objects import PAYLOADS, TYPES
 from treering.core.policy import ALL_CHANNELS, CURRENT, FUNCTIONAL_PREDICATES, INITIAL, TRANSITIONS, Policy
-from treering.parts.projects.project import MOST_QUERIES, MOST_RETRIEVED, Deleted, DeleteReport, Indexed, IndexReport
-from treering.parts.projects.routes import DeleteRequest, IndexRequest, Retrieved, RetrieveRequest
+from treering.extensions.projects.project import (
+    MOST_QUERIES,
+    MOST_RETRIEVED,
+    Deleted,
+    DeleteReport,
+    Indexed,
+    IndexReport,
+)
+from treering.extensions.projects.routes import DeleteRequest, IndexRequest, Retrieved, RetrieveRequest
+from treering.extensions.server.callers import Bounds
+from treering.extensions.server.contract import MOST_VALUES
+from treering.extensions.server.failures import STATUSES, Failure
 from treering.sources.upload import PackedBounds
 from treering.surfaces.cli.printing import EXIT_CODES, OTHER
-from treering.surfaces.http.callers import Bounds
-from treering.surfaces.http.contract import MOST_VALUES
-from treering.surfaces.http.failures import STATUSES, Failure
 from treering.surfaces.python.operations import OPERATIONS
 from treering.system.settings import Settings
 from treering.verbs.catalog import TOOLS
@@ -41,7 +48,7 @@ from treering.verbs.envelope import Envelope, Operation, Report, Rights, Tool
 from treering.verbs.lint import semantic, structure
 
 DOCS = Path(__file__).parents[2] / "docs"
-OPENAPI = Path(__file__).parents[1] / "surfaces/http/openapi.json"
+OPENAPI = Path(__file__).parents[1] / "extensions/server/openapi.json"
 """What the server promises, which a test beside it holds equal to what it serves."""
 TABLE = Path(__file__).parents[1] / "surfaces/golden/operations.txt"
 """All operations on all surfaces, which a test beside it holds equal to what they offer."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from treering.extensions.engines.engine_address import ENGINES
 from treering.registry import PARTS
 from treering.sources.plugins import ADAPTERS, FORMATS
 from treering.spaces.wiring import BACKENDS, EMBEDDERS, RERANKERS
-from treering.stores.engines.engine_address import ENGINES
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "treering"

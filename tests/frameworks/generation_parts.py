@@ -4,9 +4,9 @@ import subprocess
 from pathlib import Path
 
 from treering.core.canonical import digest
-from treering.parts.wiki.kept_wikis import KeptWikis
-from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
-from treering.parts.wiki.memories.wiki_memory import WikiRepository
+from treering.extensions.wiki.kept_wikis import KeptWikis
+from treering.extensions.wiki.memories.space_memories import SpaceWikiMemories
+from treering.extensions.wiki.memories.wiki_memory import WikiRepository
 from treering.wiki import PageKind, PagePlan, PublishedWiki, WikiPage, WikiPlan
 
 FILES = {

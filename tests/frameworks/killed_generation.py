@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from generation_parts import FILES, FileWriter, bodies, make_repository
 
 from space_parts import open_space
+from treering.extensions.wiki.files.folder import WikiFolder
+from treering.extensions.wiki.memories.space_memories import SpaceWikiMemories
+from treering.extensions.wiki.memories.wiki_memory import WikiMemoryDraft, WikiMemoryType, WikiRepository
 from treering.frameworks.wiki_generation.generate import lease_name
-from treering.parts.wiki.files.folder import WikiFolder
-from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
-from treering.parts.wiki.memories.wiki_memory import WikiMemoryDraft, WikiMemoryType, WikiRepository
 from treering.wiki import generate_wiki
 
 ABOUT = WikiRepository.of("acme")

@@ -14,8 +14,8 @@ from langgraph.store.memory import InMemoryStore
 from typing_extensions import TypedDict
 
 from treering import Denied, InvalidInput
+from treering.extensions.client.records import Records
 from treering.langgraph import TreeringStore
-from treering.parts.client.records import Records
 from treering.testing import SteppingClock
 
 LABELS = st.sampled_from(["a", "b", "c d", "e/f", "%2F", "ü", ""])

@@ -13,9 +13,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from space_parts import open_space
 from treering import Conflict, InvalidInput, NotFound
+from treering.extensions.wiki.memories.space_memories import SpaceWikiMemories
+from treering.extensions.wiki.memories.wiki_memory import WikiMemoryDraft, WikiMemoryType, WikiRepository
 from treering.frameworks.wiki_generation import generate as generating
-from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
-from treering.parts.wiki.memories.wiki_memory import WikiMemoryDraft, WikiMemoryType, WikiRepository
 from treering.wiki import WikiPage, generate_wiki
 
 APP, ROUTES = FILES

@@ -9,8 +9,8 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from scripted_agents import PARTS, FailingStore, Scripted, says, stores
 
 import treering
+from treering.extensions.wiki.memories.space_memories import SpaceWikiMemories
 from treering.langchain import WikiMemoryMiddleware, WikiRunContext
-from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
 from treering.wiki import WikiMemoryService
 
 FLASK, TYPER = UUID("0f0e0d0c-0b0a-4908-8706-050403020100"), uuid4()

@@ -11,10 +11,10 @@ from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 import treering
 from model_endpoint import endpoint
 from treering.core.errors import InvalidInput
-from treering.models import onnx
-from treering.models.embedders import open_embedder
-from treering.models.language_models import PydanticAIModel, ScriptedModel
-from treering.models.onnx import BgeSmall
+from treering.extensions.encoder import onnx
+from treering.extensions.encoder.embedders import open_embedder
+from treering.extensions.encoder.language_models import PydanticAIModel, ScriptedModel
+from treering.extensions.encoder.onnx import BgeSmall
 from treering.models.static_model import StaticEmbedder
 from treering.ports.models import ToolCall
 from treering.ports.search import Lag

@@ -8,7 +8,7 @@ import pytest
 from counting_network import SHIPPED, counting_network, write_cross_encoder
 
 from treering.core.errors import InvalidInput
-from treering.models.onnx import open_reranker
+from treering.extensions.encoder.onnx import open_reranker
 from treering.testing.model_contracts import RerankerContract
 
 QUESTION = "Who flushed the cache?"
@@ -43,7 +43,7 @@ def test_it_is_named_by_its_folder_and_its_network(folder):
 
 def test_naming_one_loads_nothing(folder):
     program = (
-        "import sys; from treering.models.onnx import open_reranker; "
+        "import sys; from treering.extensions.encoder.onnx import open_reranker; "
         f"open_reranker({f'onnx:{folder}'!r}).model_id; "
         "sys.exit(any(name in sys.modules for name in ('onnxruntime', 'tokenizers')))"
     )

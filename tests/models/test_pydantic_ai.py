@@ -19,8 +19,8 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.usage import RequestUsage
 
 from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable
-from treering.models.language_models import PydanticAIModel, open_model
-from treering.models.provider_calls import ModelLoop
+from treering.extensions.encoder.language_models import PydanticAIModel, open_model
+from treering.extensions.encoder.provider_calls import ModelLoop
 from treering.ports.models import SystemText, ToolCall, ToolResult, ToolSpec, UserText
 
 KEY = "a-key-nobody-may-see"
@@ -269,7 +269,7 @@ def test_a_provider_whose_package_is_missing_is_named_with_what_to_install(monke
 
 def test_importing_the_adapter_imports_no_provider():
     program = (
-        "import sys, treering.models.language_models; "
+        "import sys, treering.extensions.encoder.language_models; "
         "sys.exit(any(name in sys.modules for name in ('pydantic_ai', 'openai', 'genai_prices')))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
@@ -278,7 +278,7 @@ def test_importing_the_adapter_imports_no_provider():
 @pytest.mark.nightly
 def test_a_program_that_forgets_to_close_its_model_ends_all_the_same(endpoint):
     program = (
-        "from treering.models.language_models import open_model; "
+        "from treering.extensions.encoder.language_models import open_model; "
         f"print(open_model('qwen3', base_url={endpoint.url!r}).answer('Hello?').text)"
     )
     ended = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=60)

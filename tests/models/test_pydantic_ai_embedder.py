@@ -7,9 +7,9 @@ import pytest
 
 from model_endpoint import endpoint
 from treering.core.errors import InvalidInput, MissingExtra, Unavailable
-from treering.models.embedders import BATCH, LONGEST_CHARS, open_embedder, unrelated_below
-from treering.models.onnx import UNRELATED_BELOW, BgeSmall
-from treering.parts.projects.spaces import ProjectModels
+from treering.extensions.encoder.embedders import BATCH, LONGEST_CHARS, open_embedder, unrelated_below
+from treering.extensions.encoder.onnx import UNRELATED_BELOW, BgeSmall
+from treering.extensions.projects.spaces import ProjectModels
 
 
 def test_its_id_names_model_and_dimension_and_never_the_url():
@@ -55,7 +55,7 @@ def test_a_name_nobody_knows_is_refused():
 
 def test_without_the_extra_its_name_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
-    monkeypatch.setattr("treering.models.embedders.find_spec", lambda _: None)
+    monkeypatch.setattr("treering.extensions.encoder.embedders.find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match="llm"):
         open_embedder("openai:text-embedding-3-small")
 

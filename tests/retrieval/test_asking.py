@@ -14,7 +14,7 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import RequestUsage
 
 from treering.core.errors import Denied, InvalidInput, Unavailable
-from treering.models.language_models import PydanticAIModel, ScriptedModel
+from treering.extensions.encoder.language_models import PydanticAIModel, ScriptedModel
 from treering.ports.models import Answer, ModelText, ToolCall, ToolResult, ToolSpec, Usage, UserText
 from treering.retrieval.extraction.asking import (
     Asked,

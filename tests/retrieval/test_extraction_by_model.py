@@ -11,7 +11,7 @@ from pydantic_ai.usage import RequestUsage
 from treering.core.errors import Denied, InvalidInput, Unavailable
 from treering.core.evidence import Triple
 from treering.core.fencing import fence
-from treering.models.language_models import PydanticAIModel
+from treering.extensions.encoder.language_models import PydanticAIModel
 from treering.ports.models import Entity, Excerpt, Extraction, Extractor
 from treering.retrieval.extraction.asking import Budget
 from treering.retrieval.extraction.by_model import SYSTEM, ModelExtractor

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import treering
 from treering import Space
-from treering.parts.discussions.generators.generator import (
+from treering.extensions.discussions.generators.generator import (
     Background,
     Chunk,
     DiscussionSettings,
@@ -22,7 +22,7 @@ from treering.parts.discussions.generators.generator import (
     GeneratedMemory,
     GeneratedText,
 )
-from treering.parts.discussions.memory import Discussion, DiscussionMemory
+from treering.extensions.discussions.memory import Discussion, DiscussionMemory
 from treering.ports.models import Usage
 from treering.testing.fakes import HashingEmbedder
 from treering.verbs.ingest.turns import Message

@@ -20,8 +20,8 @@ from soak_journal import Step, held, read_steps
 from soak_worker import PROJECT, SHARED_DOCS
 
 import treering
-from treering.parts.projects.documents import text_of
-from treering.parts.projects.spaces import Projects
+from treering.extensions.projects.documents import text_of
+from treering.extensions.projects.spaces import Projects
 from treering.ports.ledger import Selection
 from treering.testing.fakes import HashingEmbedder
 

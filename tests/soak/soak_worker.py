@@ -16,8 +16,8 @@ from soak_journal import SHARED, Journal, held, read_steps
 import treering
 from treering.core.errors import TreeringError
 from treering.core.evidence import Triple
-from treering.parts.projects.project import DeleteReport, IndexReport
-from treering.parts.projects.spaces import Projects
+from treering.extensions.projects.project import DeleteReport, IndexReport
+from treering.extensions.projects.spaces import Projects
 from treering.testing.fakes import HashingEmbedder
 
 PROJECT = "soak"

@@ -8,10 +8,10 @@ from attacks.hostile_repositories import SECRET, WAYS_OUT, git, private, reposit
 from git_scratch import Scratch
 
 from treering.core.errors import Denied, InvalidInput, TreeringError
+from treering.extensions.code.repository.repo import RepoAdapter
 from treering.ports.adapter import AlreadyRead, FileAccess, NoFiles, ReadLimits, SourceDraft
 from treering.sources.path import PathAdapter
 from treering.sources.reading.access import AnyFile, FilesBelow, files_below, files_of_server
-from treering.sources.repository.repo import RepoAdapter
 
 OPTIONS = ({}, {"worktree": True})
 # Without a root these lead nowhere, or to less than a text: to an id, to names of files, to an address.

@@ -14,6 +14,7 @@ from git_scratch import Scratch
 
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Lines
+from treering.extensions.code.repository.repo import RepoAdapter
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,
@@ -26,7 +27,6 @@ from treering.ports.adapter import (
     Vanished,
 )
 from treering.sources.path import PathAdapter
-from treering.sources.repository.repo import RepoAdapter
 from treering.testing.adapter_contract import NAMES, WORDS, AdapterContract, FileAdapterContract
 
 

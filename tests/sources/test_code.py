@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.core.evidence import Lines
+from treering.extensions.code.parsing.languages import LANGUAGES, language_of
+from treering.extensions.code.parsing.outline import CodeOutline, OutlineProcess, OutlineStopped, Symbol, outline
+from treering.extensions.code.parsing.segments import segment_code
 from treering.ports.adapter import SegmentDraft
-from treering.sources.code.languages import LANGUAGES, language_of
-from treering.sources.code.outline import CodeOutline, OutlineProcess, OutlineStopped, Symbol, outline
-from treering.sources.code.segments import segment_code
 
 PYTHON = '''#!/usr/bin/env python3
 """Reads ledgers."""
@@ -708,5 +708,5 @@ def test_uses_of_any_text_are_read_without_an_error(text: str, path: str) -> Non
 
 
 def test_a_process_that_outlines_files_starts_without_what_objects_are_made_of() -> None:
-    script = "import sys, treering.sources.code.outline; sys.exit('pydantic' in sys.modules)"
+    script = "import sys, treering.extensions.code.parsing.outline; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -11,10 +11,10 @@ import pytest
 import document_files as made
 from space_parts import open_space
 from treering.core.evidence import Page, Section, place_in
+from treering.extensions.documents import formats
+from treering.extensions.documents.formats import MAIL, OFFICE, PDF
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, SourceDraft
 from treering.ports.format import Unreadable
-from treering.sources.documents import formats
-from treering.sources.documents.formats import MAIL, OFFICE, PDF
 from treering.sources.formats import draft_file
 from treering.sources.path import PathAdapter
 from treering.testing.format_contract import FormatContract

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering import open as open_space
+from treering.extensions.documents.html_text import read as read_page
+from treering.extensions.documents.mail_reader import read as read_mail
+from treering.extensions.documents.structured import NotebookFormat
 from treering.ports.adapter import ReadLimits
 from treering.ports.format import FileToRead
-from treering.sources.documents.html_text import read as read_page
-from treering.sources.documents.mail_reader import read as read_mail
-from treering.sources.documents.structured import NotebookFormat
 from treering.sources.reading.encodings import MAX_BYTES_TO_GUESS_FROM, Decoded, decode
 
 

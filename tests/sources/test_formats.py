@@ -10,13 +10,13 @@ import pytest
 from git_scratch import Scratch
 
 from treering.core.errors import InvalidInput
+from treering.extensions.code.repository.repo import RepoAdapter
+from treering.extensions.conversations.exports import ConversationFormat, ExportBounds
 from treering.ports.adapter import AlreadyRead, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import DocumentDraft, FileToRead, FormatLimits, Formats
-from treering.sources.conversations.exports import ConversationFormat, ExportBounds
 from treering.sources.formats import BUILT_IN, CODE, MARKDOWN, TEXT, TextFormat, draft_file
 from treering.sources.path import PathAdapter
 from treering.sources.reading.binary import BinaryFormat
-from treering.sources.repository.repo import RepoAdapter
 from treering.testing.format_contract import LONG, CollectionContract, FileSaying, FormatContract
 
 

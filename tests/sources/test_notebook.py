@@ -2,9 +2,9 @@ import json
 
 import pytest
 
+from treering.extensions.documents.structured import NotebookFormat
 from treering.ports.adapter import ReadLimits
 from treering.ports.format import FileToRead
-from treering.sources.documents.structured import NotebookFormat
 from treering.testing.format_contract import FileSaying, FormatContract
 
 

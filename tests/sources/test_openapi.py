@@ -3,9 +3,9 @@ import json
 import pytest
 import yaml
 
+from treering.extensions.documents.structured import OpenApiFormat
 from treering.ports.adapter import AlreadyRead, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import FileToRead, Unreadable
-from treering.sources.documents.structured import OpenApiFormat
 from treering.sources.formats import draft_file
 from treering.sources.path import PathAdapter
 from treering.testing.format_contract import FileSaying, FormatContract

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from sources.git_scratch import Scratch
+from treering.extensions.code.repository.repo import RepoAdapter
 from treering.ports.adapter import AlreadyRead, ReadLimits, SourceDraft
-from treering.sources.repository.repo import RepoAdapter
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from git_scratch import Scratch
 
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import Lines
+from treering.extensions.code.repository.repo import RepoAdapter
 from treering.ports.adapter import (
     AlreadyRead,
     BranchRead,
@@ -22,7 +23,6 @@ from treering.ports.adapter import (
     Unchanged,
     Vanished,
 )
-from treering.sources.repository.repo import RepoAdapter
 
 LONG = "".join(f"def step_{n}():\n    return {n}\n\n\n" for n in range(12))
 

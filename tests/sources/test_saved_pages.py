@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 import document_files as made
+from treering.extensions.documents.formats import HTML
 from treering.ports.adapter import Failed, ReadLimits, SourceDraft
-from treering.sources.documents.formats import HTML
 from treering.sources.formats import draft_file
 from treering.testing.format_contract import FormatContract
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import document_files as made
 from treering.core.evidence import Section, place_in
+from treering.extensions.documents.contents import MOST_SHOWN, ShownPage, text_directive
+from treering.extensions.documents.html_text import shown_text
 from treering.ports.adapter import ReadLimits, SourceDraft
-from treering.sources.documents.contents import MOST_SHOWN, ShownPage, text_directive
-from treering.sources.documents.html_text import shown_text
 from treering.sources.formats import draft_file
 
 ADDRESS = "https://example.org/docs"

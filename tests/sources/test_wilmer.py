@@ -7,10 +7,10 @@ import pytest
 
 from treering.core.errors import Denied, InvalidInput
 from treering.core.objects import Source, Summary
-from treering.parts.discussions.identity import discussion_ref
-from treering.parts.discussions.log.message_log import MessageLog
-from treering.parts.discussions.summaries.versions import Versions
-from treering.parts.discussions.wilmer import WilmerImport
+from treering.extensions.discussions.identity import discussion_ref
+from treering.extensions.discussions.log.message_log import MessageLog
+from treering.extensions.discussions.summaries.versions import Versions
+from treering.extensions.discussions.wilmer import WilmerImport
 from treering.ports.ledger import Selection
 from treering.verbs.ingest.turns import Message
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from treering.core.errors import Corrupt, InvalidInput
-from treering.models import onnx
-from treering.models.onnx import QUERY_PREFIX, BgeSmall
+from treering.extensions.encoder import onnx
+from treering.extensions.encoder.onnx import QUERY_PREFIX, BgeSmall
 from treering.ports.models import Embedder
 
 SHIPPED = files("treering.models") / "bge_small_en_v1_5_int8"
@@ -33,7 +33,7 @@ def model() -> Embedder:
 
 def test_construction_imports_neither_the_runtime_nor_the_tokenizer():
     program = (
-        "import sys; from treering.models.onnx import BgeSmall; BgeSmall().model_id; "
+        "import sys; from treering.extensions.encoder.onnx import BgeSmall; BgeSmall().model_id; "
         "sys.exit(any(name in sys.modules for name in ('onnxruntime', 'tokenizers')))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

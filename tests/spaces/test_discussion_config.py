@@ -5,18 +5,18 @@ import json
 import pytest
 
 from treering.core.errors import InvalidInput, NotFound
-from treering.models.language_models import ScriptedModel
-from treering.parts.discussions.generators.by_model import ModelGenerator
-from treering.parts.discussions.generators.generator import (
+from treering.extensions.discussions.generators.by_model import ModelGenerator
+from treering.extensions.discussions.generators.generator import (
     Background,
     Chunk,
     DiscussionSettings,
     GeneratedMemory,
     SpokenLine,
 )
-from treering.parts.workflows.catalog import NODE_TYPES
-from treering.parts.workflows.endpoints import PlanReader, read_config
-from treering.parts.workflows.generator import WorkflowGenerator
+from treering.extensions.encoder.language_models import ScriptedModel
+from treering.extensions.workflows.catalog import NODE_TYPES
+from treering.extensions.workflows.endpoints import PlanReader, read_config
+from treering.extensions.workflows.generator import WorkflowGenerator
 from treering.retrieval.extraction.asking import Budget
 from treering.testing.fakes import SteppingClock
 

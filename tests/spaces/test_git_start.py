@@ -11,7 +11,7 @@ from attacks.hostile_remotes import shipped_cache
 from attacks.hostile_repositories import TRAPS, repository, trap
 
 import treering
-from treering.sources.repository.git_process import hooks_folder
+from treering.extensions.code.repository.git_process import hooks_folder
 from treering.system import git_start
 
 SOURCE = Path(treering.__file__).parent
@@ -27,7 +27,7 @@ KNOWN = {
     "surfaces/resident/process.py _fork": "Treering itself",
     "surfaces/resident/process.py _start_encoder": "Treering itself",
     "sources/reading/bounded_process.py _started": "Treering itself",
-    "parts/projects/supervising.py _start": "what the user configured",
+    "extensions/projects/supervising.py _start": "what the user configured",
     "surfaces/cli/printing.py page": "the pager of the user",
     "spaces/proof.py signed": "ssh-keygen",
     "system/proof_checking.py check_signature": "ssh-keygen",

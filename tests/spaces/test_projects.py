@@ -5,7 +5,7 @@ import pytest
 
 import treering
 from treering.core.errors import InvalidInput, TreeringError, UnknownProject
-from treering.parts.projects.spaces import ProjectSpaces
+from treering.extensions.projects.spaces import ProjectSpaces
 from treering.testing.fakes import HashingEmbedder
 
 

@@ -70,9 +70,9 @@ def fill(ledger: Ledger, make: Builder, size: int) -> None:
 def open_ledger(place: str, clock: SteppingClock) -> Ledger:
     if not place.startswith("postgresql:"):
         return SqliteLedger(Database(place), clock=clock)
-    from treering.stores.postgres.connection.space import PostgresSpace
-    from treering.stores.postgres.connection.target import target_of
-    from treering.stores.postgres.ledger.ledger import PostgresLedger
+    from treering.extensions.postgres.connection.space import PostgresSpace
+    from treering.extensions.postgres.connection.target import target_of
+    from treering.extensions.postgres.ledger.ledger import PostgresLedger
 
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # which tells of each connection that is lost
     return PostgresLedger(PostgresSpace(target_of(parse_address(place, named=Path()))), clock=clock)

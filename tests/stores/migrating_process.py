@@ -6,7 +6,7 @@ import sys
 
 import psycopg
 
-from treering.stores.postgres.connection.schema import migrate
+from treering.extensions.postgres.connection.schema import migrate
 
 
 class Dying(psycopg.Connection):

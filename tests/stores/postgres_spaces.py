@@ -5,10 +5,10 @@ from uuid import uuid4
 
 import psycopg
 
-from treering.stores.postgres.connection import transactions
-from treering.stores.postgres.connection.space import PostgresSpace
-from treering.stores.postgres.connection.target import target_of
-from treering.stores.postgres.ledger.ledger import PostgresLedger
+from treering.extensions.postgres.connection import transactions
+from treering.extensions.postgres.connection.space import PostgresSpace
+from treering.extensions.postgres.connection.target import target_of
+from treering.extensions.postgres.ledger.ledger import PostgresLedger
 from treering.system.address import parse_address
 from treering.testing.fakes import SteppingClock
 

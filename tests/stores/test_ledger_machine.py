@@ -25,8 +25,8 @@ from treering.core.patch import (
     Update,
 )
 from treering.core.policy import Policy
+from treering.extensions.postgres.ledger.ledger import PostgresLedger
 from treering.ports.ledger import Ledger, Selection
-from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.stores.sqlite.database import MEMORY, Database
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
 from treering.testing.builders import ADA, BOB, Builder, author, day

@@ -13,9 +13,9 @@ import pytest
 from postgres_spaces import new_space
 
 import treering
+from treering.extensions.postgres.connection.schema import TABLES
+from treering.extensions.postgres.connection.target import database_of
 from treering.spaces import wiring
-from treering.stores.postgres.connection.schema import TABLES
-from treering.stores.postgres.connection.target import database_of
 from treering.system.address import parse_address
 from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock

@@ -6,8 +6,8 @@ from postgres_spaces import new_space
 from psycopg import errors
 
 import treering
-from treering.stores.postgres.connection.schema import TABLES
-from treering.stores.postgres.plan import Wanted, plan_of
+from treering.extensions.postgres.connection.schema import TABLES
+from treering.extensions.postgres.plan import Wanted, plan_of
 from treering.testing.fakes import HashingEmbedder
 
 PLAN = plan_of(Wanted(citus=True))

@@ -4,15 +4,15 @@ import pytest
 from postgres_spaces import new_space, open_target, sent_by
 
 import space_parts
+from treering.extensions.engines.faiss_engine import FaissEngine, VectorFile
+from treering.extensions.postgres.index import index_state
+from treering.extensions.postgres.index import vectors as vector_feed
+from treering.extensions.postgres.index.index import PostgresIndex
+from treering.extensions.postgres.index.vectors import PostgresVectorFeed
+from treering.extensions.postgres.ledger.ledger import PostgresLedger
 from treering.ports.passages import Reach
 from treering.ports.search import NearRequest
 from treering.ports.vector_engine import ChosenEngine, VectorChanges
-from treering.stores.engines.faiss_engine import FaissEngine, VectorFile
-from treering.stores.postgres.index import index_state
-from treering.stores.postgres.index import vectors as vector_feed
-from treering.stores.postgres.index.index import PostgresIndex
-from treering.stores.postgres.index.vectors import PostgresVectorFeed
-from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract import EMBEDDER

@@ -4,8 +4,8 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from treering.stores.postgres.connection import transactions as sending
-from treering.stores.postgres.connection.transactions import PreparingConnection, exchange
+from treering.extensions.postgres.connection import transactions as sending
+from treering.extensions.postgres.connection.transactions import PreparingConnection, exchange
 
 _MUCH = 2_000_000
 _ADDED = "SELECT %(one)s::integer + %(other)s::integer"

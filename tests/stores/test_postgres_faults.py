@@ -16,10 +16,10 @@ from postgres_spaces import new_space, open_target, opened
 import postgres_server
 from treering.core.errors import Corrupt, Unavailable
 from treering.core.patch import AddLink, Link, Update
-from treering.stores.postgres.connection.space import PostgresSpace
-from treering.stores.postgres.connection.target import target_of
-from treering.stores.postgres.ledger.jobs import PostgresLeases
-from treering.stores.postgres.ledger.ledger import PostgresLedger
+from treering.extensions.postgres.connection.space import PostgresSpace
+from treering.extensions.postgres.connection.target import target_of
+from treering.extensions.postgres.ledger.jobs import PostgresLeases
+from treering.extensions.postgres.ledger.ledger import PostgresLedger
 from treering.system.address import parse_address
 from treering.testing.builders import ADA, Builder
 from treering.testing.fakes import SteppingClock

@@ -7,10 +7,10 @@ from postgres_spaces import new_space, open_target
 
 from treering.core.canonical import render_time
 from treering.core.filters import Compare, matches, parse_filter
+from treering.extensions.postgres.index.index import PostgresIndex
+from treering.extensions.postgres.ledger.ledger import PostgresLedger
 from treering.ports.passages import PassageRequest, Reach
 from treering.ports.search import TextRequest
-from treering.stores.postgres.index.index import PostgresIndex
-from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock
 

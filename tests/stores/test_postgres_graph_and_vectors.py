@@ -8,17 +8,17 @@ import pytest
 from postgres_spaces import new_space, open_target, sent_by
 
 from treering.core.errors import Corrupt
+from treering.extensions.postgres.index.graph_rows import graph_contents, graph_damage, settle_ties, ties_contents
+from treering.extensions.postgres.index.index import PostgresIndex
+from treering.extensions.postgres.index.vector_queue import queue_differences, settle_texts
+from treering.extensions.postgres.index.vectors import count_damaged, drop_damaged
+from treering.extensions.postgres.ledger.ledger import PostgresLedger
 from treering.ports.ledger import Selection
 from treering.ports.search import EdgeType, Lag
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.extraction.names import entity_key
 from treering.retrieval.index.projection import entries_of, ties_in
 from treering.retrieval.index.ties import Ties
-from treering.stores.postgres.index.graph_rows import graph_contents, graph_damage, settle_ties, ties_contents
-from treering.stores.postgres.index.index import PostgresIndex
-from treering.stores.postgres.index.vector_queue import queue_differences, settle_texts
-from treering.stores.postgres.index.vectors import count_damaged, drop_damaged
-from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 from treering.testing.index_contract.graph import require_the_graph_of_the_ledger, with_triples
 from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, LedgerWithIndex, cosines, near, seen
@@ -97,7 +97,7 @@ def test_what_one_process_writes_another_one_walks_and_compares(opening, name):
 
 
 def test_a_process_that_fell_far_behind_catches_up(opening, name, monkeypatch):
-    monkeypatch.setattr("treering.stores.postgres.index.index_state.LOG_KEPT", 2)
+    monkeypatch.setattr("treering.extensions.postgres.index.index_state.LOG_KEPT", 2)
     here, there = opening(name), opening(name)
     first = here.make.source(_MET)
     here.commit(first)

@@ -4,8 +4,8 @@ import pytest
 from postgres_spaces import new_space, open_target
 
 from held_back import HeldBack, HeldBackIndex, embed_all
-from treering.stores.postgres.index.index import PostgresIndex
-from treering.stores.postgres.ledger.ledger import PostgresLedger
+from treering.extensions.postgres.index.index import PostgresIndex
+from treering.extensions.postgres.ledger.ledger import PostgresLedger
 from treering.testing.index_contract import EMBEDDER, IndexContract, LateIndexContract, LedgerWithIndex
 
 

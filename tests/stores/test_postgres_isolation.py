@@ -10,12 +10,12 @@ from postgres_spaces import new_space, open_target, target_in
 
 from space_parts import decide, note, open_space
 from treering.core.errors import TreeringError
+from treering.extensions.postgres.connection.space import PostgresSpace
+from treering.extensions.postgres.index.index import PostgresIndex
+from treering.extensions.postgres.ledger.ledger import PostgresLedger
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.passages import AskedDays, PassageRequest, Reach
 from treering.ports.search import NamePart, NearRequest, TextRequest
-from treering.stores.postgres.connection.space import PostgresSpace
-from treering.stores.postgres.index.index import PostgresIndex
-from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 
 SECRET = "zanzibar"

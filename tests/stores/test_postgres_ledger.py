@@ -3,8 +3,8 @@
 import pytest
 from postgres_spaces import new_space, open_target
 
-from treering.stores.postgres.ledger.jobs import PostgresJobs, PostgresLeases
-from treering.stores.postgres.ledger.ledger import PostgresLedger
+from treering.extensions.postgres.ledger.jobs import PostgresJobs, PostgresLeases
+from treering.extensions.postgres.ledger.ledger import PostgresLedger
 from treering.testing import JobsContract, LeaseContract, LedgerContract
 
 

@@ -15,7 +15,7 @@ from postgres_spaces import new_space
 
 import treering
 from treering.core.errors import InvalidInput
-from treering.stores.postgres.connection.schema import VERSIONS, is_current, migrate
+from treering.extensions.postgres.connection.schema import VERSIONS, is_current, migrate
 from treering.testing.fakes import HashingEmbedder
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

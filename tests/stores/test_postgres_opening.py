@@ -13,10 +13,10 @@ from postgres_spaces import new_space, open_target, opened
 import treering
 from space_parts import decide, note, open_space
 from treering.core.errors import Corrupt, InvalidInput, NotFound, Unavailable
+from treering.extensions.postgres.connection import schema
+from treering.extensions.postgres.connection.space import PostgresSpace
+from treering.extensions.postgres.connection.target import target_of
 from treering.spaces.policy_and_anchor import FileAnchor
-from treering.stores.postgres.connection import schema
-from treering.stores.postgres.connection.space import PostgresSpace
-from treering.stores.postgres.connection.target import target_of
 from treering.system.address import parse_address
 from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock

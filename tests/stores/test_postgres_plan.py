@@ -14,7 +14,7 @@ from psycopg import errors
 
 import postgres_server
 import treering
-from treering.stores.postgres.connection.schema import PARTITIONS, TABLES
+from treering.extensions.postgres.connection.schema import PARTITIONS, TABLES
 from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 from treering.verbs.query.overview import STATUS

@@ -8,11 +8,11 @@ from index_stage import open_space, seen
 from postgres_spaces import new_space, open_target
 
 from treering.core.patch import Erase
+from treering.extensions.postgres.index.index import PostgresIndex
+from treering.extensions.postgres.index.words import _WAITING
+from treering.extensions.postgres.ledger.ledger import PostgresLedger
 from treering.ports.passages import PassageRequest, Reach
 from treering.ports.search import NamePart, TextRequest
-from treering.stores.postgres.index.index import PostgresIndex
-from treering.stores.postgres.index.words import _WAITING
-from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.testing.fakes import SteppingClock
 
 _PARTS = ("hive", "bees", "Queen", "swarm", "hive_box", "honeyComb", "wax", "Ärger", "Straße", "巣箱", "v2.1", "don't")

@@ -11,10 +11,10 @@ from postgres_spaces import new_space, target_in
 import postgres_server
 from space_parts import note, open_space
 from treering.core.errors import InvalidInput
+from treering.extensions.postgres.connection.replica import Replica
+from treering.extensions.postgres.connection.space import PostgresSpace
+from treering.extensions.postgres.connection.target import target_of
 from treering.ports.runtime import LateReads, late_reads
-from treering.stores.postgres.connection.replica import Replica
-from treering.stores.postgres.connection.space import PostgresSpace
-from treering.stores.postgres.connection.target import target_of
 from treering.system.address import parse_address
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server's programs are run as another user")

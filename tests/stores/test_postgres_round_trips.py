@@ -14,17 +14,17 @@ from space_parts import note, open_space
 from treering.core.filters import Compare
 from treering.core.patch import AddLink, Author, Link, Update
 from treering.core.policy import Policy
+from treering.extensions.postgres.connection.schema import TABLES
+from treering.extensions.postgres.connection.transactions import Transaction
+from treering.extensions.postgres.index.index import PostgresIndex
+from treering.extensions.postgres.index.vector_queue import PostgresVectorClaims
+from treering.extensions.postgres.ledger.ledger import PostgresLedger, PostgresSnapshot
+from treering.extensions.postgres.ledger.log_tables import PostgresLogReads
+from treering.extensions.postgres.ledger.object_reads import ObjectReads
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.passages import Reach
 from treering.ports.search import Lag, TextRequest
 from treering.retrieval.index.rounds import lag_of
-from treering.stores.postgres.connection.schema import TABLES
-from treering.stores.postgres.connection.transactions import Transaction
-from treering.stores.postgres.index.index import PostgresIndex
-from treering.stores.postgres.index.vector_queue import PostgresVectorClaims
-from treering.stores.postgres.ledger.ledger import PostgresLedger, PostgresSnapshot
-from treering.stores.postgres.ledger.log_tables import PostgresLogReads
-from treering.stores.postgres.ledger.object_reads import ObjectReads
 from treering.stores.rows.read_checks import ReadChecks
 from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock

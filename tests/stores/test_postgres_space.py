@@ -11,7 +11,7 @@ from acceptance.test_trees_of_histories import History, held, ingest, remember, 
 from sources.git_scratch import Scratch
 from space_parts import decide, note, open_space, status
 from treering.core.errors import InvalidInput
-from treering.parts.projects.project import ProjectMemory
+from treering.extensions.projects.project import ProjectMemory
 from treering.spaces.merging import difference
 from treering.surfaces.cli import run
 

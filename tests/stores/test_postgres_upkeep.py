@@ -8,10 +8,10 @@ from postgres_spaces import new_space, open_target
 
 from treering.core.errors import Corrupt
 from treering.core.patch import Erase
+from treering.extensions.postgres.index.index import PostgresIndex
+from treering.extensions.postgres.index.words import _WAITING
+from treering.extensions.postgres.ledger.ledger import PostgresLedger
 from treering.retrieval.text.analysis import query_terms
-from treering.stores.postgres.index.index import PostgresIndex
-from treering.stores.postgres.index.words import _WAITING
-from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract import EMBEDDER

@@ -6,15 +6,15 @@ import psycopg
 import pytest
 from postgres_spaces import new_space, open_target, target_in
 
+from treering.extensions.postgres.connection.schema import FINDING, QUEUES
+from treering.extensions.postgres.index.index import PostgresIndex
+from treering.extensions.postgres.index.vector_queue import PostgresVectorClaims
+from treering.extensions.postgres.ledger.jobs import PostgresBacklog, PostgresLeases
+from treering.extensions.postgres.ledger.ledger import PostgresLedger
+from treering.extensions.postgres.opening import WaitingSpaces
 from treering.models.vectoriser import BackgroundVectoriser
 from treering.ports.runtime import MEMORIES, VECTORS
 from treering.ports.search import Lag
-from treering.stores.postgres.connection.schema import FINDING, QUEUES
-from treering.stores.postgres.index.index import PostgresIndex
-from treering.stores.postgres.index.vector_queue import PostgresVectorClaims
-from treering.stores.postgres.ledger.jobs import PostgresBacklog, PostgresLeases
-from treering.stores.postgres.ledger.ledger import PostgresLedger
-from treering.stores.postgres.opening import WaitingSpaces
 from treering.surfaces.cli.databases import SpaceWorker
 from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock

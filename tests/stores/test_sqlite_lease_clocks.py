@@ -7,10 +7,10 @@ import pytest
 
 import space_parts
 from treering.core.errors import InvalidInput, Unavailable
+from treering.extensions.discussions.generators.built_in import BuiltInGenerator
+from treering.extensions.discussions.generators.generator import DiscussionSettings
+from treering.extensions.discussions.memory import DiscussionMemory
 from treering.models.vectoriser import BackgroundVectoriser
-from treering.parts.discussions.generators.built_in import BuiltInGenerator
-from treering.parts.discussions.generators.generator import DiscussionSettings
-from treering.parts.discussions.memory import DiscussionMemory
 from treering.ports.runtime import LONGEST_SECONDS, VECTORS
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.opening import SqliteLeases

@@ -4,7 +4,7 @@ import pytest
 from postgres_spaces import new_space
 
 import treering
-from treering.models.onnx import BgeSmall
+from treering.extensions.encoder.onnx import BgeSmall
 from treering.models.static_model import StaticEmbedder
 from treering.ports.index import quick_vectors
 from treering.ports.search import Lag

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from treering.extensions.mcp.dispatcher import ToolDispatcher
+from treering.extensions.mcp.listing import tool_listing
 from treering.ports.adapter import NoFiles
-from treering.surfaces.mcp.dispatcher import ToolDispatcher
-from treering.surfaces.mcp.listing import tool_listing
 
 sys.path.append(str(Path(__file__).parent / "http"))
 

@@ -16,12 +16,12 @@ import pytest
 
 from space_parts import all_of, decide, note, open_space
 from treering.core.fencing import fence
-from treering.parts.coding_agents import session_hooks
+from treering.extensions.coding_agents import session_hooks
+from treering.extensions.mcp.dispatcher import ToolDispatcher
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.sources.reading.access import files_below
 from treering.stores.sqlite.ready import ready_folder
 from treering.surfaces.cli import run
-from treering.surfaces.mcp.dispatcher import ToolDispatcher
 from treering.system.machine import NEXT_LOCK, held_alone
 
 TURNS = [
@@ -299,14 +299,14 @@ HOOK_MODULES = {
     *("treering.core", "treering.core.characters", "treering.core.errors"),
     *("treering.system", "treering.system.address", "treering.system.machine", "treering.system.settings"),
     *("treering.system.repository_place", "treering.system.space_place"),
-    *("treering.parts", "treering.parts.coding_agents", "treering.parts.coding_agents.connecting"),
-    *("treering.parts.coding_agents.session_hooks", "treering.parts.coding_agents.shown_lines"),
-    *("treering.parts.coding_agents.tool_calls", "treering.parts.coding_agents.client_input"),
+    *("treering.parts", "treering.extensions.coding_agents", "treering.extensions.coding_agents.connecting"),
+    *("treering.extensions.coding_agents.session_hooks", "treering.extensions.coding_agents.shown_lines"),
+    *("treering.extensions.coding_agents.tool_calls", "treering.extensions.coding_agents.client_input"),
     "treering.core.fencing",
     *("treering.stores", "treering.stores.sqlite", "treering.stores.sqlite.files", "treering.stores.sqlite.ready"),
     "treering.stores.sqlite.noted_answers",
     *("treering.retrieval", "treering.retrieval.text", "treering.retrieval.text.languages", "Stemmer"),
-    *("treering.sources", "treering.sources.conversations", "treering.sources.conversations.tool_calls"),
+    *("treering.sources", "treering.extensions.conversations", "treering.extensions.conversations.tool_calls"),
     *("treering.surfaces", "treering.surfaces.resident", "treering.surfaces.resident.client"),
 }
 """All of Treering that a hook may import which reads no space."""

@@ -5,9 +5,9 @@ import pytest
 
 import treering
 from treering.core.errors import Unavailable
-from treering.parts.discussions.generators.built_in import BuiltInGenerator
-from treering.parts.discussions.making import MakingReport
-from treering.parts.discussions.rendering import render_made
+from treering.extensions.discussions.generators.built_in import BuiltInGenerator
+from treering.extensions.discussions.making import MakingReport
+from treering.extensions.discussions.rendering import render_made
 from treering.verbs.ingest.turns import Message
 
 WORDS = (

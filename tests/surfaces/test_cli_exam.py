@@ -9,9 +9,9 @@ import pytest
 from cli_stage import README, Stage
 
 import treering
-from treering.parts.exams.exam import FOLDER as EXAM_FOLDER
-from treering.parts.exams.exam import read_questions
-from treering.parts.exams.results import HISTORY
+from treering.extensions.exams.exam import FOLDER as EXAM_FOLDER
+from treering.extensions.exams.exam import read_questions
+from treering.extensions.exams.results import HISTORY
 from treering.system.settings import FILE, FOLDER
 
 QUESTIONS = """\

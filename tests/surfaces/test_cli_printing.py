@@ -172,14 +172,14 @@ def test_nothing_else_in_the_package_prints():
     }
     assert sorted(places) == [
         # hooks of coding agents load nothing of the command line; both are cleaned
-        "parts/coding_agents/session_hooks.py:sys.stderr.write",
-        "parts/coding_agents/session_hooks.py:sys.stdout.write",
+        "extensions/coding_agents/session_hooks.py:sys.stderr.write",
+        "extensions/coding_agents/session_hooks.py:sys.stdout.write",
         "surfaces/cli/help.py:sys.stdout.write",  # our own listing, for the repository
         "surfaces/cli/printing.py:Console",
         "surfaces/cli/printing.py:console.print",
         "surfaces/cli/printing.py:typer.confirm",
         "surfaces/cli/printing.py:typer.echo",
-        "surfaces/mcp/listing.py:sys.stdout.write",  # our own listing, for the repository
+        "extensions/mcp/listing.py:sys.stdout.write",  # our own listing, for the repository
         "surfaces/resident/client.py:sys.stderr.write",  # a sentence of ours alone
         "system/proof_checking.py:sys.stdout.write",  # only where it runs without Treering; cleaned
     ]

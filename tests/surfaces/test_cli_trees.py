@@ -12,10 +12,10 @@ from mcp.client.streamable_http import streamable_http_client
 
 from sources.git_scratch import Scratch
 from space_parts import open_space
-from treering.parts.coding_agents import session_hooks
+from treering.extensions.coding_agents import session_hooks
+from treering.extensions.mcp.dispatcher import ToolDispatcher
 from treering.sources.reading.access import files_below
 from treering.surfaces.cli import run
-from treering.surfaces.mcp.dispatcher import ToolDispatcher
 
 sys.path.append(str(Path(__file__).parent / "http"))
 

@@ -11,7 +11,7 @@ import yaml
 
 from space_parts import decide, open_space
 from treering.core.errors import InvalidInput, NotFound
-from treering.parts.wiki.operations import BUILD, PUBLISH, STATUS
+from treering.extensions.wiki.operations import BUILD, PUBLISH, STATUS
 from treering.surfaces.cli import run
 
 APP = '''"""Routes requests of the shop."""

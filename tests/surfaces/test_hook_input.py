@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from treering.parts.coding_agents import session_hooks
+from treering.extensions.coding_agents import session_hooks
 from treering.stores.sqlite.ready import ready_folder
 from treering.surfaces.cli import run
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from treering.extensions.mcp.arguments import read_arguments
+from treering.extensions.mcp.dispatcher import ToolDispatcher
 from treering.ports.adapter import NoFiles
-from treering.surfaces.mcp.arguments import read_arguments
-from treering.surfaces.mcp.dispatcher import ToolDispatcher
 
 BUOY = {"text": "The buoy at the north pier blinks twice."}
 LIGHT = {"kind": "decision", "title": "Colour of the pier light", "payload": {"question": "Which colour?"}}

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.core.fencing import without_recalled
+from treering.extensions.mcp.fitting import AnswerEntry, fit_entries, fit_json
 from treering.retrieval.text.analysis import estimate_tokens
-from treering.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_json
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=600),

@@ -6,10 +6,10 @@ from jsonschema import Draft202012Validator
 from mcp_types import ListToolsResult, Tool
 
 from treering.core.errors import InvalidInput
+from treering.extensions.mcp.dispatcher import ToolDispatcher, help_on
+from treering.extensions.mcp.listing import granted_modes, rendered, tool_listing
+from treering.extensions.mcp.server import instructions
 from treering.ports.adapter import NoFiles
-from treering.surfaces.mcp.dispatcher import ToolDispatcher, help_on
-from treering.surfaces.mcp.listing import granted_modes, rendered, tool_listing
-from treering.surfaces.mcp.server import instructions
 from treering.verbs.catalog import TOOLS
 from treering.verbs.crystallize.work import NEW_OBJECT_FIELDS
 
@@ -18,9 +18,9 @@ LISTED = {verb: granted_modes(tool) for verb, tool in TOOLS.items()}
 
 
 def test_the_shipped_listing_is_what_the_catalogue_renders_to():
-    shipped = resources.files("treering.surfaces.mcp").joinpath("listing.json").read_text(encoding="utf-8")
+    shipped = resources.files("treering.extensions.mcp").joinpath("listing.json").read_text(encoding="utf-8")
 
-    again = "render it anew: python -m treering.surfaces.mcp.listing > src/…/mcp/listing.json"
+    again = "render it anew: python -m treering.extensions.mcp.listing > src/…/mcp/listing.json"
     assert shipped == rendered(), again
 
 

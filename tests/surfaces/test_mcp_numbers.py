@@ -2,8 +2,8 @@
 
 import pytest
 
+from treering.extensions.mcp.dispatcher import ToolDispatcher
 from treering.ports.adapter import NoFiles
-from treering.surfaces.mcp.dispatcher import ToolDispatcher
 from treering.verbs.numbered_places import MAX_ANSWERS, RecentAnswers
 
 DECISION = {"kind": "decision", "title": "Blink twice", "question": "How often?", "outcome": "Twice"}

@@ -5,8 +5,8 @@ import re
 import pytest
 from mcp_parts import commit, shop
 
+from treering.extensions.mcp.dispatcher import ToolDispatcher
 from treering.sources.reading.access import files_below
-from treering.surfaces.mcp.dispatcher import ToolDispatcher
 
 DECISION = {"question": "How often is a call tried?", "outcome": "Three times"}
 

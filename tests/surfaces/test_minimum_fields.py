@@ -7,10 +7,10 @@ from treering.core.audit import AuditEvent
 from treering.core.evidence import EvidenceRef, Segment
 from treering.core.objects import TYPES
 from treering.core.patch import Patch
+from treering.extensions.mcp.dispatcher import ToolDispatcher
+from treering.extensions.mcp.minimum import MINIMUM_FIELDS
 from treering.ports.adapter import NoFiles
 from treering.retrieval.search.packing import ContextPack
-from treering.surfaces.mcp.dispatcher import ToolDispatcher
-from treering.surfaces.mcp.minimum import MINIMUM_FIELDS
 
 MODELS = {
     **TYPES,

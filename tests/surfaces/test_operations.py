@@ -11,13 +11,13 @@ import pytest
 import typer
 
 from treering.core.errors import Denied, InvalidInput
-from treering.parts.projects.routes import ServedProjects
+from treering.extensions.mcp.listing import GRANTED as GRANTED_TO_AGENTS
+from treering.extensions.mcp.listing import HELP, tool_listing
+from treering.extensions.projects.routes import ServedProjects
+from treering.extensions.server.app import Serving, build_app
+from treering.extensions.server.served import granted
 from treering.surfaces.cli.commands import command_line
 from treering.surfaces.cli.commands.everyday import EVERYDAY
-from treering.surfaces.http.app import Serving, build_app
-from treering.surfaces.http.served import granted
-from treering.surfaces.mcp.listing import GRANTED as GRANTED_TO_AGENTS
-from treering.surfaces.mcp.listing import HELP, tool_listing
 from treering.surfaces.python.operations import OF_PARTS, ON_SPACES, OPERATIONS, UPKEEP
 from treering.testing.fakes import HashingEmbedder
 from treering.verbs.catalog import TOOLS

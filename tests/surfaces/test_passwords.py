@@ -7,12 +7,12 @@ import pytest
 from mcp import Client
 
 from treering.core.errors import UnknownBackend
-from treering.parts.projects.routes import ServedProjects
+from treering.extensions.mcp.server import build_server
+from treering.extensions.projects.routes import ServedProjects
+from treering.extensions.server.app import Serving, build_app
 from treering.spaces import wiring
 from treering.stores.sqlite.opening import open_stores
 from treering.surfaces.cli.flags import Access
-from treering.surfaces.http.app import Serving, build_app
-from treering.surfaces.mcp.server import build_server
 from treering.system.address import file_address
 from treering.system.settings import Settings
 

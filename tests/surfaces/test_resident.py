@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from treering import open as open_space
-from treering.models import onnx
+from treering.extensions.encoder import onnx
 from treering.surfaces.resident import client, process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run by themselves elsewhere")

@@ -10,12 +10,12 @@ from starlette.testclient import TestClient
 
 import treering
 from treering.core.errors import Denied, TreeringError
-from treering.parts.projects.routes import ServedProjects
+from treering.extensions.mcp.dispatcher import ToolDispatcher
+from treering.extensions.mcp.listing import tool_listing
+from treering.extensions.projects.routes import ServedProjects
+from treering.extensions.server.app import Serving, build_app
 from treering.ports.adapter import NoFiles
 from treering.sources.reading.access import FilesBelow
-from treering.surfaces.http.app import Serving, build_app
-from treering.surfaces.mcp.dispatcher import ToolDispatcher
-from treering.surfaces.mcp.listing import tool_listing
 from treering.testing.fakes import HashingEmbedder
 from treering.verbs import catalog
 from treering.verbs.envelope import EVERYTHING, READS, WRITES, Envelope, Mode, Report, Rights, Value

@@ -2,8 +2,8 @@ import pytest
 
 import treering
 from treering.core.fencing import without_recalled
+from treering.extensions.mcp.answers import text_of
 from treering.retrieval.text.analysis import estimate_tokens
-from treering.surfaces.mcp.answers import text_of
 from treering.surfaces.search_text import cited_hits
 
 FENCE_MARKS = "<<treering:cited"

@@ -8,10 +8,10 @@ import pytest
 from toy_store.toy_engine import toy_engine
 from treering.core.patch import Author
 from treering.core.policy import Policy
-from treering.parts.discussions.generators.generator import DiscussionSettings
-from treering.parts.discussions.memory import DiscussionMemory
-from treering.parts.discussions.search import DiscussionSearch
-from treering.parts.projects.project import ProjectMemory
+from treering.extensions.discussions.generators.generator import DiscussionSettings
+from treering.extensions.discussions.memory import DiscussionMemory
+from treering.extensions.discussions.search import DiscussionSearch
+from treering.extensions.projects.project import ProjectMemory
 from treering.retrieval.index.passages import passages_of
 from treering.surfaces.python.space import Space
 from treering.verbs.ingest.turns import Message

@@ -2,11 +2,11 @@
 
 from toy_store.toy_index import ToyIndex
 from treering.core.patch import Author
+from treering.extensions.code.repository.repo import RepoAdapter
 from treering.models.vectoriser import BackgroundVectoriser, OnRequest
 from treering.ports.adapter import ReadLimits
 from treering.sources.formats import BUILT_IN
 from treering.sources.path import PathAdapter
-from treering.sources.repository.repo import RepoAdapter
 from treering.testing.fakes import HashingEmbedder, MemoryJobs, MemoryLeases, SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
 from treering.verbs.engine import Engine

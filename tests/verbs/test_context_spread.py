@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from space_parts import decide, note
+from treering.extensions.mcp.answers import text_of
 from treering.retrieval.text.analysis import estimate_tokens
-from treering.surfaces.mcp.answers import text_of
 
 
 def context(space, what, **options):

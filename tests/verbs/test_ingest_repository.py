@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 import pytest
 from ingest_parts import desk_of
 
+from treering.extensions.code.repository.repo import RepoAdapter
 from treering.ports.passages import Reach
 from treering.ports.search import TextQuery
 from treering.sources.path import PathAdapter
-from treering.sources.repository.repo import RepoAdapter
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.index import SqliteIndex
 from treering.stores.sqlite.ledger.ledger import SqliteLedger

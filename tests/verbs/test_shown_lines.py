@@ -3,8 +3,8 @@
 import pytest
 
 from space_parts import note, open_space
+from treering.extensions.mcp.answers import text_of
 from treering.surfaces.cli.rendering import render
-from treering.surfaces.mcp.answers import text_of
 
 NOTE = "# Limits\n\nThe pool has ten connections.\n" + "Filler line.\n\n" * 8 + "The upload limit is 40 MB.\n"
 

@@ -6,9 +6,9 @@ from typing import Any
 from agent_framework import AgentSession, ContextProvider, HistoryProvider, Message, SessionContext, SupportsAgentRun
 
 from treering.core.canonical import canonical_json, digest
+from treering.extensions.client.record_names import RecordCollection
+from treering.extensions.client.records import RecordEntry, RecordLog
 from treering.frameworks.client import AnyClient, KeyedText, TextCollection, blocking, fenced_texts, in_thread
-from treering.parts.client.record_names import RecordCollection
-from treering.parts.client.records import RecordEntry, RecordLog
 
 _HOME = "agent-framework"
 _REASON = "Memories of Microsoft Agent Framework"

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from treering.core.fencing import fence
-from treering.parts.client.blocking import BlockingMemoryClient
-from treering.parts.client.client import MemorySystemClient
-from treering.parts.client.items.documents import MemoryItem
-from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft
-from treering.parts.client.records import searchable
+from treering.extensions.client.blocking import BlockingMemoryClient
+from treering.extensions.client.client import MemorySystemClient
+from treering.extensions.client.items.documents import MemoryItem
+from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft
+from treering.extensions.client.records import searchable
 from treering.verbs.engine import retry_on_conflict
 
 AnyClient = MemorySystemClient | BlockingMemoryClient

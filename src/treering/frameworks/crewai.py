@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from crewai.memory.types import MemoryRecord, ScopeInfo
 
+from treering.extensions.client.items.documents import plain_value
+from treering.extensions.client.record_names import RecordCollection, RecordDraft
+from treering.extensions.client.records import searchable
 from treering.frameworks.client import AnyClient, blocking, in_thread
-from treering.parts.client.items.documents import plain_value
-from treering.parts.client.record_names import RecordCollection, RecordDraft
-from treering.parts.client.records import searchable
 
 _HOME = "crewai"
 _REASON = "Memories of CrewAI"

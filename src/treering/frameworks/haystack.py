@@ -11,12 +11,12 @@ from haystack.utils.filters import document_matches_filter
 
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.filters import Compare
+from treering.extensions.client.blocking import BlockingMemoryClient
+from treering.extensions.client.config import MemoryConfig
+from treering.extensions.client.items.documents import TYPE, plain_value
+from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft
+from treering.extensions.client.records import searchable
 from treering.frameworks.client import AnyClient, blocking
-from treering.parts.client.blocking import BlockingMemoryClient
-from treering.parts.client.config import MemoryConfig
-from treering.parts.client.items.documents import TYPE, plain_value
-from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft
-from treering.parts.client.records import searchable
 from treering.verbs.engine import retry_on_conflict
 
 _HOME = "haystack"

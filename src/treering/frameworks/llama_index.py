@@ -10,10 +10,10 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from pydantic import Field
 
 from treering.core.fencing import fence
+from treering.extensions.client.items.documents import SESSION, TYPE, MemoryItem
+from treering.extensions.client.profiles import AgentProfile
+from treering.extensions.client.records import searchable
 from treering.frameworks.client import AnyClient, blocking, in_thread
-from treering.parts.client.items.documents import SESSION, TYPE, MemoryItem
-from treering.parts.client.profiles import AgentProfile
-from treering.parts.client.records import searchable
 
 _MESSAGE = "message"
 _KEPT_ROLES = ("user", "assistant")

@@ -10,8 +10,8 @@ from typing import TypeVar
 from urllib.parse import unquote
 
 from treering.core.characters import well_formed
-from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName
-from treering.parts.client.records import Records, searchable
+from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName
+from treering.extensions.client.records import Records, searchable
 from treering.verbs.engine import retry_on_conflict
 
 ROOT = "/memories"

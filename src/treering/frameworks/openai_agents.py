@@ -7,10 +7,10 @@ from agents import TResponseInputItem
 from agents.memory import SessionABC, SessionSettings
 from agents.run import CallModelData, ModelInputData
 
+from treering.extensions.client.items.documents import TYPE
+from treering.extensions.client.record_names import RecordCollection
+from treering.extensions.client.records import RecordEntry, RecordLog, searchable
 from treering.frameworks.client import AnyClient, blocking, in_thread, recalled_text
-from treering.parts.client.items.documents import TYPE
-from treering.parts.client.record_names import RecordCollection
-from treering.parts.client.records import RecordEntry, RecordLog, searchable
 
 _HOME = "openai-agents"
 _REASON = "A session of the OpenAI Agents SDK"

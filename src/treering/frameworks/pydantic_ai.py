@@ -14,9 +14,8 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
 
-from treering.frameworks.client import recalled_text
-from treering.parts.client.client import MemorySystemClient
-from treering.parts.client.hooks.memory_access import (
+from treering.extensions.client.client import MemorySystemClient
+from treering.extensions.client.hooks.memory_access import (
     CLIENT,
     CONFIG,
     PROFILE,
@@ -28,8 +27,9 @@ from treering.parts.client.hooks.memory_access import (
     retrieve_memory,
     store_memory,
 )
-from treering.parts.client.hooks.tool_runs import log_tool_runs
-from treering.parts.client.profiles import AgentProfile
+from treering.extensions.client.hooks.tool_runs import log_tool_runs
+from treering.extensions.client.profiles import AgentProfile
+from treering.frameworks.client import recalled_text
 
 _TOOLS = ("retrieve_memory", "store_memory")
 _ABOUT_TOOLS = (

@@ -15,10 +15,10 @@ from pydantic_ai_harness.memory import (
 )
 
 from treering.core.canonical import digest
+from treering.extensions.client.items.recalling import metadata_filter
+from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft
+from treering.extensions.client.records import Records, searchable
 from treering.frameworks.client import AnyClient, blocking, in_thread
-from treering.parts.client.items.recalling import metadata_filter
-from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft
-from treering.parts.client.records import Records, searchable
 from treering.verbs.engine import retry_on_conflict
 
 _HOME = "pydantic-ai-harness"

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.core.errors import InvalidInput
-from treering.models import onnx
+from treering.extensions.encoder import onnx
 from treering.models.latin import knows_most_words
 from treering.models.vocabulary import vocabulary
 from treering.ports.models import Vector

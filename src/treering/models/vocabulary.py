@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from math import log
 
-from treering.models import onnx
+from treering.extensions.encoder import onnx
 
 _FIRST_WORD = 1996
 """The number of "the": letters and signs come before it, and behind it words and parts of words by frequency."""

@@ -245,7 +245,7 @@ class _QueryVectors:
     """The vectors of the questions that were embedded last, by embedder and by a hash of the text.
 
     The first goes first, however often it was asked for since: a host's store is told the text of a question by its
-    vector (`stores.engines.host.QuestionRecorder`), and remembers as many in the same order.
+    vector (`extensions.engines.host.QuestionRecorder`), and remembers as many in the same order.
     """
 
     def __init__(self) -> None:

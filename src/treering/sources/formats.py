@@ -9,6 +9,14 @@ from typing import Any, Literal
 
 from treering.core.screening import instruction_flags
 from treering.core.secrets.redaction import SecretFinding
+from treering.extensions.code.parsing.languages import language_of
+from treering.extensions.code.parsing.outline import CodeOutline, OutlineProcess, OutlineStopped
+from treering.extensions.code.parsing.segments import segment_code
+from treering.extensions.conversations.exports import ConversationFormat, ExportBounds
+from treering.extensions.conversations.memory_exports import MemoryFormat
+from treering.extensions.conversations.tickets import TicketFormat
+from treering.extensions.documents.formats import DOCUMENTS
+from treering.extensions.documents.structured import NotebookFormat, OpenApiFormat
 from treering.ports.adapter import ContentType, Failed, ReadLimits, SegmentDraft, Skipped, SourceDraft
 from treering.ports.format import (
     HEAD_BYTES,
@@ -23,14 +31,7 @@ from treering.ports.format import (
     allowed_bytes,
     posix_path,
 )
-from treering.sources.code.languages import language_of
-from treering.sources.code.outline import CodeOutline, OutlineProcess, OutlineStopped
-from treering.sources.code.segments import segment_code
-from treering.sources.conversations.exports import ConversationFormat, ExportBounds
-from treering.sources.documents.formats import DOCUMENTS
-from treering.sources.documents.structured import NotebookFormat, OpenApiFormat
 from treering.sources.manifests import MAX_VALUE_CHARS, read_manifest
-from treering.sources.memory_exports import MemoryFormat
 from treering.sources.plugins import installed_formats
 from treering.sources.reading.binary import BinaryFormat
 from treering.sources.reading.encodings import decode, opening
@@ -45,7 +46,6 @@ from treering.sources.reading.text import (
     segments_of_markdown,
 )
 from treering.sources.statements import is_manifest, statements
-from treering.sources.tickets import TicketFormat
 from treering.sources.vendored import is_vendored
 
 # Files that no person wrote by hand: recognised, so that they do not bury those that people did.

@@ -9,6 +9,18 @@ from typing import Any
 
 from treering.core.errors import InvalidInput
 from treering.core.evidence import moved_files, moves_by_contents
+from treering.extensions.code.repository.ignoring import rules_around
+from treering.extensions.code.repository.repo_identity import (
+    FileOrigins,
+    OwningRepository,
+    earlier_origins,
+    identity_at,
+    known_by_path,
+    names_below,
+    place_of_repository,
+    renames,
+)
+from treering.extensions.code.repository.repo_selection import flag
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,
@@ -38,18 +50,6 @@ from treering.sources.reading.folder import (
     reason,
     walk,
 )
-from treering.sources.repository.ignoring import rules_around
-from treering.sources.repository.repo_identity import (
-    FileOrigins,
-    OwningRepository,
-    earlier_origins,
-    identity_at,
-    known_by_path,
-    names_below,
-    place_of_repository,
-    renames,
-)
-from treering.sources.repository.repo_selection import flag
 
 # What is known already of the files of one reading, by the origins they have today.
 

@@ -15,10 +15,10 @@ from typing import Literal
 
 from treering.core.characters import shown
 from treering.core.errors import Conflict, InvalidInput, MissingExtra
+from treering.extensions.code.repository.git_process import hooks_folder
+from treering.extensions.code.repository.ignoring import rules_around
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import IgnoreRules
-from treering.sources.repository.git_process import hooks_folder
-from treering.sources.repository.ignoring import rules_around
 from treering.system.machine import replace_file
 
 Occasion = Literal["begun", "changed", "time"]

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from treering.core.errors import InvalidInput, MissingExtra, NotFound, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
-from treering.models.onnx import BUILT_IN_EMBEDDER, SCHEME, BgeSmall
+from treering.extensions.encoder.onnx import BUILT_IN_EMBEDDER, SCHEME, BgeSmall
+from treering.extensions.engines.engine_address import ENGINES, GIVEN, EngineAddress, EngineBackend
+from treering.extensions.engines.selection import EngineIndex, SelectedEngine
 from treering.models.vectoriser import BackgroundVectoriser, OnRequest
 from treering.models.vocabulary import word_rarity
 from treering.ports.adapter import Adapter, FileAccess, ReadLimits, TreeLookup
@@ -27,8 +29,6 @@ from treering.retrieval.index.passage_texts import PassageDescriber
 from treering.retrieval.index.rounds import make_whole
 from treering.sources.reading.access import AnyFile
 from treering.spaces.policy_and_anchor import AnchorPlace, PolicyFile, anchor_at, policy_file, put_in_force
-from treering.stores.engines.engine_address import ENGINES, GIVEN, EngineAddress, EngineBackend
-from treering.stores.engines.selection import EngineIndex, SelectedEngine
 from treering.system.address import MEMORY, Address
 from treering.system.machine import SystemClock, is_busy, shared_secret
 from treering.system.settings import Settings
@@ -36,8 +36,8 @@ from treering.system.tracked_space import refuse_tracked
 from treering.verbs.engine import Engine
 
 if TYPE_CHECKING:
-    from treering.stores.engines.host import HostStore
-    from treering.stores.postgres.connection.pools import LentPool
+    from treering.extensions.engines.host import HostStore
+    from treering.extensions.postgres.connection.pools import LentPool
 
 _Item = TypeVar("_Item")
 _LOG = logging.getLogger(__name__)
@@ -80,11 +80,11 @@ class LazyMapping(Mapping[str, _Item]):
 
 
 def _adapters(access: FileAccess) -> Mapping[str, Adapter]:
+    from treering.extensions.code.repository.repo import RepoAdapter
+    from treering.extensions.documents.url import UrlAdapter
     from treering.sources.formats import formats_here
     from treering.sources.path import PathAdapter
     from treering.sources.plugins import installed_adapters
-    from treering.sources.repository.repo import RepoAdapter
-    from treering.sources.url import UrlAdapter
 
     formats = formats_here()
     return {
@@ -98,7 +98,7 @@ def _adapters(access: FileAccess) -> Mapping[str, Adapter]:
 def _trees(access: FileAccess) -> Callable[[], TreeLookup]:
     @cache
     def looked_up() -> TreeLookup:
-        from treering.sources.repository.repo_selection import RepositoryTrees
+        from treering.extensions.code.repository.repo_selection import RepositoryTrees
 
         return RepositoryTrees(access)
 
@@ -138,8 +138,8 @@ EMBEDDERS: Table[Callable[[int], Embedder]] = Table(
 RERANKERS: Table[Callable[[str, int], Reranker]] = Table(
     "treering.rerankers",
     {
-        "onnx": Place("treering.models.onnx:open_reranker"),
-        "sentence-transformers": Place("treering.models.sentence_reranker:open_sentence_reranker"),
+        "onnx": Place("treering.extensions.encoder.onnx:open_reranker"),
+        "sentence-transformers": Place("treering.extensions.encoder.sentence_reranker:open_sentence_reranker"),
     },
 )
 """What opens a reranker by its whole name, with so many threads, by what stands before the colon of the name."""
@@ -254,7 +254,7 @@ def _check_trust(opening: Opening) -> None:
 def postgres_plan(*, writer: str, reader: str, tablespaces: Sequence[str], citus: bool) -> str:
     """Return SQL for an administrator of a Postgres. Raises `InvalidInput`, `MissingExtra`."""
     with _postgres_needed("A plan for Postgres"):
-        from treering.stores.postgres.plan import Wanted, plan_of
+        from treering.extensions.postgres.plan import Wanted, plan_of
     return plan_of(Wanted(writer=writer, reader=reader, tablespaces=tuple(tablespaces), citus=citus))
 
 
@@ -270,7 +270,7 @@ def check_postgres(connection: object) -> None:
 
 def _lent_pool(connection: object) -> "LentPool":
     try:
-        from treering.stores.postgres.connection.pools import LentPool
+        from treering.extensions.postgres.connection.pools import LentPool
     except ModuleNotFoundError as error:
         raise MissingExtra("postgres", needed_for="A space in a Postgres database") from error
     return LentPool(connection)
@@ -284,8 +284,8 @@ def spaces_with_work(address: Address) -> SpacesWithWork:
             hint="Use one: postgresql://USER@HOST/DATABASE?space=ANY.",
         )
     with _postgres_needed("Work for spaces on Postgres"):
-        from treering.stores.postgres.connection.target import target_of
-        from treering.stores.postgres.opening import WaitingSpaces
+        from treering.extensions.postgres.connection.target import target_of
+        from treering.extensions.postgres.opening import WaitingSpaces
     return WaitingSpaces(target_of(address))
 
 
@@ -298,7 +298,7 @@ def open_access_keys(address: Address, *, create: bool) -> AccessKeys:
         raise UnknownBackend(address.scheme, known=BACKENDS)
     if address.scheme == "postgresql":
         with _postgres_needed("Access keys in a Postgres database"):
-            from treering.stores.postgres.access_keys import PostgresAccessKeys
+            from treering.extensions.postgres.access_keys import PostgresAccessKeys
         return PostgresAccessKeys(address)
     from treering.stores.sqlite.access_keys import SqliteAccessKeys
 
@@ -371,7 +371,7 @@ def embedder_named(name: str, settings: Settings) -> Embedder:
             details={"field": "TREERING_EMBEDDER"},
         )
     # Imported for who names one: most spaces use the built-in model.
-    from treering.models import embedders
+    from treering.extensions.encoder import embedders
 
     if name.startswith(SCHEME):
         return embedders.open_folder_embedder(name, settings.threads)
@@ -507,7 +507,7 @@ def _listening(embedder: Embedder, opening: Opening) -> Embedder:
     """Return an embedder that remembers questions, where a store of the host is asked with them."""
     if opening.given_engine is None or isinstance(opening.given_engine, EngineBackend):
         return embedder
-    from treering.stores.engines.host import QuestionRecorder
+    from treering.extensions.engines.host import QuestionRecorder
 
     return QuestionRecorder(embedder)
 
@@ -521,8 +521,8 @@ def _given(given: "EngineBackend | HostStore", stores: Stores, embedder: Embedde
     """Return what opens the engine that a program gives."""
     if isinstance(given, EngineBackend):
         return given
+    from treering.extensions.engines.host import HostEngine, QuestionRecorder, StateFile
     from treering.retrieval.index.passage_texts import PassageTexts
-    from treering.stores.engines.host import HostEngine, QuestionRecorder, StateFile
 
     texts, file = PassageTexts(stores.index.passages, stores.ledger), StateFile(given.file)
     recorder = embedder if isinstance(embedder, QuestionRecorder) else QuestionRecorder(embedder)

@@ -1,5 +1,7 @@
 from treering.core.evidence import Lines as Lines
 from treering.core.screening import instruction_flags as instruction_flags
+from treering.extensions.engines.engine_address import ENGINES as ENGINES
+from treering.extensions.engines.engine_address import EngineBackend as EngineBackend
 from treering.ports.adapter import AlreadyRead as AlreadyRead
 from treering.ports.adapter import Failed as Failed
 from treering.ports.adapter import ReadLimits as ReadLimits
@@ -15,8 +17,6 @@ from treering.registry import Part as Part
 from treering.retrieval.index.projection import follow as follow
 from treering.spaces.wiring import BACKENDS as BACKENDS
 from treering.spaces.wiring import Backend as Backend
-from treering.stores.engines.engine_address import ENGINES as ENGINES
-from treering.stores.engines.engine_address import EngineBackend as EngineBackend
 from treering.testing.adapter_contract import AdapterContract as AdapterContract
 from treering.testing.adapter_contract import FileAdapterContract as FileAdapterContract
 from treering.testing.builders import Builder as Builder

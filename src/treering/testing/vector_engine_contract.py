@@ -24,14 +24,14 @@ from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput
 from treering.core.filters import parse_filter
+from treering.extensions.engines.engine_address import GIVEN, EngineBackend
+from treering.extensions.engines.selection import EngineIndex, SelectedEngine
 from treering.ports.index import Index
 from treering.ports.ledger import Ledger
 from treering.ports.passages import Reach
 from treering.ports.runtime import Clock
 from treering.ports.search import Near, NearRequest, Vector
 from treering.ports.vector_engine import Describe, EngineState, Keys, VectorChanges, VectorEngine, VectorFeed
-from treering.stores.engines.engine_address import GIVEN, EngineBackend
-from treering.stores.engines.selection import EngineIndex, SelectedEngine
 from treering.testing.fakes import MemoryLeases, SteppingClock
 from treering.testing.index_contract.histories import STEPS, HistoryWriter
 from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, LedgerWithIndex

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from treering.parts.wiki.memories.wiki_memory import MOST_CHARS, WikiMemoryType
+from treering.extensions.wiki.memories.wiki_memory import MOST_CHARS, WikiMemoryType
 from treering.testing.fakes import HashingEmbedder
 
 FLASK, TYPER = UUID("0f0e0d0c-0b0a-4908-8706-050403020100"), uuid4()

@@ -6,8 +6,8 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from treering.sources.conversations.conversation import Conversation, Conversations
-from treering.sources.conversations.exports import read_conversations
+from treering.extensions.conversations.conversation import Conversation, Conversations
+from treering.extensions.conversations.exports import read_conversations
 
 ONE = "6f0d1c2e-93a4-4b5c-8d6e-7f8091a2b3c4"
 TWO = "7a1e2d3f-04b5-4c6d-9e7f-8091a2b3c4d5"

@@ -7,8 +7,8 @@ import pytest
 from export_parts import ONE, TWO, chatgpt, claude_line, lines, packed, slack
 
 from treering.core.fencing import fence
+from treering.extensions.conversations.exports import ExportBounds
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, SourceDraft
-from treering.sources.conversations.exports import ExportBounds
 from treering.sources.formats import built_in_formats
 from treering.sources.path import PathAdapter
 from treering.sources.reading.binary import ZipBounds

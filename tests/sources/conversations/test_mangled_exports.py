@@ -11,9 +11,9 @@ from export_parts import ONE, chatgpt, claude_line, lines, packed, slack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from treering.extensions.conversations.conversation import Conversations
+from treering.extensions.conversations.exports import ExportBounds, ExportReader, read_conversations
 from treering.ports.adapter import ReadLimits
-from treering.sources.conversations.conversation import Conversations
-from treering.sources.conversations.exports import ExportBounds, ExportReader, read_conversations
 
 NAMES = ("c.json", "c.jsonl", "c.zip", "c.vtt", "c.srt", "meeting.txt", "c.md", "c")
 MEMBERS = (
@@ -133,7 +133,7 @@ def _with(found: dict[str, Any], place: str, value: object) -> dict[str, Any]:
 def test_lines_made_of_one_thing_are_no_work_without_end() -> None:
     # In the square of the length this would take hours; the time limit only ends that.
     script = r"""
-from treering.sources.conversations.exports import read_conversations
+from treering.extensions.conversations.exports import read_conversations
 cue = "WEBVTT\n\n00:00:01.000 --> 00:00:03.000\n"
 talk = "[00:00] Ann: Hello there.\n[00:01] Bob: Hello to you.\n"
 for text in ("[00:02]" + " " * 200_000 + ":", "<v.a" * 100_000, "<v" + " " * 100_000, "<command-name>\n" * 50_000):

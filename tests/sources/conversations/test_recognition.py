@@ -3,7 +3,7 @@ import json
 import pytest
 from export_parts import read
 
-from treering.sources.conversations.exports import may_be_read
+from treering.extensions.conversations.exports import may_be_read
 
 
 @pytest.mark.parametrize(

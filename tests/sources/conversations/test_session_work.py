@@ -4,7 +4,7 @@ import pytest
 from export_parts import ONE, claude_line, lines, only
 
 from treering.core.fencing import fence
-from treering.sources.conversations.session_work import SessionWork
+from treering.extensions.conversations.session_work import SessionWork
 
 FAILED = "Exit code 1\n=== FAILURES ===\nE   assert 4 == 5\nFAILED tests/test_sum.py::test_sum - assert 4 == 5\n"
 

@@ -1,6 +1,6 @@
 from export_parts import packed, read, slack, told
 
-from treering.sources.conversations.exports import read_conversations
+from treering.extensions.conversations.exports import read_conversations
 
 MORNING = "tea/2026-01-15"
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from space_parts import all_of
 from treering.core.objects import PAYLOADS
+from treering.extensions.conversations.memory_exports import MemoryFormat
 from treering.ports.adapter import Failed, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import FileToRead
 from treering.sources.formats import BUILT_IN
-from treering.sources.memory_exports import MemoryFormat
 
 AT = "2026-03-01T09:30:00Z"
 MEM0 = {

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from space_parts import all_of
+from treering.extensions.conversations.tickets import TicketFormat
 from treering.ports.adapter import Failed, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import FileToRead
-from treering.sources.tickets import TicketFormat
 
 AT = "2026-03-01T09:30:00Z"
 GITHUB = [

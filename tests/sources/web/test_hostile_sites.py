@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hostile_site import page, site
 
+from treering.extensions.documents.fetching import Connector, Fetcher, is_public
+from treering.extensions.documents.url import CrawlPace, UrlAdapter, parse_sitemap
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, Skipped, SourceDraft
-from treering.sources.fetching import Connector, Fetcher, is_public
 from treering.sources.reading.web_addresses import FetchRefused
-from treering.sources.url import CrawlPace, UrlAdapter, parse_sitemap
 from treering.verbs import catalog
 from treering.verbs.envelope import EVERYTHING, Envelope
 

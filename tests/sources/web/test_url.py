@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from document_files import docx_of, odp_of, ods_of, odt_of, pptx_of, xlsx_of
 from treering.core.errors import InvalidInput
+from treering.extensions.documents import html_text
+from treering.extensions.documents.fetching import Connector, FetchBounds, Fetcher, is_public, system_trust
+from treering.extensions.documents.url import CrawlPace, Politeness, UrlAdapter, parse_sitemap
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, Skipped, SourceDraft, Unchanged, Vanished
-from treering.sources.documents import html_text
-from treering.sources.fetching import Connector, FetchBounds, Fetcher, is_public, system_trust
 from treering.sources.reading.web_addresses import parse_address
-from treering.sources.url import CrawlPace, Politeness, UrlAdapter, parse_sitemap
 
 PAGE = """<html><head><title>Retries &amp; waits</title></head><body>
 <nav><a href="/">Home</a> <a href="/about">About us</a></nav>
@@ -483,7 +483,7 @@ def ingest(engine, **given: str):
 
 def test_only_who_may_reach_the_network_may_ask_for_an_address(space) -> None:
     from treering.core.errors import Denied
-    from treering.surfaces.mcp.listing import GRANTED
+    from treering.extensions.mcp.listing import GRANTED
     from treering.verbs import catalog
     from treering.verbs.envelope import Envelope
 

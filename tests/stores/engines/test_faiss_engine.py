@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
+from treering.extensions.engines.engine_address import parse_engine_address
+from treering.extensions.engines.faiss_engine import FaissEngine, VectorFile, open_faiss
 from treering.ports.vector_engine import EngineState, VectorChanges
-from treering.stores.engines.engine_address import parse_engine_address
-from treering.stores.engines.faiss_engine import FaissEngine, VectorFile, open_faiss
 from treering.testing.index_contract import EMBEDDER, IndexContract, LateIndexContract
 from treering.testing.vector_engine_contract import VectorEngineContract, found, nearest_of, some_vectors, take_over
 

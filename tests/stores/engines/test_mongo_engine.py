@@ -7,9 +7,9 @@ import pytest
 
 import mongo_server
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
+from treering.extensions.engines.engine_address import parse_engine_address
+from treering.extensions.engines.mongo import engine_over_mongodb, open_mongodb
 from treering.ports.vector_engine import EngineState, VectorChanges
-from treering.stores.engines.engine_address import parse_engine_address
-from treering.stores.engines.mongo import engine_over_mongodb, open_mongodb
 from treering.testing.index_contract import EMBEDDER, LateIndexContract
 from treering.testing.index_contract.vectors import ByMeaning
 from treering.testing.vector_engine_contract import VectorEngineContract, some_vectors, take_over

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import neo4j_server
 import space_parts
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
+from treering.extensions.engines.engine_address import parse_engine_address
+from treering.extensions.engines.neo4j_engine import open_neo4j
 from treering.ports.vector_engine import DescribedPassage, EngineState, VectorChanges
-from treering.stores.engines.engine_address import parse_engine_address
-from treering.stores.engines.neo4j_engine import open_neo4j
 from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract import EMBEDDER, LateIndexContract
 from treering.testing.index_contract.histories import STEPS, HistoryWriter

@@ -8,9 +8,9 @@ import pytest
 
 import postgres_server
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
+from treering.extensions.engines.engine_address import parse_engine_address
+from treering.extensions.engines.pgvector import PgvectorEngine, open_pgvector
 from treering.ports.vector_engine import EngineState, VectorChanges
-from treering.stores.engines.engine_address import parse_engine_address
-from treering.stores.engines.pgvector import PgvectorEngine, open_pgvector
 from treering.testing.index_contract import EMBEDDER, LateIndexContract
 from treering.testing.index_contract.vectors import ByMeaning, Upkeeping
 from treering.testing.vector_engine_contract import VectorEngineContract, some_vectors, take_over

@@ -7,9 +7,9 @@ import pytest
 import redis_server
 import space_parts
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
+from treering.extensions.engines.engine_address import parse_engine_address
+from treering.extensions.engines.redis import open_redis
 from treering.ports.vector_engine import EngineState
-from treering.stores.engines.engine_address import parse_engine_address
-from treering.stores.engines.redis import open_redis
 from treering.testing.index_contract import EMBEDDER, LateIndexContract
 from treering.testing.index_contract.histories import Histories
 from treering.testing.index_contract.vectors import ByMeaning, Together, Upkeeping

@@ -15,9 +15,9 @@ import httpx
 from openai import OpenAI
 from rest_parts import running
 
-from treering.parts.discussions.chat.endpoint import MemorySettings, ServedChats
-from treering.parts.discussions.chat.upstream import UpstreamPlace
-from treering.parts.discussions.generators.generator import MakingPlan
+from treering.extensions.discussions.chat.endpoint import MemorySettings, ServedChats
+from treering.extensions.discussions.chat.upstream import UpstreamPlace
+from treering.extensions.discussions.generators.generator import MakingPlan
 
 _STREAM = re.compile(rb'"stream": ?true')
 KEY = "sk-of-the-operator"

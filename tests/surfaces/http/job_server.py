@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 from time import sleep
 
-from treering.parts.projects.routes import ServedProjects
-from treering.surfaces.http.app import Serving
-from treering.surfaces.http.serving import serve_until_stopped
+from treering.extensions.projects.routes import ServedProjects
+from treering.extensions.server.app import Serving
+from treering.extensions.server.serving import serve_until_stopped
 from treering.testing.fakes import HashingEmbedder
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import httpx
 
-from treering.parts.discussions.chat import endpoint as chat_endpoint
-from treering.parts.discussions.chat.endpoint import ServedChats
-from treering.parts.projects import routes as project_routes
-from treering.parts.projects.routes import ServedProjects
-from treering.surfaces.http.app import Serving
-from treering.surfaces.http.serving import Server, Transport, listen
+from treering.extensions.discussions.chat import endpoint as chat_endpoint
+from treering.extensions.discussions.chat.endpoint import ServedChats
+from treering.extensions.projects import routes as project_routes
+from treering.extensions.projects.routes import ServedProjects
+from treering.extensions.server.app import Serving
+from treering.extensions.server.serving import Server, Transport, listen
 from treering.surfaces.python import operations
 from treering.testing.fakes import HashingEmbedder
 from treering.verbs import catalog

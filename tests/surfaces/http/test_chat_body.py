@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from treering.core.fencing import fence
-from treering.parts.discussions.chat.body import MOST_MESSAGES, read_chat_body
+from treering.extensions.discussions.chat.body import MOST_MESSAGES, read_chat_body
 
 BLOCK = fence('Ada said: "ünï"\nC:\\x \ud83c\udf0d'.encode("utf-16", "surrogatepass").decode("utf-16"), origin="m")
 
@@ -163,7 +163,7 @@ def test_a_body_of_nothing_but_tags_or_brackets_is_no_work_without_end():
     # In the square of the length this would take hours; the time limit only ends that.
     script = """
 import json
-from treering.parts.discussions.chat.body import read_chat_body
+from treering.extensions.discussions.chat.body import read_chat_body
 for text in ("[DiscussionId]", "[", "<<treering:recalled origin=\\"x\\" 0123456789abcdef>>", "\\ud800", "\\n "):
     for messages in ([{"role": "user", "content": text * 100_000}], [{"role": "user", "content": text}] * 20_000):
         body = read_chat_body(json.dumps({"messages": messages}).encode(), tags=True)

@@ -7,8 +7,8 @@ from chat_parts import KEY, SILENCE, Answer, chat, chatting, completion, openai,
 from rest_parts import running
 
 from treering.core.errors import InvalidInput
-from treering.parts.discussions.chat.upstream import UpstreamPlace
-from treering.surfaces.http.callers import Bounds
+from treering.extensions.discussions.chat.upstream import UpstreamPlace
+from treering.extensions.server.callers import Bounds
 
 JSON = {"Content-Type": "application/json"}
 PATH = "/v1/chat/completions"

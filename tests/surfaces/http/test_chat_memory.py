@@ -21,10 +21,10 @@ from chat_parts import (
 from rest_parts import EXAMPLES
 
 import space_parts
-from treering.parts.discussions.generators.built_in import BuiltInGenerator
-from treering.parts.discussions.generators.generator import MakingPlan
-from treering.parts.discussions.identity import discussion_ref
-from treering.parts.discussions.log.message_log import MessageLog
+from treering.extensions.discussions.generators.built_in import BuiltInGenerator
+from treering.extensions.discussions.generators.generator import MakingPlan
+from treering.extensions.discussions.identity import discussion_ref
+from treering.extensions.discussions.log.message_log import MessageLog
 from treering.testing.fakes import HashingEmbedder
 
 PATH = "/v1/chat/completions"

@@ -7,8 +7,8 @@ import openai as sdk
 import pytest
 from chat_parts import Answer, chat, chatting, event, events, openai, scripted, streamed, without_end
 
-from treering.parts.discussions.chat.upstream import StreamedAnswer, answer_of
-from treering.surfaces.http.callers import Bounds
+from treering.extensions.discussions.chat.upstream import StreamedAnswer, answer_of
+from treering.extensions.server.callers import Bounds
 
 PATH = "/v1/chat/completions"
 SSE = {"Content-Type": "text/event-stream"}
@@ -138,7 +138,7 @@ def test_words_are_heard_wherever_the_bytes_are_cut(size):
 def test_a_line_that_comes_byte_by_byte_is_put_together_once():
     # In the square of the length this would copy terabytes; the time limit only ends that.
     script = """
-from treering.parts.discussions.chat.upstream import StreamedAnswer
+from treering.extensions.discussions.chat.upstream import StreamedAnswer
 heard = StreamedAnswer()
 for _ in range(3_000_000):
     heard.hear(b"x")

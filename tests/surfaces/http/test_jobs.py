@@ -17,9 +17,9 @@ from rest_parts import running
 from test_mcp_over_http import called
 
 from treering import open as open_space
+from treering.extensions.server.callers import Bounds
 from treering.ports.runtime import VECTORS, check_between_steps
 from treering.ports.stores import KeyLimits
-from treering.surfaces.http.callers import Bounds
 from treering.testing.fakes import HashingEmbedder
 
 ASYNC = {"Prefer": "respond-async"}

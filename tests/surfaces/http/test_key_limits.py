@@ -4,10 +4,10 @@ import pytest
 from key_parts import guarded
 from rest_parts import running
 
+from treering.extensions.server.callers import Bounds
+from treering.extensions.server.failures import Refusal
+from treering.extensions.server.request_guard import RequestRates
 from treering.ports.stores import KeyLimits
-from treering.surfaces.http.callers import Bounds
-from treering.surfaces.http.failures import Refusal
-from treering.surfaces.http.request_guard import RequestRates
 
 SEARCH = {"mode": "search", "input": {"text": "bees"}}
 INITIALIZE = {

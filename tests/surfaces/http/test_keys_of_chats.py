@@ -8,9 +8,9 @@ from chat_parts import KEY, Answer, chat, completion, scripted
 from key_parts import guarded
 
 import space_parts
-from treering.parts.discussions.chat.endpoint import MemorySettings, ServedChats
-from treering.parts.discussions.chat.upstream import UpstreamPlace
-from treering.surfaces.http.callers import Bounds
+from treering.extensions.discussions.chat.endpoint import MemorySettings, ServedChats
+from treering.extensions.discussions.chat.upstream import UpstreamPlace
+from treering.extensions.server.callers import Bounds
 
 PATH = "/v1/chat/completions"
 SAID, ASKED = "The cellar key lies under the third flowerpot.", "Where does the cellar key lie?"

@@ -7,9 +7,9 @@ import pytest
 from key_parts import RIGHTS, guarded
 from rest_parts import EXAMPLES
 
-from treering.parts.projects.routes import ServedProjects
+from treering.extensions.projects.routes import ServedProjects
+from treering.extensions.server.app import Serving, build_app
 from treering.spaces.wiring import open_access_keys
-from treering.surfaces.http.app import Serving, build_app
 from treering.system.address import file_address
 from treering.testing.fakes import HashingEmbedder
 from treering.verbs.catalog import TOOLS

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rest_parts import keep_bees, running
 from test_stopping import Held
 
-from treering.surfaces.http.callers import Bounds
+from treering.extensions.server.callers import Bounds
 
 SEARCH = {"mode": "search", "input": {"text": "zebras"}}
 

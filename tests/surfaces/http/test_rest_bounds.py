@@ -9,8 +9,8 @@ import pytest
 from rest_parts import running
 from test_rest_failures import refused
 
+from treering.extensions.server.callers import Bounds
 from treering.ports.runtime import check_interrupt
-from treering.surfaces.http.callers import Bounds
 from treering.testing.fakes import HashingEmbedder
 
 GUARD_SECONDS = 60

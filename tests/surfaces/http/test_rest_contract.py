@@ -8,9 +8,9 @@ from rest_parts import running
 from schemathesis_run import check
 
 from treering import __version__
-from treering.parts.projects.routes import IndexRequest, RetrieveRequest, ServedProjects
-from treering.surfaces.http.app import Serving, build_app
-from treering.surfaces.http.contract import misfits
+from treering.extensions.projects.routes import IndexRequest, RetrieveRequest, ServedProjects
+from treering.extensions.server.app import Serving, build_app
+from treering.extensions.server.contract import misfits
 
 GOLDEN = Path(__file__).with_name("openapi.json")
 DECIMAL = r'\n *"pattern": "\^\(\?!\^\[-\+\.\]\*\$\).*",'

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from rest_parts import running
 
-from treering.surfaces.http.callers import Bounds
+from treering.extensions.server.callers import Bounds
 from treering.testing.fakes import HashingEmbedder
 
 JSON = {"Content-Type": "application/json"}

@@ -6,7 +6,7 @@ import pytest
 from rest_parts import running
 
 from treering.core.errors import InvalidInput
-from treering.surfaces.http.served import allowed
+from treering.extensions.server.served import allowed
 
 POLICY = 'direct_channels = ["user", "adapter", "system"]\n'
 TABS = {"kind": "preference", "title": "Tabs", "payload": {"statement": "Use tabs"}}

@@ -7,8 +7,8 @@ import sys
 import httpx
 import pytest
 
+from treering.extensions.server.serving import listen
 from treering.surfaces.cli import run
-from treering.surfaces.http.serving import listen
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_what_is_no_space_is_told_before_anything_is_served(tmp_path, monkeypatc
 
 def test_without_the_extra_its_name_is_told(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    loaded = [name for name in sys.modules if name.startswith("treering.surfaces.http")]
+    loaded = [name for name in sys.modules if name.startswith("treering.extensions.server")]
     for name in [*loaded, "fastapi", "uvicorn"]:
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "fastapi", None)

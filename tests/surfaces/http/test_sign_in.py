@@ -3,7 +3,7 @@ import pytest
 from key_parts import guarded
 from rest_parts import running
 
-from treering.surfaces.http.gate import cookie_name
+from treering.extensions.server.gate import cookie_name
 
 CALL = {"mode": "work_item", "input": {"title": "From a page"}}
 

@@ -10,11 +10,11 @@ from rest_parts import keep_bees
 from test_rest_bounds import Stuck
 
 from treering.core.errors import Unavailable
-from treering.parts.projects.routes import ServedProjects
-from treering.surfaces.http.app import Serving
-from treering.surfaces.http.callers import Bounds
-from treering.surfaces.http.serving import Server, listen
-from treering.surfaces.http.workers import Stop
+from treering.extensions.projects.routes import ServedProjects
+from treering.extensions.server.app import Serving
+from treering.extensions.server.callers import Bounds
+from treering.extensions.server.serving import Server, listen
+from treering.extensions.server.workers import Stop
 from treering.testing.fakes import HashingEmbedder
 
 SEARCH = {"mode": "search", "input": {"text": "bees"}}

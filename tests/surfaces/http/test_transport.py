@@ -6,8 +6,8 @@ import pytest
 from rest_parts import running
 
 from treering.core.errors import InvalidInput
+from treering.extensions.server.serving import Certificate, Transport, proxies_of
 from treering.surfaces.cli import run
-from treering.surfaces.http.serving import Certificate, Transport, proxies_of
 
 
 @pytest.fixture(scope="module")

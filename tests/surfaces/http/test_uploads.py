@@ -12,8 +12,8 @@ import zstandard
 from key_parts import guarded
 from rest_parts import running
 
+from treering.extensions.server.callers import Bounds
 from treering.ports.stores import KeyLimits
-from treering.surfaces.http.callers import Bounds
 
 UPLOAD = "/v1/wiki/ingest/upload"
 BYTES = {"Content-Type": "application/octet-stream"}

@@ -9,8 +9,8 @@ from rest_parts import running
 from web_parts import HOSTILE, RETRIES, SESSIONS, fill
 
 from space_parts import note, open_space
-from treering.parts.exams.exam import ask_all, read_questions
-from treering.parts.exams.results import HISTORY, ExamRun, keep_in_space, report_on
+from treering.extensions.exams.exam import ask_all, read_questions
+from treering.extensions.exams.results import HISTORY, ExamRun, keep_in_space, report_on
 from treering.verbs.lint.erasure import ERASE
 
 VOID = {"meta", "link", "input", "img", "br", "hr"}
@@ -225,7 +225,7 @@ def test_a_passage_of_a_web_page_is_linked_to_where_it_stands_there(tmp_path):
      "docs/a.md#L1-L2", 'https://x.org/"><b>#:~:text=\u202e', "https://x.org/#page=2"],
 )  # fmt: skip
 def test_no_other_place_becomes_a_link(place):
-    from treering.surfaces.web.view import _environment
+    from treering.extensions.server.web.view import _environment
 
     assert not _environment().tests["passage_link"](place)
 
@@ -269,7 +269,7 @@ def test_the_graph_says_the_same_as_a_list(site):
 
 
 def test_three_hundred_nodes_are_drawn_without_one_label_over_another():
-    from treering.surfaces.web.pages.graph import LABEL, ROW, GraphNode, draw_graph
+    from treering.extensions.server.web.pages.graph import LABEL, ROW, GraphNode, draw_graph
 
     centre = GraphNode("0", "centre", "node")
     others = [

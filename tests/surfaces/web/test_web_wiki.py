@@ -12,11 +12,11 @@ from web_parts import HOSTILE
 
 from space_parts import open_space
 from treering.core.errors import InvalidInput, NotFound
-from treering.parts.wiki import reading
-from treering.parts.wiki.rules.writer import RuleWriter
+from treering.extensions.server import pages
+from treering.extensions.server.callers import Bounds
+from treering.extensions.wiki import reading
+from treering.extensions.wiki.rules.writer import RuleWriter
 from treering.surfaces.cli import run
-from treering.surfaces.http import pages
-from treering.surfaces.http.callers import Bounds
 
 FILES = {
     "README.md": f"# Shop\n\nA shop with routes. {HOSTILE}\n\n## Start\n\nSee [the app](src/shop/app.py).\n",

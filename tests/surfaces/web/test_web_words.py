@@ -10,12 +10,12 @@ import pytest
 from rest_parts import running
 
 from space_parts import decide, note, open_space, task
+from treering.extensions.server.web.pages.ask import reasons
+from treering.extensions.server.web.pages.inspect_object import WordChange, folded, word_changes
+from treering.extensions.server.web.pages.timeline import HEIGHT, draw_timeline, timeline
+from treering.extensions.server.web.view import PageView, is_code_place, told_event
 from treering.surfaces.cli import run
 from treering.surfaces.python.space import Space
-from treering.surfaces.web.pages.ask import reasons
-from treering.surfaces.web.pages.inspect_object import WordChange, folded, word_changes
-from treering.surfaces.web.pages.timeline import HEIGHT, draw_timeline, timeline
-from treering.surfaces.web.view import PageView, is_code_place, told_event
 from treering.verbs.envelope import Envelope
 from treering.verbs.query.recent import RecentChange
 from treering.verbs.reading import ShownHit

@@ -14,6 +14,9 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from treering.core.errors import TreeringError
+from treering.extensions.wiki.memories.decisions import brief_of, decision_key, decisions_of, recall_pack
+from treering.extensions.wiki.memories.wiki_memory import WikiMemoryDraft, WikiMemoryStore, WikiRepository, store_for
+from treering.extensions.wiki.memories.wiki_memory_service import MemoryUnreachable, WikiMemoryService
 from treering.frameworks.langchain.wiki_tools import (
     MEMORY_TOOLS,
     PACK,
@@ -24,9 +27,6 @@ from treering.frameworks.langchain.wiki_tools import (
     part_of,
     scope_of,
 )
-from treering.parts.wiki.memories.decisions import brief_of, decision_key, decisions_of, recall_pack
-from treering.parts.wiki.memories.wiki_memory import WikiMemoryDraft, WikiMemoryStore, WikiRepository, store_for
-from treering.parts.wiki.memories.wiki_memory_service import MemoryUnreachable, WikiMemoryService
 
 WIKI_MEMORY_SYSTEM_PROMPT = """## Memory of this wiki
 

@@ -20,7 +20,7 @@ from treering.core.canonical import digest
 from treering.core.characters import visible
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.fencing import without_markers
-from treering.parts.wiki.memories.wiki_memory import (
+from treering.extensions.wiki.memories.wiki_memory import (
     KeptWikiMemory,
     StoredWikiMemory,
     WikiMemoryDraft,
@@ -30,7 +30,7 @@ from treering.parts.wiki.memories.wiki_memory import (
     memory_type_of,
     store_for,
 )
-from treering.parts.wiki.memories.wiki_memory_service import MemoryUnreachable, WikiMemoryService
+from treering.extensions.wiki.memories.wiki_memory_service import MemoryUnreachable, WikiMemoryService
 
 PACK = "wiki_memory_pack"
 """The key in the state for the memories recalled before the first model call."""

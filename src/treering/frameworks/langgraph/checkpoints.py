@@ -15,8 +15,8 @@ from langgraph.checkpoint.base import Checkpoint, CheckpointTuple, get_checkpoin
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
-from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName
-from treering.parts.client.records import Records
+from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName
+from treering.extensions.client.records import Records
 
 Kind = Literal["checkpoint", "write", "blob"]
 KINDS: tuple[Kind, ...] = ("checkpoint", "write", "blob")

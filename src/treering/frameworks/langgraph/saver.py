@@ -20,6 +20,8 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from treering.core.errors import InvalidInput
+from treering.extensions.client.record_names import RecordCollection
+from treering.extensions.client.records import Records
 from treering.frameworks.client import AnyClient, blocking, in_thread
 from treering.frameworks.langgraph.checkpoints import (
     KINDS,
@@ -32,8 +34,6 @@ from treering.frameworks.langgraph.checkpoints import (
     packed,
     path,
 )
-from treering.parts.client.record_names import RecordCollection
-from treering.parts.client.records import Records
 from treering.surfaces.python.space import Space
 
 _HOME = "langgraph-checkpoints"

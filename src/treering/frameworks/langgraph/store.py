@@ -25,9 +25,9 @@ from langgraph.store.base import (
 from treering.core.canonical import parse_time, render_time
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.filters import METADATA, And, Compare, Filter
+from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName
+from treering.extensions.client.records import Records, searchable
 from treering.frameworks.client import AnyClient, blocking, in_thread
-from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName
-from treering.parts.client.records import Records, searchable
 from treering.verbs.engine import retry_on_conflict
 
 # Items of a LangGraph store as records: their names, what is searched of them, and when they expire.

@@ -18,13 +18,13 @@ from pydantic import BaseModel, Field
 from treering.core.canonical import canonical_json, digest
 from treering.core.errors import Denied, Unavailable
 from treering.core.fencing import fence
+from treering.extensions.wiki.citing import QuotedLines, page_with_citations, usable_plan
+from treering.extensions.wiki.generating import CeilingReached
+from treering.extensions.wiki.memories.wiki_memory_service import WikiMemoryService
+from treering.extensions.wiki.pages import PageKind, PagePlan, WikiPage, WikiPlan
+from treering.extensions.wiki.subject import ReadRepository, WikiMaterial
 from treering.frameworks.langchain.wiki_middleware import WikiMemoryMiddleware
 from treering.frameworks.langchain.wiki_tools import WikiRunContext
-from treering.parts.wiki.citing import QuotedLines, page_with_citations, usable_plan
-from treering.parts.wiki.generating import CeilingReached
-from treering.parts.wiki.memories.wiki_memory_service import WikiMemoryService
-from treering.parts.wiki.pages import PageKind, PagePlan, WikiPage, WikiPlan
-from treering.parts.wiki.subject import ReadRepository, WikiMaterial
 from treering.ports.models import Answer, Usage
 from treering.retrieval.extraction.asking import Budget
 from treering.retrieval.text.analysis import estimate_tokens

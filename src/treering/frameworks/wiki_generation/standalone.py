@@ -22,6 +22,12 @@ from langgraph.graph.state import CompiledStateGraph
 
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.scope import ROOT
+from treering.extensions.wiki.generating import WikiReport
+from treering.extensions.wiki.kept_wikis import KeptWikis
+from treering.extensions.wiki.memories.wiki_memory import WikiRepository
+from treering.extensions.wiki.memories.wiki_memory_service import WikiMemoryService
+from treering.extensions.wiki.pages import WikiPage, WikiPlan
+from treering.extensions.wiki.subject import read_repository
 from treering.frameworks.langchain.wiki_middleware import WikiMemoryMiddleware
 from treering.frameworks.langchain.wiki_tools import WikiRunContext, told_in_run
 from treering.frameworks.wiki_generation.agent_writer import (
@@ -32,12 +38,6 @@ from treering.frameworks.wiki_generation.agent_writer import (
     WikiStructure,
 )
 from treering.frameworks.wiki_generation.generate import generate_wiki, memories_for
-from treering.parts.wiki.generating import WikiReport
-from treering.parts.wiki.kept_wikis import KeptWikis
-from treering.parts.wiki.memories.wiki_memory import WikiRepository
-from treering.parts.wiki.memories.wiki_memory_service import WikiMemoryService
-from treering.parts.wiki.pages import WikiPage, WikiPlan
-from treering.parts.wiki.subject import read_repository
 from treering.surfaces.python.space import Space, open_space
 from treering.system.settings import Settings
 

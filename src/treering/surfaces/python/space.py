@@ -35,8 +35,8 @@ from treering.verbs.envelope import EVERYTHING, Answer, Envelope, Operation, Rep
 
 if TYPE_CHECKING:
     from treering.core.writing.merging import Merged
-    from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
-    from treering.parts.discussions.memory import DiscussionMemory
+    from treering.extensions.discussions.generators.generator import DiscussionSettings, Generator
+    from treering.extensions.discussions.memory import DiscussionMemory
     from treering.spaces import merging, sync_home, transfer
     from treering.spaces import sync as syncing
     from treering.spaces.merging import MergeReport
@@ -243,7 +243,7 @@ class Space(EverydayMethods):
         self, within: str = ROOT, *, settings: "DiscussionSettings | None" = None, generator: "Generator | None" = None
     ) -> "DiscussionMemory":
         """Return the memory of the discussions below a scope; by default rules make it, which need no model."""
-        memory = load("treering.parts.discussions.memory:DiscussionMemory")
+        memory = load("treering.extensions.discussions.memory:DiscussionMemory")
         return cast("DiscussionMemory", memory(self.engine, within=within, settings=settings, generator=generator))
 
     def proposals(self) -> tuple[PatchRecord, ...]:

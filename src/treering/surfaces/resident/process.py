@@ -29,7 +29,7 @@ from typing import NoReturn, TextIO
 
 import numpy as np
 
-from treering.models import onnx
+from treering.extensions.encoder import onnx
 from treering.ports.models import Vector, query_vector
 from treering.surfaces.resident.client import (
     ASKS_HOW_IT_IS,

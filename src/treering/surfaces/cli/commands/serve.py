@@ -14,8 +14,8 @@ from treering.surfaces.cli.help import Command
 from treering.surfaces.cli.printing import say
 
 if TYPE_CHECKING:
-    from treering.surfaces.http.app import Serving
-    from treering.surfaces.http.callers import Bounds
+    from treering.extensions.server.app import Serving
+    from treering.extensions.server.callers import Bounds
 
 _EXTRA = "server"
 _OF_THE_EXTRA = {"fastapi", "httpx", "prometheus_client", "uvicorn"}
@@ -158,7 +158,7 @@ def serve(
     (Ctrl-C); /openapi.json describes the API. The API at --upstream answers the chats.
     """
     try:
-        from treering.surfaces.http.serving import Certificate, Transport, proxies_of, serve_until_stopped
+        from treering.extensions.server.serving import Certificate, Transport, proxies_of, serve_until_stopped
     except ModuleNotFoundError as error:
         if error.name not in _OF_THE_EXTRA:
             raise
@@ -184,10 +184,10 @@ def _serving(
     offered: OfferFlags, reached: ReachFlags, bounds: "Bounds", parts: dict[str, Any], *, metrics_to_all: bool
 ) -> "Serving":
     """Return what is served. Raises `InvalidInput` for what is not a folder, and for a word that is not known."""
+    from treering.extensions.server.app import Serving
+    from treering.extensions.server.request_guard import is_loopback
+    from treering.extensions.server.served import allowed
     from treering.spaces.wiring import open_embedder
-    from treering.surfaces.http.app import Serving
-    from treering.surfaces.http.request_guard import is_loopback
-    from treering.surfaces.http.served import allowed
     from treering.system.settings import Settings
 
     if offered.files and not offered.files.is_dir():
@@ -210,7 +210,7 @@ def _serving(
 
 
 def _bounds(waiting: DeadlineFlags, limits: LimitFlags, running: OperationFlags) -> "Bounds":
-    from treering.surfaces.http.callers import Bounds
+    from treering.extensions.server.callers import Bounds
 
     return Bounds(
         max_body_bytes=limits.max_body,

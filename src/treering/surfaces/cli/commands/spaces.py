@@ -224,8 +224,8 @@ def mcp(
 ) -> None:
     """Serve the four tools to an agent over MCP (stdio)."""
     # Only what serving needs: a client waits for the handshake.
+    from treering.extensions.mcp import serve
     from treering.ports.runtime import end_loading
-    from treering.surfaces.mcp import serve
     from treering.system.settings import Settings
 
     settings = Settings.read()

@@ -1,0 +1,498 @@
+"""What a change makes stale or contested, what governs its lines, and what it closes: one function for each rule."""
+
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Literal
+
+from treering.core.characters import named, one_line
+from treering.core.evidence import Segment, find_lines
+from treering.core.objects import Constraint, Decision, Knowledge, WorkItem, title_of
+from treering.core.policy import Policy
+from treering.core.writing.integrity import contradict, is_functional
+from treering.extensions.checks.change import (
+    DOCUMENTS,
+    HISTORY,
+    NAMED_CODE,
+    NAMED_PATH,
+    Belief,
+    BranchChange,
+    RestingLines,
+    by_name,
+    mentions,
+    removed_names,
+    states,
+    still_there,
+)
+from treering.extensions.code.repository.git import TouchedFile
+from treering.extensions.code.repository.repo_selection import Globs
+from treering.retrieval.index.passages import passages_of
+from treering.sources.reading.folder import own_files_below, own_manifests
+from treering.sources.statements import states_by_name, withdrawn_as
+from treering.verbs.envelope import Value
+from treering.verbs.everyday import RESTATED
+from treering.verbs.ingest.segments import places_now
+
+if TYPE_CHECKING:
+    from treering.extensions.wiki.kept_wikis import CitingPage
+
+Level = Literal["error", "warning", "note"]
+
+RULES: Mapping[str, tuple[Level, str]] = {
+    "stale-decision": ("warning", "A decision cites lines or mentions files that the change removes."),
+    "stale-rule": ("warning", "A rule cites lines or mentions files that the change removes."),
+    "stale-knowledge": ("warning", "Other knowledge cites lines that the change removes."),
+    "partly-changed": ("warning", "Part of the evidence for a belief is removed."),
+    "contested": ("warning", "The change contradicts a belief."),
+    "stale-document": ("warning", "A document mentions a file or a definition that the change removes."),
+    "rotten-page": ("warning", "A wiki page cites lines that the change removes."),
+    "withdrawn": ("note", "The change itself marks a decision as no longer in force."),
+    "governs": ("note", "A decision or a rule is about the changed lines or files."),
+    "closes": ("note", "A commit states that it closes a work item."),
+}
+"""The rules: how serious what each finds is by itself, and what it finds."""
+
+_MOST_NOTES = 50
+_QUOTED = 160
+_STALE_BY_KIND = {"decision": "stale-decision", "constraint": "stale-rule"}
+
+
+class CheckFinding(Value):
+    """Something that a change does to what is known, and what mends it."""
+
+    rule: str
+    level: Level
+    path: str
+    """Of the file where it is to be seen; empty where it is in none."""
+    line: int
+    title: str
+    """What it is about."""
+    reason: str
+    mend: str
+    """The command that mends it, or shows more of it; empty where nothing has to be done."""
+    id: str = ""
+    """Of the object in the space, where it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a space holds: beliefs, open work with the origins it was told by, and pages that cite touched files."""
+
+    address: str = ""
+    """Of the space; empty where none was asked."""
+    beliefs: Sequence[Belief] = ()
+    work: Sequence[tuple[WorkItem, Sequence[str]]] = ()
+    pages: "Sequence[CitingPage]" = ()
+    policy: Policy = field(default_factory=Policy)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What is looked at: the change, what is believed of it, and what the space holds besides."""
+
+    change: BranchChange
+    beliefs: Sequence[Belief]
+    held: Held
+    described: str = ""
+    """What the request to merge says of itself."""
+
+    @cached_property
+    def gone(self) -> Mapping[str, str]:
+        """The paths that are gone after the change, each with where its file is now; empty where it was deleted."""
+        touched = self.change.files
+        moved = {one.change.before: one.change.path for one in touched if one.change.kind == "renamed"}
+        return moved | {one.change.path: "" for one in touched if one.change.kind == "deleted"}
+
+    @cached_property
+    def lost(self) -> Mapping[str, Sequence[tuple[RestingLines, str]]]:
+        """By what is believed (`Knowledge.id`), the lines it rests on that the change takes away, and why."""
+        for one in self.change.files:
+            if self._rests_on(one.change.before):
+                self.change.read([one.old, one.new])
+        found: dict[str, list[tuple[RestingLines, str]]] = {}
+        for belief in self.beliefs:
+            for proof in belief.proofs:
+                if why := self._loss(belief.item, proof):
+                    found.setdefault(belief.item.id, []).append((proof, why))
+        return found
+
+    def line_of(self, proof: RestingLines) -> tuple[str, int]:
+        """Return where, after the change, the lines of evidence were touched: a path and a line."""
+        file = self.change.by_old_path[proof.path]
+        first, last = _place(proof.segment, self.change.text(file.old) or "")
+        for hunk in file.lines:
+            end = hunk.old_first + max(hunk.old_count, 1) - 1
+            if file.new and first <= end and hunk.old_first <= last:
+                return file.change.path, max(hunk.new_first, 1)
+        return file.change.path, 1
+
+    def _rests_on(self, path: str) -> bool:
+        return path in self._evidence_paths
+
+    @cached_property
+    def _evidence_paths(self) -> frozenset[str]:
+        return frozenset(proof.path for belief in self.beliefs for proof in belief.proofs)
+
+    def _loss(self, item: Knowledge, proof: RestingLines) -> str:
+        """Say why lines no longer hold; empty where they do, or where they were not there before the change either."""
+        file, segment = self.change.by_old_path.get(proof.path), proof.segment
+        before = self.change.text(file.old) if file else None
+        if file is None or before is None:
+            return ""
+        drafted = self.change.drafted
+        excerpts = (part.excerpt for part in drafted(proof.path, file.old).segments)
+        if segment.excerpt not in before and segment.excerpt not in excerpts:
+            return ""
+        if not file.new:
+            return f"The change deletes {named(proof.path)}."
+        after = self.change.text(file.new)
+        if after is None or segment.excerpt in after:
+            return ""
+        now = drafted(file.change.path, file.new)
+        said = item.duplicate_key()
+        again = any(_in_scope(one, item.scope).duplicate_key() == said for one, _ in now.stated)
+        stands = any(part.excerpt == segment.excerpt for part in now.segments)
+        if again or stands or places_now(item, segment, now.segments):
+            return ""
+        first, last = _place(segment, before)
+        there = {line.strip() for line in after.splitlines()}
+        lines = [line.strip() for line in segment.excerpt.splitlines()]
+        words = " ".join(line for line in lines if line and line not in there) or " ".join(lines)
+        return f"{proof.path}#L{first}-L{last} no longer contains {_quoted(words)}."
+
+
+def find(checked: Checked, pages: Iterable[CheckFinding] = ()) -> list[CheckFinding]:
+    """Return what a change does to what is known: what is to be mended first, then what is good to know.
+
+    `pages`: what was found of pages of wikis.
+    """
+    found = [
+        *_stale(checked),
+        *_contested(checked),
+        *_named_and_gone(checked),
+        *pages,
+        *_closes(checked),
+    ]
+    governing = sorted(_governing(checked), key=_order)
+    return sorted({_key(one): one for one in found}.values(), key=_order) + governing[:_MOST_NOTES]
+
+
+def _order(one: CheckFinding) -> tuple[object, ...]:
+    return (list(RULES).index(one.rule), one.path, one.line, one.title)
+
+
+def _key(one: CheckFinding) -> tuple[object, ...]:
+    return (one.rule, one.path, one.line, one.title, one.reason)
+
+
+def finding(rule: str, at: tuple[str, int], title: str, reason: str, mend: str, identity: str = "") -> CheckFinding:
+    """Return a finding of a rule at a path and a line, as serious as the rule says."""
+    return CheckFinding(
+        rule=rule, level=RULES[rule][0], path=at[0], line=at[1], title=title, reason=reason, mend=mend, id=identity
+    )
+
+
+# Stale: the lines that something rests on are gone, or what it was derived from is.
+
+
+def _stale(checked: Checked) -> Iterator[CheckFinding]:
+    fallen = {}
+    for belief in checked.beliefs:
+        lost = checked.lost.get(belief.item.id, ())
+        if not lost:
+            continue
+        whys = " ".join(dict.fromkeys(why for _, why in lost))
+        at = checked.line_of(lost[0][0])
+        title = belief.item.title
+        if len(lost) < len(belief.proofs) + belief.others:
+            rest = f"{len(lost)} of {len(belief.proofs) + belief.others} pieces of evidence: {whys}"
+            yield finding("partly-changed", at, title, rest, _mend(belief, at), belief.id)
+            continue
+        if how := _withdrawn(checked, belief, lost[0][0]):
+            said = f"The change marks {named(at[0])} as {how}."
+            yield finding("withdrawn", at, title, said, _mend(belief, at) if belief.id else "", belief.id)
+        else:
+            yield finding(_rule_of(belief.item), at, title, whys, _mend(belief, at), belief.id)
+        fallen[belief.item.id] = (at, title)
+    yield from _derived(checked, fallen)
+
+
+def _derived(checked: Checked, fallen: dict[str, tuple[tuple[str, int], str]]) -> Iterator[CheckFinding]:
+    """Follow what was derived from what falls, as the ledger does."""
+    while True:
+        new = {
+            belief.item.id: (fallen[parent][0], belief)
+            for belief in checked.beliefs
+            if belief.item.id not in fallen
+            for parent in belief.item.derived_from
+            if parent in fallen
+        }
+        if not new:
+            return
+        for at, belief in new.values():
+            parents = ", ".join(named(fallen[one][1]) for one in belief.item.derived_from if one in fallen)
+            why = f"It was derived from {parents}, which the change makes stale."
+            yield finding(_rule_of(belief.item), at, belief.item.title, why, _mend(belief, at), belief.id)
+        fallen |= {identity: (at, belief.item.title) for identity, (at, belief) in new.items()}
+
+
+def _withdrawn(checked: Checked, belief: Belief, proof: RestingLines) -> str:
+    """Return how the record of a decision says after the change that it is not in force; empty where it does not."""
+    if not isinstance(belief.item.payload, Decision) or not states_by_name(proof.path):
+        return ""
+    file = checked.change.by_old_path[proof.path]
+    return withdrawn_as(checked.change.text(file.new) or "") if file.new else ""
+
+
+def _rule_of(item: Knowledge) -> str:
+    return _STALE_BY_KIND.get(item.kind, "stale-knowledge")
+
+
+def _mend(belief: Belief, at: tuple[str, int]) -> str:
+    if belief.id:
+        if isinstance(belief.item.payload, RESTATED):
+            return f'treering replace {_titled(belief.item)} "…" --because …'
+        return f"treering crystallize {belief.id} --by ID"
+    return _edit(belief.record if at[0] != belief.record else at[0], at[1] if at[0] == belief.record else 1)
+
+
+def _titled(item: Knowledge | WorkItem) -> str:
+    """Return the title of an object as a shell takes it, so that a stored text runs nothing."""
+    return shlex.quote(one_line(title_of(item)))
+
+
+def _edit(path: str, line: int) -> str:
+    return f"$EDITOR +{line} {shlex.quote(path)}"
+
+
+# Contested: what the change states contradicts what is believed.
+
+
+def _contested(checked: Checked) -> Iterator[CheckFinding]:
+    change = checked.change
+    for file in change.files:
+        if not file.new or not states(file.change.path):
+            continue
+        before = {one.duplicate_key() for one, _ in change.drafted(file.change.before, file.old).stated}
+        for item, segment in change.drafted(file.change.path, file.new).stated:
+            if item.duplicate_key() in before or not is_functional(item, checked.held.policy):
+                continue
+            at = file.change.path, _place(segment, change.text(file.new) or "")[0]
+            for belief in checked.beliefs:
+                rival, kept = belief.item, belief.item.id not in checked.lost
+                if kept and contradict(_in_scope(item, rival.scope), _live(rival)):
+                    rivals = f"{_where(belief)} states {_quoted(_said(rival))}"
+                    said = f"The change states {_quoted(_said(item))}, but {rivals}."
+                    yield finding("contested", at, rival.title, said, _mend(belief, at), belief.id)
+
+
+def _in_scope(item: Knowledge, scope: str) -> Knowledge:
+    return item if item.scope == scope else item.model_copy(update={"scope": scope})
+
+
+def _live(item: Knowledge) -> Knowledge:
+    return item.model_copy(update={"status": "active"}) if item.status == "candidate" else item
+
+
+def _where(belief: Belief) -> str:
+    return belief.record or f"the memory ({belief.id})"
+
+
+def _said(item: Knowledge) -> str:
+    if isinstance(item.payload, Decision):
+        return item.payload.outcome
+    return item.title
+
+
+# Named and gone: files and definitions that a document, a rule or a decision names, and that the change takes away.
+
+
+def _named_and_gone(checked: Checked) -> Iterator[CheckFinding]:
+    gone, names = checked.gone, removed_names(checked.change)
+    if not gone and not names:
+        return
+    change = checked.change
+    manifests = {path: change.text(change.after[path]) or "" for path in own_manifests(change.after)}
+    own_files = own_files_below({path: text.encode() for path, text in manifests.items()})
+    documents = {
+        path: blob
+        for path, blob in change.after.items()
+        if PurePosixPath(path).suffix.lower() in DOCUMENTS and not HISTORY.search(path) and not own_files.wrote(path)
+    }
+    change.read(documents.values())
+    lasting = {PurePosixPath(path).name for path in change.after}
+    places = by_name(gone)
+    seen: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
+    for path, blob in documents.items():
+        text = change.text(blob)
+        for what, line, why in mentions(path, text or "", places, lasting, gone, names):
+            seen[what].append((path, line, why))
+    still = still_there(checked.change, [name for name in names if name in seen])
+    for what, told in seen.items():
+        for path, line, why in told if what not in still else ():
+            decided = next((one for one in checked.beliefs if one.record == path and one.item.kind == "decision"), None)
+            if decided is None:
+                yield finding("stale-document", (path, line), path, why, _edit(path, line))
+            elif not withdrawn_as(change.text(documents[path]) or ""):
+                yield finding("stale-decision", (path, line), decided.item.title, why, _edit(path, line), decided.id)
+    yield from _believed_and_gone(
+        checked, places, lasting, {name: why for name, why in names.items() if name not in still}
+    )
+
+
+def _believed_and_gone(
+    checked: Checked, places: Mapping[str, Sequence[str]], lasting: Iterable[str], names: Mapping[str, str]
+) -> Iterator[CheckFinding]:
+    """Look through what the space believes; what the repository states is looked through with its documents."""
+    for belief in checked.beliefs:
+        if not belief.record and belief.item.id not in checked.lost and belief.item.status != "stale":
+            text = f"{belief.item.title}\n{passages_of(belief.item)[0].text}"
+            for what, _, why in mentions("", text, places, lasting, checked.gone, names):
+                at = touched_place(checked, what, names)
+                yield finding(_rule_of(belief.item), at, belief.item.title, why, _mend(belief, at), belief.id)
+                break
+
+
+def touched_place(checked: Checked, what: str, names: Mapping[str, str]) -> tuple[str, int]:
+    """Return where to show what became of a file, or of a definition among `names` with their files."""
+    if what in names:
+        return names[what], 1
+    return checked.gone.get(what) or what, 1
+
+
+# What governs the touched lines.
+
+
+def _governing(checked: Checked) -> Iterator[CheckFinding]:
+    touched = [one for one in checked.change.files if one.new]
+    checked.change.read(one.new for one in touched if not states_by_name(one.change.path))
+    added = {one.change.path: _added(checked.change, one) for one in touched}
+    for belief in checked.beliefs:
+        item = belief.item
+        if (
+            item.id in checked.lost
+            or item.status == "stale"
+            or item.kind not in ("decision", "constraint", "preference")
+        ):
+            continue
+        if found := _governed(checked, belief, touched, added):
+            (path, line), why = found
+            own = belief.record and _edit(belief.record, _own_line(checked, belief))
+            show = f"treering show {_titled(item)}" if belief.id else own
+            yield finding("governs", (path, line), item.title, why, show, belief.id)
+
+
+def _governed(
+    checked: Checked, belief: Belief, touched: Sequence[TouchedFile], added: Mapping[str, Sequence[tuple[int, str]]]
+) -> tuple[tuple[str, int], str] | None:
+    """Return the first place of the change that something believed speaks of, and how it does."""
+    item = belief.item
+    text = f"{item.title}\n{passages_of(item)[0].text}"
+    scope = item.payload.scope if isinstance(item.payload, Constraint) else ""
+    inside = [one for one in touched if one.change.path != belief.record and _applies(scope, one.change.path)]
+    terms = [code for code in NAMED_CODE.findall(text) if len(code) >= 4 and not code.isalpha()]
+    for file in () if not terms else (one for one in inside if not states_by_name(one.change.path)):
+        for number, line in added[file.change.path]:
+            if said := next((term for term in terms if term.rstrip("()") in line), ""):
+                return (file.change.path, number), f"It is about {named(said)}, and so is this line."
+    for token in NAMED_PATH.findall(text):
+        plain = token.removeprefix("./")
+        for file in touched:
+            path = file.change.path
+            if path != belief.record and (path == plain or ("/" in plain and path.endswith(f"/{plain}"))):
+                return (path, _first(file)), f"It mentions {named(token)}, which the change touches."
+    if scope and scope != "repository" and inside:
+        others = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
+        return (inside[0].change.path, _first(inside[0])), f"It applies to {named(scope)}: this file{others}."
+    for proof in belief.proofs:
+        touching = checked.change.by_old_path.get(proof.path)
+        before = checked.change.text(touching.old) if touching else None
+        if not belief.record and touching and touching.new and proof.segment.excerpt in (before or ""):
+            return (touching.change.path, _first(touching)), "It cites lines of this file, which are unchanged."
+    return None
+
+
+def _applies(scope: str, path: str) -> bool:
+    if scope in ("", "repository"):
+        return True
+    globs = [one.strip() for one in scope.split(",") if one.strip()]
+    return Globs.of(globs).match(path) if "*" in scope else path.startswith(f"{scope.strip('/')}/")
+
+
+def _added(change: BranchChange, file: TouchedFile) -> list[tuple[int, str]]:
+    lines = (change.text(file.new) or "").split("\n")
+    return [
+        (number, lines[number - 1])
+        for hunk in file.lines
+        for number in range(hunk.new_first, hunk.new_first + hunk.new_count)
+        if number <= len(lines)
+    ]
+
+
+def _first(file: TouchedFile) -> int:
+    return max(file.lines[0].new_first, 1) if file.lines else 1
+
+
+def _own_line(checked: Checked, belief: Belief) -> int:
+    proof = belief.proofs[0]
+    blob = checked.change.before[proof.path].blob
+    return _place(proof.segment, checked.change.text(blob) or "")[0]
+
+
+# Work items that the commits, or the request to merge, say they close.
+
+
+_CLOSING = re.compile(
+    r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?|implement(?:s|ed)?)\b:?\s+"
+    r"((?:[\w.-]+/[\w.-]+)?#\d+|[A-Z][A-Z0-9]+-\d+|work:[0-9a-z]{26}|https?://\S+/(?:issues|work_items)/\d+)"
+    r"((?:\s*(?:,|and)\s*(?:(?:[\w.-]+/[\w.-]+)?#\d+|[A-Z][A-Z0-9]+-\d+))*)",
+    re.IGNORECASE,
+)
+_REFERENCE = re.compile(r"(?:[\w.-]+/[\w.-]+)?#\d+|[A-Z][A-Z0-9]+-\d+", re.IGNORECASE)
+
+
+def _closes(checked: Checked) -> Iterator[CheckFinding]:
+    said = [(f"Commit {one.commit[:12]}", one.text) for one in checked.change.messages]
+    said += [("The request", checked.described)] if checked.described else []
+    told: dict[str, str] = {}
+    for who, text in said:
+        for found in _CLOSING.finditer(text):
+            for reference in (found[1], *_REFERENCE.findall(found[2] or "")):
+                told.setdefault(reference, who)
+    for reference, who in told.items():
+        matching = [item for item, origins in checked.held.work if _is_meant(reference, item, origins)]
+        for item in matching:
+            mend = f'treering done {_titled(item)} "Merged"'
+            yield finding("closes", ("", 1), item.title, f"{who} states that it closes {reference}.", mend, item.id)
+        if not matching:
+            unknown = " The space has no open work item of that name." if checked.held.address else ""
+            yield finding("closes", ("", 1), reference, f"{who} states that it closes {reference}.{unknown}", "")
+
+
+def _is_meant(reference: str, item: WorkItem, origins: Sequence[str]) -> bool:
+    if reference == item.id:
+        return True
+    key = reference.rpartition("/")[2].rpartition("#")[2]
+    ends = (f"#{key}", f"/{key}")
+    mark = re.escape(f"#{key}" if key.isdigit() else key)
+    return any(origin.endswith(ends) for origin in origins) or bool(
+        re.search(rf"(?<!\w){mark}(?!\w)", f"{item.title}\n{item.summary}", re.IGNORECASE)
+    )
+
+
+def _place(segment: Segment, text: str) -> tuple[int, int]:
+    """Return the first and last line of a segment in a text; where it is cut out of lines, about where it began."""
+    if found := find_lines(segment.excerpt, text):
+        return found
+    start = text.find(segment.excerpt)
+    first = text.count("\n", 0, start) + 1 if start >= 0 else getattr(segment.locator, "start", 1)
+    return first, first + segment.excerpt.count("\n")
+
+
+def _quoted(words: str) -> str:
+    plain = " ".join(words.split())
+    return named(plain if len(plain) <= _QUOTED else f"{plain[:_QUOTED]}…")

@@ -1,0 +1,351 @@
+"""`treering check`: the policy that decides whether it fails, and the forms in which its findings are told."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Literal
+
+import typer
+
+from treering.core.characters import one_line, visible
+from treering.core.counting import counted_things
+from treering.core.errors import InvalidInput, nearest
+from treering.core.objects import Constraint
+from treering.extensions.checks.change import (
+    Belief,
+    BranchChange,
+    held_beliefs,
+    open_work,
+    own_beliefs,
+    paths_of_sources,
+    together,
+)
+from treering.extensions.checks.findings import RULES, Checked, CheckFinding, Held, Level, find
+from treering.extensions.code.repository.git import open_repository
+from treering.extensions.code.repository.repo_selection import Globs
+from treering.ports.ledger import Ledger
+from treering.registry import PARTS
+from treering.sources.reading.bounded_files import parse_toml
+from treering.surfaces.cli.flags import Access
+from treering.surfaces.cli.printing import say_document
+from treering.surfaces.python.space import open_ledger
+from treering.system.settings import Settings
+from treering.verbs.envelope import Value
+from treering.version import __version__
+
+if TYPE_CHECKING:
+    from treering.extensions.wiki.kept_wikis import CitingPage
+
+Form = Literal["text", "json", "sarif", "github", "gitlab", "markdown"]
+
+CONFIG = ".treering.toml"
+DEFAULT_FAIL_ON = ("stale-decision", "contested")
+_NONE = "none"
+_FAILED = 1
+
+
+class CheckConfig(Value):
+    """What `[check]` of `.treering.toml` says at the base of a change, so that no change loosens its own check."""
+
+    fail_on: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+
+
+class CheckReport(Value):
+    """What a change does to what is known."""
+
+    base: str
+    """The commit at which the change left the branch it goes to."""
+    head: str
+    files: int
+    """How many the change touches."""
+    space: str
+    """The address of the space that was asked; empty where only the repository's own records were."""
+    beliefs: int
+    """How much was compared: decisions, rules and other knowledge."""
+    everywhere: Mapping[str, int]
+    """Rules that hold for the whole repository: how many, by the file that states them."""
+    findings: tuple[CheckFinding, ...]
+    fail_on: tuple[str, ...]
+    failed: bool
+
+
+def check(
+    access: Access, base: str, head: str, *, worktree: bool, form: Form, fail_on: str, no_space: bool, described: str
+) -> None:
+    """Compare, print the report, and leave with 1 where the policy says so."""
+    settings = Settings.read()
+    change = BranchChange.between(open_repository(settings.folder), base, head, worktree=worktree)
+    config = _config(change)
+    failing = _fail_on(fail_on or settings.check_fail_on, config)
+    own, held = own_beliefs(change), _held(access, settings, change, no_space=no_space)
+    beliefs = together(own, held.beliefs)
+    checked = Checked(change, beliefs, held, described)
+    ignored = Globs.of(config.ignore)
+    found = [
+        _leveled(one, failing) for one in find(checked, _pages(checked)) if not (one.path and ignored.match(one.path))
+    ]
+    report = CheckReport(
+        base=change.base,
+        head=change.head,
+        files=len(change.files),
+        space=held.address,
+        beliefs=len(beliefs),
+        everywhere=_everywhere(own),
+        findings=tuple(found),
+        fail_on=failing,
+        failed=any(one.level == "error" for one in found),
+    )
+    say_document(_FORMS["json" if access.as_json else form](report))
+    if report.failed:
+        raise typer.Exit(_FAILED)
+
+
+def _held(access: Access, settings: Settings, change: BranchChange, *, no_space: bool) -> Held:
+    """Read what the space holds; nothing where there is none and nobody named one."""
+    address = settings.space_address(access.space or None)
+    absent = address.file is not None and not (settings.folder / address.file).is_file()
+    if no_space or (absent and not (access.space or settings.space)):
+        return Held()
+    ledger = open_ledger(address, create=False)
+    try:
+        paths = paths_of_sources(ledger, change)
+        work, pages = list(open_work(ledger)), _kept_pages(ledger, paths)
+        return Held(str(address), held_beliefs(ledger, paths), work, pages, ledger.policy)
+    finally:
+        ledger.close()
+
+
+def _kept_pages(ledger: Ledger, paths: Mapping[str, str]) -> "Sequence[CitingPage]":
+    if "wiki" not in PARTS:
+        return ()
+    from treering.extensions.wiki.kept_wikis import citing_pages
+
+    return citing_pages(ledger, paths)
+
+
+def _pages(checked: Checked) -> list[CheckFinding]:
+    if "wiki" not in PARTS:
+        return []
+    from treering.extensions.checks.pages import rotten_pages
+
+    return rotten_pages(checked)
+
+
+def _config(change: BranchChange) -> CheckConfig:
+    entry = change.before.get(CONFIG)
+    text = change.text(entry.blob) if entry else None
+    try:
+        told = parse_toml(text or "").get("check", {})
+        return CheckConfig.model_validate({key.replace("-", "_"): value for key, value in told.items()})
+    except (ValueError, AttributeError) as error:
+        raise InvalidInput(
+            f"[check] of {CONFIG} at {change.base[:12]} is invalid: {one_line(str(error))}.",
+            hint='Allowed keys: fail-on = ["stale-decision", …] and ignore = ["docs/old/**", …].',
+        ) from error
+
+
+def _fail_on(given: str, config: CheckConfig) -> tuple[str, ...]:
+    """Return the rules that fail: those given, else those of the setting or the file, else the usual ones."""
+    told = re.split(r"[,\s]+", given.strip()) if given.strip() else config.fail_on
+    rules = DEFAULT_FAIL_ON if told is None else tuple(dict.fromkeys(told))
+    if rules == (_NONE,):
+        return ()
+    for one in rules:
+        if one not in RULES:
+            raise InvalidInput(
+                f"Unknown rule {one!r} to fail on.", hint=nearest(one, RULES), details={"known": [*RULES, _NONE]}
+            )
+    return rules
+
+
+def _leveled(one: CheckFinding, failing: Sequence[str]) -> CheckFinding:
+    return one.model_copy(update={"level": "error"}) if one.rule in failing else one
+
+
+def _everywhere(own: Sequence[Belief]) -> Mapping[str, int]:
+    whole = (
+        one.record for one in own if isinstance(one.item.payload, Constraint) and one.item.payload.scope == "repository"
+    )
+    return dict(sorted(Counter(whole).items()))
+
+
+# For people.
+
+
+_WORDS = {"error": "fails", "warning": "check", "note": "good to know"}
+
+
+def as_text(report: CheckReport) -> str:
+    """Write a report for a terminal or a log."""
+    lines = [f"{_summary(report)}."]
+    for one in report.findings:
+        # A log of GitHub obeys a line that begins with two colons.
+        place = f"{'./' if one.path.startswith(':') else ''}{one.path}:{one.line}" if one.path else "(no file)"
+        lines += [f"{place}: {_WORDS[one.level]}: {one.rule}: {one_line(one.title)}", f"    {one.reason}"]
+        lines += [f"    {one.mend}"] if one.mend else []
+    if report.everywhere:
+        told = ", ".join(f"{path} ({number})" for path, number in report.everywhere.items())
+        lines.append(f"Rules for the whole repository: {told}.")
+    return visible("\n".join(lines)) + "\n"
+
+
+def as_markdown(report: CheckReport) -> str:
+    """Write a report as a comment of a request to merge."""
+    lines = ["### Memory", "", f"{_summary(report)}.", ""]
+    for level, title in (("error", "To fix"), ("warning", "To check"), ("note", "Good to know")):
+        found = [one for one in report.findings if one.level == level]
+        lines += [f"**{title}**", ""] if found else []
+        for one in found:
+            place = f" in {_code(f'{one.path}:{one.line}')}" if one.path else ""
+            mend = f" Fix: {_code(one.mend)}" if one.mend and level != "note" else ""
+            lines.append(f"- {_code(one.rule)}{place}: **{_plain(one.title)}**. {_plain(one.reason)}{mend}")
+        lines += [""] if found else []
+    if report.everywhere:
+        told = ", ".join(f"{_code(path)} ({number})" for path, number in report.everywhere.items())
+        lines += [f"Rules for the whole repository: {told}.", ""]
+    return "\n".join(lines)
+
+
+def _summary(report: CheckReport) -> str:
+    counts = Counter(one.level for one in report.findings)
+    said = ", ".join(f"{counts[level]} {word}" for level, word in _COUNTED.items() if counts[level])
+    files = f"{counted_things(report.files, 'file')} changed since {report.base[:12]}"
+    return f"{files}; {said or 'no recorded knowledge is affected'}"
+
+
+_COUNTED: Mapping[Level, str] = {"error": "to fix", "warning": "to check", "note": "good to know"}
+
+
+def _plain(text: str) -> str:
+    """Write text so that Markdown shows it and obeys nothing: no link, no mention, no image, no HTML."""
+    escaped = re.sub(r"([\\`*_\[\]<>#|~!:@])", lambda found: f"&#{ord(found[1])};", one_line(visible(text)))
+    return escaped.replace("&#64;", "&#64;&#8203;")  # forges look for mentions in what the text becomes
+
+
+def _code(text: str) -> str:
+    return f"`{one_line(visible(text)).replace('`', chr(39))}`"
+
+
+# For programs.
+
+
+def as_json(report: CheckReport) -> str:
+    """Write a report as JSON."""
+    return report.model_dump_json(indent=2) + "\n"
+
+
+_GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+def as_github(report: CheckReport) -> str:
+    """Write a report as workflow commands, which GitHub shows as annotations beside the lines."""
+    return "".join(f"{line}\n" for line in _workflow_commands(report))
+
+
+def _workflow_commands(report: CheckReport) -> Iterator[str]:
+    for one in report.findings:
+        place = f"file={_property(one.path)},line={one.line}," if one.path else ""
+        mend = f"\nMend: {one.mend}" if one.mend else ""
+        title = _property(f"{one.rule}: {one_line(one.title)}")
+        yield f"::{_GITHUB[one.level]} {place}title={title}::{_data(one.reason + mend)}"
+    yield visible(f"{_summary(report)}.")
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+_GITLAB = {"error": "major", "warning": "minor", "note": "info"}
+
+
+def as_gitlab(report: CheckReport) -> str:
+    """Write a report as GitLab reads code quality; findings in no file are left out, as it has no place for them."""
+    found = [
+        {
+            "description": f"{one_line(one.title)}: {one.reason}" + (f" Mend: {one.mend}" if one.mend else ""),
+            "check_name": f"treering/{one.rule}",
+            "fingerprint": _fingerprint(one),
+            "severity": _GITLAB[one.level],
+            "location": {"path": one.path, "lines": {"begin": one.line}},
+        }
+        for one in report.findings
+        if one.path
+    ]
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+
+_SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+def as_sarif(report: CheckReport) -> str:
+    """Write a report as SARIF 2.1.0, the OASIS format for results of static analysis."""
+    rules = [*RULES]
+    run = {
+        "tool": {
+            "driver": {
+                "name": "treering",
+                "version": __version__,
+                "rules": [
+                    {
+                        "id": name,
+                        "shortDescription": {"text": what},
+                        "defaultConfiguration": {"level": level},
+                    }
+                    for name, (level, what) in RULES.items()
+                ],
+            }
+        },
+        "columnKind": "unicodeCodePoints",
+        "results": [_sarif_result(one, rules.index(one.rule)) for one in report.findings],
+        "invocations": [{"executionSuccessful": True}],
+        "properties": {"base": report.base, "head": report.head, "failOn": [*report.fail_on]},
+    }
+    log = {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
+    return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+
+
+def _sarif_result(one: CheckFinding, rule: int) -> Mapping[str, Any]:
+    mend = f" Mend: {one.mend}" if one.mend else ""
+    place = {
+        "physicalLocation": {
+            "artifactLocation": {"uri": _uri(one.path), "uriBaseId": "%SRCROOT%"},
+            "region": {"startLine": one.line},
+        }
+    }
+    return {
+        "ruleId": one.rule,
+        "ruleIndex": rule,
+        "level": one.level,
+        "message": {"text": f"{one_line(one.title)}: {one.reason}{mend}"},
+        **({"locations": [place]} if one.path else {}),
+        "partialFingerprints": {"treering/v1": _fingerprint(one)},
+    }
+
+
+def _uri(path: str) -> str:
+    # Imported here: few reports are written in this form.
+    from urllib.parse import quote
+
+    return quote(path)
+
+
+def _fingerprint(one: CheckFinding) -> str:
+    """Name a finding, so that the same one is known again in another run though its line has moved."""
+    return sha256("\0".join((one.rule, one.path, one.title, one.reason)).encode()).hexdigest()[:32]
+
+
+_FORMS: Mapping[Form, Callable[[CheckReport], str]] = {
+    "text": as_text,
+    "json": as_json,
+    "sarif": as_sarif,
+    "github": as_github,
+    "gitlab": as_gitlab,
+    "markdown": as_markdown,
+}

@@ -1,0 +1,283 @@
+"""Tool runs as memories: the execution history of a host, and single runs of tools."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from treering.core.characters import well_formed
+from treering.core.errors import InvalidInput
+from treering.core.patch import shortened
+from treering.core.screening import screened
+from treering.extensions.client.client import MemorySystemClient
+from treering.extensions.client.items.documents import plain_value
+from treering.extensions.client.items.recording import KeyedMemory
+
+
+class ExecutionHistoryMemoryBridge:
+    """Store execution histories: one memory per step, and one for the failures."""
+
+    def __init__(self, memory_client: MemorySystemClient) -> None:
+        self.memory_client = memory_client
+
+    async def ingest_execution_history(self, history: Any, session_id: str) -> int:
+        """Store the new steps of a history; return the number of memories.
+
+        Each step follows the previous one; if any failed, one memory contains an analysis of the failures. `history`:
+        an object with `items`, or the items; see `traces_of`. Raises `InvalidInput` for anything else.
+        """
+        return len(await self.memory_client.store_once(traces_of(history, session_id)))
+
+
+# Execution histories as memories: one trace for each step, in order, and one analysis of what failed.
+
+
+FAILURE_IMPORTANCE = 0.8
+_MOST_TRACE_CHARS = 20_000
+"""Of a result or an error in a trace; the rest is cut off."""
+_SUCCESS = "success"
+_FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One item of a history."""
+
+    item: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return self.item.get(name) if isinstance(self.item, Mapping) else getattr(self.item, name, None)
+
+    @property
+    def status_word(self) -> str:
+        """The status as text: the value of a host's enumeration."""
+        return str(self.status.value if isinstance(self.status, Enum) else self.status)
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it was a success."""
+        return self.status_word.casefold() == _SUCCESS
+
+    @property
+    def failed(self) -> bool:
+        """Whether it failed; what is skipped or runs still has not."""
+        return self.status_word.casefold() == _FAILED
+
+    @property
+    def content(self) -> str:
+        """What is remembered of it."""
+        said = f"Result: {_told(self.result)}" if self.succeeded else f"Error: {_told(self.error)}"
+        return f"Tool {self.tool} - Step {self.step_name}\n{said}"
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What is known of it."""
+        return {
+            "memory_type": "execution_trace",
+            "tool": self.tool,
+            "step_name": self.step_name,
+            "status": self.status_word,
+            "timestamp": self.timestamp,
+            "duration": self.duration,
+            "retry_count": self.retry_count or 0,
+            "success": self.succeeded,
+        }
+
+    @property
+    def identity(self) -> list[Any]:
+        """What tells it from other steps. Nothing of its contents: an id outlives what is erased."""
+        told = (self.step_name, self.tool, self.status_word, self.timestamp, self.retry_count)
+        return [plain_value(one) for one in told]
+
+
+def traces_of(history: Any, session_id: str) -> list[KeyedMemory]:
+    """Return the memories of an execution history: each step follows the previous one.
+
+    `history`: an object with `items` and optionally `get_failure_patterns`; or the items. An item is an object or a
+    mapping with `step_name`, `tool`, `status`, `result`, `error`, `timestamp`, `duration` and `retry_count`. The same
+    step of the same session has the same key. Raises `InvalidInput` for anything else.
+    """
+    steps = [_Step(item) for item in _items(history)]
+    seen: Counter[str] = Counter()
+    traces: list[KeyedMemory] = []
+    for step in steps:
+        identity = json.dumps([session_id, *step.identity])
+        seen[identity] += 1
+        follows = {"follows": traces[-1].id} if traces else {}
+        metadata = {**step.metadata, "session_id": session_id, **follows}
+        traces.append(KeyedMemory(f"trace:{identity}:{seen[identity]}", step.content, metadata))
+    patterns = _patterns(history, steps)
+    return [*traces, *([_analysis(patterns, session_id, steps)] if patterns else [])]
+
+
+def _items(history: Any) -> Sequence[Any]:
+    items = history["items"] if isinstance(history, Mapping) and "items" in history else history
+    found = items if isinstance(items, Sequence) else getattr(items, "items", None)
+    if not isinstance(found, Sequence) or isinstance(found, str):
+        raise InvalidInput(
+            f"{type(history).__name__} is not an execution history: it has no `items` list.",
+            hint="Pass an object with `items`, or the list itself.",
+        )
+    return found
+
+
+def _patterns(history: Any, steps: Iterable[_Step]) -> dict[str, int]:
+    """Return how many steps failed for each kind of error, as the host tells them, else by what its errors begin with.
+
+    There are none where no step failed.
+    """
+    failed = [step for step in steps if step.failed]
+    host = getattr(history, "get_failure_patterns", None)
+    told = plain_value(host()) if failed and callable(host) else {}
+    return told or dict(Counter(_kind_of(step.error) for step in failed))
+
+
+def _kind_of(error: Any) -> str:
+    """Return the kind of an error: what stands before its first colon or line end, such as `TimeoutError`."""
+    text = str(_told(error)).strip()
+    return shortened(text.partition("\n")[0].partition(":")[0].strip() or "unknown", 80)
+
+
+def _analysis(patterns: Mapping[str, int], session_id: str, steps: Iterable[_Step]) -> KeyedMemory:
+    metadata = {
+        "memory_type": "failure_analysis",
+        "patterns": dict(patterns),
+        "session_id": session_id,
+        "importance_score": FAILURE_IMPORTANCE,
+    }
+    failed = [step.identity for step in steps if step.failed]
+    return KeyedMemory(
+        f"failures:{json.dumps([session_id, failed])}", f"Failure patterns detected: {dict(patterns)}", metadata
+    )
+
+
+def _told(value: Any) -> Any:
+    """Return a result or an error without secrets and not too long."""
+    plain = screened(plain_value(value)).value
+    return plain if len(text := str(plain)) <= _MOST_TRACE_CHARS else shortened(text, _MOST_TRACE_CHARS)
+
+
+# Tool runs as memories: what a tool was given, what it gave, and how long it took, without secrets and capped.
+
+
+MOST_CHARS = 2_000
+"""Of parameters, of a result and of an error; the rest is cut off."""
+_DEEPEST = 20
+_READ_CHARS = 4 * MOST_CHARS
+"""Read of each. More than what is kept, so that no secret is cut in half before it is looked for."""
+_Part = TypeVar("_Part")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """One run of a tool: it gave a result, or it failed with an error."""
+
+    tool: str
+    parameters: Mapping[str, Any]
+    duration: float
+    """In seconds."""
+    success: bool
+    result: Any = None
+    error: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Metadata besides, such as the session."""
+
+    @property
+    def memory(self) -> tuple[str, dict[str, Any]]:
+        """The text and the metadata of its memory."""
+        parameters = capped(self.parameters)
+        result = capped(self.result) if self.success else None
+        error = None if self.success else str(capped(self.error or "unknown error"))
+        told = f"Result: {result}" if self.success else f"Error: {error}"
+        metadata = {
+            "memory_type": "tool_execution",
+            "tool_name": self.tool,
+            "success": self.success,
+            "duration": self.duration,
+            "parameters": parameters,
+            "result_summary": result,
+            "error": error,
+        }
+        return f"Tool {self.tool} executed with params: {parameters}\n{told}", {**self.extra, **metadata}
+
+
+def run_of(
+    tool: str, parameters: Mapping[str, Any], duration: float, outcome: Any, extra: Mapping[str, Any]
+) -> ToolRun:
+    """Return the run of a tool that ended with a result or an exception.
+
+    A result whose `success` is false, or whose `is_error` is true as in MCP, is a failure, and its `error` or `content`
+    says why. One whose `success` is true gave its `data`.
+    """
+    if isinstance(outcome, BaseException):
+        return ToolRun(tool, parameters, duration, success=False, error=_error_text(outcome), extra=extra)
+    said = _read(outcome, "success")
+    if said is False or _read(outcome, "is_error") is True:
+        why = next((found for name in ("error", "content") if (found := _read(outcome, name)) is not None), None)
+        told = why if isinstance(why, str) or why is None else str(capped(why))
+        return ToolRun(tool, parameters, duration, success=False, error=told, extra=extra)
+    data = _read(outcome, "data") if said is True else None
+    return ToolRun(tool, parameters, duration, success=True, result=outcome if data is None else data, extra=extra)
+
+
+def _error_text(error: BaseException) -> str:
+    """Return what an exception says, with what its cause says where it does not say that."""
+    text = str(error) or type(error).__name__
+    cause = str(error.__cause__ or "")
+    return text if cause in text else f"{text}: {cause}"
+
+
+def capped(value: Any) -> Any:
+    """Return a value as JSON data, without secrets, in at most `MOST_CHARS` characters: what is longer as cut text."""
+    plain = screened(_Pruning().pruned(value)).value
+    if isinstance(plain, str):
+        return shortened(plain, MOST_CHARS)
+    text = json.dumps(plain, ensure_ascii=False)
+    return plain if len(text) <= MOST_CHARS else shortened(text, MOST_CHARS)
+
+
+class _Pruning:
+    """Makes JSON data of the first part of a value, so that nobody goes through all of a large one."""
+
+    def __init__(self) -> None:
+        self._room = _READ_CHARS
+
+    def pruned(self, value: Any, depth: int = 0) -> Any:
+        """Return a value as JSON data, as far as there is room."""
+        self._room -= 1
+        if isinstance(value, str):
+            return self._text(value)
+        if depth > _DEEPEST:
+            return type(value).__name__
+        if isinstance(value, Mapping):
+            return {self._text(str(key)): self.pruned(value[key], depth + 1) for key in self._first(value)}
+        if isinstance(value, list | tuple | Set):
+            return [self.pruned(one, depth + 1) for one in self._first(value)]
+        if isinstance(value, BaseModel):
+            return {
+                name: self.pruned(getattr(value, name), depth + 1) for name in self._first(type(value).model_fields)
+            }
+        if is_dataclass(value) and not isinstance(value, type):
+            named = (field.name for field in fields(value))
+            return {name: self.pruned(getattr(value, name, None), depth + 1) for name in self._first(named)}
+        plain = plain_value(value)
+        return self._text(plain) if isinstance(plain, str) else plain
+
+    def _text(self, text: str) -> str:
+        kept = text[: max(self._room, 0)]
+        self._room -= len(kept)
+        return well_formed(kept)
+
+    def _first(self, parts: Iterable[_Part]) -> Iterator[_Part]:
+        for part in parts:
+            if self._room <= 0:
+                return
+            yield part
+
+
+def _read(outcome: Any, name: str) -> Any:
+    return outcome.get(name) if isinstance(outcome, Mapping) else getattr(outcome, name, None)

@@ -1,0 +1,384 @@
+"""The memory of a run: the client, session and profile that its state and dependencies hold, and tools to use it."""
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
+from uuid import uuid4
+
+from treering.core.canonical import render_time
+from treering.core.errors import InvalidInput, TreeringError
+from treering.extensions.client.blocking import BlockingMemoryClient
+from treering.extensions.client.client import MemorySystemClient, live_client, live_clients
+from treering.extensions.client.config import MemoryConfig
+from treering.extensions.client.items.documents import RetrievedMemories, session_text
+from treering.extensions.client.memory import MOST_RETRIEVED
+from treering.extensions.client.profiles import AgentProfile, Switches
+
+_LOG = logging.getLogger(__name__)
+_Answer = TypeVar("_Answer")
+_Decorated = TypeVar("_Decorated", bound=Any)
+_Given = ParamSpec("_Given")
+
+STATE_SESSION = "memory_session_id"
+SESSION = "session_id"
+CLIENT = "memory_client"
+CONFIG = "memory_config"
+PROFILE = "agent_profile"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAccess:
+    """The memory of a run: an enabled client, and the defaults of its calls."""
+
+    client: MemorySystemClient
+    session_id: str | None = None
+    agent_type: str | None = None
+    profile: AgentProfile | None = None
+    top_k: int | None = None
+    """The default number of memories; `None`: the default of the profile or the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMemory:
+    """What a graph node or a nested loop runs with: its memory, and what was retrieved for the node."""
+
+    access: MemoryAccess
+    recalled: RetrievedMemories
+
+
+NODE: ContextVar[NodeMemory | None] = ContextVar("treering_node_memory", default=None)
+"""The memory of the node or loop that runs: the runs of tools that it calls are kept in it."""
+
+
+def memory_access(
+    state: Any = None,
+    deps: Any = None,
+    *,
+    agent_type: str | None = None,
+    client: MemorySystemClient | None = None,
+) -> MemoryAccess | None:
+    """Return the memory of a run; `None` if it has none, it is disabled, or its agent is excluded.
+
+    The client is the first of: `client`, the state's, the dependencies', one of this process with the configuration in
+    the state, or a new one with that configuration, which is stored in the state. The session is the state's, else the
+    dependencies'; if neither has one and the state has a field for it, it is created and stored there. The profile is
+    the dependencies', unless `agent_type` names another agent: then the profile of that name, if any.
+
+    Raises `InvalidInput` for an unknown profile.
+    """
+    client = client or _client_of(state) or _client_of(deps) or _found_again(state)
+    config = _config_of(deps) or _config_of(state)
+    if client is None or not client.config.enabled or (config and not config.enabled):
+        return None
+    profile = _profile_of(deps, agent_type, config or client.config)
+    who = agent_type or (profile.agent_type if profile else client.agent_type)
+    if _excluded({who, profile.name if profile else None, client.agent_type}, client.config, config):
+        return None
+    return MemoryAccess(
+        client=client,
+        session_id=_session_of(state, deps),
+        agent_type=who,
+        profile=_with_settings(profile or _own_profile(client), config),
+        top_k=config.retrieval.top_k if config and "top_k" in config.retrieval.model_fields_set else None,
+    )
+
+
+def recalled_memories() -> RetrievedMemories:
+    """Return the memories retrieved for the running graph node; nothing without a memory."""
+    node = NODE.get()
+    return node.recalled if node else RetrievedMemories()
+
+
+def read_field(holder: Any, name: str) -> Any:
+    """Return a field of a host's object, or a key of its mapping; `None` where it has none."""
+    if isinstance(holder, Mapping):
+        return holder.get(name)
+    return getattr(holder, name, None)
+
+
+def has_field(holder: Any, name: str) -> bool:
+    """Tell whether a host's object has a field, or its mapping a key."""
+    return name in holder if isinstance(holder, Mapping) else hasattr(holder, name)
+
+
+def write_field(holder: Any, name: str, value: Any) -> bool:
+    """Set a field of a host's object, or a key of its mapping; tell whether it could be set."""
+    if isinstance(holder, MutableMapping):
+        holder[name] = value
+        return True
+    try:
+        setattr(holder, name, value)
+    except (AttributeError, ValueError):  # a frozen dataclass, or a frozen model
+        return False
+    return True
+
+
+class _Decorator(Protocol[_Given]):
+    """Returns what it decorates; without that, a function that does."""
+
+    @overload
+    def __call__(self, decorated: _Decorated, /, *given: _Given.args, **named: _Given.kwargs) -> _Decorated: ...
+
+    @overload
+    def __call__(self, *given: _Given.args, **named: _Given.kwargs) -> Callable[[_Decorated], _Decorated]: ...
+
+
+def with_or_without_first(decorator: Callable[Concatenate[Any, _Given], Any]) -> _Decorator[_Given]:
+    """Tell type checkers that a decorator returns what it is given first, or, given only options, a decorator."""
+    return cast("_Decorator[_Given]", decorator)
+
+
+async def attempted(work: Awaitable[_Answer], what: str) -> _Answer | None:
+    """Return what memory work gives; `None` where it fails, which is logged: the host's own work goes on."""
+    try:
+        return await work
+    except Exception:  # noqa: BLE001 - whatever it is, the host's own work goes on
+        _LOG.warning("%s failed; the run continues without it.", what, exc_info=True)
+        return None
+
+
+def _client_of(holder: Any) -> MemorySystemClient | None:
+    client = read_field(holder, CLIENT)
+    if isinstance(client, BlockingMemoryClient):
+        raise InvalidInput(
+            f"{CLIENT} is a BlockingMemoryClient, which would block the event loop.",
+            hint="Pass a MemorySystemClient; its `sync` has the blocking methods.",
+        )
+    # A host may have written the state as text: what it made of a client then is not a client.
+    return client if hasattr(client, "retrieve") and hasattr(client, "store") else None
+
+
+def _config_of(holder: Any) -> MemoryConfig | None:
+    config = read_field(holder, CONFIG)
+    if isinstance(config, Mapping):
+        return MemoryConfig.read(config)
+    # A host may have written the state as text: what it made of a configuration then is not one.
+    return config if isinstance(config, MemoryConfig) else None
+
+
+def _found_again(state: Any) -> MemorySystemClient | None:
+    """Return the client of a state that was resumed without it."""
+    config = _config_of(state)
+    if config is None or not config.enabled:
+        return None
+    alike = (client for client in live_clients() if client.config == config)
+    found = next(alike, None) or MemorySystemClient(config)
+    write_field(state, CLIENT, found)
+    return found
+
+
+def _session_of(state: Any, deps: Any) -> str | None:
+    told = session_text(read_field(state, STATE_SESSION))
+    given = session_text(read_field(deps, SESSION)) or session_text(read_field(state, SESSION))
+    if told is not None or not has_field(state, STATE_SESSION):
+        return told or given
+    made = given or f"run-{uuid4().hex}"
+    return made if write_field(state, STATE_SESSION, made) else given
+
+
+def _profile_of(deps: Any, agent_type: str | None, config: MemoryConfig) -> AgentProfile | None:
+    told = read_field(deps, PROFILE)
+    if told is not None:
+        given = config.profile(told) if isinstance(told, str) else AgentProfile.model_validate(told)
+        if agent_type in {None, given.agent_type}:
+            return given
+    return config.profile(agent_type) if agent_type in config.profiles else None
+
+
+def _own_profile(client: MemorySystemClient) -> AgentProfile | None:
+    own = client.agent_type
+    return client.config.profile(own) if own in client.config.profiles else None
+
+
+def _with_settings(profile: AgentProfile | None, config: MemoryConfig | None) -> AgentProfile | None:
+    """Return a profile with the settings of an agent's own configuration, where it says nothing itself."""
+    said = config.retrieval.model_fields_set if config else set()
+    if config is None or not said & {"min_similarity", *Switches.model_fields}:
+        return profile
+    base = profile or AgentProfile(agent_type="")
+    own = Switches(**{name: getattr(config.retrieval, name) for name in said if name in Switches.model_fields})
+    threshold = base.relevance_threshold
+    if threshold is None and "min_similarity" in said:
+        threshold = config.retrieval.min_similarity
+    return base.model_copy(update={"relevance_threshold": threshold, "switches": base.switches.over(own)})
+
+
+def _excluded(names: set[str | None], *configs: MemoryConfig | None) -> bool:
+    return any(names & set(config.excluded_agents) for config in configs if config)
+
+
+# Fields of a host's state and dependencies that hold its memory, as dataclasses to inherit from.
+
+
+@dataclass(frozen=True, slots=True)
+class _LeftOut:
+    """Stands for a client in a pickled state."""
+
+    key: str | None
+
+
+@dataclass
+class _WithoutClient:
+    """Leaves the client out when it is pickled, and finds it again where the process still has it."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Fields by name as well: where a host's dataclass has slots, its own are not in `__dict__`.
+        own = {one.name: getattr(self, one.name) for one in fields(self) if hasattr(self, one.name)}
+        kept = {**vars(self), **own}
+        client = kept.get(CLIENT)
+        if isinstance(client, MemorySystemClient | BlockingMemoryClient):
+            kept[CLIENT] = _LeftOut(client.key if isinstance(client, MemorySystemClient) else None)
+        return kept
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        for name, value in kept.items():
+            found = live_client(value.key or "") if isinstance(value, _LeftOut) else value
+            object.__setattr__(self, name, found)
+
+
+@dataclass(kw_only=True)
+class MemoryState(_WithoutClient):
+    """The memory fields of a workflow's state; all are optional, and without them there is no memory.
+
+    Copies share the client. Pickled or written as JSON, it is replaced by a key with which its process finds it again;
+    in another process a hook uses the client of the dependencies, or opens one from `memory_config`.
+    """
+
+    memory_session_id: str | None = None
+    """The session of the run. If none is given, the first hook creates one."""
+    memory_client: MemorySystemClient | None = field(default=None, repr=False, compare=False)
+    memory_config: MemoryConfig | None = field(default=None, repr=False)
+    """The settings of the run; without a client, one is opened with them."""
+
+
+@dataclass(kw_only=True)
+class MemoryDependencies(_WithoutClient):
+    """The memory fields of an agent's dependencies; all are optional, and without a client there is no memory."""
+
+    memory_client: MemorySystemClient | None = field(default=None, repr=False, compare=False)
+    memory_config: MemoryConfig | None = field(default=None, repr=False)
+    """The settings of the agent, used if its profile has none."""
+    session_id: str | None = None
+    agent_profile: AgentProfile | str | None = None
+    """A profile, or the name of one."""
+
+
+# The tools by which an agent uses its memory itself: `retrieve_memory` and `store_memory`.
+
+
+NO_CLIENT = "Memory client not available"
+UNKNOWN_AGENT = "unknown"
+
+
+async def retrieve_memory(
+    ctx: Any, query: str, top_k: int = 5, filters: dict[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """Retrieve memories that help with the current task.
+
+    Args:
+        ctx: The context of the run.
+        query: The query, in words.
+        top_k: Number of memories to retrieve.
+        filters: Conditions on metadata, such as {"agent_type": "planner"}.
+
+    Returns:
+        Memories, best first, each with content, metadata, similarity and timestamp.
+    """
+    access = memory_access(deps=ctx.deps)
+    return [] if access is None else await _retrieved(access, query, top_k, filters)
+
+
+async def store_memory(
+    ctx: Any, content: str, metadata: dict[str, Any] | None = None, importance: float = 0.5
+) -> dict[str, Any]:
+    """Store a memory for later tasks.
+
+    Args:
+        ctx: The context of the run.
+        content: The text to remember.
+        metadata: More about it, such as tags.
+        importance: Its importance, from 0.0 to 1.0.
+
+    Returns:
+        Whether it was stored, and the id of the memory or the reason why not.
+    """
+    access = memory_access(deps=ctx.deps)
+    return _not_stored(NO_CLIENT) if access is None else await _stored(access, content, metadata, importance)
+
+
+for _tool in (retrieve_memory, store_memory):
+    # An object with `deps`. Pydantic AI takes a context of its own type, which this module cannot name, or of none.
+    del _tool.__annotations__["ctx"]
+
+
+def memory_tools(deps: Any) -> list[Callable[..., Coroutine[Any, Any, Any]]]:
+    """Return both tools for dependencies, as functions without a context, for frameworks that give tools none."""
+    return [_bound(tool, _Context(deps)) for tool in (retrieve_memory, store_memory)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """The context of a tool: an object with the agent's dependencies, such as Pydantic AI's `RunContext`."""
+
+    deps: Any
+
+
+async def _retrieved(
+    access: MemoryAccess, query: str, top_k: int, filters: dict[str, Any] | None
+) -> list[dict[str, Any]]:
+    memories = await access.client.retrieve(
+        query,
+        min(max(top_k, 1), MOST_RETRIEVED),
+        filters or {},
+        session_id=access.session_id,
+        profile=access.profile,
+    )
+    return [
+        {
+            "content": one.content,
+            "metadata": dict(one.metadata),
+            "similarity": one.similarity_score,
+            "timestamp": render_time(one.timestamp),
+        }
+        for one in memories
+    ]
+
+
+async def _stored(
+    access: MemoryAccess, content: str, metadata: dict[str, Any] | None, importance: float
+) -> dict[str, Any]:
+    own: dict[str, Any] = {"agent_type": access.agent_type or UNKNOWN_AGENT, "importance": importance}
+    if access.session_id is not None:
+        own["session_id"] = access.session_id
+    # What the agent says under another name of `importance` gives way, too.
+    told = {key: value for key, value in (metadata or {}).items() if key != "importance_score"}
+    try:
+        memory_id = await access.client.store(content, {**told, **own})
+    except TreeringError as error:
+        return _not_stored(error.message)
+    return {"success": True, "memory_id": memory_id, "timestamp": render_time(datetime.now(UTC))}
+
+
+def _not_stored(reason: str) -> dict[str, Any]:
+    return {"success": False, "reason": reason}
+
+
+def _bound(tool: Callable[..., Coroutine[Any, Any, Any]], context: _Context) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Return a tool without its context: not in its parameters, nor in its description."""
+
+    @wraps(tool)
+    async def bound(*given: Any, **named: Any) -> Any:
+        return await tool(context, *given, **named)
+
+    signature = inspect.signature(tool)
+    own = [one for name, one in signature.parameters.items() if name != "ctx"]
+    lines = (tool.__doc__ or "").splitlines()
+    bound.__doc__ = "\n".join(line for line in lines if not line.strip().startswith("ctx:"))
+    vars(bound).update(__signature__=signature.replace(parameters=own))
+    del vars(bound)["__wrapped__"]
+    return bound

@@ -1,0 +1,324 @@
+"""Retrieving: filters, then candidates from search, calibrated and weighed by the switches of a profile."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from treering.core.canonical import render_time
+from treering.core.errors import InvalidInput
+from treering.core.filters import FIELDS, METADATA, And, Compare, Filter, Not, matches, over_lists, parse_filter
+from treering.core.objects import Source
+from treering.core.scope import ROOT
+from treering.extensions.client.items.documents import (
+    AGENT,
+    CONTEXT,
+    HAPPENED,
+    PREFIX,
+    TIMES,
+    USER,
+    MemoryItem,
+    RetrievedMemories,
+    content_of,
+    item_of,
+    known_name,
+    moment_text,
+    plain_value,
+    scope_of,
+)
+from treering.extensions.client.items.similarity import of_relevance
+from treering.extensions.client.items.weighing import NO_RERANKER, FoundMemory, Weighing, weighed
+from treering.extensions.client.profiles import Switches
+from treering.ports.ledger import ObjectRequest, Selection, head_of
+from treering.ports.passages import PassageRequest, Reach
+from treering.retrieval.index.passages import is_shown, passages_of, record_of
+from treering.retrieval.index.rounds import nearest, run_together
+from treering.retrieval.search.fusion import VECTORS, Fused
+from treering.retrieval.search.hit_signals import nearness
+from treering.retrieval.search.idf import IdfWeights
+from treering.retrieval.search.known_words import known_words
+from treering.retrieval.search.lines import LineQuery
+from treering.retrieval.search.question import Meaning, Question
+from treering.retrieval.search.relevance import Judgement
+from treering.retrieval.search.retrieval import retrieval
+from treering.retrieval.text.analysis import index_text
+from treering.retrieval.tuning import TUNING
+from treering.verbs.engine import Engine
+from treering.verbs.envelope import Call
+from treering.verbs.reading import note_recalled, question_of, warnings_of
+
+RecallScope = Literal["session", "lineage", "agent", "user", "space"]
+SCOPES: tuple[RecallScope, ...] = ("session", "lineage", "agent", "user", "space")
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Who stores and retrieves: the type of the agent, and the user it works for, where they are known."""
+
+    agent_type: str | None = None
+    user_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ages:
+    """How old what is retrieved may be, in seconds; `None`: no limit."""
+
+    session_ttl: float | None = None
+    """Since it was stored."""
+    max_age: float | None = None
+    """Since what it tells of happened."""
+
+
+def metadata_filter(filters: Mapping[str, Any] | None) -> Filter:
+    """Read filters over metadata: a value, a list of values, or `{"gte": …, "exists": …}` for each key.
+
+    Raises `InvalidInput` for an unknown operator or an operand that makes no sense.
+    """
+    named = {f"{METADATA}{known_name(str(key))}": _operand(str(key), value) for key, value in (filters or {}).items()}
+    return over_lists(parse_filter(named))
+
+
+def reach_of(
+    *, scope: RecallScope, session_id: str | None, who: Who, ages: Ages, where: Filter, now: datetime
+) -> Reach:
+    """Return what a retrieval may see. Raises `InvalidInput` where its scope needs an agent or user nobody named."""
+    own = Compare("scope", "eq", scope_of(session_id))
+    wide = scope in {"agent", "user", "space"} or session_id is None
+    parts: list[Filter] = [
+        Compare("type", "eq", "source"),
+        Compare("origin", "prefix", PREFIX),
+        where,
+        *_young(ages, now),
+    ]
+    match scope:
+        case "session":
+            parts.append(own)
+        case "agent":
+            parts.append(_by(AGENT, who.agent_type, scope))
+        case "user":
+            parts.append(_by(USER, who.user_id, scope))
+        case "lineage" | "space":
+            pass
+        case _:
+            raise InvalidInput(f"Unknown scope {scope!r}.", hint=f"Use one of: {', '.join(SCOPES)}.")
+    if wide and scope != "session":
+        parts.append(Not(Compare(f"{METADATA}{CONTEXT}", "exists", True)))
+        return Reach(scope=ROOT, descend=True, where=And(tuple(parts)), now=now)
+    return Reach(scope=scope_of(session_id), where=And(tuple(parts)), now=now)
+
+
+def _young(ages: Ages, now: datetime) -> list[Filter]:
+    """Return what leaves out that which is too old."""
+    found: list[Filter] = []
+    if ages.session_ttl is not None:
+        found.append(Compare("created_at", "gte", render_time(now - timedelta(seconds=ages.session_ttl))))
+    if ages.max_age is not None:
+        found.append(Compare(f"{METADATA}{HAPPENED}", "gte", render_time(now - timedelta(seconds=ages.max_age))))
+    return found
+
+
+def _by(key: str, value: str | None, scope: str) -> Filter:
+    if value is None:
+        raise InvalidInput(
+            f"The scope {scope!r} needs a {key}, but this client has none.",
+            hint=f"Open the client with {key}=…, or filter by {key}.",
+        )
+    return Compare(f"{METADATA}{key}", "eq", value)
+
+
+def _operand(key: str, value: Any) -> Any:
+    if value is None:
+        return {"exists": False}
+    if isinstance(value, Mapping):
+        return {_operator(name): _value(key, one) for name, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return {"in": [_value(key, one) for one in value]}
+    return _value(key, value)
+
+
+def _operator(name: object) -> str:
+    return str(name).removeprefix("$")
+
+
+def _value(key: str, value: Any) -> Any:
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_value(key, one) for one in value]
+    if key in TIMES and not isinstance(value, bool):
+        return moment_text(key, value)
+    return plain_value(value)
+
+
+_MOST_UNRELATED = 500
+"""Passages or memories that are compared with a query, besides what search takes for related to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryQuery:
+    """What is asked of a memory."""
+
+    query: str
+    limit: int
+    reach: Reach
+    min_similarity: float
+    switches: Switches
+    priorities: tuple[str, ...] = ()
+    no_reranker: str = NO_RERANKER
+
+    @property
+    def wants_unrelated(self) -> bool:
+        """Whether memories are wanted that search takes for unrelated to the query."""
+        return self.min_similarity < TUNING.client.related
+
+
+def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
+    """Return the memories that answer best; without a query the newest."""
+    if not asked.query.strip():
+        return RetrievedMemories(_listed(engine, asked))
+    call = Call(engine, asked.reach.scope)
+    question = question_of(call, asked.query, now=asked.reach.now)
+    client = TUNING.client
+    searching = retrieval(
+        question,
+        reach=asked.reach,
+        limit=min(max(asked.limit * client.candidates_per_memory, client.min_candidates), client.max_candidates),
+        by_source=1,
+        repeating=True,
+        whole=True,
+    )
+    steps = [searching, known_words(question, asked.reach)]
+    found, known = run_together(steps, index=engine.index, ledger=engine.ledger)
+    note_recalled(engine, found.hits[: asked.limit])
+    best = max((hit.score for hit in found.hits), default=0.0) or 1.0
+    like = _Likeness(known.idf, question.meaning)
+    candidates = [
+        FoundMemory(hit.source, content_of(hit.source), hit.score / best, like(hit.text, _cosine(hit.fused)))
+        for hit in found.hits
+        if hit.source
+    ]
+    weak = Judgement.of(known, question, found).weak
+    unlike = {hit.source.id for hit in found.hits if hit.source and hit.head.key in weak}
+    near = [one for one in candidates if one.similarity >= TUNING.client.related and one.source.id not in unlike]
+    if asked.wants_unrelated:
+        far = [one for one in candidates if one not in near]
+        if len(candidates) <= asked.limit:
+            far += _unrelated(engine, question, asked.reach, like, candidates)
+        near += _ranked_behind(near, far)
+    near = [one for one in near if one.similarity >= asked.min_similarity]
+    weighing = Weighing(
+        query=asked.query,
+        now=asked.reach.now or engine.clock.now(),
+        switches=asked.switches,
+        priorities=asked.priorities,
+        reranker=engine.reranker,
+        no_reranker=asked.no_reranker,
+        referred=lambda ids: [one for one in _sources(engine, ids).values() if is_visible(one, asked.reach)],
+    )
+    ranked = weighed(near, weighing)
+    trace: dict[str, Any] = {
+        "candidates": len(candidates),
+        "below_min_similarity": max(0, len(candidates) - len(near)),
+        "switches": list(asked.switches.names),
+        "warnings": [*warnings_of(question), *ranked.warnings],
+        "not_used": list(ranked.not_used),
+    }
+    query = LineQuery(asked.query, engine.quick)
+    items = [_with_lines(item_of(one.source, one.similarity), query) for one in ranked.found[: asked.limit]]
+    return RetrievedMemories(items, trace=trace)
+
+
+def _with_lines(item: MemoryItem, query: LineQuery) -> MemoryItem:
+    if item.content.count("\n") < TUNING.lines.max_shown:
+        return item
+    return replace(item, lines=query.lines_of(item.content).shown)
+
+
+@dataclass(frozen=True, slots=True)
+class _Likeness:
+    """How similar texts are to a query."""
+
+    idf: IdfWeights
+    meaning: Meaning | None
+
+    def __call__(self, text: str, cosine: float | None) -> float:
+        near = None if cosine is None or self.meaning is None else nearness(cosine, self.meaning.unrelated_below)
+        return of_relevance(near, self.idf.coverage(index_text(text).split()))
+
+
+def _listed(engine: Engine, asked: MemoryQuery) -> list[MemoryItem]:
+    """Return the newest memories in reach, newest first."""
+    visible = (one for one in _newest(engine, asked.reach).values() if is_visible(one, asked.reach))
+    items = sorted(map(item_of, visible), key=lambda item: item.timestamp, reverse=True)
+    return items[: asked.limit]
+
+
+def _cosine(fused: Fused) -> float | None:
+    near = fused.parts.get(VECTORS)
+    return near.raw if near else None
+
+
+def _ranked_behind(near: Sequence[FoundMemory], far: Sequence[FoundMemory]) -> list[FoundMemory]:
+    """Rank memories by their similarity behind others, so that a lower threshold adds memories and changes no order."""
+    floor = min((one.score for one in near), default=1.0)
+    ranked = sorted(far, key=lambda one: -one.similarity)
+    return [replace(one, score=floor * (1 + one.similarity) / 2) for one in ranked]
+
+
+def _unrelated(
+    engine: Engine, question: Question, reach: Reach, like: _Likeness, related: Sequence[FoundMemory]
+) -> list[FoundMemory]:
+    """Return memories in reach that search takes for unrelated to a query, the newest first."""
+    count = engine.index.passages.count(reach)
+    if count <= sum(len(passages_of(one.source)) for one in related):
+        return []
+    cosines = _cosines(engine, question, reach, limit=min(count, _MOST_UNRELATED))
+    known = {one.source.id for one in related}
+    sources = _sources(engine, [identity for identity in cosines if identity not in known])
+    if len(cosines.keys() | known) < min(count, _MOST_UNRELATED):
+        sources = _newest(engine, reach) | sources  # some have no vector yet
+    visible = (
+        one
+        for one in sorted(sources.values(), key=lambda one: one.id, reverse=True)
+        if one.id not in known and is_visible(one, reach)
+    )
+    texts = ((one, content_of(one), cosines.get(one.id)) for one in visible)
+    return [FoundMemory(source, text, 0.0, like(text, cosine)) for source, text, cosine in texts]
+
+
+def _cosines(engine: Engine, question: Question, reach: Reach, *, limit: int) -> dict[str, float]:
+    """Return the cosine of the nearest passage of each memory that has a vector."""
+    if question.meaning is None:
+        return {}
+    (near,) = nearest([question.meaning.request(reach=reach, limit=limit)], engine.index)
+    by_key = question.meaning.cosines(near)
+    (read,) = engine.index.passages.read([PassageRequest(tuple(by_key), reach)])
+    cosines: dict[str, float] = {}
+    for key in read.visible:
+        identity = read.heads[key].object_id
+        cosines[identity] = max(cosines.get(identity, -1.0), by_key[key])
+    return cosines
+
+
+def _newest(engine: Engine, reach: Reach) -> dict[str, Source]:
+    """Read the newest memories in the scopes of a reach."""
+    where = _of_ledger(reach.where)
+    wanted = Selection(reach.scope, reach.descend, ("source",), where, newest=_MOST_UNRELATED)
+    return {one.id: one for one in engine.ledger.select(wanted) if isinstance(one, Source)}
+
+
+def _of_ledger(where: Filter) -> Filter:
+    """Return those of the conditions of a filter that a ledger knows: what all of them let pass, they let pass."""
+    parts = where.parts if isinstance(where, And) else (where,)
+    return And(tuple(one for one in parts if isinstance(one, Compare) and one.field in FIELDS - {"role"}))
+
+
+def _sources(engine: Engine, ids: Sequence[str]) -> dict[str, Source]:
+    """Read memories; those that are gone or not what the audit log says are left out."""
+    if not ids:
+        return {}
+    (read,) = engine.ledger.read([ObjectRequest(objects=tuple(dict.fromkeys(ids)))])
+    return {identity: one for identity, one in read.objects.items() if isinstance(one, Source)}
+
+
+def is_visible(source: Source, reach: Reach) -> bool:
+    """Tell whether a memory that was not searched for may be shown to a read: state, scope and filters."""
+    return is_shown(head_of(source), reach) and matches(reach.where, record_of(passages_of(source)[0]))

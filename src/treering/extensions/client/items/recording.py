@@ -1,0 +1,206 @@
+"""From what a host stores to the operations that write it: one source for each memory, with its links."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from treering.core.canonical import digest, make_id, parse_time, render_time
+from treering.core.characters import well_formed
+from treering.core.errors import InvalidInput
+from treering.core.evidence import Section
+from treering.core.objects import Source
+from treering.core.patch import AddLink, Create, Link, Operation, check_object, shortened
+from treering.core.scope import parse_scope
+from treering.core.screening import instruction_flags, screened
+from treering.extensions.client.items.documents import (
+    AGENT,
+    CONTEXT,
+    HAPPENED,
+    PREFIX,
+    SESSION,
+    USER,
+    is_nested,
+    normalised,
+    related_ids,
+    scope_of,
+    session_text,
+)
+from treering.extensions.client.items.recalling import Who
+from treering.ports.adapter import SegmentDraft
+from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
+from treering.retrieval.index.passages import MAX_GIST_CHARS
+from treering.verbs.engine import Engine
+from treering.verbs.ingest.segments import first_segments
+from treering.verbs.ingest.turns import cleaned, lossless
+
+_TITLE = 80
+_KEYED = datetime(2026, 1, 1, tzinfo=UTC)
+"""The time in ids that are made of keys: an id has one, and a key has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEntry:
+    """One memory as it will be written: its id is given before that."""
+
+    id: str
+    content: str
+    metadata: Mapping[str, Any]
+    stored_at: datetime
+
+    @property
+    def session_id(self) -> str | None:
+        """The session or nested context it belongs to."""
+        return session_text(self.metadata.get(SESSION))
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The entry as JSON data, for a journal."""
+        return {
+            "id": self.id,
+            "content": self.content,
+            "metadata": dict(self.metadata),
+            "stored_at": render_time(self.stored_at),
+        }
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> "MemoryEntry":
+        """Read an entry from what a journal kept."""
+        return cls(data["id"], data["content"], data["metadata"], parse_time(data["stored_at"]))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedMemory:
+    """A memory that is stored once, however often it is given: `key` identifies it, such as a message's id."""
+
+    key: str
+    content: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """The id it is stored under: the same key has the same id in every process."""
+        return keyed_id(self.key)
+
+
+def keyed_id(key: str) -> str:
+    """Return the id of what is stored under a key."""
+    return make_id("source", at=_KEYED, entropy=bytes.fromhex(digest(f"{PREFIX}{key}")))
+
+
+def entry_of(
+    engine: Engine, content: object, metadata: Mapping[str, Any] | None, who: Who, *, identity: str | None = None
+) -> MemoryEntry:
+    """Return what is stored of a text: without text recalled from a space and without secrets.
+
+    `identity`: its id; by default a new one.
+    Raises `InvalidInput` where it is not text, too long, or nothing is left of it.
+    """
+    if not isinstance(content, str) or not content.strip():
+        raise InvalidInput(
+            f"content: {type(content).__name__} is not text."
+            if not isinstance(content, str)
+            else "The content is empty.",
+            hint="Store a text that is not empty.",
+        )
+    if len(content) > engine.limits.max_file_bytes:
+        raise InvalidInput(
+            f"The content has {len(content):,} characters; the maximum is {engine.limits.max_file_bytes:,}.",
+            hint="Store it in parts, or store only the important part.",
+        )
+    text = cleaned(well_formed(content), redact_secrets=True).text
+    if not text.strip():
+        raise InvalidInput("The content contains only text recalled from this memory.", hint="Store only new text.")
+    now = engine.clock.now()
+    told = screened(normalised(_with_author(metadata or {}, who), now=now)).value
+    session_id = session_text(told.get(SESSION))
+    if session_id is not None:
+        told[SESSION] = session_id
+    told.pop(CONTEXT, None)
+    if is_nested(session_id):
+        told[CONTEXT] = session_id
+    return MemoryEntry(identity or fresh_id("source", engine.clock), text, told, now)
+
+
+def check_writable(engine: Engine, entry: MemoryEntry) -> None:
+    """Raise `InvalidInput` for an entry that no ledger takes: its metadata, its session or its length."""
+    try:
+        parse_scope(scope_of(entry.session_id))
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"session_id: {str(entry.session_id)[:80]!r} nests too many contexts.",
+            hint="Merge nested contexts; about 60 levels are possible.",
+        ) from error
+    try:
+        check_object(source_of(engine, entry, scope=scope_of(entry.session_id), prefix=PREFIX))
+    except ValidationError as error:
+        told = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        field = ".".join(map(str, told["loc"])) or "memory"
+        raise InvalidInput(
+            f"{field}: {told['msg'].removeprefix('Value error, ')}", hint="Correct the metadata, and store it again."
+        ) from error
+
+
+def operations_of(engine: Engine, entries: Sequence[MemoryEntry], known: Iterable[str]) -> list[Operation]:
+    """Return what writes entries. A relation to what is neither among them nor `known` stays in the metadata alone."""
+    there = {*known, *(entry.id for entry in entries)}
+    creating: list[Operation] = [
+        Create(object=source_of(engine, entry, scope=scope_of(entry.session_id), prefix=PREFIX)) for entry in entries
+    ]
+    linking = [
+        AddLink(link=Link(type=link, source=entry.id, target=target))
+        for entry in entries
+        for link, target in related_ids(entry.metadata)
+        if target in there and target != entry.id
+    ]
+    return [*creating, *linking]
+
+
+def named_ids(entries: Iterable[MemoryEntry]) -> list[str]:
+    """Return the objects that entries name."""
+    return list(dict.fromkeys(target for entry in entries for _, target in related_ids(entry.metadata)))
+
+
+def _with_author(metadata: Mapping[str, Any], who: Who) -> dict[str, Any]:
+    known = {AGENT: who.agent_type, USER: who.user_id}
+    return {**{key: value for key, value in known.items() if value is not None}, **metadata}
+
+
+def source_of(engine: Engine, entry: MemoryEntry, *, scope: str, prefix: str) -> Source:
+    """Return the source that holds a memory. `prefix`: how the origins of memories of this kind begin."""
+    salt = fresh_salt(engine.clock)
+    flags = instruction_flags(entry.content)
+    return Source(
+        id=entry.id,
+        kind="note",
+        scope=scope,
+        created_at=entry.stored_at,
+        updated_at=entry.stored_at,
+        origin_channel=engine.author.channel,
+        salt=salt,
+        origin=f"{prefix}{entry.id.partition(':')[2]}",
+        title=first_line(entry.content),
+        fingerprint=f"text:{digest(entry.content)}",
+        metadata={**entry.metadata, **({"flags": list(flags)} if flags else {})},
+        captured_at=parse_time(entry.metadata[HAPPENED]),
+        segments=first_segments(
+            text_drafts(engine, entry.content), salt=salt, new_id=lambda: fresh_segment_id(engine.clock)
+        ),
+    )
+
+
+def text_drafts(engine: Engine, text: str) -> list[SegmentDraft]:
+    """Return the segments of a text: put together, they are the text."""
+    if not text:
+        return []
+    most = engine.limits.max_segment_chars
+    if len(text) <= most:
+        return [SegmentDraft(Section(), text, gist=text[:MAX_GIST_CHARS])]
+    return [*lossless(engine.segmenters["text"])(text, max_chars=most)]
+
+
+def first_line(text: str) -> str:
+    """Return what a text begins with, as a title; nothing for an empty one."""
+    return shortened(next((line.strip() for line in text.splitlines() if line.strip()), ""), _TITLE)

@@ -1,0 +1,262 @@
+"""The behaviour switches: pure functions that weigh, drop and add memories that search has found.
+
+Each factor is a round number; none was tuned. Scores are relative to the best found, from 0 to 1.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from math import sqrt
+from typing import Any
+
+from treering.core.canonical import parse_time
+from treering.core.objects import Source
+from treering.extensions.client.items.documents import HAPPENED, TYPE
+from treering.extensions.client.profiles import Switches
+from treering.ports.models import Reranker
+from treering.retrieval.search.reranking import Candidate, diversify
+from treering.retrieval.text.analysis import index_text, telling_terms
+from treering.retrieval.tuning import TUNING
+
+_CLIENT = TUNING.client
+
+NO_RERANKER = "no reranking model is available"
+RERANKED = 20
+"""Memories that a cross-encoder reads at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMemory:
+    """A candidate: its score relative to the best one, and how like the query it is."""
+
+    source: Source
+    text: str
+    score: float
+    similarity: float
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What was stored with it."""
+        return self.source.metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Weighing:
+    """What candidates are weighed by."""
+
+    query: str
+    now: datetime
+    switches: Switches
+    priorities: tuple[str, ...] = ()
+    reranker: Reranker | None = None
+    no_reranker: str = NO_RERANKER
+    """Why there is none, where there is none."""
+    referred: Callable[[Sequence[str]], Sequence[Source]] = lambda _: ()
+    """Gives those of some memories that may be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Candidates, best first, and what could not be done."""
+
+    found: tuple[FoundMemory, ...]
+    not_used: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = field(default=())
+
+
+def weighed(found: Sequence[FoundMemory], by: Weighing) -> Ranked:
+    """Rank candidates by priorities, importance and the switches that are on."""
+    on = by.switches
+    ranked = _sorted(_times(one, _standing_factor(one, by)) for one in found)
+    not_used: tuple[str, ...] = ()
+    if on.enable_reranking:
+        ranked, not_used = _reranked(ranked, by)
+    factors = [factor for name, factor in _FACTORS.items() if getattr(on, name)]
+    ranked = _sorted(_times(one, _product(factor(one, by) for factor in factors)) for one in ranked)
+    if on.enable_recency_bias:
+        ranked = _newest_first(ranked)
+    if on.enable_deduplication:
+        ranked = _without_duplicates(ranked)
+    if on.enable_mmr:
+        ranked = _by_marginal_relevance(ranked)
+    if on.enable_cross_reference_expansion:
+        ranked = _with_references(ranked, by)
+    return Ranked(tuple(ranked), not_used)
+
+
+def _standing_factor(one: FoundMemory, by: Weighing) -> float:
+    importance = one.metadata.get("importance_score")
+    weight = importance if isinstance(importance, int | float) else 0.5
+    return (1 + _priority(one, by.priorities)) * (1 + _CLIENT.importance * (weight - 0.5))
+
+
+def _priority(one: FoundMemory, priorities: Sequence[str]) -> float:
+    """Return what the first priority that a memory matches adds: by memory type, tag or metadata key."""
+    tags = one.metadata.get("tags")
+    told = [one.metadata.get(TYPE), *(tags if isinstance(tags, list) else [tags])]
+    names = {*one.metadata, *(name for name in told if isinstance(name, str))}
+    for place, priority in enumerate(priorities):
+        if priority in names:
+            return _CLIENT.priority * (1 - place / len(priorities))
+    return 0.0
+
+
+def _by_age(one: FoundMemory, by: Weighing) -> float:
+    """Return the part of its weight that a memory keeps at its age, times its own `temporal_weight`."""
+    half_life = _CLIENT.half_life_days * 86_400.0
+    faded: float = 0.5 ** (max((by.now - _happened(one)).total_seconds(), 0.0) / half_life)
+    weight = one.metadata.get("temporal_weight")
+    return faded * (min(max(weight, 0.0), 1.0) if isinstance(weight, int | float) else 1.0)
+
+
+def _by_success(one: FoundMemory, _by: Weighing) -> float:
+    match _succeeded(one.metadata):
+        case True:
+            return _CLIENT.succeeded
+        case False:
+            return _CLIENT.failed
+        case _:
+            return 1.0
+
+
+def _by_failure(one: FoundMemory, by: Weighing) -> float:
+    failed = _succeeded(one.metadata) is False or one.metadata.get(TYPE) == "failure_analysis"
+    if not failed:
+        return 1.0
+    said = [one.metadata.get(name) for name in ("tool", "error", "patterns", "error_type")]
+    words = set(index_text(" ".join(str(part) for part in said if part)).split())
+    return _CLIENT.same_failure if words & set(telling_terms(by.query)) else _CLIENT.failure
+
+
+_FACTORS: Mapping[str, Callable[[FoundMemory, Weighing], float]] = {
+    "enable_temporal_weighting": _by_age,
+    "enable_success_weighting": _by_success,
+    "enable_failure_pattern_matching": _by_failure,
+}
+
+_ADDRESS = re.compile(r"(?:\w+:)?//(?:www\.)?(?P<host>[^/?#]*)(?P<path>[^?#]*)(?P<query>[^#]*)", re.IGNORECASE)
+
+_GOOD = frozenset({"success", "succeeded", "completed", "ok", "done"})
+_BAD = frozenset({"failed", "failure", "error", "exception", "timeout"})
+
+
+def _succeeded(metadata: Mapping[str, Any]) -> bool | None:
+    """Tell whether what a memory tells of succeeded; `None` where it does not say."""
+    said = metadata.get("success")
+    if isinstance(said, bool):
+        return said
+    status = str(metadata.get("status") or metadata.get("outcome") or "").casefold()
+    return True if status in _GOOD else False if status in _BAD else None
+
+
+def _reranked(ranked: Sequence[FoundMemory], by: Weighing) -> tuple[list[FoundMemory], tuple[str, ...]]:
+    """Rank the best by half of what a cross-encoder says of them and half of the score so far."""
+    if by.reranker is None:
+        return list(ranked), (f"reranking: {by.no_reranker}",)
+    best = ranked[:RERANKED]
+    if not best:
+        return [], ()
+    said = by.reranker.score(by.query, [one.text for one in best])
+    low, high = float(said.min()), float(said.max())
+    placed = [(float(score) - low) / (high - low) if high > low else 0.5 for score in said]
+    mixed = [replace(one, score=(one.score + place) / 2) for one, place in zip(best, placed, strict=True)]
+    # What was not read stays behind what was.
+    rest = [replace(one, score=one.score / 2) for one in ranked[RERANKED:]]
+    return _sorted([*mixed, *rest]), ()
+
+
+def _newest_first(ranked: Sequence[FoundMemory]) -> list[FoundMemory]:
+    """Raise each score by its place among the others in time: the newest by half, the oldest by nothing."""
+    by_time = sorted(range(len(ranked)), key=lambda at: _happened(ranked[at]))
+    last = max(len(ranked) - 1, 1)
+    raised = {at: 1 + _CLIENT.newest * place / last for place, at in enumerate(by_time)}
+    return _sorted(_times(one, raised[at]) for at, one in enumerate(ranked))
+
+
+def _without_duplicates(ranked: Sequence[FoundMemory]) -> list[FoundMemory]:
+    """Keep the best of those with one URL, or with the same or nearly the same text."""
+    seen, kept = set[str](), list[FoundMemory]()
+    for one in ranked:
+        keys = {_url(one.metadata), " ".join(one.text.casefold().split())} - {""}
+        if not keys & seen:
+            kept.append(one)
+        seen |= keys
+    candidates = [Candidate(at, one.score, one.text) for at, one in enumerate(kept)]
+    choice = diversify(candidates, len(kept), duplicate_at=_CLIENT.duplicate_at, repetition_cost=0.0)
+    return [kept[at] for at in sorted(choice.keys)]
+
+
+def _url(metadata: Mapping[str, Any]) -> str:
+    """Return the address of what a memory tells of, without what does not change the page."""
+    told = next((metadata[name] for name in ("url", "visited_url", "source_url") if metadata.get(name)), "")
+    found = _ADDRESS.match(str(told))
+    return found["host"].casefold() + found["path"].rstrip("/") + found["query"] if found else str(told)
+
+
+def _by_marginal_relevance(ranked: Sequence[FoundMemory]) -> list[FoundMemory]:
+    """Order by maximal marginal relevance (Carbonell & Goldstein 1998), likeness being the cosine of words."""
+    words = [frozenset(index_text(one.text).split()) for one in ranked]
+    left, chosen = list(range(len(ranked))), list[int]()
+    likest, share = [0.0] * len(ranked), _CLIENT.mmr_lambda
+    while left:
+        best = max(left, key=lambda at: share * ranked[at].score - (1 - share) * likest[at])
+        left.remove(best)
+        chosen.append(best)
+        for at in left:
+            likest[at] = max(likest[at], _likeness(words[at], words[best]))
+    return [ranked[at] for at in chosen]
+
+
+def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / sqrt(len(one) * len(other)) if one and other else 0.0
+
+
+def _with_references(ranked: Sequence[FoundMemory], by: Weighing) -> list[FoundMemory]:
+    """Put what each memory refers to right behind it, where it does not stand above already."""
+    by_id = {one.source.id: one for one in ranked}
+    named = [identity for one in ranked for identity in _references(one.metadata) if identity not in by_id]
+    added = {source.id: source for source in by.referred(list(dict.fromkeys(named)))}
+    order: dict[str, FoundMemory] = {}
+    for one in ranked:
+        order.setdefault(one.source.id, one)
+        for identity in _references(one.metadata):
+            source = added.get(identity)
+            other = by_id.get(identity) or (_beside(source, one) if source else None)
+            if other:
+                order.setdefault(identity, other)
+    return list(order.values())
+
+
+def _beside(source: Source, one: FoundMemory) -> FoundMemory:
+    text = "".join(part.excerpt for part in source.segments)
+    return FoundMemory(source, text, one.score * _CLIENT.referred, one.similarity * _CLIENT.referred)
+
+
+def _references(metadata: Mapping[str, Any]) -> Iterable[str]:
+    """Return the memories that one refers to."""
+    several = metadata.get("references")
+    yield from (one for one in (several if isinstance(several, list) else [several]) if isinstance(one, str))
+    crossed = metadata.get("cross_references")
+    for ids in crossed.values() if isinstance(crossed, Mapping) else ():
+        yield from (one for one in (ids if isinstance(ids, list) else [ids]) if isinstance(one, str))
+
+
+def _happened(one: FoundMemory) -> datetime:
+    told = one.metadata.get(HAPPENED)
+    return parse_time(told) if isinstance(told, str) else one.source.captured_at
+
+
+def _times(one: FoundMemory, factor: float) -> FoundMemory:
+    return replace(one, score=one.score * factor)
+
+
+def _product(factors: Iterable[float]) -> float:
+    whole = 1.0
+    for factor in factors:
+        whole *= factor
+    return whole
+
+
+def _sorted(found: Iterable[FoundMemory]) -> list[FoundMemory]:
+    return sorted(found, key=lambda one: -one.score)

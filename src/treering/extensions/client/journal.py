@@ -1,0 +1,282 @@
+"""The journal of buffered memories: files beside the space, each held by one process, read again after a crash.
+
+A record is its length and its CRC-32, four bytes each, then what `memory_codecs` packed. A record that was cut short
+was never acknowledged, and is left out. What cannot be written to the space, or not be read, is set aside: a JSON file
+for each in `set-aside/`, with the reason. There is no journal on Windows, which has no such locks.
+"""
+
+import base64
+import gzip
+import json
+import logging
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import zstandard
+
+from treering.core.errors import Corrupt, MissingExtra, TreeringError, Unavailable
+from treering.extensions.client.config import Compression
+from treering.extensions.client.items.buffering import SetAside, WriteJournal
+from treering.system.machine import make_folder, sync_folder, try_lock, write_new
+
+# Codecs of the journal of buffered memories. Each record names the one it was written with.
+
+
+Bytes = Callable[[bytes], bytes]
+RAW = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """One way to pack bytes. `number` stands in what it wrote, for ever."""
+
+    number: int
+    pack: Bytes
+    unpack: Bytes
+
+
+def _lz4() -> Codec:
+    try:
+        from lz4 import frame
+    except ModuleNotFoundError as error:
+        raise MissingExtra("lz4", needed_for="memory.compression.algorithm=lz4") from error
+    return Codec(3, frame.compress, frame.decompress)
+
+
+_CODECS: Mapping[str, Callable[[], Codec]] = {
+    "gzip": lambda: Codec(1, lambda data: gzip.compress(data, compresslevel=6), gzip.decompress),
+    "zstd": lambda: Codec(2, zstandard.ZstdCompressor().compress, zstandard.ZstdDecompressor().decompress),
+    "lz4": _lz4,
+}
+_BY_NUMBER = {1: "gzip", 2: "zstd", 3: "lz4"}
+
+
+class Packer:
+    """Packs records as a configuration says, and unpacks what any configuration packed."""
+
+    def __init__(self, compression: Compression) -> None:
+        self._least = compression.min_size_bytes
+        self._codec = _CODECS[compression.algorithm]() if compression.enabled else None
+
+    def pack(self, data: bytes) -> bytes:
+        """Return a byte that names the codec, and the packed data; data that does not shrink stays as it is."""
+        if self._codec and len(data) >= self._least:
+            packed = self._codec.pack(data)
+            if len(packed) < len(data):
+                return bytes([self._codec.number]) + packed
+        return bytes([RAW]) + data
+
+    def unpack(self, record: bytes) -> bytes:
+        """Return what was packed. Raises `Corrupt` for what no codec wrote."""
+        number, data = record[0], record[1:]
+        if number == RAW:
+            return data
+        if number not in _BY_NUMBER:
+            raise _damaged(f"unknown codec {number}")
+        try:
+            return _CODECS[_BY_NUMBER[number]]().unpack(data)
+        except (zlib.error, zstandard.ZstdError, OSError, EOFError, RuntimeError) as error:
+            raise _damaged(str(error)) from error
+
+
+def _damaged(why: str) -> Corrupt:
+    return Corrupt(f"A journal record cannot be decompressed: {why}.", hint="Restore the file from a backup.")
+
+
+_LOG = logging.getLogger(__name__)
+
+_FRAME = struct.Struct(">II")
+_ENDING = ".journal"
+_ASIDE = "set-aside"
+_PACKED = "packed"
+"""Names the bytes of a record that could not be read, in base 64."""
+
+
+class FileJournal(WriteJournal):
+    """Stores entries in files of a folder. One process and one buffer use it; others have their own files there."""
+
+    def __init__(self, folder: Path, packer: Packer) -> None:
+        super().__init__()
+        self._folder = folder
+        self._packer = packer
+        self._old: list[_HeldFile] = []
+        self._current: _HeldFile | None = None
+
+    def append(self, entry: Mapping[str, Any]) -> None:
+        """Keep an entry, on the disk before this returns. Raises `Unavailable` where the disk refuses."""
+        data = self._packer.pack(json.dumps(entry, ensure_ascii=False).encode())
+        try:
+            if self._current is None:
+                self._current = _HeldFile.made(self._folder)
+            self._current.append(_FRAME.pack(len(data), zlib.crc32(data)) + data)
+        except OSError as error:
+            raise Unavailable(
+                f"Cannot write the journal in {self._folder}: {error.strerror}.",
+                hint="Free disk space or fix the permissions there, or set memory.storage.enable_async_writes=false.",
+            ) from error
+
+    def cut(self) -> None:
+        """Begin a new file with the next entry."""
+        if self._current:
+            self._old.append(self._current)
+            self._current = None
+
+    def drop(self) -> None:
+        """Remove all files but the current one."""
+        for held in self._old:
+            held.remove()
+        self._old.clear()
+
+    def left(self) -> list[Mapping[str, Any]]:
+        """Return what processes left that are gone, and hold their files from now on."""
+        for path in sorted(self._folder.glob(f"*{_ENDING}")):
+            if held := _HeldFile.taken(path):
+                self._old.append(held)
+        records = [record for held in self._old for record in _records(held.path.read_bytes())]
+        return [entry for record in records if (entry := self._read(record)) is not None]
+
+    def set_aside(self, data: Mapping[str, Any], reason: str) -> None:
+        """Keep an entry in a file of its own, with the reason. Raises `Unavailable` where the disk refuses."""
+        folder = self._folder / _ASIDE
+        told = json.dumps({"reason": reason, "data": data}, ensure_ascii=False, indent=1).encode(errors="replace")
+        try:
+            make_folder(folder)
+            write_new(folder / f"{uuid4().hex}.json", told)
+            sync_folder(folder)
+        except OSError as error:
+            raise Unavailable(
+                f"Cannot write {folder}: {error.strerror}.", hint="Free disk space or fix the permissions there."
+            ) from error
+
+    def aside(self) -> list[SetAside]:
+        """Return what this and other processes set aside, with what became readable since, oldest first."""
+        files = [(path.stat().st_mtime_ns, path) for path in (self._folder / _ASIDE).glob("*.json")]
+        return [one for _, path in sorted(files) if (one := self._aside_of(path))]
+
+    def forget_aside(self, key: str) -> None:
+        """Remove what was set aside under a key."""
+        (self._folder / _ASIDE / f"{key}.json").unlink(missing_ok=True)
+
+    def _read(self, record: "bytes | _Damaged") -> Mapping[str, Any] | None:
+        """Return the entry in a record; one that cannot be read is set aside."""
+        data = record.data if isinstance(record, _Damaged) else record
+        try:
+            if isinstance(record, _Damaged):
+                raise Corrupt(f"{len(data)} bytes of the journal are damaged.", hint="")
+            return self._unpacked(record)
+        except (TreeringError, ValueError) as error:
+            reason = error.message if isinstance(error, TreeringError) else str(error)
+            _LOG.warning("A record in %s could not be read and was set aside: %s", self._folder, reason)
+            self.set_aside({_PACKED: base64.b64encode(data).decode()}, reason)
+            return None
+
+    def _unpacked(self, data: bytes) -> Mapping[str, Any]:
+        entry = json.loads(self._packer.unpack(data))
+        if not isinstance(entry, Mapping):
+            raise Corrupt("A journal record is not an entry.", hint="")
+        return entry
+
+    def _aside_of(self, path: Path) -> SetAside | None:
+        try:
+            told = json.loads(path.read_bytes())
+            data = told["data"]
+            if set(data) == {_PACKED}:
+                data = self._readable(data)
+            return SetAside(path.stem, str(told["reason"]), data)
+        except FileNotFoundError:
+            return None  # another process wrote or removed it
+        except (ValueError, TypeError, KeyError) as error:
+            return SetAside(path.stem, f"{path} cannot be read: {error!r}.", {})
+
+    def _readable(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the entry in a record that could not be read before, such as one of a codec that is here now."""
+        try:
+            return self._unpacked(base64.b64decode(data[_PACKED]))
+        except (TreeringError, ValueError):
+            return data
+
+    def close(self) -> None:
+        """Let go of the files; those with entries stay, for the next process."""
+        for held in (*self._old, *filter(None, [self._current])):
+            held.close()
+        self._old, self._current = [], None
+
+
+class _HeldFile:
+    """A file that this process holds a lock on, as long as it lives."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._size = os.fstat(descriptor).st_size
+
+    @classmethod
+    def made(cls, folder: Path) -> "_HeldFile":
+        make_folder(folder)
+        # Locked before it bears a name that others look for.
+        path = folder / f"{uuid4().hex}.new"
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o600)
+        try_lock(descriptor)
+        named = path.with_suffix(_ENDING)
+        path.rename(named)
+        sync_folder(folder)
+        return cls(named, descriptor)
+
+    @classmethod
+    def taken(cls, path: Path) -> "_HeldFile | None":
+        """Return the file, if nobody else holds it."""
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
+        except FileNotFoundError:
+            return None
+        # What its holder removed meanwhile is nobody's any more.
+        if try_lock(descriptor) and path.exists():
+            return cls(path, descriptor)
+        os.close(descriptor)
+        return None
+
+    def append(self, data: bytes) -> None:
+        """Write a whole record, or nothing of it."""
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(self._descriptor, data[written:])
+            os.fdatasync(self._descriptor)
+        except OSError:
+            os.ftruncate(self._descriptor, self._size)
+            raise
+        self._size += len(data)
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self.close()
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Damaged:
+    """What lies behind the last record that is whole, where it was not merely cut short."""
+
+    data: bytes
+
+
+def _records(data: bytes) -> Iterator[bytes | _Damaged]:
+    at = 0
+    while at + _FRAME.size <= len(data):
+        length, check = _FRAME.unpack_from(data, at)
+        record = data[at + _FRAME.size : at + _FRAME.size + length]
+        if len(record) < length:
+            return
+        if zlib.crc32(record) != check:
+            yield _Damaged(data[at:])
+            return
+        yield record
+        at += _FRAME.size + length

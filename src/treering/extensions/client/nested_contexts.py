@@ -1,0 +1,83 @@
+"""Merging and discarding nested contexts: their memories move to the parent, or are archived."""
+
+from typing import TypeGuard
+
+from treering.core.filters import Compare
+from treering.core.objects import Activity, Object, Source
+from treering.core.patch import TITLE, AddLink, Create, Link, MoveScope, Operation, Transition, Update, shortened
+from treering.extensions.client.items.documents import CONTEXT, PART_OF, PREFIX, NestedContext, is_nested, scope_of
+from treering.ports.ledger import Selection
+from treering.ports.runtime import fresh_id, fresh_salt
+from treering.verbs.crystallize.submission import apply_directly
+from treering.verbs.engine import Engine
+
+
+def merge(engine: Engine, context: NestedContext) -> int:
+    """Move the memories of a nested context to its parent; return their number.
+
+    Each gets `part_of`: the context in its metadata, and a link to the activity of the context. Contexts nested in it
+    stay as they are. Without memories to move, nothing is written.
+    """
+    held = _held(engine, context)
+    if not held:
+        return 0
+    parent = scope_of(context.parent_session_id)
+    activity = _activity(engine, context, parent)
+    operations: list[Operation] = [Create(object=activity)]
+    for item in held:
+        if _is_memory(item):
+            changes = {"metadata": _merged(item, context)}
+            operations.append(Update(id=item.id, expected_revision=item.revision, changes=changes))
+            operations.append(AddLink(link=Link(type="part_of", source=item.id, target=activity.id)))
+        operations.append(MoveScope(id=item.id, expected_revision=item.revision, to=parent))
+    apply_directly(engine, "/", operations, what="The memory client", reason=f"Merged nested context {context.loop_id}")
+    return sum(map(_is_memory, held))
+
+
+def discard(engine: Engine, context: NestedContext) -> int:
+    """Archive the memories of a nested context and those nested in it; return their number."""
+    held = [item for item in _held(engine, context, below=True) if _is_memory(item)]
+    operations = [Transition(id=item.id, expected_revision=item.revision, to="archived") for item in held]
+    if operations:
+        apply_directly(
+            engine, "/", operations, what="The memory client", reason=f"Discarded nested context {context.loop_id}"
+        )
+    return len(held)
+
+
+def _held(engine: Engine, context: NestedContext, *, below: bool = False) -> list[Object]:
+    """Return the objects in a context that are not archived, oldest first."""
+    where = Compare("scope", "prefix" if below else "eq", context.scope)
+    selected = engine.ledger.select(Selection(context.scope, descend=below, where=where))
+    return [item for item in selected if item.status != "archived" and _is_in(item.scope, context, below)]
+
+
+def _is_memory(item: Object) -> TypeGuard[Source]:
+    return isinstance(item, Source) and item.origin.startswith(PREFIX)
+
+
+def _is_in(scope: str, context: NestedContext, below: bool) -> bool:
+    return scope == context.scope or (below and scope.startswith(f"{context.scope}/"))
+
+
+def _merged(item: Source, context: NestedContext) -> dict[str, object]:
+    metadata = {name: value for name, value in item.metadata.items() if name != CONTEXT}
+    if is_nested(context.parent_session_id):
+        metadata[CONTEXT] = context.parent_session_id
+    return {**metadata, PART_OF: context.session_id}
+
+
+def _activity(engine: Engine, context: NestedContext, scope: str) -> Activity:
+    now = engine.clock.now()
+    return Activity(
+        id=fresh_id("activity", engine.clock),
+        kind="episode",
+        status="finalized",
+        scope=scope,
+        created_at=now,
+        updated_at=now,
+        origin_channel=engine.author.channel,
+        salt=fresh_salt(engine.clock),
+        title=shortened(f"Nested context {context.loop_id}", TITLE),
+        ended_at=now,
+    )

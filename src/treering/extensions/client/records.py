@@ -1,0 +1,353 @@
+"""Records: values that a program keeps under names of its own, such as the items of a session or the files of a folder.
+
+A record is a memory with a name: one source, found by `retrieve` as memories are. Its value is kept word for word but
+for secrets; what is searched is the text that is given with it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from treering.core.canonical import digest, parse_time
+from treering.core.characters import well_formed
+from treering.core.errors import Conflict
+from treering.core.fencing import without_recalled
+from treering.core.filters import And, Compare, Filter
+from treering.core.objects import Source
+from treering.core.patch import Create, Operation, Transition, Update
+from treering.core.scope import ROOT
+from treering.core.screening import instruction_flags
+from treering.extensions.client.items.documents import CONTEXT, HAPPENED, SESSION, is_nested, normalised
+from treering.extensions.client.items.recalling import MemoryQuery, recall
+from treering.extensions.client.items.recording import first_line, text_drafts
+from treering.extensions.client.json_values import check_json
+from treering.extensions.client.profiles import Switches
+from treering.extensions.client.record_names import (
+    KeptRecord,
+    RecordCollection,
+    RecordDraft,
+    RecordName,
+    record_of,
+    tells_key,
+)
+from treering.ports.ledger import ObjectRequest, Selection
+from treering.ports.passages import Reach
+from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
+from treering.verbs.crystallize.submission import apply_directly
+from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.ingest.segments import carry, first_segments
+from treering.verbs.lint import erasure
+
+_ATTEMPTS = 20
+_WHAT = "The records of the memory client"
+_MOST_FOUND = 200
+
+
+class Records:
+    """The records of one space. Every change is one patch: applied whole, or not at all."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def get(self, names: Sequence[RecordName]) -> dict[RecordName, KeptRecord]:
+        """Return those of the records that are there."""
+        return {name: record_of(source) for name, source in self._sources(names).items()}
+
+    def all_of(self, collection: RecordCollection, below: str = "") -> list[KeptRecord]:
+        """Return the records of a collection, in the order of their keys.
+
+        `below`: only that of this key, and those whose keys begin with it and `/`.
+        """
+        ids = self._ids(collection, below)
+        return sorted(map(record_of, self._read(ids).values()), key=lambda record: record.key)
+
+    def last_of(self, collection: RecordCollection, below: str) -> KeptRecord | None:
+        """Return the record that has the last key of those that begin with `below` and `/`; `None` for none."""
+        states = self.engine.ledger.sources(scope=collection.scope, root=collection.origin(below))
+        active = {origin: state.id for origin, state in states.items() if state.status == "active"}
+        if not all(map(tells_key, active)):  # the order of digests is not that of keys
+            return max(self.all_of(collection, below), key=lambda record: record.key, default=None)
+        found = self._read([active[max(active)]] if active else [])
+        return next(map(record_of, found.values()), None)
+
+    def used(self, names: Sequence[RecordName]) -> set[RecordName]:
+        """Return those of the names under which something is or was kept: withdrawn, but not erased."""
+        found: set[RecordName] = set()
+        for scope, those in _by_scope(names).items():
+            states = self.engine.ledger.sources_at(scope=scope, origins=[name.origin for name in those])
+            found |= {name for name in those if name.origin in states}
+        return found
+
+    def count(self, collection: RecordCollection) -> int:
+        """Return how many records a collection has, without reading them."""
+        return len(self._ids(collection))
+
+    def search(
+        self,
+        collection: RecordCollection,
+        query: str,
+        *,
+        limit: int,
+        where: Filter | None = None,
+        min_similarity: float = 0.0,
+    ) -> list[KeptRecord]:
+        """Return the records of a collection that answer a query best, best first."""
+        if not query.strip() or limit < 1:
+            return []
+        wanted = And((*_in(collection), *([where] if where else [])))
+        reach = Reach(scope=collection.scope, where=wanted, now=self.engine.clock.now())
+        asked = MemoryQuery(query, min(limit, _MOST_FOUND), reach, min_similarity, Switches())
+        found = recall(self.engine, asked)
+        sources = self._read([item.id for item in found])
+        return [record_of(sources[item.id], item.similarity_score) for item in found if item.id in sources]
+
+    def write(
+        self,
+        drafts: Sequence[RecordDraft] = (),
+        *,
+        remove: Sequence[RecordName] = (),
+        rename: Mapping[RecordName, str] | None = None,
+        reason: str,
+    ) -> None:
+        """Keep some records, withdraw others and give others another key, in one patch.
+
+        Raises `Conflict` where a record is at another revision than was expected, a new key is taken, or somebody else
+        was faster.
+        """
+        keys = rename or {}
+        known = self._sources([*(draft.name for draft in drafts), *remove, *keys])
+        operations = [one for draft in drafts for one in self._keeping(draft, known.get(draft.name))]
+        operations += [_withdrawing(known[name]) for name in dict.fromkeys(remove) if name in known]
+        operations += [_renaming(known[name], name, key) for name, key in keys.items() if name in known]
+        if operations:
+            apply_directly(self.engine, ROOT, operations, what=_WHAT, reason=reason)
+
+    def keep(self, drafts: Sequence[RecordDraft], *, reason: str) -> None:
+        """Keep some records, in one patch; writers that are faster are waited for."""
+        retry_on_conflict(lambda: self.write(drafts, reason=reason), attempts=_ATTEMPTS)
+
+    def remove(self, names: Sequence[RecordName], *, reason: str, erase: bool = False) -> int:
+        """Withdraw records, and return how many there were. `erase`: leave nothing of them, as `erase` does."""
+        there = [source.id for source in self._sources(names).values()]
+        if erase:
+            self.erase(there, reason=reason)
+        elif there:
+            retry_on_conflict(lambda: self.write(remove=names, reason=reason), attempts=_ATTEMPTS)
+        return len(there)
+
+    def erase(self, ids: Sequence[str], *, reason: str) -> None:
+        """Leave nothing of records in any revision or index. Raises `Denied` where the author may not erase."""
+        if ids:
+            erasure.erase(self.engine, ids, reason=reason)
+
+    def erase_collection(self, collection: RecordCollection, *, reason: str) -> None:
+        """Leave nothing of the records of a collection, nor of those that were withdrawn from it before."""
+        selection = Selection(collection.scope, types=("source",), where=And(_in(collection)))
+        self.erase([item.id for item in self.engine.ledger.select(selection)], reason=reason)
+
+    def _ids(self, collection: RecordCollection, below: str = "") -> list[str]:
+        states = self.engine.ledger.sources(scope=collection.scope, root=collection.origin(below))
+        return [state.id for state in states.values() if state.status == "active"]
+
+    def _sources(self, names: Iterable[RecordName]) -> dict[RecordName, Source]:
+        ids: dict[RecordName, str] = {}
+        for scope, those in _by_scope(names).items():
+            states = self.engine.ledger.sources_at(scope=scope, origins=[name.origin for name in those])
+            for name in those:
+                state = states.get(name.origin)
+                if state and state.status == "active":
+                    ids[name] = state.id
+        sources = self._read(list(ids.values()))
+        return {name: sources[identity] for name, identity in ids.items() if identity in sources}
+
+    def _read(self, ids: Sequence[str]) -> dict[str, Source]:
+        if not ids:
+            return {}
+        (read,) = self.engine.ledger.read([ObjectRequest(objects=tuple(dict.fromkeys(ids)))])
+        return {identity: one for identity, one in read.objects.items() if isinstance(one, Source)}
+
+    def _keeping(self, draft: RecordDraft, known: Source | None) -> list[Operation]:
+        at = known.revision if known else 0
+        if draft.expected_revision is not None and draft.expected_revision != at:
+            raise Conflict(
+                f"The record {draft.name.key!r} is at revision {at}, not {draft.expected_revision}.",
+                hint="Read it again, then repeat the change.",
+            )
+        if known is None:
+            return [Create(object=self._source(draft))]
+        changes = self._changes(draft, known)
+        return [Update(id=known.id, expected_revision=known.revision, changes=changes)] if changes else []
+
+    def _source(self, draft: RecordDraft) -> Source:
+        engine, now = self.engine, self.engine.clock.now()
+        salt = fresh_salt(engine.clock)
+        told = self._told(draft)
+        return Source(
+            id=fresh_id("source", engine.clock),
+            kind="note",
+            scope=draft.name.scope,
+            created_at=now,
+            updated_at=now,
+            origin_channel=engine.author.channel,
+            salt=salt,
+            origin=draft.name.origin,
+            captured_at=parse_time(told["metadata"][HAPPENED]),
+            segments=first_segments(
+                text_drafts(engine, draft.text), salt=salt, new_id=lambda: fresh_segment_id(engine.clock)
+            ),
+            **told,
+        )
+
+    def _changes(self, draft: RecordDraft, known: Source) -> dict[str, Any]:
+        """Return what differs from the record as it stands."""
+        told = self._told(draft)
+        if not draft.metadata.get(HAPPENED):
+            told["metadata"][HAPPENED] = known.metadata[HAPPENED]
+        changes = {name: value for name, value in told.items() if value != getattr(known, name)}
+        if "fingerprint" in changes:
+            carried = carry(
+                known.segments,
+                text_drafts(self.engine, draft.text),
+                named=frozenset(),
+                salt=known.salt,
+                new_id=lambda: fresh_segment_id(self.engine.clock),
+            )
+            changes["segments"] = carried.segments
+        return changes
+
+    def _told(self, draft: RecordDraft) -> dict[str, Any]:
+        """Return the fields of a source that say what the record says. Raises `InvalidInput` for what is not JSON."""
+        check_json(draft.value)
+        flags = instruction_flags(draft.text)
+        metadata = normalised(draft.metadata, now=self.engine.clock.now())
+        if session_id := draft.name.collection.session_id:
+            metadata |= {SESSION: session_id, **({CONTEXT: session_id} if is_nested(session_id) else {})}
+        return {
+            "title": first_line(draft.text) or draft.name.title,
+            "fingerprint": f"text:{digest(draft.text)}",
+            "payload": {"key": draft.name.key, "value": dict(draft.value)},
+            "metadata": {**metadata, **({"flags": list(flags)} if flags else {})},
+        }
+
+
+def searchable(text: str) -> str:
+    """Return a text without what was recalled from a space, so that an answer is not found as a new memory."""
+    return without_recalled(well_formed(text))[0]
+
+
+def _by_scope(names: Iterable[RecordName]) -> dict[str, list[RecordName]]:
+    found: dict[str, list[RecordName]] = {}
+    for name in names:
+        found.setdefault(name.scope, []).append(name)
+    return found
+
+
+def _in(collection: RecordCollection) -> tuple[Filter, ...]:
+    """Return what holds of the records of a collection."""
+    return (
+        Compare("type", "eq", "source"),
+        Compare("scope", "eq", collection.scope),
+        Compare("origin", "prefix", f"{collection.origin()}/"),
+    )
+
+
+def _withdrawing(source: Source) -> Transition:
+    return Transition(id=source.id, expected_revision=source.revision, to="archived")
+
+
+def _renaming(source: Source, name: RecordName, key: str) -> Update:
+    changes = {"origin": name.collection.origin(key), "payload": {**source.payload, "key": key}}
+    return Update(id=source.id, expected_revision=source.revision, changes=changes)
+
+
+# Logs: records in the order in which they came, such as the items of a conversation.
+
+
+_LOGS_ATTEMPTS = 20
+_HEAD = "log"
+_END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordEntry:
+    """One entry of a log. `text` is what is searched; `metadata` what filters compare."""
+
+    value: Mapping[str, Any]
+    text: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+class RecordLog:
+    """The log of one collection. Many processes may append to it: entries of one call stay together.
+
+    A record of its own counts the entries, so that a call costs what it reads or writes, however long the log is.
+    """
+
+    def __init__(self, records: Records, collection: RecordCollection) -> None:
+        self._records = records
+        self._collection = collection
+
+    def append(self, entries: Sequence[RecordEntry], *, reason: str) -> None:
+        """Put entries at the end."""
+        if entries:
+            retry_on_conflict(lambda: self._append(entries, reason), attempts=_LOGS_ATTEMPTS)
+
+    def entries(self, last: int | None = None) -> list[KeptRecord]:
+        """Return the entries, oldest first; of more than `last` these last ones."""
+        end = self._end(self._head())
+        start = 0 if last is None else max(end - last, 0)
+        names = [self._name(number) for number in range(start, end)]
+        found = self._records.get(names)
+        return [found[name] for name in names if name in found]
+
+    def pop(self, *, reason: str, erase: bool = False) -> KeptRecord | None:
+        """Take the last entry away, and return it; `None` where there is none. `erase`: leave nothing of it."""
+        popped = retry_on_conflict(lambda: self._pop(reason), attempts=_LOGS_ATTEMPTS)
+        if popped and erase:
+            self._records.erase([popped.id], reason=reason)
+        return popped
+
+    def clear(self, *, reason: str, erase: bool = False) -> None:
+        """Take all entries away. `erase`: leave nothing of them, nor of those that were taken away before."""
+        retry_on_conflict(lambda: self._clear(reason), attempts=_LOGS_ATTEMPTS)
+        if erase:
+            self._records.erase_collection(self._collection, reason=reason)
+
+    def _append(self, entries: Sequence[RecordEntry], reason: str) -> None:
+        head = self._head()
+        start = self._end(head)
+        drafts = [
+            RecordDraft(self._name(number), entry.value, entry.text, entry.metadata, expected_revision=0)
+            for number, entry in enumerate(entries, start=start)
+        ]
+        self._records.write([self._counted(head, start + len(entries)), *drafts], reason=reason)
+
+    def _pop(self, reason: str) -> KeptRecord | None:
+        head = self._head()
+        end = self._end(head)
+        if not end:
+            return None
+        name = self._name(end - 1)
+        found = self._records.get([name]).get(name)
+        self._records.write([self._counted(head, end - 1)], remove=[name], reason=reason)
+        return found
+
+    def _clear(self, reason: str) -> None:
+        head = self._head()
+        if head and (end := self._end(head)):
+            names = [self._name(number) for number in range(end)]
+            self._records.write([self._counted(head, 0)], remove=names, reason=reason)
+
+    def _head(self) -> KeptRecord | None:
+        name = self._collection.name(_HEAD)
+        return self._records.get([name]).get(name)
+
+    def _end(self, head: KeptRecord | None) -> int:
+        return int(head.value.get(_END, 0)) if head else 0
+
+    def _counted(self, head: KeptRecord | None, end: int) -> RecordDraft:
+        at = head.revision if head else 0
+        return RecordDraft(self._collection.name(_HEAD), {_END: end}, expected_revision=at)
+
+    def _name(self, number: int) -> RecordName:
+        return self._collection.name(f"{_HEAD}/{number:09}")

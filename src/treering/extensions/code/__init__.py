@@ -1,0 +1,1 @@
+"""Code: git repositories, the parsing of languages, and who calls whom."""

@@ -1,0 +1,283 @@
+"""What a file's code uses of other code, and on which line: imports, calls, and other uses of names.
+
+Names are looked for in the text, and the parser tells which of them are names and no words of a comment or a string.
+What a name stands for is read off the file alone: its imports, its own definitions, the class around it. Which file
+defines it is found out where files are known (`retrieval.index.code_names`).
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tree_sitter import Node
+
+from treering.extensions.code.parsing.imports import ImportedName, is_standard
+from treering.retrieval.index.code_names import ANYWHERE, OWN, CodeUse, How, read_use
+
+Use = tuple[int, str]
+"""A line, from 1, and a use as `CodeUse.written` writes it."""
+
+MOST_USES = 2_000
+"""Uses kept of one file."""
+
+# A chain of names and what calls it. One that begins with a dot names a member of whatever stands before it.
+_DOTTED = re.compile(rb"[\w.$]+\(?")
+_LINKED = re.compile(rb"[\w.$]+(?:(?:::|->|\\)[\w.$]+)*+!?\(?|(?:::|->)\w+\(")
+_LINK = re.compile(r"\.|::|->|\\")
+_GIVEN = re.compile(rb"[ \t]*+=(?!=)")
+"""What stands behind a name that is given a value, as a variable or as a keyword."""
+_AFTER = re.compile(rb"[^\w$]")
+_LONGEST = 160
+_OPEN, _DOT = b"(."
+_MOST_STARS = 5
+_INSTANCES = frozenset({"self", "this", "cls", "Self", "$this"})
+_PLACES = frozenset({"crate", "super"})
+_NAMES = frozenset(
+    "identifier type_identifier property_identifier field_identifier namespace_identifier package_identifier "
+    "shorthand_property_identifier constant name word command_name".split()
+)
+_NAMERS = re.compile(
+    r"_(?:definition|declaration|declarator|item|spec|specifier|parameter|elem)$"
+    r"|^(?:class|module|method|parameters|formal_parameters|keyword_argument|aliased_import|typed_parameter|pair_pattern|labeled_\w+)$"
+)
+_LINKING = frozenset({"c", "cpp", "rust", "php", "ruby"})
+"""Languages in which more than a dot stands between a name and its member."""
+_TYPED = frozenset({"java", "csharp", "php", "ruby", "go", "cpp", "rust"})
+"""Languages in which a name with a capital is a type, which may lie in a file beside without an import."""
+_GLOBAL = frozenset({"c", "cpp", "ruby", "php", "bash"})
+"""Languages in which a function may be called that lies elsewhere, without saying where."""
+_NO_CALLS = frozenset(
+    "if for while switch match catch return sizeof typeof elif with and or not in is assert del yield await new "
+    "function fn func def lambda print len range str int float bool list dict set tuple super isinstance".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Defined:
+    """A definition of the file: its qualified name, with dots, its holder's, and its lines from 1."""
+
+    name: str
+    holder: str
+    start: int
+    end: int
+
+
+def code_uses(
+    language: str, data: bytes, root: Node, imports: Sequence[tuple[int, int, ImportedName]], defined: Sequence[Defined]
+) -> tuple[Use, ...]:
+    """Return what the code of a file uses, each thing once for each definition that uses it, in order.
+
+    `imports` have the lines, from 1, on which their statements begin and end.
+    """
+    file = _File(language, [one for _, _, one in imports], defined)
+    stated = [
+        (first, CodeUse("imports", one.module, one.name).written())
+        for first, _, one in imports
+        if not is_standard(language, one.module)
+    ]
+    lines = frozenset(line for first, last, _ in imports for line in range(first, last + 1))
+    named = _named(file, data, root, lines)
+    return tuple(sorted({**dict.fromkeys(stated), **dict.fromkeys(named)})[:MOST_USES])
+
+
+class _Chains(dict[bytes, str | None]):
+    """What the chains of names in a file use, each worked out once; `None` where that says nothing."""
+
+    def __init__(self, file: "_File") -> None:
+        super().__init__()
+        self._file = file
+        self._known, self._telling = file.known, file.telling
+        self._placed = file.language not in _TYPED | _GLOBAL and not file.stars and file.language != "go"
+        """Whether every name that is not known is that of a member, or of the language itself."""
+
+    def __missing__(self, chain: bytes) -> str | None:
+        use = None if self._says_nothing(chain) else self._file.use(chain.decode("utf-8", "replace"))
+        self[chain] = written = use.written() if use else None
+        return written
+
+    def _says_nothing(self, chain: bytes) -> bool:
+        """Tell apart most of what says nothing, before anything is made of it: plain words, calls of the language."""
+        if len(chain) > _LONGEST:
+            return True
+        head, dot, rest = chain.partition(b".")
+        if chain[-1] != _OPEN:
+            return self._placed and head not in self._telling
+        if not self._placed or (head if dot else head[:-1]) in self._known:
+            return False
+        return not dot or (rest.islower() and b"_" not in rest)
+
+
+@dataclass(frozen=True)
+class _File:
+    """What the names of one file stand for."""
+
+    language: str
+    imports: Sequence[ImportedName]
+    defined: Sequence[Defined]
+
+    @cached_property
+    def aliases(self) -> Mapping[str, ImportedName]:
+        return {one.alias: one for one in self.imports if one.alias}
+
+    @cached_property
+    def heads(self) -> frozenset[str]:
+        return frozenset(alias.partition(".")[0] for alias in self.aliases)
+
+    @cached_property
+    def stars(self) -> list[str]:
+        return [one.module for one in self.imports if one.name == "*"][:_MOST_STARS]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(one.name for one in self.defined)
+
+    @cached_property
+    def starts(self) -> list[int]:
+        return [one.start for one in self.defined]
+
+    def is_standard(self, one: ImportedName) -> bool:
+        return is_standard(self.language, one.module)
+
+    @cached_property
+    def known(self) -> frozenset[bytes]:
+        """The first names of chains that the file says something of."""
+        return frozenset(name.encode() for name in (*self.heads, *self.names, *_INSTANCES, *_PLACES))
+
+    @cached_property
+    def telling(self) -> frozenset[bytes]:
+        """The first names of chains that say something where nothing is called."""
+        types = (name for name in self.names if name[:1].isupper())
+        return frozenset(name.encode() for name in (*self.heads, *types, *_INSTANCES, *_PLACES))
+
+    def placed(self, written: str, line: int) -> str | None:
+        """Return a use as it is where it stands: that of a member of the class around it is known only then."""
+        if _INSTANCE not in written:
+            return written
+        use = read_use(written)
+        own = self.own_member(line, use.name) if use else ""
+        found = use and (CodeUse(use.how, OWN, own) if own else _member(use.name, called=use.how == "calls"))
+        return found.written() if found else None
+
+    def own_member(self, line: int, member: str) -> str:
+        """Return the qualified name of a member of a class that encloses a line; empty if no such class has it."""
+        at = bisect_right(self.starts, line) - 1
+        if at < 0:
+            return ""
+        one = self.defined[at]
+        holder = one.name if one.end >= line else one.holder
+        while holder:
+            if f"{holder}.{member}" in self.names:
+                return f"{holder}.{member}"
+            holder = holder.rpartition(".")[0]
+        return ""
+
+    def use(self, text: str) -> CodeUse | None:
+        """Tell what a chain of names uses, with `(` behind it where it is called; `None` where that says nothing."""
+        called = text.endswith("(")
+        how: How = "calls" if called else "uses"
+        parts = _LINK.split(text.rstrip("!("))
+        head, last = parts[0], parts[-1]
+        if not head or not last:
+            return _member(last, called=called)
+        if head in _INSTANCES and len(parts) > 1:
+            return CodeUse(how, _INSTANCE, parts[1]) if len(parts) == 2 else _member(last, called=called)
+        if head in self.heads:
+            return self._imported(parts, how)
+        if head in _PLACES and self.language == "rust":
+            return _at_path(parts, how)
+        if head in self.names:
+            return CodeUse(how, OWN, ".".join(parts)) if called or head[0].isupper() else None
+        return self._elsewhere(parts, how, called=called)
+
+    def _imported(self, parts: Sequence[str], how: How) -> CodeUse | None:
+        for count in range(len(parts), 0, -1):
+            found = self.aliases.get(".".join(parts[:count]))
+            if found:
+                name = ".".join(filter(None, (found.name, *parts[count:])))
+                return CodeUse(how, found.module, name) if name and not self.is_standard(found) else None
+        return None
+
+    def _elsewhere(self, parts: Sequence[str], how: How, *, called: bool) -> CodeUse | None:
+        head = parts[0]
+        if self.language in _TYPED and head[0].isupper() and len(head) > 2:
+            return CodeUse(how, ANYWHERE, ".".join(parts))
+        if len(parts) > 1:
+            return _member(parts[-1], called=called)
+        if not called or head in _NO_CALLS:
+            return None
+        if self.language == "go":
+            return CodeUse(how, OWN, head)
+        if self.language in _GLOBAL and len(head) > 2:
+            return CodeUse(how, ANYWHERE, head)
+        return CodeUse(how, self.stars[0], head) if self.stars and self.language == "python" else None
+
+
+_INSTANCE = "\0"
+"""Stands for the class around a use until it is known where it stands."""
+
+
+def _member(name: str, *, called: bool) -> CodeUse | None:
+    """Return the use of a member of an unknown object, where its name says enough to be found by it."""
+    bare = name.strip("_$")
+    telling = "_" in bare or bare != bare.lower() != bare[:1].lower() + bare[1:]
+    return CodeUse("calls", ANYWHERE, f".{name}") if called and telling else None
+
+
+def _at_path(parts: Sequence[str], how: How) -> CodeUse | None:
+    """Return the use of a name that Rust spells with its whole path."""
+    first = next((at for at, part in enumerate(parts) if part[:1].isupper()), len(parts) - 1)
+    return CodeUse(how, "::".join(parts[:first]), ".".join(parts[first:])) if first else None
+
+
+def _named(file: _File, data: bytes, root: Node, passed: frozenset[int]) -> Iterator[Use]:
+    """Find the names in a text that stand for something, outside of comments, strings and imports."""
+    line_starts = [0, *(match.end() for match in re.finditer(rb"\n", data))]
+    seen: set[tuple[str | None, int]] = set()
+    chains, starts = _Chains(file), file.starts
+    is_used = _is_used_in_python if file.language == "python" else _is_used
+    for match in (_LINKED if file.language in _LINKING else _DOTTED).finditer(data):
+        found = chains[match[0]]
+        if found is None:
+            continue
+        line = bisect_right(line_starts, match.start())
+        use = file.placed(found, line)
+        key = (use, bisect_right(starts, line))
+        if use and key not in seen and line not in passed and is_used(root, data, match):
+            seen.add(key)
+            yield line, use
+
+
+def _is_used_in_python(root: Node, data: bytes, match: re.Match[bytes]) -> bool:
+    """Ask the parser whether what was found is a name; what is defined or passed by name shows beside it."""
+    start, end = match.span()
+    start += data[start] == _DOT
+    if data[start - 6 : start].endswith((b"def ", b"class ", b"type ")) or _GIVEN.match(data, end):
+        return False
+    if data[end : end + 1] == b":" and not data[data.rfind(b"\n", 0, start) + 1 : start].strip():
+        return False
+    node = root.descendant_for_byte_range(start, start)
+    return node is not None and node.type == "identifier"
+
+
+def _is_used(root: Node, _data: bytes, match: re.Match[bytes]) -> bool:
+    """Ask the parser whether what was found is a name, and not the name of what is defined there."""
+    name = match[0].lstrip(b".:->")
+    start = match.end() - len(name)
+    end = start + len(_AFTER.split(name, maxsplit=1)[0])
+    node = root.descendant_for_byte_range(start, end)
+    if node is None or node.start_byte != start:
+        return False
+    if node.type not in _NAMES:
+        return node.type in ("this", "self", "super", "crate", "variable_name", "type_identifier")
+    parent = node.parent
+    if parent is None or not _NAMERS.search(parent.type):
+        return True
+    named = next(filter(None, map(parent.child_by_field_name, ("name", "pattern", "declarator"))), None)
+    return not parent.type.endswith("parameters") and (named is None or named.start_byte != start)
+
+
+def uses_between(uses: Iterable[Use], start: int, end: int, most: int) -> tuple[str, ...]:
+    """Return what is used on some lines, each thing once, at most so many."""
+    return tuple(dict.fromkeys(use for line, use in uses if start <= line <= end))[:most]

@@ -1,0 +1,463 @@
+"""The map of a repository: what it is made of, drawn from its list of files and a handful of their texts.
+
+Pure functions on values. The adapter reads the few files `key_files` names and hands their texts in.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import Any
+
+from treering.core.evidence import Section
+from treering.extensions.code.parsing.languages import counted_language
+from treering.extensions.code.repository.git import TreeEntry
+from treering.extensions.code.repository.git_blobs import ChangedTogether, CommitFiles, PathHistory
+from treering.extensions.code.repository.project_card import card_files, draw_card
+from treering.ports.adapter import NodeDraft, SegmentDraft, SourceDraft
+from treering.retrieval.index.code_names import HAS_HISTORY
+from treering.sources.manifests import MANIFESTS, read_manifest
+
+_MODULES = 60
+_DOCUMENTS = 40
+_APIS = 40
+_LISTED = 20
+_MIN_FOLDER_SHARE = 0.02
+"""Share of the code from which a folder is named on the project card."""
+
+# Folders that hold modules without being one.
+_CONTAINERS = frozenset({"apps", "cmd", "crates", "internal", "lib", "libs", "packages", "pkg", "services", "src"})
+# Folders whose second level says little about the code.
+_ASIDE = frozenset({"benchmarks", "doc", "docs", "example", "examples", "test", "tests", "third_party", "vendor"})
+_API = re.compile(r"(^|/)(openapi|swagger)[^/]*\.(json|ya?ml)$|\.proto$|\.graphqls?$", re.IGNORECASE)
+_README = re.compile(r"readme(\.(md|rst|txt|markdown|adoc))?", re.IGNORECASE)
+_LICENCE = re.compile(r"(licen[cs]e|copying)(\.(md|txt|rst))?", re.IGNORECASE)
+_DOCUMENT = re.compile(
+    r"(readme|contributing|changelog|changes|architecture|security|governance|code_of_conduct)\.(md|rst|txt)"
+    r"|(docs?|adr|rfcs)/(.+/)?[^/]+\.(md|rst)",
+    re.IGNORECASE,
+)
+_MANIFESTS = ("pyproject.toml", "package.json", "Cargo.toml")
+_ENTRY_POINT = re.compile(r"(.*/)?(__main__\.py|manage\.py|main\.(py|go|rs|c|cc|cpp)|Dockerfile)|Makefile|justfile")
+_DOCSTRING = re.compile(r'\s*(?:#[^\n]*\n\s*)*[rR]?("""|\'\'\'|")(.*?)\1', re.DOTALL)
+_RULE = re.compile(r"^[=~#*-]{3,}\s*$", re.MULTILINE)
+_HEADING = re.compile(r"^(?:#{1,6}[ \t]+(\S.*)|(\S.*)\n[=~-]{3,}[ \t]*)$", re.MULTILINE)
+_ABOUT = re.compile(r"^\W*(?:intro|about|overview|what|summary|description)", re.IGNORECASE)
+"""Headings of a README below which it says what the project is."""
+_LICENCES = (
+    ("Apache-2.0", r"apache license\s+version 2\.0"),
+    ("AGPL-3.0", r"gnu affero general public license\s+version 3"),
+    ("LGPL-3.0", r"gnu lesser general public license\s+version 3"),
+    ("LGPL-2.1", r"gnu lesser general public license\s+version 2\.1"),
+    ("GPL-3.0", r"gnu general public license\s+version 3"),
+    ("GPL-2.0", r"gnu general public license\s+version 2"),
+    ("MPL-2.0", r"mozilla public license,? version 2\.0"),
+    ("Unlicense", r"free and unencumbered software released into the public domain"),
+    ("ISC", r"permission to use, copy, modify, and(/or)? distribute this software for any purpose"),
+    ("MIT", r"permission is hereby granted, free of charge, to any person obtaining a copy"),
+    ("BSD-3-Clause", r"redistribution and use in source and binary forms[\s\S]+neither the name"),
+    ("BSD-2-Clause", r"redistribution and use in source and binary forms"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RepoHistory:
+    """What the last commits, so many, say of the files: which changed most often, and which together."""
+
+    commits: int = 0
+    hot_spots: Sequence[PathHistory] = ()
+    together: Sequence[ChangedTogether] = ()
+    latest: Sequence[CommitFiles] = ()
+    """Newest first."""
+    subjects: Sequence[CommitFiles] = ()
+    """Those that say what their files of code are about, newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepoFacts:
+    """What git says of the repository as a whole. `origin` is its root origin, `commit` what is described.
+
+    `uncommitted` counts the files read as they lie, different from the commit.
+    """
+
+    origin: str
+    name: str
+    slug: str
+    root_commit: str | None
+    commit: str | None
+    committed_at: datetime | None
+    branch: str | None
+    remote: str | None
+    bare: bool
+    shallow: bool
+    uncommitted: int
+    history: RepoHistory = RepoHistory()
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    path: str
+    parent: str | None
+    files: int
+    size: int
+    language: str
+
+
+@dataclass(slots=True)
+class _Folder:
+    """A folder of code while it is counted: its own and all files below, by language in bytes."""
+
+    own: int = 0
+    files: int = 0
+    languages: Counter[str] = field(default_factory=Counter)
+    children: set[str] = field(default_factory=set)
+
+
+def key_files(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
+    """Choose the few files whose text the map needs: README, licence, manifests, package docstrings."""
+    top = [entry for entry in entries if "/" not in entry.path]
+    chosen = [entry for entry in (_first(top, _README), _first(top, _LICENCE)) if entry]
+    packages = {f"{module.path}/__init__.py" for module in _modules(entries)}
+    chosen += [entry for entry in entries if entry.path in packages and entry.size]
+    return list(dict.fromkeys([*chosen, *card_files(entries)]))
+
+
+def draw_map(
+    facts: RepoFacts, entries: Sequence[TreeEntry], texts: Mapping[str, str], *, fingerprint: str
+) -> SourceDraft:
+    """Draw the repository's own source: payload, one readable segment, nodes.
+
+    `entries` are its files (links and submodules aside), `texts` those of `key_files` by path.
+    """
+    modules = _modules(entries)
+    payload = _payload(facts, entries, texts, modules)
+    text = "\n".join(_lines(facts, payload, _about(texts)))
+    return SourceDraft(
+        kind="repo",
+        origin=facts.origin,
+        title=facts.name,
+        fingerprint=fingerprint,
+        content_type="repo_map",
+        segments=(SegmentDraft(Section(heading="Repository map"), text, heading=facts.name),),
+        payload=payload,
+        metadata={HAS_HISTORY: True} if facts.history.subjects else {},
+        nodes=tuple(_nodes(facts, entries, texts, modules)),
+    )
+
+
+def guess_licence(text: str) -> str | None:
+    """Name the licence (SPDX) a text is, by phrases only that licence uses; `None` where none is found."""
+    tagged = re.search(r"SPDX-License-Identifier:\s*(\S+)", text)
+    if tagged:
+        return tagged[1]
+    flat = " ".join(text.lower().split())
+    return next((name for name, phrase in _LICENCES if re.search(phrase, flat)), None)
+
+
+def _payload(
+    facts: RepoFacts, entries: Sequence[TreeEntry], texts: Mapping[str, str], modules: Sequence[_Module]
+) -> dict[str, Any]:
+    top = [entry for entry in entries if "/" not in entry.path]
+    readme, licence = _first(top, _README), _first(top, _LICENCE)
+    return {
+        "slug": facts.slug,
+        "root_commit": facts.root_commit,
+        "commit": facts.commit,
+        "committed_at": facts.committed_at and facts.committed_at.isoformat(),
+        "branch": facts.branch,
+        "remote": facts.remote,
+        "bare": facts.bare,
+        "shallow": facts.shallow,
+        "uncommitted": facts.uncommitted,
+        "files": len(entries),
+        "bytes": sum(entry.size for entry in entries),
+        "languages": _languages(entries),
+        "layout": _layout(entries),
+        "readme": readme and readme.path,
+        "licence": licence and {"path": licence.path, "spdx": guess_licence(texts.get(licence.path, ""))},
+        "entry_points": list(islice(_entry_points(entries, texts), _LISTED)),
+        "hot_spots": [_hot_spot(one) for one in facts.history.hot_spots[:_LISTED]],
+        "changed_together": _together(facts.history),
+        "latest_commits": [_commit(one) for one in facts.history.latest[:_LISTED]],
+        "commit_subjects": _subjects(facts.history.subjects),
+        "modules": [module.path for module in modules],
+        "documents": [entry.path for entry in document_entries(entries)],
+        "apis": [entry.path for entry in api_entries(entries)],
+        "card": draw_card(
+            facts.name, partial(_described, texts), entries, texts, _code_folders(_all_modules(entries), texts)
+        ),
+    }
+
+
+def _described(texts: Mapping[str, str], name: str) -> str:
+    """Return the docstring of the package that is named as the project, else the first paragraph of the README."""
+    package = name.lower().replace("-", "_")
+    own = next(
+        (text for path, text in texts.items() if path in (f"{package}/__init__.py", f"src/{package}/__init__.py")), ""
+    )
+    return _docstring(own) or _about(texts)
+
+
+def _code_folders(modules: Sequence[_Module], texts: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the folders of code, each with the modules in it, the largest first.
+
+    They are the modules of the first level. Several of them in one folder that holds nothing else are one.
+    """
+    largest = sorted((one for one in modules if not _is_aside(one.path)), key=lambda module: -module.size)
+    total = sum(module.size for module in modules if module.parent is None)
+    packages = tuple(f"{place[0]}/" for path in texts if (place := path.rpartition("/"))[0] and place[2] in MANIFESTS)
+    first = [module for module in largest if module.parent is None]
+    siblings = Counter(_container(module.path) for module in first)
+    folders: dict[str, list[str]] = {}
+    for module in first:
+        container = _container(module.path)
+        if container and siblings[container] > 1:
+            folders.setdefault(container, []).append("/".join(module.path.split("/")[:2]))
+        elif module.size >= _MIN_FOLDER_SHARE * total or f"{module.path}/".startswith(packages):
+            folders[module.path] = [child.path for child in largest if child.parent == module.path]
+    return folders
+
+
+def _container(path: str) -> str:
+    """Return the folder at the top that holds modules without being one, if a path is in one."""
+    top, _, below = path.partition("/")
+    return top if below and top in _CONTAINERS else ""
+
+
+def _is_aside(path: str) -> bool:
+    return path.startswith(".") or path.rpartition("/")[2].lower() in _ASIDE
+
+
+def _languages(entries: Sequence[TreeEntry]) -> list[dict[str, Any]]:
+    size: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    for entry in entries:
+        language = counted_language(entry.path)
+        if language:
+            size[language.name] += entry.size
+            files[language.name] += 1
+    return [{"name": name, "files": files[name], "bytes": size[name]} for name, _ in size.most_common(_LISTED)]
+
+
+def _layout(entries: Sequence[TreeEntry]) -> list[dict[str, Any]]:
+    size: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    for entry in entries:
+        first, slash, _ = entry.path.partition("/")
+        size[first + slash] += entry.size
+        files[first + slash] += 1
+    ordered = sorted(size, key=lambda path: (not path.endswith("/"), path))
+    return [{"path": path, "files": files[path], "bytes": size[path]} for path in ordered[: 2 * _LISTED]]
+
+
+def _hot_spot(one: PathHistory) -> dict[str, Any]:
+    return {
+        "path": one.path,
+        "changes": one.changes,
+        "authors": one.authors,
+        "last_changed": one.last_changed.isoformat(),
+    }
+
+
+def _commit(one: CommitFiles) -> dict[str, str]:
+    return {"commit": one.commit, "date": one.when.date().isoformat(), "subject": one.subject}
+
+
+def _together(history: RepoHistory) -> dict[str, Any]:
+    """Write pairs of paths by their places in a list, as most paths stand in several pairs."""
+    paths = sorted({path for pair in history.together for path in (pair.one, pair.other)})
+    at = {path: place for place, path in enumerate(paths)}
+    pairs = [[at[one.one], at[one.other], one.commits, one.last_changed.date().isoformat()] for one in history.together]
+    return {"commits": history.commits, "paths": paths, "pairs": pairs}
+
+
+def _subjects(commits: Sequence[CommitFiles]) -> dict[str, Any]:
+    """Write what commits say and the files they touched, these by their places in a list."""
+    paths = sorted({path for commit in commits for path in commit.paths})
+    at = {path: place for place, path in enumerate(paths)}
+    return {"paths": paths, "commits": [[one.subject, *(at[path] for path in one.paths)] for one in commits]}
+
+
+def _first(entries: Iterable[TreeEntry], name: re.Pattern[str]) -> TreeEntry | None:
+    found = [entry for entry in entries if name.fullmatch(entry.path)]
+    # README.md before README.rst, and LICENSE before LICENSE-THIRD-PARTY-like longer names.
+    return min(found, key=lambda entry: (not entry.path.endswith(".md"), len(entry.path))) if found else None
+
+
+def _entry_points(entries: Sequence[TreeEntry], texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    for path in _MANIFESTS:
+        programs = read_manifest(path, texts.get(path, "")).programs
+        yield from ({"name": name, "at": at, "in": path} for name, at in programs.items())
+    found = [entry.path for entry in entries if _ENTRY_POINT.fullmatch(entry.path)]
+    for path in sorted(found, key=lambda path: (path.count("/"), path)):
+        yield {"name": PurePosixPath(path).name, "at": path, "in": path}
+
+
+def document_entries(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
+    """Return the documents the map names: those nearest to the top."""
+    found = [entry for entry in entries if _DOCUMENT.fullmatch(entry.path)]
+    return sorted(found, key=lambda entry: (entry.path.count("/"), entry.path))[:_DOCUMENTS]
+
+
+def api_entries(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
+    """Return the descriptions of APIs that the map names."""
+    return [entry for entry in entries if _API.search(entry.path)][:_APIS]
+
+
+def module_paths(entries: Sequence[TreeEntry]) -> list[str]:
+    """Return the folders that the map calls modules."""
+    return [module.path for module in _modules(entries)]
+
+
+def folders_of(entries: Sequence[TreeEntry]) -> frozenset[str]:
+    """Return the folders that hold code, at any depth."""
+    return frozenset(_folders(entries)) - {""}
+
+
+def _modules(entries: Sequence[TreeEntry]) -> list[_Module]:
+    """Return the largest packages of the first level, then those of the second, in the order of their paths."""
+    found = sorted(_all_modules(entries), key=lambda module: (module.parent is not None, -module.size, module.path))
+    return sorted(found[:_MODULES], key=lambda module: module.path)
+
+
+def _all_modules(entries: Sequence[TreeEntry]) -> list[_Module]:
+    """Find the packages of the first and second level: folders of code below the top and below containers."""
+    folders = _folders(entries)
+    return [module for first in _packages(folders, "") for module in _with_children(folders, first)]
+
+
+def _folders(entries: Sequence[TreeEntry]) -> dict[str, _Folder]:
+    folders: dict[str, _Folder] = defaultdict(_Folder)
+    for entry in entries:
+        language = counted_language(entry.path)
+        if not language or not language.code or "/" not in entry.path:
+            continue
+        folder = entry.path.rpartition("/")[0]
+        folders[folder].own += 1
+        while True:
+            folders[folder].files += 1
+            folders[folder].languages[language.name] += entry.size
+            parent = folder.rpartition("/")[0]
+            folders[parent].children.add(folder)
+            if not parent:
+                break
+            folder = parent
+    return folders
+
+
+def _packages(folders: Mapping[str, _Folder], above: str) -> list[str]:
+    """Return the packages right below `above`, looking through containers and chains such as `src/main/java`."""
+    found: list[str] = []
+    for path in sorted(folders[above].children if above in folders else ()):
+        found += _packages(folders, path) if _is_passage(path, folders[path]) else [path]
+    return found
+
+
+def _is_passage(path: str, folder: _Folder) -> bool:
+    name = path.rpartition("/")[2].lower()
+    holds_only_folders = not folder.own and bool(folder.children)
+    return holds_only_folders and name not in _ASIDE and (name in _CONTAINERS or len(folder.children) == 1)
+
+
+def _with_children(folders: Mapping[str, _Folder], path: str) -> Iterator[_Module]:
+    yield _module(folders, path, None)
+    if path.rpartition("/")[2].lower() not in _ASIDE:
+        yield from (_module(folders, child, path) for child in _packages(folders, path))
+
+
+def _module(folders: Mapping[str, _Folder], path: str, parent: str | None) -> _Module:
+    folder = folders[path]
+    language = folder.languages.most_common(1)[0][0]
+    return _Module(path, parent, folder.files, folder.languages.total(), language)
+
+
+def _nodes(
+    facts: RepoFacts, entries: Sequence[TreeEntry], texts: Mapping[str, str], modules: Sequence[_Module]
+) -> Iterator[NodeDraft]:
+    whole = f"repo:{facts.slug}"
+    aliases = tuple(sorted({facts.name.rpartition("/")[2], *filter(None, [facts.remote])} - {facts.name}))
+    yield NodeDraft("repo", facts.name, facts.slug, summary=_about(texts), aliases=aliases)
+    for module in modules:
+        yield _module_node(facts, module, texts.get(f"{module.path}/__init__.py", ""))
+    for entry in document_entries(entries):
+        yield NodeDraft("document", entry.path, f"{facts.slug}/{entry.path}", part_of=whole)
+    for entry in api_entries(entries):
+        name = PurePosixPath(entry.path).stem
+        yield NodeDraft("api", name, f"{facts.slug}/{entry.path}", aliases=(entry.path,), part_of=whole)
+
+
+def _module_node(facts: RepoFacts, module: _Module, text: str) -> NodeDraft:
+    short = _import_path(module.path)
+    counted = f"{module.language}, {_files(module.files)}, {module.path}/"
+    aliases = {module.path, short.replace("/", ".")} if module.language == "Python" else {module.path}
+    return NodeDraft(
+        "module",
+        short,
+        f"{facts.slug}/{module.path}",
+        summary=f"{_docstring(text)} ({counted})".lstrip(),
+        aliases=tuple(sorted(aliases - {short})),
+        part_of=f"module:{facts.slug}/{module.parent}" if module.parent else f"repo:{facts.slug}",
+    )
+
+
+def _import_path(path: str) -> str:
+    parts = path.split("/")
+    while len(parts) > 1 and parts[0] in _CONTAINERS:
+        parts = parts[1:]
+    return "/".join(parts)
+
+
+def _docstring(text: str) -> str:
+    """Return the first paragraph of a Python module's docstring."""
+    found = _DOCSTRING.match(text)
+    return _first_prose(_RULE.sub("", found[2]))[:200] if found else ""
+
+
+def _about(texts: Mapping[str, str]) -> str:
+    """Return the first paragraph of prose in the README: below its title, or below a heading that announces it."""
+    readme = next((text for path, text in texts.items() if _README.fullmatch(path)), "")
+    headings = [*_HEADING.finditer(readme)]
+    ends = [*(heading.start() for heading in headings[1:]), len(readme)]
+    bodies = [(one[1] or one[2], readme[one.end() : end]) for one, end in zip(headings, ends, strict=False)]
+    lead = readme[: headings[0].start()] if headings else readme
+    told = [lead, *(body for place, (title, body) in enumerate(bodies) if place == 0 or _ABOUT.search(title))]
+    return next(filter(None, map(_first_prose, told)), "")[:400]
+
+
+def _first_prose(text: str) -> str:
+    """Return the first paragraph that starts like a sentence, not like a heading, a badge or a directive."""
+    paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
+    return next((paragraph for paragraph in paragraphs if re.match(r"[`*]*[^\W_]", paragraph)), "")
+
+
+def _lines(facts: RepoFacts, payload: Mapping[str, Any], about: str) -> Iterator[str]:
+    """Write the map for people: one line per thing worth knowing."""
+    yield f"Repository {facts.name}" + (f" at commit {facts.commit[:12]}" if facts.commit else "")
+    yield from (line for line in (about, facts.branch and f"Branch: {facts.branch}") if line)
+    yield f"Size: {_files(payload['files'])}, {payload['bytes']} bytes"
+    licence = payload["licence"] or {}
+    named = {
+        "Languages": [f"{one['name']} ({_files(one['files'])})" for one in payload["languages"][:8]],
+        "Licence": [licence["spdx"] or licence["path"]] if licence else [],
+        "Read first": [payload["readme"]] if payload["readme"] else [],
+        "Top level": [one["path"] for one in payload["layout"]],
+        "Modules": payload["modules"],
+        "Documents": payload["documents"],
+        "APIs": payload["apis"],
+        "Entry points": [_arrow(one) for one in payload["entry_points"]],
+        "Most changed lately": [f"{one['path']} ({one['changes']})" for one in payload["hot_spots"][:10]],
+    }
+    yield from (f"{heading}: {', '.join(parts)}" for heading, parts in named.items() if parts)
+
+
+def _arrow(entry_point: Mapping[str, str]) -> str:
+    name, at = entry_point["name"], entry_point["at"]
+    return at if at.endswith(name) else f"{name} -> {at}"
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"

@@ -1,0 +1,408 @@
+"""Which files of a repository are read, and as they lie in a work tree; and the tree that a question is asked from."""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from treering.core.errors import InvalidInput, NotFound, TreeringError
+from treering.core.versions import GIT_BLOB
+from treering.extensions.code.repository.git import GitRepository, TreeEntry, WorkChange, open_repository
+from treering.extensions.code.repository.git_blobs import blob_id
+from treering.extensions.code.repository.repo_map import api_entries, document_entries, folders_of, module_paths
+from treering.ports.adapter import CheckedOut, FileAccess, LyingFile, ReadLimits
+from treering.ports.format import Formats
+from treering.sources.reading.encodings import decode
+from treering.sources.reading.folder import (
+    Pattern,
+    own_files_as_they_lie,
+    own_manifests,
+    parse_patterns,
+    place_in,
+    read_bytes,
+)
+from treering.system.repository_place import repository_at
+
+_MOST_GLOBS = 1_000
+_LONGEST_PATH = 4_096
+_TRUE = ("", "=true", "=1", "=set")
+_OWN = ".treering"
+
+
+@dataclass(frozen=True, slots=True)
+class Globs:
+    """Patterns as in `.gitignore`: a path is matched by the last one that matches it or a folder it lies in."""
+
+    patterns: tuple[Pattern, ...]
+
+    @classmethod
+    def of(cls, lines: Sequence[str]) -> "Globs":
+        """Read patterns, `!` taking back what others match; one that cannot be read is passed over."""
+        return cls(tuple(parse_patterns(lines)))
+
+    def match(self, path: str) -> bool:
+        """Tell whether a path, relative to the top of the repository, is matched. One of no real length is not."""
+        if len(path) > _LONGEST_PATH:
+            return False
+        folders = [path[:at] for at, sign in enumerate(path) if sign == "/"]
+        for pattern in reversed(self.patterns):
+            places = folders if pattern.folders_only else [path, *folders]
+            if any(pattern.regex.fullmatch(place) for place in places):
+                return pattern.leaves_out
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class RepoSelection:
+    """What to read. `folder` is relative to the top of the repository, empty for all of it."""
+
+    commit: str | None
+    worktree: bool
+    redact: bool
+    folder: str
+    include: Globs | None
+    exclude: Globs | None
+
+    def takes(self, path: str) -> bool:
+        """Tell whether `path` is asked for."""
+        inside = not self.folder or path.startswith(f"{self.folder}/")
+        included = self.include is None or self.include.match(path)
+        return inside and included and not (self.exclude is not None and self.exclude.match(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What `.gitattributes` at the top of the repository calls vendored or generated."""
+
+    marks: Mapping[str, Globs]
+
+    def sets_aside(self, path: str) -> str | None:
+        """Name the mark that keeps `path` from being read as this project's own work."""
+        return next((mark for mark, spec in self.marks.items() if spec.match(path)), None)
+
+
+def parse_selection(options: Mapping[str, Any], *, prefix: str) -> RepoSelection:
+    """Read the adapter's options; keys it does not know belong to others and are left alone.
+
+    `prefix` is the folder of the target in its repository. Raises `InvalidInput`.
+    """
+    commit, worktree = _optional_text(options, "commit"), flag(options, "worktree", default=False)
+    if commit and worktree:
+        raise InvalidInput(
+            "`commit` and `worktree` cannot be combined.",
+            hint="Omit `commit` to read the work tree, or `worktree` to read a commit.",
+        )
+    return RepoSelection(
+        commit=commit,
+        worktree=worktree,
+        redact=flag(options, "redact_secrets", default=True),
+        folder=_folder(prefix, _optional_text(options, "subfolder") or ""),
+        include=_globs(options, "include"),
+        exclude=_globs(options, "exclude"),
+    )
+
+
+def parse_attributes(text: str) -> Attributes:
+    """Read the marks `linguist-vendored` and `linguist-generated` of a `.gitattributes` file."""
+    lines: dict[str, list[str]] = {"linguist-vendored": [], "linguist-generated": []}
+    for line in text.splitlines():
+        pattern, *attributes = line.split() or [""]
+        if pattern.startswith(("#", "!", "[attr]")):
+            continue
+        for mark, found in lines.items():
+            found.extend(_signed(pattern, attributes, mark))
+    return Attributes({mark: Globs.of(found[:_MOST_GLOBS]) for mark, found in lines.items() if found})
+
+
+def _signed(pattern: str, attributes: Sequence[str], mark: str) -> list[str]:
+    yes = any(attribute == mark + value for attribute in attributes for value in _TRUE)
+    no = any(attribute in (f"-{mark}", f"!{mark}", f"{mark}=false") for attribute in attributes)
+    return [pattern] * yes + [f"!{pattern}"] * no
+
+
+def _optional_text(options: Mapping[str, Any], name: str) -> str | None:
+    value = options.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    raise InvalidInput(f"`{name}` must be text, not {type(value).__name__}.", hint=f"Give {name} as a string.")
+
+
+def flag(options: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    """Read an option that is true or false. Raises `InvalidInput` for another value."""
+    value = options.get(name, default)
+    if isinstance(value, bool):
+        return value
+    raise InvalidInput(f"`{name}` must be true or false, not {value!r}.", hint=f"Give {name} as a boolean.")
+
+
+def _folder(prefix: str, subfolder: str) -> str:
+    path = PurePosixPath(subfolder.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts:
+        raise InvalidInput(
+            f"The subfolder {subfolder!r} is outside the repository.",
+            hint="Give it relative to the folder that is read, such as 'src/app'.",
+        )
+    folder = PurePosixPath(prefix) / path
+    return str(folder) if folder.parts else ""
+
+
+def _globs(options: Mapping[str, Any], name: str) -> Globs | None:
+    value = options.get(name)
+    if not value:
+        return None
+    globs = [value] if isinstance(value, str) else value
+    if not isinstance(globs, Sequence) or not all(isinstance(glob, str) for glob in globs):
+        raise InvalidInput(f"`{name}` must be a glob or a list of globs.", hint="Such as ['src/**', '*.md'].")
+    if len(globs) > _MOST_GLOBS:
+        raise InvalidInput(
+            f"`{name}` has {len(globs)} globs; at most {_MOST_GLOBS} are allowed.", hint="Combine some of them."
+        )
+    return Globs.of(globs)
+
+
+# Which node of a repository each of its files belongs to.
+
+
+@dataclass(frozen=True)
+class RepoTerrain:
+    """The nodes of a repository's map, and the paths they stand for. `entries` are its files, as the map has them."""
+
+    slug: str
+    entries: Sequence[TreeEntry]
+
+    def subject(self, path: str) -> str:
+        """Return the node that what a file states is about: its module, else the whole, as `kind:slug`."""
+        return next(
+            (self.key("module", folder) for folder in _folders_above(path) if folder in self._modules),
+            f"repo:{self.slug}",
+        )
+
+    def ties(self) -> Mapping[str, Sequence[str]]:
+        """Return the paths of each node's files, by `kind:slug`."""
+        tied: dict[str, list[str]] = {}
+        for entry in self.entries:
+            for key in self._keys(entry.path):
+                tied.setdefault(key, []).append(entry.path)
+        return tied
+
+    def present(self) -> Mapping[str, frozenset[str]]:
+        """Return the slugs that nodes of what is there may have, by their kind."""
+        files = frozenset(f"{self.slug}/{entry.path}" for entry in self.entries)
+        folders = frozenset(f"{self.slug}/{path}" for path in folders_of(self.entries))
+        return {"module": folders, "document": files, "api": files}
+
+    def key(self, kind: str, path: str) -> str:
+        """Return the name by which drafts refer to the node of a path."""
+        return f"{kind}:{self.slug}/{path}"
+
+    def _keys(self, path: str) -> Iterator[str]:
+        if path in self._documents:
+            yield self.key("document", path)
+        if path in self._apis:
+            yield self.key("api", path)
+        if (subject := self.subject(path)) != f"repo:{self.slug}":
+            yield subject
+
+    @cached_property
+    def _modules(self) -> frozenset[str]:
+        return frozenset(module_paths(self.entries))
+
+    @cached_property
+    def _documents(self) -> frozenset[str]:
+        return frozenset(entry.path for entry in document_entries(self.entries))
+
+    @cached_property
+    def _apis(self) -> frozenset[str]:
+        return frozenset(entry.path for entry in api_entries(self.entries))
+
+
+def _folders_above(path: str) -> Iterator[str]:
+    """Yield the folders a path lies in, the nearest first."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+# The files of a commit, and those of the work tree as they lie.
+
+
+@dataclass(frozen=True, slots=True)
+class RepoItem:
+    """A file to report on: from `commit`, or with `file` as it lies on disk."""
+
+    entry: TreeEntry
+    commit: str | None
+    file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileReader:
+    """What files are read with."""
+
+    formats: Formats
+    limits: ReadLimits
+
+    def max_bytes(self, path: str, size: int) -> int:
+        """Return how many bytes of a file are read: formats may take more than usual."""
+        usual = self.limits.max_file_bytes
+        return usual if size <= usual else self.formats.max_bytes(path, self.limits)
+
+
+def snapshot(
+    repository: GitRepository, commit: str | None, selection: RepoSelection, reader: FileReader
+) -> list[RepoItem]:
+    """Return the files of a commit, or of the work tree where `selection` asks for it, by path.
+
+    Those in a folder `.treering`, such as an exam, are not among them: its questions would be what answers them.
+    Raises `InvalidInput` where there is no work tree.
+    """
+    entries = repository.entries(commit) if commit else ()
+    found = {entry.path: RepoItem(entry, commit) for entry in entries if _OWN not in entry.path.split("/")}
+    if not selection.worktree:
+        if selection.commit is None and repository.top is not None:
+            _put_own_files_as_they_lie(found, repository, repository.top, reader, commit)
+        return [found[path] for path in sorted(found)]
+    if repository.top is None:
+        raise InvalidInput(
+            "This repository has no work tree: it is bare, or `core.worktree` points to another folder.",
+            hint="Omit `worktree` to read a commit.",
+        )
+    for change in repository.work_changes():
+        if change.deleted:
+            found.pop(change.path, None)
+        else:
+            item = _lying_item(repository.top, change, reader, commit)
+            before = found.get(change.path)
+            if before is None or before.entry != item.entry:
+                found[change.path] = item
+    return [found[path] for path in sorted(found)]
+
+
+def _put_own_files_as_they_lie(
+    found: dict[str, RepoItem], repository: GitRepository, top: Path, reader: FileReader, commit: str | None
+) -> None:
+    """Put what Treering wrote, such as a wiki, among the files of a commit as it lies in the work tree.
+
+    So what a person changes in a page is proposed before it is committed.
+    """
+    manifests = [found[path] for path in own_manifests(found) if found[path].entry.kind == "file"]
+    texts = {entry.path: data for entry, data in repository.blobs(item.entry for item in manifests) if data}
+    gone, lying = own_files_as_they_lie(top, texts, found)
+    for path in gone:
+        found.pop(path, None)
+    for path in lying:
+        if not (top / path).is_file():
+            found.pop(path)
+            continue
+        item = _lying_item(top, WorkChange(path, top / path, deleted=False), reader, commit)
+        if path not in found or found[path].entry != item.entry:
+            found[path] = item
+
+
+def _lying_item(top: Path, change: WorkChange, reader: FileReader, commit: str | None) -> RepoItem:
+    """Describe a changed file as it lies, with the object id git would give its bytes."""
+    if change.file.is_symlink() or not change.file.parent.resolve().is_relative_to(top.resolve()):
+        return RepoItem(TreeEntry(change.path, "symlink", "", 0), None, change.file)
+    if change.file.is_dir():
+        return RepoItem(TreeEntry(change.path.rstrip("/"), "submodule", "", 0), None, change.file)
+    data = read_lying(change.file, reader.max_bytes(change.path, _size(change.file)))
+    if data is None:
+        return RepoItem(TreeEntry(change.path, "file", "", _size(change.file)), None, change.file)
+    return RepoItem(TreeEntry(change.path, "file", blob_id(data, like=commit or ""), len(data)), None, change.file)
+
+
+def read_lying(file: Path, most: int) -> bytes | None:
+    """Read a regular file of at most `most` bytes, else `None`."""
+    try:
+        data = read_bytes(file, most)
+    except OSError:
+        return None
+    return data if data is not None and len(data) <= most else None
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+# The work tree that a question is asked from, and how commits differ: looked up in git, and in files as they lie.
+
+
+_MOST_BYTES = 2_000_000
+
+
+_Found = TypeVar("_Found")
+
+
+@dataclass(frozen=True)
+class RepositoryTrees:
+    """`ports.adapter.TreeLookup` by git. Files are read where `access` allows; of git, only what it names them by."""
+
+    access: FileAccess
+    _differing: dict[tuple[str, str, str], Mapping[str, str | None]] = field(default_factory=dict)
+    _opened: dict[str, GitRepository] = field(default_factory=dict)
+    """The repository that commits were compared in last: opening one costs as much as a comparison."""
+
+    def here(self, folder: Path | None) -> CheckedOut | None:
+        """Return the work tree of the working folder, or of the only folder that may be read."""
+        with suppress(OSError):
+            found = repository_at(folder or self.access.root or Path.cwd())
+            if found and found.top:
+                branch, commit = found.head()
+                return CheckedOut(found.top, str(found.common), branch or found.detached, commit)
+        return None
+
+    def commit(self, place: str, revision: str) -> str:
+        """Return the commit that a revision names in the repository at a place; empty where there is none."""
+        with suppress(TreeringError):
+            repository = open_repository(place, self.access)
+            with suppress(NotFound):
+                return repository.resolve(revision)
+        return ""
+
+    def differing(self, place: str, before: str, after: str) -> Mapping[str, str | None] | None:
+        """Return by path the blob that one commit has where another one has a different one."""
+        key = (place, before, after)
+        if key not in self._differing:
+            blobs = self._compared(place, lambda repository: repository.differing(before, after))
+            if blobs is None:
+                return None
+            self._differing[key] = blobs
+        return self._differing[key]
+
+    def changed(self, place: str, commit: str, *, since: str) -> Collection[str]:
+        """Return the paths that a commit changes since its history left that of another one."""
+        if not (since and commit):
+            return ()
+        return self._compared(place, lambda repository: repository.changed_since_fork(since, commit)) or ()
+
+    def _compared(self, place: str, compare: Callable[[GitRepository], _Found]) -> _Found | None:
+        """Compare commits in the repository at a place; `None` if that fails."""
+        try:
+            if place not in self._opened:
+                self._opened.clear()
+                self._opened[place] = open_repository(place, self.access)
+            return compare(self._opened[place])
+        except TreeringError:
+            self._opened.pop(place, None)
+            return None
+
+    def lying(self, tree: CheckedOut, path: str) -> LyingFile | None:
+        """Read a file of a work tree as it lies; `None` where it may not be read or is too large to be compared."""
+        file = place_in(tree.top, path)
+        parent = Path(os.path.realpath(file.parent))
+        if not parent.is_relative_to(tree.top) or not self.access.holds(parent / file.name) or file.is_symlink():
+            return None
+        if not file.exists():
+            return LyingFile("", None)
+        data = read_lying(file, _MOST_BYTES)
+        if data is None:
+            return None
+        decoded = decode(data)
+        text = decoded.text.encode() if decoded else data
+        return LyingFile(f"{GIT_BLOB}{blob_id(data, like=tree.commit)}", text)

@@ -1,0 +1,148 @@
+"""The edits that a call of a client's tool makes: which files, which symbols, and whether a signature changes."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from treering.extensions.code.parsing.outline import Symbol, outline
+from treering.extensions.coding_agents.client_input import object_in
+from treering.extensions.conversations.tool_calls import PATCHED, PATH_ARGUMENTS
+
+_BEFORE = ("old_string", "oldString")
+_AFTER = ("new_string", "newString")
+_PATCHES = ("command", "input", "patch")
+_HUNK = re.compile(r"^@@.*$", re.MULTILINE)
+_LAYOUT = re.compile(r"\s|,(?=\s*[)\]}])")
+_CALLED = ("function", "method", "macro")
+_MAX_CHARS = 500_000
+"""Of a file that is outlined; longer ones have no outline anyway."""
+_MAX_SYMBOLS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A text that an edit replaces by another."""
+
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """What a call changes in one file, by its path from the top of the repository; no changes if it only reads."""
+
+    path: str
+    changes: tuple[Replacement, ...] = ()
+    content: str | None = None
+    """The whole new file, if the tool writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedSymbols:
+    """The definitions that an edit is in, and those whose signature it changes or removes, by their qualified names."""
+
+    symbols: tuple[str, ...] = ()
+    signatures: tuple[str, ...] = ()
+
+
+def file_edits(given: Mapping[str, Any], top: Path) -> list[FileEdit]:
+    """Return what a tool changes or reads, by files below the top of the repository; files elsewhere are left out."""
+    asked = object_in(given.get("tool_input"))
+    named = [value for key in PATH_ARGUMENTS if isinstance(value := asked.get(key), str)]
+    content = asked.get("content")
+    edits = [
+        FileEdit(name, tuple(_replacements(asked)), content if isinstance(content, str) else None) for name in named
+    ]
+    patch = next((value for key in _PATCHES if isinstance(value := asked.get(key), str)), "")
+    found: dict[str, FileEdit] = {}
+    for edit in [*edits, *_patched(patch)]:
+        place = os.path.relpath(os.path.realpath(Path(given.get("cwd") or top, edit.path)), os.path.realpath(top))
+        if not place.startswith(".."):
+            path = PurePosixPath(Path(place)).as_posix()
+            found.setdefault(path, FileEdit(path, edit.changes, edit.content))
+    return list(found.values())
+
+
+def touched_by(edit: FileEdit, top: Path) -> TouchedSymbols:
+    """Return the symbols of a file, as it is now, that an edit touches."""
+    text = ""
+    with suppress(OSError):
+        file = top / edit.path
+        text = file.read_text(encoding="utf-8", errors="replace") if file.stat().st_size <= _MAX_CHARS else ""
+    changes = edit.changes if edit.content is None else (Replacement(text, edit.content),)
+    known = [one for one in changes if one.before in text] if text else []
+    old = outline(edit.path, text) if known else None
+    if old is None:
+        return TouchedSymbols()
+    after = text
+    for one in known:
+        after = after.replace(one.before, one.after, 1)
+    symbols = dict.fromkeys(name for one in known for name in _innermost(old.symbols, _changed_lines(text, one)))
+    new = outline(edit.path, after)
+    kept = {(one.qualified, _plain(one.signature)) for one in new.symbols} if new else None
+    changed = dict.fromkeys(
+        _dotted(one)
+        for one in old.symbols
+        if kept is not None and one.kind in _CALLED and (one.qualified, _plain(one.signature)) not in kept
+    )
+    return TouchedSymbols(tuple(symbols)[:_MAX_SYMBOLS], tuple(changed)[:_MAX_SYMBOLS])
+
+
+def _replacements(asked: Mapping[str, Any]) -> Iterator[Replacement]:
+    several = asked.get("edits")
+    for one in (asked, *(several if isinstance(several, list) else ())):
+        if isinstance(one, Mapping):
+            before = next((value for key in _BEFORE if isinstance(value := one.get(key), str)), "")
+            after = next((value for key in _AFTER if isinstance(value := one.get(key), str)), "")
+            if before:
+                yield Replacement(before, after)
+
+
+def _patched(patch: str) -> Iterator[FileEdit]:
+    """Yield the files of a patch of Codex with what each of its hunks replaces."""
+    starts = [*PATCHED.finditer(patch)]
+    for start, following in zip_longest(starts, starts[1:]):
+        end = following.start() if following else len(patch)
+        hunks = _HUNK.split(patch[start.end() : end])[1:]
+        yield FileEdit((start[1] or start[2]).strip(), tuple(one for one in map(_hunk, hunks) if one.before.strip()))
+
+
+def _hunk(text: str) -> Replacement:
+    lines = [line for line in text.strip("\n").split("\n") if not line.startswith("***")]
+    before, after = ([line[1:] for line in lines if line[:1] in signs] for signs in ((" ", "-", ""), (" ", "+", "")))
+    return Replacement("\n".join(before), "\n".join(after))
+
+
+def _changed_lines(text: str, change: Replacement) -> tuple[int, int]:
+    """Return the first and the last line of a text, from 1, that a replacement changes."""
+    before, after = change.before.split("\n"), change.after.split("\n")
+    head = next((at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), len(before) - 1)
+    tail = 0
+    while tail < min(len(before), len(after)) - head - 1 and before[-1 - tail] == after[-1 - tail]:
+        tail += 1
+    start = text.count("\n", 0, text.index(change.before)) + 1
+    return start + min(head, len(before) - 1), start + max(len(before) - 1 - tail, head)
+
+
+def _innermost(symbols: Sequence[Symbol], lines: tuple[int, int]) -> list[str]:
+    """Return the smallest definition that contains all of some lines; without one, those that share a line."""
+    first, last = lines
+    around = [one for one in symbols if one.start <= first and last <= one.end]
+    if around:
+        return [_dotted(min(around, key=lambda one: one.end - one.start))]
+    return [_dotted(one) for one in symbols if one.start <= last and first <= one.end]
+
+
+def _plain(signature: str) -> str:
+    """Return a signature as it is whatever lines it is written on."""
+    return _LAYOUT.sub("", signature)
+
+
+def _dotted(symbol: Symbol) -> str:
+    """Return the name of a symbol as the index spells it."""
+    return symbol.qualified.replace("::", ".")

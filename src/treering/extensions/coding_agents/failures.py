@@ -1,0 +1,153 @@
+"""What an agent should know after a test or a command failed: what was learned from it, what the test protects."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from treering.core.characters import one_line
+from treering.core.evidence import Lines, Segment
+from treering.core.filters import Compare
+from treering.core.objects import Activity, Knowledge, Source, title_of
+from treering.core.scope import ROOT
+from treering.extensions.coding_agents.governing import call_on, file_at, held_rules
+from treering.extensions.coding_agents.shown_lines import HookLine
+from treering.ports.ledger import Selection, head_of
+from treering.ports.passages import Reach
+from treering.retrieval.index.code_names import names_in_heading
+from treering.retrieval.index.code_places import is_test_path
+from treering.retrieval.index.passages import passages_of, told_once
+from treering.retrieval.text.languages import stem_in
+from treering.retrieval.tuning import TUNING
+from treering.surfaces.python.space import Space
+from treering.verbs.envelope import Call
+from treering.verbs.query.brief import repository_of
+from treering.verbs.query.code_related import CodeStart, code_links
+from treering.verbs.query.related import start_defining
+from treering.verbs.trees import notes_of_objects
+
+_HOOKS = TUNING.hooks
+
+_MAX_ENTRIES = 2_000
+_LEARNING = ("debug", "implementation")
+_FAILURE = re.compile(
+    r"\b(?:fail\w*|errors?|exception|crash\w*|broke\w*|panic\w*|timed? ?out|deadlock\w*)\b|Error\b", re.IGNORECASE
+)
+_WORD = re.compile(r"[^\W_][\w']{2,}", re.UNICODE)
+_NAME = re.compile(r"\b(?:[A-Za-z]+[A-Z][A-Za-z]*|\w+_\w+|[A-Z]+\d+|\w+(?:\.\w+)+)\b")
+"""Names that no plain word is: `OperationalError`, `test_retries`, `E501`, `sqlite3.connect`."""
+_COMMON = frozenset(
+    "the and for are was were that this with from have has had not but you your can could will would should into our"
+    " its it's all any what when where which who how why please let's make made use used using get got also then than"
+    " them they there here about some only just more most very does did done now new one two file files code line"
+    " lines add run".split()
+)
+_FAILED_AT = re.compile(r"([\w./@+-]+\.\w{1,5})(?:::([\w:.]+))?(?::(\d+))?")
+"""A file as tools name it in a failure, with a test or a line in it: `t/test_a.py::TestA::test_b`, `a.test.ts:12`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTest:
+    """A file of tests that a failure names, and the words of the tests in it that failed; none if only the file is."""
+
+    source: Source
+    words: frozenset[str]
+
+
+def lines_after_failure(space: Space, failure: str) -> list[HookLine]:
+    """Return what was learned from the same failure, then the rules and decisions that a failing test protects."""
+    call = call_on(space)
+    learned = islice(_learned(call, failure), _HOOKS.max_learned)
+    return [*learned, *_protected(call, list(islice(_failed_tests(call, failure), _HOOKS.max_failed_tests)))]
+
+
+def _learned(call: Call, failure: str) -> Iterator[HookLine]:
+    """Yield what names the same thing as a failure and shares words with it, or shares many words."""
+    names, words = _names(failure), _words(failure)
+    found = []
+    for item, text in _entries(call):
+        own, shared = _names(text) & names, _words(text) & words
+        enough = max(_HOOKS.min_failure_words_without_name, len(_words(text)) / 2)
+        if (own and len(shared) >= _HOOKS.min_failure_words) or len(shared) >= enough:
+            found.append((-len(own), -len(shared), item.id, text))
+    for *_, identity, text in sorted(found):
+        yield HookLine(identity, f"{one_line(text, most=_HOOKS.max_failure_chars)}  {identity}")
+
+
+def _entries(call: Call) -> Iterator[tuple[Knowledge | Activity, str]]:
+    """Yield records of work that ended, and knowledge about a failure, valid in the work tree, each with its text."""
+    where = Compare("status", "in", ("active", "contested", "finalized"))
+    selection = Selection(scope=ROOT, types=("knowledge", "activity"), where=where, newest=_MAX_ENTRIES)
+    items = [one for one in call.engine.ledger.select(selection, altered={}) if isinstance(one, Knowledge | Activity)]
+    notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
+    for item in items:
+        title, rest = title_of(item), told_once(title_of(item), passages_of(item)[0].text)
+        text = f"{item.kind.capitalize()}: {rest if rest.startswith(title) else f'{title}. {rest}'}"
+        is_learning = item.kind in _LEARNING if isinstance(item, Activity) else bool(_FAILURE.search(text))
+        if is_learning and item.kind != "summary" and not notes.get(item.id):
+            yield item, text
+
+
+def _protected(call: Call, tests: Sequence[FailedTest]) -> Iterator[HookLine]:
+    """Yield the rules and decisions whose evidence is in a failing test, or in code that the test exercises."""
+    rules = held_rules(call) if tests else []
+    refs = [(ref.source_id, ref.segment_id) for rule in rules for ref in rule.item.evidence_refs]
+    segments = call.engine.ledger.segments(refs, altered={}) if refs else {}
+    for test in tests:
+        exercised = _exercised(call, test, segments)
+        found = [rule for rule in rules if rule.rests_on(exercised)]
+        for rule in found[: _HOOKS.max_protected]:
+            yield HookLine(rule.item.id, f"{test.source.title} protects: {rule.line.text}")
+
+
+def _exercised(
+    call: Call, test: FailedTest, segments: Mapping[tuple[str, str], Segment]
+) -> Mapping[str, frozenset[str]]:
+    """Return by source the segments that define what a test names, in the files that its file uses, and all of its own.
+
+    A call of a method names no file: the name, and the files that the tests use, have to do.
+    """
+    places: dict[str, frozenset[str]] = {test.source.id: frozenset()}
+    used = {one.id for one in code_links(call, [CodeStart(test.source)], Reach(ROOT), direction="out")}
+    for (source_id, part), segment in segments.items():
+        names = names_in_heading(segment.heading, getattr(segment.locator, "path", ""))
+        if source_id in used and any(name.rpartition(".")[2] in test.words for name in names):
+            places[source_id] = places.get(source_id, frozenset()) | {part}
+    return places
+
+
+def _failed_tests(call: Call, failure: str) -> Iterator[FailedTest]:
+    repository = repository_of(call, {})
+    named: dict[str, dict[tuple[str, str], None]] = {}
+    for path, test, line in _FAILED_AT.findall(failure):
+        named.setdefault(path.removeprefix("./"), {})[test.replace("::", "."), line] = None
+    for path, places in named.items():
+        if is_test_path(path) and (source := file_at(call, repository, path)):
+            texts = (segment.excerpt for place in places for segment in _segments(source, *place))
+            yield FailedTest(source, frozenset(word for text in texts for word in re.findall(r"\w+", text)))
+
+
+def _segments(source: Source, test: str, line: str) -> Iterator[Segment]:
+    """Yield the segments of a file that hold a test by its name or a line."""
+    start = start_defining(source, test) if test else None
+    for segment in source.segments:
+        at = segment.locator
+        is_at_line = bool(line) and isinstance(at, Lines) and at.start <= int(line) <= at.end
+        if is_at_line or (start and segment.segment_id in start.segments):
+            yield segment
+
+
+def _names(text: str) -> frozenset[str]:
+    """Return the names in a text; of one with dots also the last part if that is such a name.
+
+    So `sqlite3.OperationalError` and `OperationalError` are the same failure, and two files `….py` are not.
+    """
+    names = _NAME.findall(text)
+    names += [last for name in names if "." in name and _NAME.fullmatch(last := name.rpartition(".")[2])]
+    return frozenset(name.lower() for name in names)
+
+
+def _words(text: str) -> frozenset[str]:
+    """Return the English stems of the telling words of a text."""
+    found = (one.lower().strip("'_") for name in _WORD.findall(text) for one in {name, *name.split("_")})
+    return frozenset(stem_in("english", one) for one in found if len(one) > 2 and one not in _COMMON)

@@ -1,0 +1,134 @@
+"""Pointers for a prompt: the rules, decisions and open work that match it, and a few places in files."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from treering.core.characters import one_line
+from treering.core.objects import Knowledge
+from treering.core.scope import ROOT
+from treering.extensions.coding_agents.shown_lines import HookLine, digest_key
+from treering.retrieval.search.lines import answering_lines, symbol_of
+from treering.retrieval.text.analysis import telling_terms
+from treering.retrieval.tuning import TUNING
+from treering.surfaces.python.space import Space
+from treering.verbs.reading import WEAK, ShownHit
+
+_HOOKS = TUNING.hooks
+
+_MAX_PROMPT_CHARS = 4_000
+_BELIEVED = ("active", "contested", "stale")
+_OPEN = ("open", "in_progress", "blocked")
+_MEMORY: Mapping[str, Any] = {
+    "limit": _HOOKS.memory_hits,
+    "lines": 0,
+    "filter": {"type": {"in": ["knowledge", "work_item"]}, "status": {"in": [*_BELIEVED, *_OPEN]}},
+    "withdrawn": True,
+}
+"""Stale entries too: an agent that works on their code should know that they are in doubt."""
+_FILES: Mapping[str, Any] = {"limit": _HOOKS.file_hits, "lines": 0, "group": "source"}
+_KINDS = frozenset({"decision", "constraint", "preference", "procedure"})
+_NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+(?:[./][\w-]+)+|\w+(?=\())")
+"""Names that no plain word is: `task_routes`, `parseBody`, `src/context.ts`, `retry(`."""
+
+_NUMBER = re.compile(r"[\d./-]+")
+
+_WORKFLOW = frozenset(
+    telling_terms(
+        "add address agree all another apply ask better branch build bump change changelog check clean code comment "
+        "commit concise conflict continue create debug delete do doc done entry error everything example explain "
+        "fail file find finish fix format function git go good great help implement issue later let line lint long "
+        "look make merge message mind move need next now number ok okay old open option other output perfect plan "
+        "please problem proceed project pull push question ready really rebase refactor release remove rename repo "
+        "repository review run second show simple split start step stop suite summarize sure take test thank thing "
+        "think try two understand update use verify version wait want way work write wrong yes"
+    )
+)
+"""Terms of the work itself: a prompt of these alone has no subject that a memory could know about."""
+
+
+def subject_of(prompt: str) -> frozenset[str]:
+    """Return the terms of a prompt that are about something beyond the work itself."""
+    return frozenset(term for term in telling_terms(prompt) if term not in _WORKFLOW and not term.isdigit())
+
+
+def pointers(space: Space, prompt: str) -> list[HookLine]:
+    """Return pointers for a prompt: entries of memory first, then places. Empty if nothing in the space answers it."""
+    asked = prompt[:_MAX_PROMPT_CHARS]
+    subject, names = subject_of(asked), _names_in(asked)
+    if len(subject) < _HOOKS.min_shared_terms and not names:
+        return []
+    entries = [
+        hit
+        for hit in _found(space, asked, _MEMORY)
+        if _is_entry(hit) and WEAK not in hit.flags and _is_about(hit, subject, names) and _was_active(space, hit)
+    ]
+    files = [hit for hit in _found(space, asked, _FILES) if hit.first_line]
+    return [*_entries(entries), *_places(_answering(files, subject, names), asked)]
+
+
+def _found(space: Space, asked: str, options: Mapping[str, Any]) -> list[ShownHit]:
+    """Return the hits of a search that are how things stand here, or stale."""
+    hits = space.query("search", ROOT, {"text": asked}, options).hits
+    return [hit for hit in hits if hit.current or hit.status == "stale"]
+
+
+def _names_in(asked: str) -> list[str]:
+    """Return the names in a prompt that no plain word is; not numbers such as `12/14`."""
+    return [found[0] for found in _NAME.finditer(asked) if not _NUMBER.fullmatch(found[0])]
+
+
+def _answering(files: Sequence[ShownHit], subject: frozenset[str], names: Sequence[str]) -> Sequence[ShownHit]:
+    """Return the files that answer a prompt; none if the best is not about it: one word in common may be chance."""
+    if not files:
+        return []
+    if WEAK in files[0].flags:
+        least = max(_HOOKS.many_shared_terms, _HOOKS.min_shared_share_if_weak * len(subject))
+        return files if _shared(files[0], subject) >= least else []
+    return [hit for hit in files if WEAK not in hit.flags] if _is_about(files[0], subject, names) else []
+
+
+def _is_about(hit: ShownHit, subject: frozenset[str], names: Sequence[str]) -> bool:
+    """Return whether a hit has a name of the prompt or enough terms of its subject."""
+    least = min(_HOOKS.many_shared_terms, max(_HOOKS.min_shared_terms, _HOOKS.min_shared_share * len(subject)))
+    return _shared(hit, subject) >= least or any(name in _held(hit) for name in names)
+
+
+def _shared(hit: ShownHit, subject: frozenset[str]) -> int:
+    return len(subject.intersection(telling_terms(_held(hit))))
+
+
+def _held(hit: ShownHit) -> str:
+    return f"{hit.origin}\n{hit.title}\n{hit.heading}\n{hit.text}"
+
+
+def _entries(hits: Iterable[ShownHit]) -> Iterator[HookLine]:
+    for hit in islice(hits, _HOOKS.max_entries):
+        state = "" if hit.status == "active" else f" ({hit.status.replace('_', ' ')})"
+        yield HookLine(
+            hit.object_id,
+            f"{hit.kind.capitalize()}: {one_line(hit.title, most=_HOOKS.max_pointer_chars)}{state}  {hit.object_id}",
+        )
+
+
+def _is_entry(hit: ShownHit) -> bool:
+    is_believed = hit.type == "knowledge" and hit.kind in _KINDS and hit.status in _BELIEVED
+    return is_believed or (hit.type == "work_item" and hit.status in _OPEN)
+
+
+def _was_active(space: Space, hit: ShownHit) -> bool:
+    item = space.engine.ledger.get(hit.object_id) if hit.status in ("contested", "stale") else None
+    return not isinstance(item, Knowledge) or item.was_active
+
+
+def _places(hits: Iterable[ShownHit], asked: str) -> Iterator[HookLine]:
+    terms = frozenset(telling_terms(asked))
+    for hit in islice(hits, _HOOKS.max_places):
+        lines = hit.text.split("\n")
+        matched = answering_lines(hit.text, asked, most=1)
+        best = next(iter(matched.matched or matched.shown), 0)
+        path = hit.place.rpartition("#L")[0]
+        where, symbol = f"{path}:{hit.first_line + best}", symbol_of(hit.heading, terms, path)
+        said = one_line(lines[best].strip(), most=_HOOKS.max_pointer_chars)
+        yield HookLine(digest_key(hit.place), " ".join(filter(None, (where, symbol, f"– {said}"))))

@@ -1,0 +1,310 @@
+"""What the hooks of coding agents call.
+
+They read the space as it is now: where the resident process runs (`surfaces.resident`), that takes a tenth of a second,
+else the second in which the program is loaded. A client that has waited for two goes on without. Long work is left to
+a process.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from treering.core.characters import visible, visible_json
+from treering.core.errors import TreeringError
+from treering.core.fencing import without_recalled, without_surroundings
+from treering.extensions.coding_agents.client_input import read_hook_input
+from treering.system.address import file_address
+from treering.system.machine import make_folder, start_behind, sync_folder, write_new
+from treering.system.repository_place import repository_at
+from treering.system.settings import Settings
+
+if TYPE_CHECKING:
+    from treering.surfaces.python.space import Space
+
+
+_MOST_INPUT = 8_000_000  # OpenCode tells what was said in a whole session
+_MOST_BYTES = 100_000
+_EMPTY: Mapping[str, Any] = {}
+_OF_CURSOR = ("sessionStart", "postToolUse")
+_ELSEWHERE = "Treering: the memory of this folder is on a server. Call the tool wiki.query in mode brief to read it."
+_MORE = 'Ask wiki.query {"task": "…"} for the context of a task; record decisions with wiki.crystallize.'
+_RESUMED = "resume"
+_NEW = ".new"
+_COPY = ".jsonl"
+_PATIENT = 10
+"""As `nice` counts: whoever sits at the machine goes first."""
+_LEFT_SECONDS = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingTranscript:
+    """A transcript that a hook took on, and that is still to be kept."""
+
+    record: Path
+    """Where that is written down. Removing it says that it is done."""
+    transcript: Path
+    folder: Path
+    """Where the session was at work."""
+    space: str
+    """The address of its space, without a password."""
+
+    def forget(self) -> None:
+        """Remove the record, and the transcript where that is a copy made for it."""
+        self.record.unlink(missing_ok=True)
+        self.record.with_suffix(_COPY).unlink(missing_ok=True)
+
+
+def run(word: str) -> int:
+    """Answer a hook, such as `begin`. Return the exit code, always 0: no session is kept from going on."""
+    given = _given()
+    try:
+        off = word in Settings.read(folder=_folder(given)).hooks_off
+        told = _EMPTY if off else _ANSWERS[word](given)
+    except (TreeringError, OSError) as error:
+        sys.stderr.write(f"treering: {visible(str(error))}\n")
+        told = _EMPTY
+    sys.stdout.write(f"{visible_json(json.dumps(told))}\n")
+    sys.stdout.flush()
+    return 0
+
+
+def start_work(folder: Path) -> None:
+    """Start a process that does what waits, and records which answers were used in a folder.
+
+    It outlives this one, and says nothing. Raises `OSError`.
+    """
+    start_behind("session", "work", "--for", str(folder), niceness=_PATIENT, folder=folder)
+
+
+def waiting_folder(settings: Settings) -> Path:
+    """Return the folder of the transcripts that wait."""
+    return settings.folder / settings.data_dir / "sessions"
+
+
+def waiting_transcripts(settings: Settings) -> Iterator[WaitingTranscript]:
+    """Give the transcripts that wait, in the order in which hooks took them on.
+
+    What a process that was killed left half-written was never taken on, and is removed.
+    """
+    for file in sorted(waiting_folder(settings).glob("*.json")):
+        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+            told = json.loads(file.read_bytes()[:_MOST_BYTES])
+            places = Path(told["transcript"]), Path(told["folder"])
+            yield WaitingTranscript(file, *places, str(told["space"]))
+    place = waiting_folder(settings)
+    copies = (file for file in place.glob(f"*{_COPY}") if not file.with_suffix(".json").exists())
+    for file in (*place.glob(f"*{_NEW}"), *copies):
+        with suppress(OSError):
+            if time.time() - file.stat().st_mtime > _LEFT_SECONDS:
+                file.unlink()
+
+
+def unreadable_records(settings: Settings, readable: Iterable[WaitingTranscript]) -> list[Path]:
+    """Return the files among the records of waiting transcripts that are not records."""
+    known = {one.record for one in readable}
+    return [file for file in sorted(waiting_folder(settings).glob("*.json")) if file not in known and file.exists()]
+
+
+def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answer with the brief of the folder; a session that is resumed gets what changed since it was shown one."""
+    if _is_subagent(given):
+        return _EMPTY
+    folder = _folder(given)
+    settings = Settings.read(folder=folder)
+    address = settings.space_address()
+    if address.file is None:
+        return _EMPTY if address.in_memory else _answer(given, _ELSEWHERE)
+    space = folder / address.file
+    if not space.is_file():
+        return _EMPTY
+    if any(waiting_transcripts(settings)):
+        start_work(folder)
+    # Imported here, as below: most of what is imported for an answer is of no use to the hooks that give none.
+    from treering.extensions.coding_agents.shown_lines import ShownLines, begin_with, no_longer_current
+
+    shown = ShownLines(space, _session(given))
+    if given.get("source") != _RESUMED:  # what was shown before a session was compacted or cleared is gone from it
+        shown.begin()
+    with _opened(space, folder) as opened:
+        report = opened.query("brief")
+        over = no_longer_current(opened, shown.keys.difference(report.ids))
+    text = begin_with(shown, report.lines, report.ids, over)
+    return _answer(given, f"{text}\n\n{_MORE}") if text else _EMPTY
+
+
+def _edit(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answer with what governs the files that are about to be edited. An answer that named one of them was used."""
+    from treering.extensions.coding_agents import edits, tool_calls
+    from treering.extensions.coding_agents.governing import lines_before_edit
+    from treering.extensions.coding_agents.shown_lines import show_lines
+
+    folder, space = _space_of(given)
+    if space is None:
+        return _EMPTY
+    place = repository_at(folder)
+    top = (place.top if place else None) or folder
+    files = edits.file_edits(given, top)
+    with suppress(OSError, TreeringError):  # what governs the file is told all the same
+        tool_calls.note_used(space, _session(given), [one.path for one in files], top)
+    if not files or _is_subagent(given):
+        return _EMPTY
+    with _opened(space, folder) as opened:
+        return _told(given, show_lines(space, _session(given), lines_before_edit(opened, files, top)))
+
+
+def _prompt(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answer a prompt with the rules, decisions, open work and places that a search finds."""
+    from treering.extensions.coding_agents.pointers import pointers
+    from treering.extensions.coding_agents.shown_lines import show_lines
+
+    folder, space = _space_of(given)
+    own, _ = without_recalled(without_surroundings(given.get("prompt", "")))
+    if space is None or not own.strip() or _is_subagent(given):
+        return _EMPTY
+    with _opened(space, folder) as opened:
+        return _told(given, show_lines(space, _session(given), pointers(opened, own)))
+
+
+def _asked(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Note which session got the answer of a call of our tools, and tell nothing."""
+    from treering.extensions.coding_agents import tool_calls
+
+    _, space = _space_of(given)
+    if space:
+        tool_calls.note_asking(space, _session(given), given)
+    return _EMPTY
+
+
+def _failure(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answer with what was learned from the same failure, and what a failing test protects; we may have been asked."""
+    from treering.extensions.coding_agents import tool_calls
+
+    failed = tool_calls.failure_of(given)
+    folder, space = _space_of(given)
+    if space and tool_calls.calls_us(given):
+        with suppress(OSError):  # what was learned is told all the same
+            tool_calls.note_asking(space, _session(given), given)
+    if space is None or not failed or _is_subagent(given):
+        return _EMPTY
+    from treering.extensions.coding_agents.failures import lines_after_failure
+    from treering.extensions.coding_agents.shown_lines import show_lines
+
+    with _opened(space, folder) as opened:
+        return _told(given, show_lines(space, _session(given), lines_after_failure(opened, failed)))
+
+
+@contextmanager
+def _opened(space: Path, folder: Path) -> "Iterator[Space]":
+    """Open the space in a file to read it as it is in a folder."""
+    from treering.surfaces.python.space import open_space
+
+    with open_space(file_address(space), create=False, background=False) as opened:
+        yield opened.asked_from(folder)
+
+
+def _space_of(given: Mapping[str, Any]) -> tuple[Path, Path | None]:
+    """Return where a session is at work, and the file of its space; `None` where it has none, or one on a server."""
+    folder = _folder(given)
+    file = Settings.read(folder=folder).space_address().file
+    return folder, folder / file if file and (folder / file).is_file() else None
+
+
+def _is_subagent(given: Mapping[str, Any]) -> bool:
+    """Return whether an agent that another one started made the call: it gets its context from that one, or asks."""
+    return bool(given.get("agent_id"))
+
+
+def _session(given: Mapping[str, Any]) -> str:
+    return given.get("session_id") or given.get("conversation_id") or ""
+
+
+def _told(given: Mapping[str, Any], text: str) -> Mapping[str, Any]:
+    return _answer(given, text) if text else _EMPTY
+
+
+def _keep(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Write down that a transcript is to be kept, and start what does it."""
+    if said := _messages(given):
+        _take_on(None, _folder(given), said)
+        start_work(_folder(given))
+        return _EMPTY
+    place = given.get("transcript_path")
+    if place and os.path.isfile(place):  # noqa: PTH113 - `Path` raises for a name that is too long
+        folder, transcript = _folder(given), Path(place).absolute()
+        try:
+            _take_on(transcript, folder)
+        except OSError:
+            # It could not be written down: it is done now.
+            start_behind("session", "keep", "--now", str(transcript), niceness=_PATIENT, folder=folder)
+            raise
+        start_work(folder)
+    return _EMPTY
+
+
+def _messages(given: Mapping[str, Any]) -> bytes:
+    """Return the messages that a client tells which keeps no transcript, as one; empty where it tells none."""
+    said, session = given.get("messages"), _session(given)
+    lines = [{**one, "session_id": session} for one in said if isinstance(one, dict)] if isinstance(said, list) else []
+    return "".join(f"{json.dumps(one)}\n" for one in lines).encode() if session else b""
+
+
+def _take_on(transcript: Path | None, folder: Path, copy: bytes = b"") -> None:
+    """Write down that a transcript is to be kept; `None`: the copy, which is written down with it."""
+    settings = Settings.read(folder=folder)
+    address = settings.space_address()
+    space = file_address(folder / address.file) if address.file else address
+    place = waiting_folder(settings)
+    make_folder(place)
+    record = place / f"{time.time_ns():020}-{uuid4().hex[:8]}.json"
+    if transcript is None:
+        transcript = record.with_suffix(_COPY)
+        write_new(transcript, copy)
+    told = {"transcript": str(transcript), "folder": str(folder), "space": str(space)}
+    new = record.with_name(record.name + _NEW)
+    write_new(new, json.dumps(told).encode())
+    new.replace(record)
+    sync_folder(place)
+
+
+def _answer(given: Mapping[str, Any], told: str) -> Mapping[str, Any]:
+    """Write what is known as the client reads it."""
+    event = given.get("hook_event_name")
+    if event in _OF_CURSOR:
+        return {"additional_context": told}
+    return {"hookSpecificOutput": {"hookEventName": event or "SessionStart", "additionalContext": told}}
+
+
+_ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
+    "begin": _begin,
+    "keep": _keep,
+    "edit": _edit,
+    "prompt": _prompt,
+    "failure": _failure,
+    "asked": _asked,
+}
+
+
+def _given() -> Mapping[str, Any]:
+    """Read what a client says; nothing where that is not a JSON object."""
+    if sys.stdin.isatty():
+        return {}
+    try:
+        return read_hook_input(sys.stdin.read(_MOST_INPUT))
+    except (ValueError, OSError):  # it is not UTF-8, or stdin is closed
+        return {}
+
+
+def _folder(given: Mapping[str, Any]) -> Path:
+    """Return where a session is at work: `cwd`; where a client names its open folders instead, the first of them."""
+    roots = given.get("workspace_roots")
+    named = [given.get("cwd"), *(roots if isinstance(roots, list) else ())]
+    places = (one for one in named if isinstance(one, str))
+    # `Path` raises for a name that is too long.
+    return Path(next((one for one in places if os.path.isdir(one)), "")).absolute()  # noqa: PTH112

@@ -1,0 +1,186 @@
+"""What a client tells of the calls of its tools: the files, how one failed, what it asked of us, and what was used.
+
+What an agent opens or edits after an answer named it was used: noted by the hook, and recorded as feedback later. Which
+session got an answer is told by the client, which calls a hook after each call of our tools; where none was told of,
+the file and the hour have to do.
+"""
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from treering.core.errors import TreeringError
+from treering.extensions.coding_agents.client_input import object_in
+from treering.extensions.coding_agents.shown_lines import ShownLines
+from treering.extensions.conversations.tool_calls import FAILED_LINE, texts_in
+from treering.stores.sqlite.noted_answers import digest_of_text, note_session, noted_answers
+from treering.stores.sqlite.ready import missing, ready_folder
+
+if TYPE_CHECKING:
+    from treering.surfaces.python.space import Space
+
+USED = "used.jsonl"
+"""Where it is noted which answers were used."""
+_MOST_USED = 3
+"""Marks of one edit: those of the last answers."""
+_MOST_USED_BYTES = 50_000
+_USED_SECONDS = 3600
+"""So long after an answer, a file that it named counts as used when it is opened or edited."""
+
+
+def note_asking(space: Path, session: str, given: Mapping[str, Any]) -> None:
+    """Note that a session got the answers of a call that its client tells of. Raises `OSError`.
+
+    The call is known by the name of its answer, or by what was asked.
+    """
+    told, asked = _answers_told(given), {digest_of_text(text) for text in _texts_asked(given)}
+    own = digest_of_text(session)
+    got = [
+        one.answer
+        for one in (noted_answers(space) if session and (told or asked) else ())
+        if own not in one.sessions and (one.answer in told or not asked.isdisjoint(one.asked))
+    ]
+    if got:
+        note_session(space, session, list(dict.fromkeys(got)))
+
+
+def note_used(space: Path, session: str, paths: Sequence[str], top: Path) -> None:
+    """Note which of the files last answers named, each once in a session. Raises `OSError`, `Unavailable`.
+
+    An answer that sessions are known to have asked for counts in these, any other one in all.
+    """
+    if not session:
+        return
+    own = digest_of_text(session)
+    recent = [
+        one
+        for one in noted_answers(space)
+        if time.time() - one.at < _USED_SECONDS and (own in one.sessions or not (one.sessions or one.in_shell))
+    ]
+    recent.sort(key=lambda one: own not in one.sessions)
+    named = [
+        (one.answer, one.scope, place)
+        for path in paths
+        for one in recent
+        if (place := one.files.get(path) or one.files.get(str(top / path)))
+    ][:_MOST_USED]
+    shown = ShownLines(space, session)
+    marks = {f"used:{sha256(' '.join(one).encode()).hexdigest()[:16]}": one for one in named}
+    new = {mark: one for mark, one in marks.items() if mark not in shown.keys}
+    file = ready_folder(space) / USED
+    if not new or (file.exists() and file.stat().st_size > _MOST_USED_BYTES):
+        return
+    with file.open("ab") as used:
+        used.write("".join(f"{json.dumps(one)}\n" for one in new.values()).encode())
+    ids = {place.partition(" ")[0] for _, _, place in new.values()}
+    if missing(space, ids):
+        file.unlink(missing_ok=True)  # one was erased meanwhile
+    shown.add(new)
+
+
+def record_used(space: "Space") -> None:
+    """Record as feedback of an agent what hooks noted as used. Where feedback is switched off, forget it."""
+    if space.address.file is None:
+        return
+    file = ready_folder(space.address.file) / USED
+    taken = file.with_name(f"{USED}.{os.getpid()}")
+    try:
+        file.replace(taken)
+    except FileNotFoundError:
+        return
+    told: dict[tuple[str, str], dict[str, None]] = {}
+    for line in taken.read_bytes().splitlines():
+        with suppress(ValueError, TypeError, RecursionError):
+            answer, scope, place = map(str, json.loads(line))
+            told.setdefault((answer, scope), {})[place] = None
+    taken.unlink()
+    # Imported here: a hook has no time for it.
+    from treering.verbs.feedback import is_on
+
+    agent = space.with_actor("hooks", channel="agent")
+    for (answer, scope), places in told.items():
+        for place in places:
+            with suppress(TreeringError):  # it is gone, or agents are reviewed here
+                if is_on(agent.engine, scope):
+                    agent.crystallize("feedback", scope, {"question": answer, "used": [place]})
+
+
+# How a call failed, and what it asked.
+
+
+_ANSWER = re.compile(r"\bans:[\w=-]+")
+_COMMAND = "treering"
+_MOST_COMMAND = 4_000
+_NO_WORD = frozenset("-|&;<>()")
+_EXIT = re.compile(r"\bexit(?:ed)?(?: with)?(?: (?:code|status))?\"?\s*[:=]?\s*(\d{1,3})\b", re.IGNORECASE)
+_ENDED_BADLY = re.compile(
+    r"^Traceback \(most recent|^\W*(?:[\w.]+(?:Error|Exception)|error(?:\[\w+\])?|fatal|panic)\b *:|^FAILED\b"
+    r"|^=+ .*\b\d+ (?:failed|errors?)\b|\bcommand not found$|^npm ERR!",
+    re.MULTILINE,
+)
+"""Lines that a command writes which fails, and hardly any other."""
+_MOST_OUTPUT = 20_000
+_MOST_LINES = 40
+
+
+def calls_us(given: Mapping[str, Any]) -> bool:
+    """Tell whether a tool ran a command that may be ours."""
+    return any(_COMMAND in text for text in texts_in(object_in(given.get("tool_input"))))
+
+
+def _answers_told(given: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of answers that a tool gave back."""
+    answered = (given.get(key) for key in ("tool_response", "tool_output", "result_json"))
+    return frozenset(name for one in answered for text in texts_in(one) for name in _ANSWER.findall(text))
+
+
+def _texts_asked(given: Mapping[str, Any]) -> Iterator[str]:
+    """Give what a call of our tools may have asked; of a command, words up to the next option or pipe."""
+    for text in texts_in(object_in(given.get("tool_input"))):
+        yield text
+        if _COMMAND in text and len(text) <= _MOST_COMMAND:
+            with suppress(ValueError):
+                words = [*_shell_words(text), "|"]
+                ends = [at for at, word in enumerate(words) if word[:1] in _NO_WORD]
+                starts = (at for at, word in enumerate(words) if word[:1] not in _NO_WORD)
+                for start in starts:
+                    yield " ".join(words[start : next(end for end in ends if end > start)])
+
+
+def _shell_words(command: str) -> list[str]:
+    # Imported here: few hooks are called after a command of ours.
+    import shlex
+
+    read = shlex.shlex(command, posix=True, punctuation_chars=True)
+    read.whitespace_split, read.commenters = True, ""
+    return list(read)
+
+
+def failure_of(given: Mapping[str, Any]) -> str:
+    """Return the lines by which a tool failed; empty where it did not."""
+    output = given.get("tool_response", given.get("tool_output"))
+    error = given.get("error") or given.get("error_message")
+    answered = object_in(output)
+    text = "\n".join(texts_in(output))[-_MOST_OUTPUT:]
+    if not error:
+        error = answered.get("error")
+        code = next((answered[key] for key in ("exit_code", "exitCode", "returncode") if key in answered), None)
+        exits = [int(one) for one in _EXIT.findall(f"{text[:2_000]}\n{text[-2_000:]}")]
+        # Codex gives a hook the bare output of a command, and does not say how it ended.
+        unsaid = isinstance(output, str) and not answered and not exits
+        if not (
+            error
+            or code not in (None, 0, "0")
+            or (code is None and any(exits))
+            or (unsaid and _ENDED_BADLY.search(text))
+        ):
+            return ""
+    lines = "\n".join([*texts_in(error), text]).splitlines()
+    telling = [one.strip()[:500] for one in lines if FAILED_LINE.search(one)] or [one[:500] for one in lines[-5:]]
+    return "\n".join(telling[-_MOST_LINES:])

@@ -1,0 +1,267 @@
+"""Files that hold conversations: from bytes to what was said, one result for each conversation."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from io import BytesIO
+from typing import BinaryIO
+
+from pydantic import JsonValue
+
+from treering.core.canonical import parse_time, render_time
+from treering.extensions.conversations import json_document, json_lines, meetings, slack
+from treering.extensions.conversations.conversation import Conversation, Conversations, Parsed, Unread, fitting
+from treering.ports.adapter import Failed, ReadLimits, Skipped, SourceDraft
+from treering.ports.format import FileToRead, posix_path
+from treering.sources.reading.binary import Archive, Refused, ZipBounds, open_archive
+from treering.sources.reading.encodings import decode
+from treering.sources.reading.folder import read_at_most
+from treering.sources.reading.text import segment_inline_text
+from treering.verbs.ingest.inline_items import InlineItem, InlineReader
+from treering.verbs.ingest.known import AS_OF
+
+
+@dataclass(frozen=True, slots=True)
+class ExportBounds:
+    """How much is read of an export. An export is far larger than other files, and its conversations are many."""
+
+    max_bytes: int = 500_000_000
+    """Of a file; what a zip file holds besides conversations does not count."""
+    max_part_bytes: int = 100_000_000
+    """Of what can only be parsed as a whole: a line, a conversation of a list, a document that is one object."""
+    max_text_bytes: int = 20_000_000
+    """Of subtitles and plain text."""
+    max_conversation_chars: int = 50_000_000
+    max_problems: int = 100
+    """How many parts that cannot be read are named one by one."""
+    zip: ZipBounds = field(default_factory=ZipBounds)
+
+
+def read_conversations(data: bytes, name: str) -> Conversations:
+    """Read all conversations of a file; `name` is the file name, whose extension decides the format.
+
+    Never raises: parts that cannot be read are listed in `problems`, as is a file without conversations.
+    """
+    found = parse_export(BytesIO(data), name, ExportBounds())
+    if found is None:
+        return Conversations((), (f"{name} contains no conversations in a known format",))
+    told = list(found)
+    return Conversations(
+        tuple(one for one in told if isinstance(one, Conversation)),
+        tuple(f"{one.place}: {one.why}" for one in told if isinstance(one, Unread)),
+    )
+
+
+def parse_export(stream: BinaryIO, name: str, bounds: ExportBounds) -> Iterator[Parsed] | None:
+    """Return the conversations of a file and what of it could not be read; `None`: it is not a file of conversations.
+
+    `stream` can seek. Lines are read one by one; of a list one conversation at a time is more than bytes.
+    Raises `OSError` where the stream does.
+    """
+    head = stream.read(HEAD_BYTES)
+    stream.seek(0)
+    match reading_of(name, head):
+        case "json":
+            found = _document(stream, bounds)
+        case "json lines":
+            found = json_lines.read(stream, most_bytes=bounds.max_part_bytes)
+        case "zip":
+            found = _zip(stream, bounds)
+        case "":
+            return None
+        case reading:
+            found = _text(stream, name, reading, bounds)
+    return None if found is None else _bounded(_each_once(found), bounds.max_problems)
+
+
+_MEMBER = re.compile(r"(?:[^/]+/){0,3}conversations(?:-\d+)?\.json")
+
+
+def _document(stream: BinaryIO, bounds: ExportBounds) -> Iterator[Parsed] | None:
+    data = read_at_most(stream, bounds.max_bytes + 1)
+    return json_document.read(data, most_bytes=bounds.max_part_bytes) if len(data) <= bounds.max_bytes else None
+
+
+def _zip(stream: BinaryIO, bounds: ExportBounds) -> Iterator[Parsed] | None:
+    archive = open_archive(stream, bounds.zip)
+    if isinstance(archive, Refused):
+        return None
+    members = [name for name in archive.names if _MEMBER.fullmatch(name)]
+    if members:
+        return _members(archive, members, bounds)
+    return slack.read(archive) if slack.claims(archive.names) else None
+
+
+def _members(archive: Archive, names: list[str], bounds: ExportBounds) -> Iterator[Parsed]:
+    for name in names:
+        data = archive.read(name)
+        found = None if isinstance(data, Refused) else json_document.read(data, most_bytes=bounds.max_part_bytes)
+        if found is None:
+            yield Unread(name, data.why if isinstance(data, Refused) else "it contains no conversations")
+        else:
+            yield from found
+
+
+def _text(stream: BinaryIO, name: str, reading: str, bounds: ExportBounds) -> Iterator[Parsed] | None:
+    data = read_at_most(stream, bounds.max_text_bytes + 1)
+    decoded = decode(data) if len(data) <= bounds.max_text_bytes else None
+    if decoded is None:
+        return None
+    conversation = _spoken(decoded.text, name, reading)
+    if conversation is None:
+        return None
+    warning = decoded.warning()
+    return iter([replace(conversation, notes=(*conversation.notes, warning)) if warning else conversation])
+
+
+def _spoken(text: str, name: str, reading: str) -> Conversation | None:
+    if reading == "vtt" and meetings.are_vtt(text):
+        return meetings.read_subtitles(text, name, "vtt")
+    if reading == "srt" and meetings.are_srt(text):
+        return meetings.read_subtitles(text, name, "srt")
+    if reading == "speaker text" and meetings.is_speech(text, name):
+        return meetings.read_speaker_text(text, name)
+    return None
+
+
+def _each_once(found: Iterator[Parsed]) -> Iterator[Parsed]:
+    """Tell conversations of one id apart by their order; two of a name that is unique everywhere cannot both be."""
+    seen: dict[str, int] = {}
+    for one in found:
+        if isinstance(one, Unread):
+            yield one
+            continue
+        seen[one.id] = times = seen.get(one.id, 0) + 1
+        if times == 1:
+            yield one
+        elif one.known_as:
+            yield Unread(one.id, "an earlier conversation of this file has the same id")
+        else:
+            yield replace(one, id=f"{one.id}-{times}")
+
+
+def _bounded(found: Iterator[Parsed], most: int) -> Iterator[Parsed]:
+    problems = 0
+    for one in found:
+        problems += isinstance(one, Unread)
+        if isinstance(one, Conversation) or problems <= most:
+            yield one
+    if problems > most:
+        yield Unread("the rest", f"could not read {problems - most:,} more parts")
+
+
+# Which files may hold conversations: by their name and how they begin, before they are read whole.
+
+
+HEAD_BYTES = 256_000
+"""How much of a file `reading_of` looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What a file looks like: a kind of reading, the endings of its name, and what its beginning has in it."""
+
+    reading: str
+    endings: tuple[str, ...]
+    begins: Callable[[bytes], bool]
+
+
+_MEMBERS = re.compile(rb'"(?:mapping|chat_messages|messages|loglines|conversations|role|sender|content|from)"\s*:')
+_CUE = re.compile(rb"\d\s*-->\s*\d")
+_TURN = re.compile(rb":[ \t*\r\n]")
+
+HINTS = (
+    Hint("json", (".json",), lambda head: head.lstrip()[:1] in {b"[", b"{"} and bool(_MEMBERS.search(head))),
+    Hint("json lines", (".jsonl", ".ndjson"), lambda head: bool(_MEMBERS.search(head))),
+    Hint("zip", (".zip",), lambda head: head.startswith(b"PK")),
+    Hint("vtt", (".vtt",), lambda head: b"WEBVTT" in head[:16]),
+    Hint("srt", (".srt",), lambda head: bool(_CUE.search(head))),
+    Hint("speaker text", (".txt", ".md", ".transcript"), lambda head: bool(_TURN.search(head))),
+)
+
+
+def reading_of(name: str, head: bytes) -> str:
+    """Say how a file is to be read for conversations; empty where it cannot hold any.
+
+    This only saves reading other files: whether it does hold conversations shows when it is read.
+    """
+    ending = posix_path(name).suffix.lower()
+    plain = head.removeprefix(b"\xef\xbb\xbf")
+    return next((hint.reading for hint in HINTS if ending in hint.endings and hint.begins(plain)), "")
+
+
+def may_be_read(name: str) -> bool:
+    """Tell by a file's name whether it is worth a look."""
+    ending = posix_path(name).suffix.lower()
+    return any(ending in hint.endings for hint in HINTS)
+
+
+# Conversations of a file as sources, each by itself.
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationFormat:
+    """Reads exports of conversations and files of one: a source per conversation."""
+
+    bounds: ExportBounds
+    name: str = "conversations"
+
+    def claims(self, path: str, /) -> bool:
+        """Tell by its name whether a file may hold conversations."""
+        return may_be_read(path)
+
+    def read(
+        self, stream: BinaryIO, file: FileToRead, *, origin: str
+    ) -> Iterator[SourceDraft | Skipped | Failed] | None:
+        """Return a result per conversation; `None`: it is not a file of conversations. Raises `OSError`."""
+        return ExportReader(origin, file.limits, self.bounds, file.redact_secrets).read(stream, file.path)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportReader:
+    """Reads a file of conversations; `origin` is the file's."""
+
+    origin: str
+    limits: ReadLimits
+    bounds: ExportBounds
+    redact_secrets: bool = True
+
+    def read(self, stream: BinaryIO, name: str) -> Iterator[SourceDraft | Skipped | Failed] | None:
+        """Return a result per conversation; `None`: it is not a file of conversations. Raises `OSError`."""
+        found = parse_export(stream, name, self.bounds)
+        return None if found is None else map(self._reading, found)
+
+    def _reading(self, told: Parsed) -> SourceDraft | Skipped | Failed:
+        match told:
+            case Conversation() if not told.messages:
+                return Skipped(self._origin(told), "it contains no messages")
+            case Conversation():
+                return self._source(told)
+            case Unread(place, why):
+                return Failed(f"{self.origin}#{fitting(place)}", why)
+
+    def _source(self, told: Conversation) -> SourceDraft | Skipped | Failed:
+        item = InlineItem(
+            kind=told.kind,
+            origin=self._origin(told),
+            title=told.title,
+            messages=told.messages,
+            captured_at=_until(told),
+            metadata={**told.metadata, **_begun(told)},
+        )
+        limits = replace(self.limits, max_file_bytes=self.bounds.max_conversation_chars)
+        draft = InlineReader({"text": segment_inline_text}, limits, self.redact_secrets).read(item)
+        return replace(draft, warnings=[*told.notes, *draft.warnings]) if isinstance(draft, SourceDraft) else draft
+
+    def _origin(self, told: Conversation) -> str:
+        return told.known_as or (f"{self.origin}#{told.id}" if told.id else self.origin)
+
+
+def _until(told: Conversation) -> datetime | None:
+    until = told.metadata.get(AS_OF)
+    return parse_time(until) if isinstance(until, str) else None
+
+
+def _begun(told: Conversation) -> dict[str, JsonValue]:
+    return {"created_at": render_time(told.created)} if told.created else {}

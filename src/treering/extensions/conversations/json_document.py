@@ -1,0 +1,279 @@
+"""One JSON document: a list of conversations, a list of messages, or a single conversation."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+
+from treering.extensions.conversations import messages as claude_code
+from treering.extensions.conversations import messages as role_messages
+from treering.extensions.conversations.conversation import (
+    BRANCHES,
+    OTHER_PARTS,
+    Conversation,
+    ConversationDraft,
+    Parsed,
+    Said,
+    Unread,
+    beginning,
+    leaves,
+    said,
+    way_to,
+)
+from treering.sources.reading.loose_json import (
+    Malformed,
+    Record,
+    elements,
+    first_moment,
+    first_words,
+    listed,
+    over_limit,
+    parse,
+    record,
+    words,
+)
+from treering.verbs.ingest.turns import Message
+
+# Claude.ai's `conversations.json`: each conversation with its `chat_messages`.
+
+
+def claims_claude_ai(found: Record) -> bool:
+    """Tell whether an object is a conversation of Claude.ai."""
+    messages = found.get("chat_messages")
+    return isinstance(messages, list) and all(isinstance(one, dict) and "sender" in one for one in messages)
+
+
+def read_claude_ai(found: Record) -> Conversation:
+    """Read its messages with the texts attached to them; thoughts and the use of tools are no part of it."""
+    draft = ConversationDraft(
+        "claude",
+        id=words(found.get("uuid")),
+        title=words(found.get("name")),
+        created=first_moment(found, "created_at"),
+        updated=first_moment(found, "updated_at"),
+    )
+    messages = [record(one) for one in listed(found.get("chat_messages"))]
+    way = _current(found, messages)
+    for message in way:
+        _take(message, draft)
+    if len(way) < len(messages):
+        draft.counts[BRANCHES] = len(messages) - len(way)
+    return draft.finished()
+
+
+_ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
+
+
+def _current(found: Record, messages: Sequence[Record]) -> Sequence[Record]:
+    """Follow the parents up from the current or else the last message; without parents all messages are one way."""
+    by_id = {words(one.get("uuid")): one for one in messages if words(one.get("uuid"))}
+    parents = {name: words(one.get("parent_message_uuid")) for name, one in by_id.items()}
+    if len(by_id) < len(messages) or not any(parent in by_id for parent in parents.values()):
+        return messages
+    leaf = words(found.get("current_leaf_message_uuid"))
+    return [by_id[name] for name in way_to(leaf if leaf in by_id else next(reversed(by_id)), parents)]
+
+
+def _take(message: Record, draft: ConversationDraft) -> None:
+    spoken = said(message.get("content"))
+    spoken = spoken if spoken.words else said(words(message.get("text")))
+    attached = [_attached(record(one)) for one in listed(message.get("attachments"))]
+    files = [_file(record(one)) for one in (*listed(message.get("files")), *listed(message.get("files_v2")))]
+    named = list(dict.fromkeys(filter(None, (one.words for one in (*attached, *files)))))
+    content = "\n\n".join(filter(None, [spoken.words, *named]))
+    other = spoken.other + sum(one.other for one in (*attached, *files))
+    draft.counts.update({OTHER_PARTS: other} if other else {})
+    if content.strip():
+        sender = words(message.get("sender"))
+        role, at = _ROLES.get(sender, sender), first_moment(message, "created_at")
+        draft.messages.append(Message(content=content, role=role, id=words(message.get("uuid")), at=at))
+
+
+def _attached(found: Record) -> Said:
+    text, name = words(found.get("extracted_content")).strip(), first_words(found, "file_name")
+    head = f"[attachment: {name}]" if name else "[attachment]"
+    return Said(f"{head}\n{text}") if text else Said(head, other=1)
+
+
+def _file(found: Record) -> Said:
+    name = first_words(found, "file_name")
+    return Said(f"[file: {name}]", other=1) if name else Said()
+
+
+# ChatGPT's `conversations.json`: each conversation a tree of messages.
+
+
+def claims_chatgpt(found: Record) -> bool:
+    """Tell whether an object is a conversation of ChatGPT."""
+    nodes = record(found.get("mapping"))
+    if not nodes:
+        return "mapping" in found and {"title", "create_time", "current_node"} <= found.keys()
+    return all(isinstance(node, dict) and {"message", "parent", "children"} & node.keys() for node in nodes.values())
+
+
+def read_chatgpt(found: Record) -> Conversation:
+    """Read the way to the current node; hidden messages, those of the system and of tools are no part of it."""
+    nodes = {str(name): record(node) for name, node in record(found.get("mapping")).items()}
+    draft = ConversationDraft(
+        "chatgpt",
+        id=first_words(found, "conversation_id", "id"),
+        title=words(found.get("title")),
+        created=first_moment(found, "create_time"),
+        updated=first_moment(found, "update_time"),
+    )
+    if model := first_words(found, "default_model_slug"):
+        draft.metadata["model"] = model
+    way = _current_branch(found, nodes)
+    for name in way:
+        _take_node(record(nodes[name].get("message")), draft)
+    beside = sum(bool(_spoken(record(nodes[name].get("message")))) for name in nodes.keys() - set(way))
+    if beside:
+        draft.counts[BRANCHES] = beside
+    return draft.finished()
+
+
+_CITATION = re.compile("\ue200[^\ue201]{0,500}\ue201")
+_SPEAKERS = frozenset({"user", "assistant"})
+_TO_ALL = (None, "", "all")
+_UNSPOKEN = frozenset(
+    "thoughts reasoning_recap execution_output user_editable_context model_editable_context tether_quote "
+    "tether_browsing_display tether_browsing_code system_error app_pairing_content computer_output".split()
+)
+
+
+def _current_branch(found: Record, nodes: dict[str, Record]) -> list[str]:
+    parents = {name: words(node.get("parent")) for name, node in nodes.items()}
+    current = words(found.get("current_node"))
+    if current not in nodes:
+        places = {name: at for at, name in enumerate(nodes)}
+        current = max(leaves(parents), key=lambda name: (_time(nodes[name]), places[name]), default="")
+    return way_to(current, parents)
+
+
+def _time(node: Record) -> float:
+    time = first_moment(record(node.get("message")), "create_time", "update_time")
+    return time.timestamp() if time else 0.0
+
+
+def _take_node(message: Record, draft: ConversationDraft) -> None:
+    spoken = _spoken(message)
+    if not spoken:
+        return
+    draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
+    draft.messages.append(
+        Message(
+            content=_CITATION.sub("", spoken.words).strip(),
+            role=words(record(message.get("author")).get("role")),
+            id=words(message.get("id")),
+            at=first_moment(message, "create_time"),
+        )
+    )
+
+
+def _spoken(message: Record) -> Said:
+    """Return what a message says to the other side; nothing for one that is hidden or meant for a tool."""
+    content, about = record(message.get("content")), record(message.get("metadata"))
+    hidden = bool(about.get("is_visually_hidden_from_conversation")) or message.get("weight") == 0
+    by, kind = words(record(message.get("author")).get("role")), words(content.get("content_type"))
+    # An assistant writes code to a tool, whatever recipient an export names; what it shows people is text.
+    to_a_tool = message.get("recipient") not in _TO_ALL or (by == "assistant" and kind == "code")
+    thought = kind in _UNSPOKEN or message.get("channel") == "analysis"
+    return Said() if hidden or to_a_tool or thought or by not in _SPEAKERS else said(content)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form in which a conversation is one JSON object: how to tell it, and how to read it."""
+
+    claims: Callable[[Record], bool]
+    read: Callable[[Record], Conversation]
+
+
+FORMS = (
+    Form(claims_chatgpt, read_chatgpt),
+    Form(claims_claude_ai, read_claude_ai),
+    Form(role_messages.claims_role_messages, role_messages.read_role_messages),
+)
+
+
+def read(data: bytes, *, most_bytes: int) -> Iterator[Parsed] | None:
+    """Read a document; `None`: it holds no conversations. A broken one does not hide the others of a list.
+
+    `most_bytes` bounds what is parsed as a whole: an element of a list, or the document where it is an object.
+    """
+    data = _in_utf8(data)
+    match data[:1]:
+        case b"[":
+            return _read_list(data, most_bytes)
+        case b"{":
+            return _read_object(_parsed(data, most_bytes))
+        case _:
+            return None
+
+
+_LOOKED_AT = 20
+
+
+def _in_utf8(data: bytes) -> bytes:
+    encoding = json.detect_encoding(data[:4])
+    known = data if encoding in {"utf-8", "utf-8-sig"} else data.decode(encoding, "replace").encode()
+    return known.removeprefix(b"\xef\xbb\xbf").lstrip()
+
+
+def _read_list(data: bytes, most_bytes: int) -> Iterator[Parsed] | None:
+    """Read a list element by element: only one of them is in memory as more than bytes."""
+    found = (_parsed(element, most_bytes) for element in elements(data))
+    first = list(islice(found, _LOOKED_AT))
+    readable = [value for value in first if not isinstance(value, Malformed)]
+    if readable and 2 * sum(_form(value) is not None for value in readable) >= len(readable):
+        return _conversations(chain(first, found))
+    if role_messages.are_messages(readable):
+        return _messages(chain(first, found))
+    return None
+
+
+def _parsed(element: bytes | Malformed, most_bytes: int) -> object:
+    if isinstance(element, Malformed):
+        return element
+    return parse(element) if len(element) <= most_bytes else over_limit(most_bytes)
+
+
+def _read_object(value: object) -> Iterator[Parsed] | None:
+    found = record(value)
+    if claude_code.claims_claude_code(found):
+        return claude_code.read_loglines(found)
+    inside = listed(found.get("conversations"))
+    if inside and 2 * sum(_form(one) is not None for one in inside) >= len(inside):
+        return _conversations(inside)
+    form = _form(found)
+    return iter([form.read(found)]) if form else None
+
+
+def _form(value: object) -> Form | None:
+    found = record(value)
+    return next((form for form in FORMS if found and form.claims(found)), None)
+
+
+def _conversations(values: Iterable[object]) -> Iterator[Parsed]:
+    for number, value in enumerate(values, start=1):
+        form = _form(value)
+        if isinstance(value, Malformed):
+            yield Unread(f"conversation {number}", value.why)
+        elif form is None:
+            yield Unread(f"conversation {number}", "it is not a conversation of a form known here")
+        else:
+            conversation = form.read(record(value))
+            yield conversation if conversation.id else replace(conversation, id=beginning(conversation))
+
+
+def _messages(values: Iterable[object]) -> Iterator[Parsed]:
+    messages: list[Record] = []
+    for number, value in enumerate(values, start=1):
+        if isinstance(value, Malformed):
+            yield Unread(f"message {number}", value.why)
+        elif not role_messages.is_message(value):
+            yield Unread(f"message {number}", "it is not a message")
+        else:
+            messages.append(record(value))
+    yield role_messages.of_messages(messages)

@@ -1,0 +1,294 @@
+"""Messages with a role and a content, as most programs write them: OpenAI's form, DeepSeek, Gemini and the like."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from treering.extensions.conversations.conversation import (
+    OTHER_PARTS,
+    Conversation,
+    ConversationDraft,
+    Parsed,
+    Said,
+    Unread,
+    named_apart,
+    said,
+    tool_line,
+)
+from treering.sources.reading.loose_json import Record, first_moment, first_words, listed, record, words
+from treering.verbs.ingest.turns import Message
+
+NOT_SPOKEN = "message(s) of the system or of tools were skipped"
+"""What a conversation's notes say of messages nobody spoke."""
+
+
+def claims_role_messages(found: Record) -> bool:
+    """Tell whether an object holds messages."""
+    return are_messages(_messages(found))
+
+
+def are_messages(found: Sequence[object]) -> bool:
+    """Tell whether these are messages, and some of them a person's; a few may be of a role unknown here."""
+    roles = [_role(record(one)) for one in found]
+    known = sum(map(bool, roles)) > _MOST * len(roles)
+    return known and "user" in roles and all(isinstance(one, dict) and _has_content(one) for one in found)
+
+
+def is_message(found: object) -> bool:
+    """Tell whether this is one message, whoever's."""
+    return bool(_role(record(found))) and _has_content(record(found))
+
+
+def read_role_messages(found: Record) -> Conversation:
+    """Read a conversation with its messages."""
+    draft = _begun(found)
+    draft.title = first_words(found, "title", "name")
+    take(map(record, _messages(found)), draft)
+    return draft.finished()
+
+
+def of_messages(found: Iterable[Record], identity: str = "") -> Conversation:
+    """Read messages that stand by themselves as one conversation."""
+    draft = ConversationDraft("messages", id=identity)
+    take(found, draft)
+    return draft.finished()
+
+
+def session_of(found: Record) -> str:
+    """Return the conversation a message says it belongs to; empty where it says nothing."""
+    return first_words(found, "session_id", "sessionId", "conversation_id", "conversationId", "chat_id", "thread_id")
+
+
+def take(found: Iterable[Record], draft: ConversationDraft) -> None:
+    """Add what is said in messages to a conversation."""
+    for message in found:
+        role = _role(message)
+        _note_tools(message, draft)
+        spoken = _spoken(message) if role in {"user", "assistant"} else Said()
+        if role not in {"user", "assistant"}:
+            draft.counts[NOT_SPOKEN] += 1
+        draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
+        if spoken:
+            draft.messages.append(_message(message, role, spoken))
+        if role == "user":
+            draft.work.request(spoken.words)
+
+
+_MOST = 0.6
+_HOLDERS = ("messages", "conversation", "conversations")
+_CONTENTS = {
+    "role": ("content", "text", "parts", "message"),
+    "sender": ("text", "content", "message"),
+    "author": ("content", "text"),
+    "from": ("value", "text"),
+    "type": ("content",),
+}
+"""Which members say who speaks, and with each of them, which say what: a `type` by itself says little."""
+_TIMES = ("timestamp", "created_at", "create_time", "createdAt", "time", "date", "inserted_at")
+_ROLES = {
+    **dict.fromkeys(("user", "human", "you", "prompter"), "user"),
+    **dict.fromkeys(("assistant", "model", "gemini", "ai", "bot", "chatgpt", "claude", "gpt"), "assistant"),
+    **dict.fromkeys(("system", "developer", "tool", "function", "info", "error", "warning", "ipython"), "other"),
+}
+
+
+def _messages(found: Record) -> Sequence[object]:
+    return next((listed(found[name]) for name in _HOLDERS if isinstance(found.get(name), list)), ())
+
+
+def _begun(found: Record) -> ConversationDraft:
+    return ConversationDraft(
+        "messages",
+        id=first_words(found, "id", "uuid", "conversation_id", "conversationId", "sessionId", "session_id", "chat_id"),
+        created=first_moment(found, "created_at", "create_time", "createdAt", "startTime", "inserted_at", "timestamp"),
+        updated=first_moment(found, "updated_at", "update_time", "updatedAt", "lastUpdated"),
+    )
+
+
+def _role(message: Record) -> str:
+    """Return `user`, `assistant` or `other`; empty for what is not a message."""
+    return next((role for name in _CONTENTS if (role := _role_in(message, name))), "")
+
+
+def _role_in(message: Record, name: str) -> str:
+    told = words(message.get(name)) or words(record(message.get(name)).get("role"))
+    has_content = "tool_calls" in message or any(member in message for member in _CONTENTS[name])
+    return _ROLES.get(told.strip().lower(), "") if has_content else ""
+
+
+def _has_content(message: Record) -> bool:
+    contents = [message[name] for names in _CONTENTS.values() for name in names if name in message]
+    return all(one is None or isinstance(one, str | list | dict) for one in contents)
+
+
+def _spoken(message: Record) -> Said:
+    members = (name for names in _CONTENTS.values() for name in names)
+    spoken = said(next((message[name] for name in members if message.get(name)), None))
+    calls = [record(record(one).get("function")) for one in listed(message.get("tool_calls"))]
+    lines = [tool_line(first_words(call, "name") or "tool", call.get("arguments")) for call in calls if call]
+    return Said(spoken.words, (*spoken.tools, *filter(None, lines)), spoken.other)
+
+
+def _note_tools(message: Record, draft: ConversationDraft) -> None:
+    draft.work.take(message.get("content"))
+    for call in map(record, listed(message.get("tool_calls"))):
+        function = record(call.get("function"))
+        draft.work.call(words(function.get("name")), function.get("arguments"), words(call.get("id")))
+    if answered := words(message.get("tool_call_id")):
+        draft.work.answer(answered, message.get("content"))
+
+
+def _message(message: Record, role: str, spoken: Said) -> Message:
+    return Message(
+        content=spoken.text,
+        role=role if spoken.words else "tool",
+        name=first_words(message, "name") if role == "user" else "",
+        id=first_words(message, "id", "uuid"),
+        at=first_moment(message, *_TIMES),
+    )
+
+
+# Sessions of Claude Code: a JSON object per line, or all of them as `loglines` of one object.
+
+
+Line = tuple[int, object]
+"""The number of a line from 1, and what stands there."""
+
+
+def is_line(found: object) -> bool:
+    """Tell whether this is a line in which somebody speaks."""
+    line = record(found)
+    return line.get("type") in ("user", "assistant") and words(record(line.get("message")).get("role")) != ""
+
+
+def claims_claude_code(found: Record) -> bool:
+    """Tell whether an object is a session with `loglines`."""
+    lines = listed(found.get("loglines"))
+    return bool(lines) and any(map(is_line, lines))
+
+
+def read_loglines(found: Record) -> Iterator[Parsed]:
+    """Read the sessions of an object with `loglines`."""
+    yield from read_claude_code(enumerate(listed(found.get("loglines")), start=1))
+
+
+def read_claude_code(lines: Iterable[Line]) -> Iterator[Parsed]:
+    """Read the sessions of a file: what people and the assistant said, in order, and shortly which tools were used.
+
+    Results of tools, thoughts, notes of the program and what its helpers said among themselves are left out.
+    """
+    sessions = _Sessions()
+    for number, line in lines:
+        problem = sessions.take(line)
+        if problem:
+            yield Unread(f"line {number}", problem)
+    yield from sessions.finished()
+
+
+_REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
+_COMMAND = re.compile(r"<command-name>\s*/?(?P<name>[^<]{1,100})</command-name>")
+_ARGUMENTS = re.compile(r"<command-args>(?P<given>[^<]{0,2000})</command-args>")
+_NOISE = (
+    "<local-command-stdout>",
+    "<local-command-stderr>",
+    "<local-command-caveat>",
+    "<bash-stdout>",
+    "<bash-stderr>",
+    "<task-notification>",
+    "[Request interrupted by user",
+    "Caveat: The messages below were generated by the user while running local commands.",
+)
+_ASIDE = "message(s) between subagents were skipped"
+_RETOLD = "message(s) that summarize earlier messages were skipped"
+
+
+@dataclass(slots=True)
+class _Session:
+    draft: ConversationDraft
+    aside: ConversationDraft
+    """What helpers said among themselves; it counts where the session is nothing else."""
+
+    def finished(self) -> Conversation:
+        if self.draft.messages or not self.aside.messages:
+            if self.aside.messages:
+                self.draft.counts[_ASIDE] = len(self.aside.messages)
+            return self.draft.finished()
+        self.aside.title = self.draft.title
+        return self.aside.finished()
+
+
+@dataclass(slots=True)
+class _Sessions:
+    by_id: dict[str, _Session] = field(default_factory=dict)
+    titles: list[str] = field(default_factory=list)
+    last: str = ""
+
+    def take(self, found: object) -> str:
+        """Take a line; return what is wrong with it, if anything."""
+        line = record(found)
+        kind = words(line.get("type"))
+        if kind == "summary":
+            self.titles.append(words(line.get("summary")))
+        if kind in {"user", "assistant"}:
+            return self._speak(line)
+        return "" if kind else "it is not a message"
+
+    def finished(self) -> Sequence[Conversation]:
+        """Return the sessions. A title stands in the file of the session it is for, or of one that continues it."""
+        drafts = [session.draft for session in self.by_id.values()]
+        if len(drafts) == 1 and self.titles:
+            drafts[0].title = self.titles[-1]
+        return named_apart([session.finished() for session in self.by_id.values()])
+
+    def _speak(self, line: Record) -> str:
+        message = record(line.get("message"))
+        if not message or not isinstance(message.get("content"), str | list):
+            return "it is a message without content"
+        session = self._session(line)
+        draft = session.aside if line.get("isSidechain") is True else session.draft
+        session.draft.work.take(message.get("content"))
+        if line.get("isCompactSummary") is True:
+            draft.counts[_RETOLD] += 1
+        elif not (line.get("isMeta") is True or line.get("isApiErrorMessage") is True):
+            _add(line, said(message.get("content")), draft)
+        return ""
+
+    def _session(self, line: Record) -> _Session:
+        # A line that names no session belongs to the one before it.
+        self.last = first_words(line, "sessionId", "session_id") or self.last
+        if self.last not in self.by_id:
+            helper = first_words(line, "agentId") or "helpers"
+            aside = _claude_code(f"{self.last}/{helper}" if self.last else "")
+            self.by_id[self.last] = _Session(_claude_code(self.last), aside)
+        session = self.by_id[self.last]
+        if folder := first_words(line, "cwd"):
+            session.draft.metadata.setdefault("folder", folder)
+        if branch := first_words(line, "gitBranch"):
+            session.draft.metadata["branch"] = branch
+        return session
+
+
+def _claude_code(identity: str) -> ConversationDraft:
+    return ConversationDraft("claude-code", id=identity, ids_are_unique=True)
+
+
+def _add(line: Record, spoken: Said, draft: ConversationDraft) -> None:
+    draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
+    own = _own_words(spoken.words)
+    content = "\n".join(filter(None, [own, *spoken.tools]))
+    if content:
+        # A line in which only tools are used is not a word of anybody's: discussions leave it out by its role.
+        role = words(line.get("type")) if own else "tool"
+        at = first_moment(line, "timestamp")
+        draft.messages.append(Message(content=content, role=role, id=words(line.get("uuid")), at=at))
+        if role == "user":
+            draft.work.request(own)
+
+
+def _own_words(text: str) -> str:
+    """Return what somebody typed, without what the program put around it."""
+    left = _REMINDER.sub("", text).strip()
+    command, given = _COMMAND.search(left), _ARGUMENTS.search(left)
+    if left.startswith("<command-") and command:
+        return f"/{command['name'].strip()} {given['given'].strip() if given else ''}".strip()
+    return "" if left.startswith(_NOISE) else left

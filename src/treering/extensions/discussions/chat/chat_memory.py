@@ -1,0 +1,409 @@
+"""Memory for chats: recall in time before a model answers, and store its answer afterwards.
+
+For code between a client and a model, such as the chat endpoint or a framework. It handles conversations and messages,
+independent of their transport. Work runs in its own threads; callers get a `Future` that completes within the time
+limits even if memory is slow: `future.result()` in a thread, `await asyncio.wrap_future(future)` in an event loop.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from threading import Condition, Lock, Thread
+from time import monotonic
+from typing import Literal, Protocol, TypeVar
+from uuid import uuid4
+
+from treering.core.errors import InvalidInput, NotFound, TimedOut, TreeringError, Unavailable
+from treering.core.patch import Author
+from treering.extensions.discussions.chat.companion import NOTHING, RECALLED_TOKENS, Companion, Reminder
+from treering.extensions.discussions.generators.generator import DiscussionSettings, Generator
+from treering.extensions.discussions.identity import DiscussionRef, discussion_ref
+from treering.extensions.discussions.log.message_log import Recorded
+from treering.ports.models import Embedder
+from treering.ports.runtime import MEMORIES, Check, Claim, interruptible
+from treering.verbs.engine import Engine
+from treering.verbs.ingest.turns import Message
+
+MOST_WAITING = 1_000
+"""Exchanges that may wait to be stored; of a memory that stands still no more are held."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatBounds:
+    """Limits on the cost of memory for a chat. Raises `InvalidInput` for invalid numbers."""
+
+    tokens: int = RECALLED_TOKENS
+    """The maximum recalled text, in estimated tokens."""
+    wait_seconds: float = 0.3
+    """The maximum wait for recall before an answer; then the answer starts without it."""
+    store_seconds: float = 2.0
+    """The maximum wait for storing at the end of an answer; then it is stored in the background."""
+
+    def __post_init__(self) -> None:
+        if self.tokens < 1 or not all(0 < each < float("inf") for each in (self.wait_seconds, self.store_seconds)):
+            raise InvalidInput(
+                f"The token budget and timeouts of a chat's memory must be above 0, not {self.tokens} "
+                f"tokens, {self.wait_seconds:g} and {self.store_seconds:g} seconds.",
+                hint="Correct --memory-tokens, --memory-wait and --memory-store-wait.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """The result of a recall. `reason`: why nothing was recalled, `timeout` or the code of an error."""
+
+    how: Literal["recalled", "skipped", "failed"]
+    reminder: Reminder = NOTHING
+    reason: str = ""
+    milliseconds: int = 0
+    unstored: int = 0
+    """The number of exchanges that could not be stored so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storing:
+    """The result of storing an exchange: stored, pending (`late`), or failed (`lost`)."""
+
+    how: Literal["stored", "late", "lost"]
+    is_apart: bool = False
+    """Whether it is a separate conversation that continues no stored one."""
+
+
+class OpenEngine(Protocol):
+    """Return the engine of the space with the discussions."""
+
+    def __call__(self, *, create: bool) -> Engine:
+        """Return them. Raises `NotFound` where there is no space and none is to be made."""
+        ...
+
+
+class ChatMemory:
+    """Memory for many conversations at once.
+
+    `ending` returns whether the program is ending: pending memories are then left for later. `embedder` is loaded by
+    `warm`. `generator` and `settings` determine how memories are made. `close` releases everything.
+    """
+
+    def __init__(
+        self,
+        open_engine: OpenEngine,
+        bounds: ChatBounds,
+        *,
+        ending: Callable[[], bool] = lambda: False,
+        embedder: Embedder | None = None,
+        generator: Generator | None = None,
+        settings: DiscussionSettings | None = None,
+    ) -> None:
+        self._open_engine = open_engine
+        self._bounds = bounds
+        self._ending = ending
+        self._embedder = embedder
+        self._generator = generator
+        self._settings = settings
+        self._recalling = ThreadPoolExecutor(_RECALLS_AT_ONCE, "recalling")
+        # One thread each: exchanges are stored in their order, and never wait for a generator.
+        self._keeping = ThreadPoolExecutor(1, "keeping")
+        self._making = ThreadPoolExecutor(1, "making")
+        self._alarms = Alarms()
+        self._lock = Lock()
+        self._waiting = 0
+        self._unstored = 0
+        self._is_behind = False
+        self._is_closed = False
+        self._due: dict[DiscussionRef, Claim | None] = {}
+        self._owner = uuid4().hex
+
+    def warm(self) -> None:
+        """Load the models for the first recall in the background. Returns at once."""
+        self._making.submit(self._warm).add_done_callback(self._made)
+
+    def take_over(self) -> None:
+        """Make memories promised by processes that have ended, in the background. Returns at once."""
+        if not self._is_closed:
+            self._making.submit(self._take_over).add_done_callback(self._made)
+
+    def recall(self, place: DiscussionRef, messages: Sequence[Message]) -> Future[Recall]:
+        """Recall memories for a conversation within the time limit. Canceling the future saves the work.
+
+        Earlier exchanges are stored first, for at most half of the time, so that consecutive questions can recall them.
+        """
+        recall: Future[Recall] = Future()
+        self._alarms.after(self._bounds.wait_seconds, lambda: self._skip(recall))
+        began, ready = monotonic(), self._behind_what_waits()
+        ready.add_done_callback(lambda _: self._ask(recall, place, messages, began))
+        return recall
+
+    def keep(
+        self, place: DiscussionRef, messages: Sequence[Message], answer: str, *, author: Author | None = None
+    ) -> Future[Storing]:
+        """Store an exchange and make its memories; `author` is its author, by default the author of the space.
+
+        The future completes when it is stored, on timeout or on failure. The exchange is stored even if the future is
+        canceled.
+        """
+        storing: Future[Storing] = Future()
+        with self._lock:
+            full = self._waiting >= MOST_WAITING
+            self._unstored += full
+            self._waiting += not full
+        if full:
+            _LOG.warning("An exchange was not stored: %d others are already waiting.", MOST_WAITING)
+            _settle(storing, Storing("lost"))
+            return storing
+        keeping = self._keeping.submit(self._keep, place, messages, answer, author)
+        keeping.add_done_callback(lambda kept: self._count(kept, storing))
+        if self._is_behind:  # who waited first for a store that stands still has waited for all
+            self._tell_late(storing)
+        else:
+            self._alarms.after(self._bounds.store_seconds, lambda: self._tell_late(storing))
+        return storing
+
+    def close(self) -> None:
+        """Store pending exchanges, stop work, and close the space. Pending memories are made later."""
+        self._is_closed = True
+        self._recalling.shutdown(cancel_futures=True)
+        self._keeping.shutdown()
+        self._making.shutdown(cancel_futures=True)
+        self._alarms.stop()
+
+    def _behind_what_waits(self) -> "Future[None]":
+        """Return what is settled when everything before is stored, or half the time is over."""
+        ready: Future[None] = Future()
+        if self._waiting:
+            self._keeping.submit(lambda: _settle(ready, None))
+            self._alarms.after(self._bounds.wait_seconds / 2, lambda: _settle(ready, None))
+        else:
+            ready.set_result(None)
+        return ready
+
+    def _ask(self, recall: Future[Recall], place: DiscussionRef, messages: Sequence[Message], began: float) -> None:
+        if recall.done() or self._is_closed:
+            self._skip(recall)
+            return
+        asked = self._recalling.submit(self._remind, place, messages)
+        # Where nobody waits any more: what has not begun never will, what has ends by itself.
+        recall.add_done_callback(lambda _: asked.cancel())
+        asked.add_done_callback(lambda done: self._tell(recall, done, began))
+
+    def _tell(self, recall: Future[Recall], asked: Future[Reminder], began: float) -> None:
+        if asked.cancelled():
+            self._skip(recall)
+            return
+        error = asked.exception()
+        if error is None:
+            milliseconds = round((monotonic() - began) * 1_000)
+            _settle(recall, Recall("recalled", asked.result(), "", milliseconds, self._unstored))
+            return
+        code = error.code if isinstance(error, TreeringError) else TreeringError.code
+        if _settle(recall, Recall("failed", reason=code, unstored=self._unstored)):
+            _log("recalled", error)
+
+    def _skip(self, recall: Future[Recall]) -> None:
+        _settle(recall, Recall("skipped", reason="timeout", unstored=self._unstored))
+
+    def _tell_late(self, storing: Future[Storing]) -> None:
+        if _settle(storing, Storing("late")):
+            with self._lock:
+                self._is_behind = self._waiting > 0
+
+    def _remind(self, place: DiscussionRef, messages: Sequence[Message]) -> Reminder:
+        try:
+            with interruptible(_ends_after(_LONGEST_RECALL)):
+                return self._companion(self._open_engine(create=False), place).remind(messages)
+        except NotFound:
+            return NOTHING  # no space yet
+
+    def _keep(self, place: DiscussionRef, messages: Sequence[Message], answer: str, author: Author | None) -> Recorded:
+        engine = self._open_engine(create=True)
+        engine = engine.with_author(author) if author else engine
+        # Promised before it is stored: whatever ends this process then, its memories are made by another.
+        claim = promise_memories(engine, place, self._owner)
+        recorded = self._companion(engine, place).keep(messages, answer)
+        with self._lock:
+            new = place not in self._due
+            self._due[place] = claim
+        if new:
+            self._making.submit(self._make, place).add_done_callback(self._made)
+        return recorded
+
+    def _make(self, place: DiscussionRef) -> None:
+        with self._lock:
+            claim = self._due.pop(place)
+        self._work_up(place, claim)
+
+    def _work_up(self, place: DiscussionRef, claim: Claim | None) -> None:
+        engine = self._open_engine(create=False).with_progress(self._check_ending)
+        report = self._companion(engine, place).make_memories()
+        settle_promise(engine, claim, busy=report.busy)
+
+    def _take_over(self) -> None:
+        try:
+            engine = self._open_engine(create=False)
+        except NotFound:
+            return  # no space yet
+        while not self._ends and (claimed := claim_memories(engine, self._owner)):
+            self._work_up(*claimed)
+
+    def _warm(self) -> None:
+        if self._embedder:
+            self._embedder.embed_query(_WARMING.id)
+        self._remind(_WARMING, (Message(role="user", content=_WARMING.id),))
+
+    def _companion(self, engine: Engine, place: DiscussionRef) -> Companion:
+        return Companion(engine, place, generator=self._generator, settings=self._settings, tokens=self._bounds.tokens)
+
+    def _count(self, kept: Future[Recorded], storing: Future[Storing]) -> None:
+        error = kept.exception()
+        if error:
+            _log("stored", error)
+        with self._lock:
+            self._waiting -= 1
+            self._unstored += error is not None
+            self._is_behind &= self._waiting > 0
+        _settle(storing, Storing("lost") if error else Storing("stored", kept.result().is_apart))
+
+    def _made(self, made: Future[None]) -> None:
+        error = None if made.cancelled() else made.exception()
+        # What an end cuts short goes on with the next exchange.
+        if error and not self._ends:
+            _log("worked up", error)
+
+    @property
+    def _ends(self) -> bool:
+        return self._is_closed or self._ending()
+
+    def _check_ending(self, _what: str, _done: int, _total: int | None) -> None:
+        if self._ends:
+            raise Unavailable("The program is shutting down.", hint="Pending memories are made with the next exchange.")
+
+
+_LOG = logging.getLogger(__name__)
+_RECALLS_AT_ONCE = 4
+_LONGEST_RECALL = 30.0
+"""Seconds after which a recall ends that nobody waits for any more. What it has loaded serves the next one."""
+_WARMING = DiscussionRef("warming")
+
+_T = TypeVar("_T")
+
+
+def _settle(future: Future[_T], value: _T) -> bool:
+    """Give a future its result, unless it has one or is cancelled. Tell whether it was given."""
+    try:
+        future.set_result(value)
+    except InvalidStateError:
+        return False
+    return True
+
+
+def _ends_after(seconds: float) -> Check:
+    until = monotonic() + seconds
+
+    def check() -> None:
+        if monotonic() >= until:
+            raise TimedOut(f"The recall took longer than {seconds:g} seconds.", hint="Ask again.")
+
+    return check
+
+
+def _log(what: str, error: BaseException) -> None:
+    expected = isinstance(error, TreeringError)
+    _LOG.warning("A conversation was not %s: %s", what, error, exc_info=None if expected else error)
+
+
+# Calls at their times, all in one thread: for work that must not be waited for longer than a while.
+
+
+class Alarms:
+    """Calls functions after a while. They must be short, and raise nothing. The thread begins with the first."""
+
+    def __init__(self) -> None:
+        self._alarms: list[_Alarm] = []
+        self._order = count()
+        self._changed = Condition()
+        self._stopped = False
+        self._thread: Thread | None = None
+
+    def after(self, seconds: float, call: Callable[[], object]) -> None:
+        """Call a function after so many seconds; at once where the alarms are stopped."""
+        with self._changed:
+            stopped = self._stopped
+            if not stopped:
+                heappush(self._alarms, _Alarm(monotonic() + seconds, next(self._order), call))
+                self._begin()
+                self._changed.notify()
+        if stopped:
+            call()
+
+    def stop(self) -> None:
+        """Make the calls that wait, and end the thread."""
+        with self._changed:
+            self._stopped = True
+            thread = self._thread
+            self._changed.notify()
+        if thread:
+            thread.join()
+
+    def _begin(self) -> None:
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="alarms", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while call := self._next():
+            call()
+
+    def _next(self) -> Callable[[], object] | None:
+        """Wait for the next call. Return nothing where none will come."""
+        with self._changed:
+            while not self._stopped:
+                left = self._alarms[0].at - monotonic() if self._alarms else None
+                if left is not None and left <= 0:
+                    break
+                self._changed.wait(left)
+            return heappop(self._alarms).call if self._alarms else None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Alarm:
+    at: float
+    order: int
+    call: Callable[[], object] = field(compare=False)
+
+
+# Memories that were promised when an exchange was stored: whatever process ends, another one makes them.
+
+
+_CLAIM_SECONDS = 120.0
+"""So long after a process died others make the memories that it had promised."""
+_AGAIN_SECONDS = 5.0
+
+
+def promise_memories(engine: Engine, place: DiscussionRef, owner: str) -> Claim | None:
+    """Note, before an exchange is stored, that its memories are to be made, by `owner` first."""
+    if engine.backlog is None:
+        return None
+    key = json.dumps([place.within, place.id])
+    return engine.backlog.promise(MEMORIES, key, owner, seconds=_CLAIM_SECONDS)
+
+
+def claim_memories(engine: Engine, owner: str) -> tuple[DiscussionRef, Claim] | None:
+    """Claim the memories of a discussion that nobody is at, though they were promised."""
+    claim = engine.backlog.claim(MEMORIES, owner, seconds=_CLAIM_SECONDS) if engine.backlog else None
+    if claim is None:
+        return None
+    within, name = json.loads(claim.key)
+    return discussion_ref(name, within=within), claim
+
+
+def settle_promise(engine: Engine, claim: Claim | None, *, busy: bool) -> None:
+    """Note that memories were made. `busy`: another process is at them, and may not have seen the newest exchange."""
+    if claim is None or engine.backlog is None:
+        return
+    if busy:
+        engine.backlog.postpone(claim, seconds=_AGAIN_SECONDS)
+    else:
+        engine.backlog.done(claim)

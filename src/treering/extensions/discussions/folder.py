@@ -1,0 +1,204 @@
+"""A discussion as files in a folder; see `extensions.discussions.files` for their content."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Literal
+
+from pydantic import Field
+
+from treering.core.errors import InvalidInput, NotFound, Unavailable
+from treering.extensions.discussions import operations
+from treering.extensions.discussions.files import NAMES, STATE
+from treering.extensions.discussions.memory import Discussion, DiscussionMemory
+from treering.extensions.discussions.operations import DiscussionInput, known_discussion
+from treering.extensions.discussions.restoring import Imported
+from treering.extensions.discussions.wilmer import ImportedFile, WilmerImport
+from treering.extensions.discussions.wilmer_files import DATABASE, read_file, wilmer_files
+from treering.extensions.discussions.wilmer_files import MEMORIES as WILMER_MEMORIES
+from treering.extensions.discussions.wilmer_files import STATE as WILMER_STATE
+from treering.extensions.discussions.wilmer_files import SUMMARY as WILMER_SUMMARY
+from treering.system.machine import make_folder
+from treering.verbs.envelope import READS, WRITES, Call, Nothing, Operation, Value
+
+ExportForm = Literal["treering", "wilmer"]
+"""Which files: our own, which hold everything, or those of WilmerAI, named by the discussion's id."""
+
+
+def write_discussion(discussion: Discussion, folder: Path | str, *, form: ExportForm = "treering") -> dict[str, int]:
+    """Write a discussion into a folder; return the number of lines of each file of lines.
+
+    `form`: Treering's files, or WilmerAI's `<id>_memories.jsonl`, `<id>_summary.jsonl` and `<id>_vector_memory.db`,
+    which contain no messages. Each file is complete or unchanged. Raises `Unavailable` if the folder cannot be written.
+    """
+    place = Path(folder)
+    if form == "wilmer":
+        files = wilmer_files(discussion)
+    else:
+        files = {name: text.encode() for name, text in discussion.export().items()}
+    try:
+        make_folder(place)
+        for name, content in files.items():
+            _write(place / name, content)
+    except OSError as error:
+        raise Unavailable(f"Cannot write {place}: {error.strerror}.", hint="Choose another folder.") from error
+    return {name: content.count(b"\n") for name, content in files.items() if name.endswith(_LINES)}
+
+
+def read_discussion(discussion: Discussion, folder: Path | str) -> Imported:
+    """Read the files of a folder into a discussion: Treering's (`extensions.discussions.restoring`) or WilmerAI's.
+
+    Of WilmerAI's, reads the files with the discussion's id, or with the only id. Raises `NotFound` for a folder without
+    any, `InvalidInput` for files of several ids, `Unavailable` if a file cannot be read.
+    """
+    place = Path(folder)
+    found = {name: _text(place / name) for name in NAMES if (place / name).is_file()}
+    if found:
+        return discussion.import_from(found)
+    theirs = _wilmer_names(place, discussion.id)
+    if not theirs:
+        raise NotFound(
+            f"{place} does not contain a discussion.",
+            hint=f"Give a folder with {NAMES[0]} or {STATE}, or with {discussion.id}_{WILMER_NAMES[0]}.",
+        )
+    return _brought(WilmerImport(discussion.engine, discussion.ref), [place / name for name in theirs])
+
+
+def _wilmer_names(folder: Path, identity: str) -> list[str]:
+    """Return the files of WilmerAI of one discussion, that with the most of each memory first."""
+    names = sorted(path.name for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+    by_id: dict[str, list[str]] = {}
+    for ending in WILMER_NAMES:
+        for name in names:
+            if name.endswith(f"_{ending}") or name == ending:
+                by_id.setdefault(name.removesuffix(ending).removesuffix("_"), []).append(name)
+    if identity not in by_id and len(by_id) > 1:
+        raise InvalidInput(
+            f"{folder} contains files of several discussions, but none of {identity!r}.",
+            hint=f"Import one file, or import into a discussion with the same id: {', '.join(sorted(by_id)[:_FEW])}.",
+        )
+    return by_id[identity] if identity in by_id else next(iter(by_id.values()), [])
+
+
+def _brought(into: WilmerImport, paths: Sequence[Path]) -> Imported:
+    """Import files; a memory that stands in two of them comes once."""
+    known: set[str] = set()
+    total = Imported()
+    for path in paths:
+        content = _bytes(path)
+        one = into.bring(path.name, content, known=known)
+        known |= {memory.text for memory in read_file(path.name, content).memories}
+        is_state = path.name.endswith(WILMER_STATE)
+        total = replace(
+            total,
+            memories=total.memories + one.memories,
+            summaries=total.summaries + (one.summary and not is_state),
+            state=total.state or (one.summary and is_state),
+            rejected=(*total.rejected, *(f"{path.name}: {each}" for each in one.rejected)),
+        )
+    return total
+
+
+class FilesInput(DiscussionInput):
+    """The discussion and the folder of its files."""
+
+    path: Path = Field(description="A folder; for import, also a WilmerAI file.")
+
+
+class ExportOptions(Value):
+    """In which form."""
+
+    form: ExportForm = Field(
+        default="treering", description="Treering's files, or WilmerAI's, which contain no messages."
+    )
+
+
+class Exported(Value):
+    """The written files. `counts`: the number of lines of each JSON Lines file."""
+
+    id: str
+    folder: Path
+    counts: dict[str, int]
+
+
+class ImportReport(Value):
+    """The imported content. `held`: the discussion already had messages, so only its state document was imported."""
+
+    id: str
+    held: bool
+    report: Imported | ImportedFile
+
+
+def _export(call: Call, given: FilesInput, options: ExportOptions) -> Exported:
+    discussion = known_discussion(call, given.id)
+    counts = write_discussion(discussion, given.path, form=options.form)
+    return Exported(id=discussion.id, folder=given.path, counts=counts)
+
+
+def _import(call: Call, given: FilesInput, _options: Nothing) -> ImportReport:
+    discussion = DiscussionMemory(call.engine, within=call.scope).open(given.id)
+    held = discussion.log.exists()
+    if given.path.is_dir():
+        held = held and any((given.path / name).is_file() for name in NAMES)
+        return ImportReport(id=discussion.id, held=held, report=read_discussion(discussion, given.path))
+    content = given.path.read_bytes()
+    brought = WilmerImport(call.engine, discussion.ref).bring(given.path.name, content)
+    return ImportReport(id=discussion.id, held=held, report=brought)
+
+
+EXPORT = Operation(
+    "discussion export",
+    "Export a discussion as plain files into a folder.",
+    FilesInput,
+    ExportOptions,
+    Exported,
+    _export,
+    rights=replace(READS, writes_files=True, needs_person=True),
+)
+IMPORT = Operation(
+    "discussion import",
+    "Import an exported folder or a WilmerAI file.",
+    FilesInput,
+    Nothing,
+    ImportReport,
+    _import,
+    rights=replace(WRITES, reads_files=True, needs_person=True),
+    makes_space=True,
+)
+
+
+def _text(path: Path) -> str:
+    return _bytes(path).decode(errors="replace")
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Unavailable(f"Cannot read {path}: {error.strerror}.", hint="Check its permissions.") from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file as a whole: under another name first, then in the place of the old one."""
+    with NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        partial = Path(file.name)
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            partial.replace(path)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
+
+
+_LINES = ".jsonl"
+_FEW = 10
+WILMER_NAMES = (DATABASE, WILMER_MEMORIES, "memories.json", WILMER_SUMMARY, "chat_summary.json", WILMER_STATE)
+"""Endings of their names, that of the file with the most of each memory first."""
+
+
+OPERATIONS = (*operations.OPERATIONS, EXPORT, IMPORT)
+"""All that can be asked of discussions."""

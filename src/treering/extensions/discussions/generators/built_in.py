@@ -1,0 +1,239 @@
+"""The generator without a model: selects the most informative sentences, grouped by subject."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from treering.core.canonical import normalise_text
+from treering.extensions.discussions.generators.generator import (
+    Background,
+    Chunk,
+    Generated,
+    GeneratedMemory,
+    GeneratedText,
+    SpokenLine,
+)
+from treering.extensions.discussions.generators.utterances import (
+    POINT,
+    bare_line,
+    lines_of,
+    sentences_in,
+    utterances_of,
+    weight_of_line,
+    words_of_line,
+)
+from treering.retrieval.extraction.extractive import (
+    Sentence,
+    Sort,
+    best,
+    dated,
+    ended,
+    entities_of,
+    is_machine,
+    is_notice,
+    phrases_of,
+    sentences_of,
+    sort_of,
+    told,
+)
+from treering.retrieval.text.analysis import estimate_tokens
+
+SUMMARY_TOKENS = 1_200
+"""The approximate maximum length of the rolling summary: the least informative lines are removed first."""
+STATE_TOKENS = 2_000
+"""The approximate maximum length of the state document."""
+
+
+class BuiltInGenerator:
+    """`Generator` by rules: its memories are sentences of the messages. Deterministic."""
+
+    @property
+    def name(self) -> str:
+        """Name and version of the rules; it changes when their results do."""
+        return "built-in-3"
+
+    def memories(self, chunk: Chunk, background: Background) -> Generated:  # noqa: ARG002 - rules need the chunk alone
+        """Make one memory of a chunk from its most informative sentences; none if nothing is worth remembering.
+
+        Machine messages are omitted: commits, builds, files, arrivals.
+        """
+        said = [sentence for line in _spoken(chunk) for sentence in _sentences(line)]
+        kept = best(said, most=_SENTENCES, words=_WORDS)
+        return Generated((_item(kept, said),) if kept else ())
+
+    def condense(self, memories: Sequence[GeneratedMemory]) -> Generated:
+        """Merge several memories into one: their most informative sentences."""
+        said = [sentence for memory in memories for sentence in sentences_in(memory)]
+        kept = best(said, most=2 * _SENTENCES, words=2 * _WORDS) or said[:_SENTENCES]
+        named = _distinct(name for memory in memories for name in memory.entities)
+        phrases = _distinct(phrase for memory in memories for phrase in memory.key_phrases)
+        topics = _distinct(topic for memory in memories for topic in memory.topics)
+        if not kept:
+            return Generated(())
+        item = _item(kept, kept)
+        shared = {
+            # The days that were named only as seen from another day are in the sentences since they became memories.
+            "summary": told(kept),
+            "utterances": utterances_of(kept),
+            "entities": tuple(named[: 2 * _ENTITIES]) or item.entities,
+            "key_phrases": tuple(phrases[: 2 * _PHRASES]) or item.key_phrases,
+            "topics": tuple(topics[:_ENTITIES]),
+        }
+        return Generated((item.model_copy(update=shared),))
+
+    def fold(self, summary: str, memories: Sequence[GeneratedMemory]) -> GeneratedText:
+        """Add the memories, one line per sentence; if it is too long, remove the least informative, oldest first."""
+        lines = [line.strip() for line in summary.split("\n") if line.strip()]
+        known = {normalise_text(line) for line in lines}
+        new = _distinct(line for memory in memories for line in lines_of(memory))
+        lines += [line for line in new if normalise_text(line) not in known]
+        return GeneratedText("\n".join(_shortened(lines)))
+
+    def merge(self, facts: str, document: str) -> GeneratedText:
+        """Add each new fact to its section, unless the document already contains it.
+
+        Each line of `facts` is one fact that names its speaker; facts are not interpreted. A fact replaces an older one
+        only if both give a value for the same single-valued thing in the same words (`Ada: my phone number is …`).
+        """
+        lines = document.rstrip().split("\n") if document.strip() else []
+        known = {_said(line) for line in lines}
+        for line in filter(str.strip, facts.split("\n")):
+            fact = f"- {ended(POINT.sub('', line).strip())}"
+            if weight_of_line(fact) >= _TELLING and _said(fact) not in known:
+                known.add(_said(fact))
+                lines = _with_fact(lines, fact)
+        return GeneratedText("\n".join(_within_bounds(lines)))
+
+
+_SENTENCES = 5
+_WORDS = 80
+_ENTITIES = 12
+_PHRASES = 8
+_TITLE_PARTS = 3
+_TITLE_WORDS = 8  # of a sentence that names nothing
+_TITLE_CHARS = 80
+_TELLING = 1.6  # a fact that belongs into the state document
+_PARTS = frozenset({"user", "assistant", "human", "ai", "model", "bot"})
+"""Roles: they speak in every discussion, so they name nobody."""
+
+_TITLES: dict[Sort, str] = {"decision": "Decision: ", "preference": "Preference: ", "open": "To do: ", "fact": ""}
+_SECTIONS: dict[Sort, str] = {
+    "decision": "## Decisions",
+    "preference": "## Preferences",
+    "fact": "## Facts",
+    "open": "## Open",
+}
+_HEADING = re.compile(r"^#{1,6}\s")
+_SINGLE = (
+    r"(?:(?:e-?mail|home|postal|phone|mobile) )?(?:name|e-?mail|address|phone|number|birthday|age|deadline|"
+    r"due date|version|budget|price|time ?zone|job title|salary|height|weight|favou?rite [\w ]{2,30}?)"
+)
+_SLOT = re.compile(
+    rf"^(?P<slot>[^:\n]{{0,40}}:?[^:\n]{{0,30}}\b{_SINGLE}) (?:is|was|will be|=)(?: now)? \S", re.IGNORECASE
+)
+
+
+def _spoken(chunk: Chunk) -> Iterator[SpokenLine]:
+    """Return what people and models say; of a message that begins with a notice, nothing."""
+    speakers = {line.speaker for line in chunk.lines}
+    for line in chunk.lines:
+        if not is_notice(line.text) and not is_machine(line.speaker, speakers):
+            lines = (each for each in line.text.split("\n") if not is_notice(each))
+            yield replace(line, text="\n".join(lines))
+
+
+def _sentences(line: SpokenLine) -> list[Sentence]:
+    when = f"{line.at:%Y-%m-%d}" if line.at else ""
+    return sentences_of(line.text, speaker=line.speaker, when=when, message=line.position)
+
+
+def _item(kept: Sequence[Sentence], said: Sequence[Sentence]) -> GeneratedMemory:
+    entities = [name for name in entities_of(kept) if name.lower() not in _PARTS]
+    phrases = phrases_of([*kept, *said])
+    stated = [dated(sentence) for sentence in kept]
+    return GeneratedMemory(
+        title=_title(kept, entities, phrases),
+        summary=told(stated),
+        utterances=utterances_of(stated),
+        entities=tuple(entities[:_ENTITIES]),
+        key_phrases=tuple(phrases[:_PHRASES]),
+    )
+
+
+def _title(kept: Sequence[Sentence], entities: Sequence[str], phrases: Sequence[str]) -> str:
+    """Name what the most telling sentence speaks of, then what else is named."""
+    top = max(kept, key=lambda sentence: sentence.weight)
+    speakers = {sentence.speaker for sentence in kept}
+    named = [name for name in [*entities_of([top]), *phrases_of([top])] if name not in speakers]
+    others = [name for name in [*entities, *phrases] if name not in speakers]
+    parts = _distinct([*named, *others])[:_TITLE_PARTS]
+    return _TITLES[sort_of(top.text)] + (", ".join(parts) or " ".join(top.text.split()[:_TITLE_WORDS])[:_TITLE_CHARS])
+
+
+def _distinct(texts: Iterable[str]) -> list[str]:
+    return list({normalise_text(text): text for text in reversed(list(texts)) if text.strip()}.values())[::-1]
+
+
+def _shortened(lines: Sequence[str]) -> list[str]:
+    """Return the lines without those that tell the least, so that they are short enough; the best one stays."""
+    over = estimate_tokens("\n".join(lines)) - SUMMARY_TOKENS
+    if over <= 0:
+        return list(lines)
+    gone: set[int] = set()
+    for at in sorted(range(len(lines)), key=lambda at: (weight_of_line(lines[at]), at))[:-1]:
+        if over <= 0:
+            break
+        gone.add(at)
+        over -= estimate_tokens(lines[at])
+    return [line for at, line in enumerate(lines) if at not in gone]
+
+
+def _said(line: str) -> str:
+    """Return what a line says, for telling whether two say the same: without its mark, its day and its end."""
+    return normalise_text(bare_line(line)).rstrip(" .!。！")
+
+
+def _with_fact(lines: Sequence[str], fact: str) -> list[str]:
+    """Return the lines with a fact in the place of what it replaces, or else at the end of its section."""
+    slot = _slot(fact)
+    for at, line in enumerate(lines):
+        if slot and POINT.match(line) and _slot(line) == slot:
+            return [*lines[:at], fact, *lines[at + 1 :]]
+    heading = _SECTIONS[sort_of(words_of_line(fact))]
+    start = next((at for at, line in enumerate(lines) if normalise_text(line) == normalise_text(heading)), None)
+    if start is None:
+        return [*lines, *([""] if lines else []), heading, fact]
+    end = next((at for at in range(start + 1, len(lines)) if _HEADING.match(lines[at])), len(lines))
+    while end > start + 1 and not lines[end - 1].strip():
+        end -= 1
+    return [*lines[:end], fact, *lines[end:]]
+
+
+def _slot(line: str) -> str:
+    found = _SLOT.match(_said(line))
+    return found["slot"] if found else ""
+
+
+def _within_bounds(lines: Sequence[str]) -> list[str]:
+    """Return the lines without the points that tell the least, oldest first, as far as the document is too long.
+
+    Only points in the sections that are written here go: the rest was written by somebody.
+    """
+    over = estimate_tokens("\n".join(lines)) - STATE_TOKENS
+    gone: set[int] = set()
+    for at in sorted(_own_points(lines), key=lambda at: (weight_of_line(lines[at]), at)):
+        if over <= 0:
+            break
+        gone.add(at)
+        over -= estimate_tokens(lines[at])
+    return [line for at, line in enumerate(lines) if at not in gone]
+
+
+def _own_points(lines: Sequence[str]) -> list[int]:
+    own = {normalise_text(heading) for heading in _SECTIONS.values()}
+    section, points = "", []
+    for at, line in enumerate(lines):
+        section = normalise_text(line) if _HEADING.match(line) else section
+        if section in own and POINT.match(line):
+            points.append(at)
+    return points

@@ -1,0 +1,229 @@
+"""Discussion memory, as programs use it: a discussion is opened by its id, told to, and read."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from treering.core.scope import ROOT, parse_scope
+from treering.extensions.discussions.files import exported
+from treering.extensions.discussions.generators.built_in import BuiltInGenerator
+from treering.extensions.discussions.generators.generator import DiscussionSettings, Generator
+from treering.extensions.discussions.identity import DiscussionRef, discussion_ref, home_of
+from treering.extensions.discussions.log.blocks import StoredMessage
+from treering.extensions.discussions.log.message_log import DeletedMessages, MessageLog, Recorded
+from treering.extensions.discussions.making import MakingReport, MemoryMaker
+from treering.extensions.discussions.restoring import Imported, import_discussion
+from treering.extensions.discussions.search import DiscussionHit, DiscussionHits, DiscussionSearch, search
+from treering.extensions.discussions.summaries.keepers import SummaryKeeper, edit_state
+from treering.extensions.discussions.summaries.memories import Memory
+from treering.extensions.discussions.summaries.versions import Memories, Version, Versions, document_of
+from treering.verbs.engine import Engine
+from treering.verbs.ingest.turns import Message
+
+
+class Recollection(Protocol):
+    """What is remembered of a conversation: of one that is kept, or of messages at hand (`StatelessDiscussion`)."""
+
+    def recent_memories(self, count: int, *, skip: int = 0) -> list[Memory]:
+        """Return the last `count` memories but the last `skip`, oldest first."""
+        ...
+
+    def all_memories(self) -> list[Memory]:
+        """Return all memories, oldest first."""
+        ...
+
+    def newer_memories(self) -> list[Memory]:
+        """Return the memories that the summary does not tell of, oldest first."""
+        ...
+
+    def search(self, query: str, options: DiscussionSearch) -> list[DiscussionHit]:
+        """Find memories and messages, best first."""
+        ...
+
+    def summary(self, *, refresh: bool = False) -> str:
+        """Return the rolling summary, brought up to date first if asked; empty where there is none."""
+        ...
+
+    def fold_summary(self) -> str:
+        """Fold newer memories into the summary, and return it."""
+        ...
+
+    def write_summary(self, text: str) -> str:
+        """Keep a summary that was written elsewhere, and return the one that stands: an empty one changes nothing."""
+        ...
+
+    def state(self) -> str:
+        """Return the state document; empty where there is none."""
+        ...
+
+    def messages(self) -> list[StoredMessage]:
+        """Return all messages, also the places of deleted ones."""
+        ...
+
+    def last_messages(self, count: int) -> list[StoredMessage]:
+        """Return the last messages."""
+        ...
+
+
+class DiscussionMemory:
+    """The discussions kept below one scope of a space.
+
+    `generator` makes memories, summaries and state documents: by default rules, which need no model. Raises
+    `InvalidInput` for an invalid scope.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        within: str = ROOT,
+        settings: DiscussionSettings | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        self._engine = engine
+        self._within = parse_scope(within)
+        self._settings = settings or DiscussionSettings()
+        self._generator: Generator = generator or BuiltInGenerator()
+
+    def open(self, discussion_id: str) -> "Discussion":
+        """Return a discussion, kept yet or not; nothing is written. Raises `InvalidInput` for an invalid id."""
+        ref = discussion_ref(discussion_id, within=self._within)
+        return Discussion(self._engine, ref, settings=self._settings, generator=self._generator)
+
+    def ids(self) -> list[str]:
+        """Return the ids of the discussions of which anything was ever kept, in order."""
+        home = home_of(self._within)
+        scopes = self._engine.ledger.scopes(home)
+        return sorted({scope.removeprefix(f"{home}/").partition("/")[0] for scope in scopes})
+
+    def search(self, query: str, options: DiscussionSearch | None = None) -> DiscussionHits:
+        """Find memories and messages of all these discussions, best first; `warnings` state what may be missing."""
+        return search(self._engine, home_of(self._within), query, options or DiscussionSearch(), descend=True)
+
+
+class Discussion:
+    """One discussion that is kept. A `Recollection`; reading it writes nothing, whatever is or is not there."""
+
+    def __init__(
+        self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator
+    ) -> None:
+        self.ref = ref
+        self.log: MessageLog = MessageLog(engine, ref)
+        self._engine = engine
+        self._settings = settings
+        self._generator = generator
+        self._memories = Memories(engine, ref)
+        self._summaries = Versions(engine, ref, "rolling_summary")
+        self._states = Versions(engine, ref, "state_document")
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of the space it is kept in."""
+        return self._engine
+
+    @property
+    def id(self) -> str:
+        """The id of the discussion."""
+        return self.ref.id
+
+    def record(self, messages: Sequence[Message], *, start: int | None = None, again: bool = False) -> Recorded:
+        """Keep what a client tells of the discussion (`MessageLog.record`)."""
+        return self.log.record(messages, start=start, again=again)
+
+    def append(self, messages: Sequence[Message], *, again: bool = False) -> Recorded:
+        """Keep messages as the next ones (`MessageLog.append`)."""
+        return self.log.append(messages, again=again)
+
+    def delete(self, positions: Collection[int], *, erase: bool = False) -> DeletedMessages:
+        """Delete messages, and what tells of them."""
+        return self.log.delete(positions, erase=erase)
+
+    def update(self, *, wait_seconds: float = 0.0) -> MakingReport:
+        """Make the memories that are due, and bring summary and state document up to date."""
+        maker = MemoryMaker(
+            self._engine,
+            self.ref,
+            settings=self._settings,
+            generator=self._generator,
+            progress=self._engine.progress,
+        )
+        return maker.make(wait_seconds=wait_seconds)
+
+    def recent_memories(self, count: int, *, skip: int = 0) -> list[Memory]:
+        """Return the last `count` memories but the last `skip`, oldest first; condensations stand for their parents."""
+        return self._memories.recent(count, skip=skip)
+
+    def all_memories(self) -> list[Memory]:
+        """Return all memories, oldest first; condensations stand for their parents."""
+        return self._memories.all()
+
+    def newer_memories(self) -> list[Memory]:
+        """Return the memories that the summary does not tell of, oldest first."""
+        return self._memories.untold(self._summaries)
+
+    def search(self, query: str, options: DiscussionSearch | None = None) -> DiscussionHits:
+        """Find memories and messages, best first; `warnings` state what may be missing."""
+        return search(self._engine, self.ref.scope, query, options or DiscussionSearch())
+
+    def summary(self, *, refresh: bool = False) -> str:
+        """Return the rolling summary, brought up to date first if asked; empty where there is none."""
+        if refresh:
+            return self.fold_summary()
+        current = self._summaries.current()
+        return current.text if current else ""
+
+    def current_summary(self) -> Version | None:
+        """Return the version of the summary that stands."""
+        return self._summaries.current()
+
+    def fold_summary(self) -> str:
+        """Fold newer memories into the summary, and return it."""
+        self._summary_keeper().update()
+        return self.summary()
+
+    def write_summary(self, text: str, *, last: int | None = None) -> str:
+        """Keep a summary that was written elsewhere, and return the one that stands: an empty one changes nothing.
+
+        `last` is the position of the last message it tells of (`SummaryKeeper.write`).
+        """
+        if text.strip():
+            self._summary_keeper().write(text, last=last)
+        return self.summary()
+
+    def summary_versions(self) -> list[Version]:
+        """Return all versions of the summary, oldest first."""
+        return self._summaries.all()
+
+    def state(self) -> str:
+        """Return the state document; empty where there is none."""
+        return document_of(self._states.stand())
+
+    def current_state(self) -> Version | None:
+        """Return the version of the state document that stands."""
+        return self._states.current()
+
+    def edit_state(self, text: str, *, base: str | None = None) -> Version:
+        """Keep a person's edit of the state document (`state.edit_state`)."""
+        return edit_state(self._engine, self.ref, text, base=base)
+
+    def state_versions(self) -> list[Version]:
+        """Return all versions of the state document, oldest first."""
+        return self._states.all()
+
+    def messages(self) -> list[StoredMessage]:
+        """Return all messages, also the places of deleted ones."""
+        return self.log.read()
+
+    def last_messages(self, count: int) -> list[StoredMessage]:
+        """Return the last messages."""
+        return self.log.tail(count)
+
+    def export(self) -> dict[str, str]:
+        """Return everything as the texts of plain files, by name (`files`)."""
+        return exported(self._engine, self.ref)
+
+    def import_from(self, files: Mapping[str, str]) -> Imported:
+        """Read the texts of such files (`restoring.import_discussion`)."""
+        return import_discussion(self._engine, self.ref, files)
+
+    def _summary_keeper(self) -> SummaryKeeper:
+        return SummaryKeeper(self._engine, self.ref, settings=self._settings, generator=self._generator)

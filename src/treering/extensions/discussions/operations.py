@@ -1,0 +1,409 @@
+"""What can be asked of discussions, declared once each. The scope of a call is the one below which they are kept.
+
+Memories are made by rules, which need no model, unless a plan says otherwise (`recording`, `updating`).
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+from pydantic import Field, JsonValue, NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from treering.core.errors import InvalidInput, NotFound, nearest
+from treering.extensions.discussions.files import STATE as STATE_FILE
+from treering.extensions.discussions.files import read_state
+from treering.extensions.discussions.generators.generator import MakingPlan
+from treering.extensions.discussions.identity import home_of
+from treering.extensions.discussions.log.blocks import StoredMessage
+from treering.extensions.discussions.log.message_log import DeletedMessages, Recorded
+from treering.extensions.discussions.making import MakingReport, propose_outcomes
+from treering.extensions.discussions.memory import Discussion, DiscussionMemory
+from treering.extensions.discussions.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
+from treering.extensions.discussions.summaries.memories import Memory
+from treering.extensions.discussions.summaries.versions import Version
+from treering.retrieval.search.lines import LineQuery
+from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Operation, UnderstoodDays, Value
+from treering.verbs.ingest.turns import Message
+from treering.verbs.reading import TimeZoneName
+
+_FEW = 20
+
+
+class DiscussionInput(Value):
+    """Which discussion."""
+
+    id: str = Field(description="The id of the discussion.")
+
+
+class RecordInput(DiscussionInput):
+    """The messages."""
+
+    messages: tuple[Message, ...] = Field(description="A whole conversation, or its newest messages.")
+    metadata: dict[str, JsonValue] = Field(
+        default={}, description="Current metadata of the conversation, such as the files edited in it."
+    )
+
+
+class RecordOptions(Value):
+    """What follows."""
+
+    update: bool = Field(default=True, description="Then make the memories that are due.")
+    propose: bool = Field(
+        default=False, description="Propose candidates for decisions and for causes of failures in new messages."
+    )
+    again: bool = Field(default=False, description="Also record messages that were erased before.")
+
+
+class UpdateOptions(Value):
+    """How patiently."""
+
+    wait_seconds: NonNegativeFloat = Field(
+        default=0.0, description="Seconds to wait for another process that is making memories."
+    )
+
+
+class ShowOptions(Value):
+    """How much to show."""
+
+    memories: NonNegativeInt = Field(default=5, description="Number of latest memories.")
+    messages: NonNegativeInt = Field(default=5, description="Number of latest messages.")
+
+
+class DiscussionSearchInput(Value):
+    """What to look for, and where."""
+
+    query: str = Field(description="Search query.")
+    id: str | None = Field(default=None, description="Discussion to search; none: all.")
+
+
+class LookingOptions(Value):
+    """How to look."""
+
+    what: RecallKind = Field(default="both", description="Turns are the messages.")
+    mode: RecallMode = Field(default="hybrid", description="How words and meaning are weighted.")
+    limit: PositiveInt = Field(default=10, description="Maximum number of results.")
+    since: datetime | None = Field(default=None, description="Messages from this time on.")
+    until: datetime | None = Field(default=None, description="Messages up to this time.")
+    date: str = Field(default="", description="Messages of a year, a month or a day.")
+    timezone: TimeZoneName = Field(default="", description="Time zone of days; default: the setting.")
+
+
+class EditInput(DiscussionInput):
+    """An edit of the state document."""
+
+    text: str = Field(description="The document; its last line may contain the version it is based on.")
+
+
+class PositionsInput(DiscussionInput):
+    """Which messages."""
+
+    positions: tuple[NonNegativeInt, ...] = Field(description="Positions of the messages.")
+
+
+class Listed(Value):
+    """A discussion, and how many messages it has, deleted ones too."""
+
+    id: str
+    messages: int
+
+
+class Discussions(Value):
+    """The discussions below a scope."""
+
+    discussions: tuple[Listed, ...]
+
+
+class RecordReport(Value):
+    """The result of recording. `made`: the result for the memories that were due.
+
+    `proposed`: the candidates that new messages gave, or the patch that waits for review.
+    """
+
+    id: str
+    recorded: Recorded
+    made: MakingReport | None
+    proposed: tuple[str, ...] = ()
+
+
+class UpdateReport(Value):
+    """The result for the memories that were due."""
+
+    id: str
+    made: MakingReport
+
+
+class DiscussionShown(Value):
+    """The summary and state of a discussion, with the last memories and messages."""
+
+    id: str
+    count: int
+    summary: str
+    state: str
+    memories: tuple[Memory, ...]
+    messages: tuple[StoredMessage, ...]
+    summary_id: str = ""
+    """The knowledge that the summary is, which names what it rests on; empty where there is none."""
+    state_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundIn:
+    """Something that answers, and the discussion it is of."""
+
+    discussion: str
+    found: DiscussionHit
+    lines: tuple[int, ...] = ()
+    """The lines of its text that answer, counted from 0."""
+    columns: tuple[int, ...] = ()
+    """Where in each of `lines` the answer begins: what is said in one turn is often one long line."""
+
+
+class DiscussionsFound(Value):
+    """The messages and memories that answer, best first. `warnings` state what may be missing."""
+
+    query: str
+    found: tuple[FoundIn, ...]
+    warnings: tuple[str, ...] = ()
+    understood: tuple[UnderstoodDays, ...] = Field(default=(), exclude_if=lambda days: not days)
+
+
+class StateShown(Value):
+    """The state document. `file` holds it as the file that an edit is made of."""
+
+    id: str
+    state: str
+    file: str
+
+
+class EditReport(Value):
+    """The result of an edit of the state document."""
+
+    id: str
+    changed: bool
+    version: Version
+    state: str
+
+
+class MessagesDeleted(Value):
+    """The result of deleting messages."""
+
+    id: str
+    report: DeletedMessages
+
+
+_BY_RULES = MakingPlan()
+
+
+def known_discussion(call: Call, identity: str, plan: MakingPlan = _BY_RULES) -> Discussion:
+    """Return a discussion of which something is kept.
+
+    Raises `NotFound` for any other, so that a mistyped id is not taken for an empty discussion.
+    """
+    discussions = _discussions(call, plan)
+    discussion, ids = discussions.open(identity), discussions.ids()
+    if discussion.id not in ids:
+        hint = nearest(discussion.id, ids) if 0 < len(ids) <= _FEW else "See `treering discussion list`."
+        raise NotFound(f"There is no discussion {discussion.id!r} below the scope {call.scope}.", hint=hint)
+    return discussion
+
+
+def _discussions(call: Call, plan: MakingPlan) -> DiscussionMemory:
+    return DiscussionMemory(call.engine, within=call.scope, settings=plan.settings, generator=plan.generator)
+
+
+def _list(call: Call, _given: Nothing, _options: Nothing) -> Discussions:
+    discussions = DiscussionMemory(call.engine, within=call.scope)
+    listed = tuple(Listed(id=name, messages=discussions.open(name).log.count()) for name in discussions.ids())
+    return Discussions(discussions=listed)
+
+
+def _record(call: Call, given: RecordInput, options: RecordOptions, *, plan: MakingPlan = _BY_RULES) -> RecordReport:
+    discussion = _discussions(call, plan).open(given.id)
+    recorded = discussion.record(given.messages, again=options.again)
+    if given.metadata and recorded.count:
+        discussion.log.note(given.metadata)
+    made = discussion.update() if options.update and recorded.count else None
+    new = discussion.last_messages(recorded.appended + recorded.placed) if options.propose and recorded.appended else ()
+    proposed = propose_outcomes(call, new) if new else ()
+    return RecordReport(id=discussion.id, recorded=recorded, made=made, proposed=proposed)
+
+
+def _update(
+    call: Call, given: DiscussionInput, options: UpdateOptions, *, plan: MakingPlan = _BY_RULES
+) -> UpdateReport:
+    discussion = known_discussion(call, given.id, plan)
+    return UpdateReport(id=discussion.id, made=discussion.update(wait_seconds=options.wait_seconds))
+
+
+def _show(call: Call, given: DiscussionInput, options: ShowOptions) -> DiscussionShown:
+    discussion = known_discussion(call, given.id)
+    summary, state = discussion.current_summary(), discussion.current_state()
+    return DiscussionShown(
+        id=discussion.id,
+        summary_id=summary.id if summary else "",
+        state_id=state.id if state else "",
+        count=discussion.log.count(),
+        summary=discussion.summary(),
+        state=discussion.state(),
+        memories=tuple(discussion.recent_memories(options.memories)),
+        messages=tuple(discussion.last_messages(options.messages)),
+    )
+
+
+def _search(call: Call, given: DiscussionSearchInput, options: LookingOptions) -> DiscussionsFound:
+    wanted = DiscussionSearch(
+        what=options.what,
+        mode=options.mode,
+        limit=options.limit,
+        since=options.since,
+        until=options.until,
+        date_prefix=options.date,
+        timezone=options.timezone,
+    )
+    searched = _all_of(call) if given.id is None else known_discussion(call, given.id)
+    home = f"{home_of(call.scope)}/"
+    hits = searched.search(given.query, wanted)
+    query = LineQuery(given.query, call.engine.quick)
+    found = tuple(_found_in(one.scope.removeprefix(home).partition("/")[0], one, query) for one in hits)
+    return DiscussionsFound(query=given.query, found=found, warnings=hits.warnings, understood=hits.understood)
+
+
+def _found_in(discussion: str, hit: DiscussionHit, query: LineQuery) -> FoundIn:
+    answer = query.lines_of(hit.text)
+    return FoundIn(discussion, hit, answer.shown, answer.columns)
+
+
+def _all_of(call: Call) -> DiscussionMemory:
+    discussions = DiscussionMemory(call.engine, within=call.scope)
+    if not discussions.ids():
+        raise NotFound(
+            f"There are no discussions below the scope {call.scope}.",
+            hint="Give their scope with --within, or record one first.",
+        )
+    return discussions
+
+
+def _state(call: Call, given: DiscussionInput, _options: Nothing) -> StateShown:
+    discussion = known_discussion(call, given.id)
+    return StateShown(id=discussion.id, state=discussion.state(), file=discussion.export()[STATE_FILE])
+
+
+def _edit(call: Call, given: EditInput, _options: Nothing) -> EditReport:
+    text, mark = read_state({STATE_FILE: given.text})
+    if not text:
+        raise InvalidInput("The edited state document is empty.", hint="The document needs at least one heading.")
+    discussion = known_discussion(call, given.id)
+    before = discussion.state()
+    version = _edited(discussion, text, base=mark.version if mark and mark.version else None)
+    after = discussion.state()
+    return EditReport(id=discussion.id, changed=after != before, version=version, state=after)
+
+
+def _edited(discussion: Discussion, text: str, *, base: str | None) -> Version:
+    try:
+        return discussion.edit_state(text, base=base)
+    except NotFound as error:
+        hint = f"Edit the output of `treering discussion state {discussion.id}`, or remove the last line."
+        raise NotFound(error.message, hint=hint, details=error.details) from error
+
+
+def _delete(call: Call, given: PositionsInput, _options: Nothing, *, erase: bool = False) -> MessagesDeleted:
+    discussion = known_discussion(call, given.id)
+    return MessagesDeleted(id=discussion.id, report=discussion.delete(given.positions, erase=erase))
+
+
+LIST = Operation(
+    "discussion list",
+    "List the stored discussions.",
+    Nothing,
+    Nothing,
+    Discussions,
+    _list,
+    rights=READS,
+)
+RECORD = Operation(
+    "discussion record",
+    "Store messages, and make the memories that are due.",
+    RecordInput,
+    RecordOptions,
+    RecordReport,
+    _record,
+    rights=WRITES,
+    repeatable=True,
+    makes_space=True,
+)
+UPDATE = Operation(
+    "discussion update",
+    "Make the memories that are due, and update summary and state document.",
+    DiscussionInput,
+    UpdateOptions,
+    UpdateReport,
+    _update,
+    rights=WRITES,
+    repeatable=True,
+)
+SHOW = Operation(
+    "discussion show",
+    "Show the summary, the state document, and the latest memories and messages.",
+    DiscussionInput,
+    ShowOptions,
+    DiscussionShown,
+    _show,
+    rights=READS,
+)
+SEARCH = Operation(
+    "discussion search",
+    "Find memories and messages, best first.",
+    DiscussionSearchInput,
+    LookingOptions,
+    DiscussionsFound,
+    _search,
+    rights=READS,
+)
+STATE = Operation(
+    "discussion state",
+    "Show the state document.",
+    DiscussionInput,
+    Nothing,
+    StateShown,
+    _state,
+    rights=READS,
+)
+EDIT = Operation(
+    "discussion edit",
+    "Save a person's edit of the state document.",
+    EditInput,
+    Nothing,
+    EditReport,
+    _edit,
+    rights=DECIDES,
+)
+DELETE = Operation(
+    "discussion delete",
+    "Delete messages, and everything derived from them.",
+    PositionsInput,
+    Nothing,
+    MessagesDeleted,
+    _delete,
+    rights=WRITES,
+)
+ERASE = Operation(
+    "discussion erase",
+    "Erase messages permanently, from all earlier versions too.",
+    PositionsInput,
+    Nothing,
+    MessagesDeleted,
+    partial(_delete, erase=True),
+    rights=replace(DECIDES, destroys=True),
+)
+OPERATIONS = (LIST, RECORD, UPDATE, SHOW, SEARCH, STATE, EDIT, DELETE, ERASE)
+
+
+def recording(plan: MakingPlan) -> Operation[RecordReport]:
+    """Return `RECORD` as it makes memories by a plan."""
+    return replace(RECORD, run=partial(_record, plan=plan))
+
+
+def updating(plan: MakingPlan) -> Operation[UpdateReport]:
+    """Return `UPDATE` as it makes memories by a plan."""
+    return replace(UPDATE, run=partial(_update, plan=plan))

@@ -1,0 +1,244 @@
+"""Bringing a discussion back from plain files (`files`)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from treering.core.canonical import digest
+from treering.core.errors import NotFound
+from treering.core.objects import Knowledge, SummaryForm
+from treering.core.patch import Create, Operation
+from treering.extensions.discussions.files import (
+    CHUNKS,
+    MEMORIES,
+    MESSAGES,
+    STATE,
+    SUMMARY,
+    ChunkLine,
+    Files,
+    MemoryLine,
+    MessageLine,
+    StateMark,
+    VersionLine,
+    check_files,
+    read_lines,
+    read_state,
+)
+from treering.extensions.discussions.identity import DiscussionRef, apply_patch
+from treering.extensions.discussions.log.blocks import Block, BlockHead, ChunkState, Condensation
+from treering.extensions.discussions.log.message_log import MessageLog
+from treering.extensions.discussions.summaries.keepers import edit_state
+from treering.extensions.discussions.summaries.memories import Coverage, Memory, citing, memory_object
+from treering.extensions.discussions.summaries.versions import Memories, Versions
+from treering.verbs.engine import Engine
+from treering.verbs.ingest.turns import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What came in, and what could not be used and why. `state`: whether the state document changed."""
+
+    messages: int = 0
+    memories: int = 0
+    summaries: int = 0
+    state: bool = False
+    rejected: tuple[str, ...] = ()
+
+
+def import_discussion(engine: Engine, ref: DiscussionRef, files: Files) -> Imported:
+    """Read files into a discussion.
+
+    An empty discussion takes everything, and answers then as the exported one did. In one that holds messages only
+    the state document is read: as a person's edit of the version it was written from. A line that cannot be used is
+    reported, and the rest kept. Raises `NotFound` where none of them is there.
+    """
+    check_files(files)
+    if MessageLog(engine, ref).exists():
+        changed, rejected = _bring_state(engine, ref, files)
+        return Imported(state=changed, rejected=rejected)
+    return _Import(engine, ref, files).run()
+
+
+class _Import:
+    """Everything, into an empty discussion."""
+
+    def __init__(self, engine: Engine, ref: DiscussionRef, files: Files) -> None:
+        self._engine = engine
+        self._ref = ref
+        self._files = files
+        self._log = MessageLog(engine, ref)
+        self._rejected: list[str] = []
+
+    def run(self) -> Imported:
+        messages = self._bring_messages()
+        memories = self._bring_memories()
+        summaries = self._bring_summaries()
+        changed, rejected = _bring_state(self._engine, self._ref, self._files)
+        return Imported(messages, memories, summaries, changed, (*self._rejected, *rejected))
+
+    def _bring_messages(self) -> int:
+        """Record the messages, each at its position; places without words are recorded and deleted again."""
+        read = read_lines(self._files, MESSAGES, MessageLine)
+        self._rejected += read.rejected
+        # The places between two lines are kept, too, as those of deleted messages.
+        most = len(read.lines) + _MOST_MISSING
+        self._rejected += [
+            f"{MESSAGES}: there is no message at {line.position}" for line in read.lines if line.position > most
+        ]
+        by_position = {line.position: line for line in read.lines if line.position <= most}
+        lines = [by_position.get(at, MessageLine(position=at)) for at in range(max(by_position, default=-1) + 1)]
+        begins = {line.position: line.after for line in lines if line.after is not None}
+        restored = self._log.restore([_message(line) for line in lines], begins=begins)
+        if restored.left_out:
+            what = f"{restored.left_out} message(s) were erased on {restored.erased_on}, in whole or in part"
+            self._rejected.append(f"{MESSAGES}: {what}, and skipped; `treering discussion record --again` records them")
+        empty = [line.position for line in lines if line.deleted or not line.text]
+        if empty:
+            self._log.delete(empty)
+        return len(lines) - len(empty) - restored.placed
+
+    def _bring_memories(self) -> int:
+        """Write the memories block by block, each with the state of its chunk."""
+        read, chunks = read_lines(self._files, MEMORIES, MemoryLine), read_lines(self._files, CHUNKS, ChunkLine)
+        self._rejected += (*read.rejected, *chunks.rejected)
+        written = 0
+        for head in self._log.blocks():
+            inside = [line for line in read.lines if _is_in(line, head) and not line.condensed]
+            states = [line for line in chunks.lines if _is_in(line, head)]
+            written += self._write_block(self._log.block(head), inside, states)
+        for line in read.lines:
+            if line.condensed:
+                written += self._write_condensation(line)
+        lost = len(read.lines) - written
+        self._rejected += [f"{MEMORIES}: {lost} refer to messages that are missing"] if lost else []
+        return written
+
+    def _write_block(self, block: Block, lines: Sequence[MemoryLine], chunks: Sequence[ChunkLine]) -> int:
+        operations: list[Operation] = []
+        keys = {(line.first, line.last): line.key for line in chunks}
+        states = [_state_of(line) for line in chunks if line.status == "empty"]
+        written = 0
+        for span, group in groupby(sorted(lines, key=_span), key=_span):
+            coverage = _cited(block, *span)
+            key = keys.get(span) or digest(f"{self._ref.origin} {span}")
+            taken = any(state.first <= span[1] and span[0] <= state.last for state in states)
+            if not coverage.evidence or taken:
+                continue
+            made = [self._memory(line, f"{key}/{number}", coverage) for number, line in enumerate(group, start=1)]
+            states.append(ChunkState(*span, key=key, status="done", memories=tuple(item.id for item in made)))
+            operations += [Create(object=item) for item in made]
+            written += len(made)
+        if states:
+            ordered = sorted(states, key=lambda state: state.first)
+            self._apply([block.changed(chunks=ordered), *operations])
+        return written
+
+    def _write_condensation(self, line: MemoryLine) -> int:
+        parents = [one for one in Memories(self._engine, self._ref).after(line.first - 1) if _covers(line, one)]
+        head = next((head for head in self._log.blocks() if head.first <= line.last < head.end), None)
+        if not parents or head is None:
+            return 0
+        ids = [parent.id for parent in parents]
+        coverage = Coverage(line.first, line.last, memories=ids)
+        made = self._memory(line, digest("\n".join(ids)), coverage, form="condensation")
+        block = self._log.block(head)
+        known = [*block.condensations, Condensation(line.first, line.last, made.id)]
+        self._apply([block.changed(condensations=known), Create(object=made)])
+        return 1
+
+    def _bring_summaries(self) -> int:
+        read = read_lines(self._files, SUMMARY, VersionLine)
+        self._rejected += read.rejected
+        versions = Versions(self._engine, self._ref, "rolling_summary")
+        memories = Memories(self._engine, self._ref).after(-1)
+        reached, end = -1, self._log.count() - 1
+        for line in sorted(read.lines, key=lambda line: line.number):
+            last = max(reached, min(line.position, end))
+            versions.write(
+                line.text,
+                after=versions.current(),
+                last=last,
+                memories=[memory for memory in memories if reached < memory.last <= last],
+                made_by=line.made_by,
+                memory_source="imported",
+            )
+            reached = last
+        return len(read.lines)
+
+    def _memory(self, line: MemoryLine, key: str, coverage: Coverage, *, form: SummaryForm = "memory") -> Knowledge:
+        return memory_object(
+            self._engine,
+            self._ref,
+            line.memory,
+            coverage,
+            key=key,
+            made_by=line.made_by,
+            form=form,
+            memory_source="imported",
+        )
+
+    def _apply(self, operations: Sequence[Operation]) -> None:
+        apply_patch(self._engine, self._ref, operations, reason="Imported memories")
+
+
+def _bring_state(engine: Engine, ref: DiscussionRef, files: Files) -> tuple[bool, tuple[str, ...]]:
+    """Read the state document: into a discussion without one as it is, else as an edit of what it was written from."""
+    text, mark = read_state(files)
+    versions = Versions(engine, ref, "state_document")
+    current = versions.current()
+    if not text and mark is None:
+        return False, ()
+    if current is None and mark is not None:
+        return _restore_state(engine, ref, text, mark), ()
+    try:
+        edited = edit_state(engine, ref, text, base=mark.version if mark and mark.version else None)
+    except NotFound:
+        return False, (f"{STATE}: it is based on a version that this discussion does not have",)
+    return current is None or edited.id != current.id, ()
+
+
+def _restore_state(engine: Engine, ref: DiscussionRef, text: str, mark: StateMark) -> bool:
+    told = Memories(engine, ref).after(-1)
+    last = min(mark.position, MessageLog(engine, ref).count() - 1)
+    if text:
+        Versions(engine, ref, "state_document").write(
+            text,
+            after=None,
+            last=last,
+            memories=[memory for memory in told if memory.last <= last],
+            made_by=mark.made_by,
+            by_hand=mark.by_hand,
+            struck_by_hand=mark.struck_by_hand,
+            memory_source="imported",
+        )
+    return bool(text)
+
+
+def _message(line: MessageLine) -> Message:
+    """Return a message as it was told; a place without words is held by a sign."""
+    return Message(content=line.text or _NO_WORDS, role=line.role, name=line.speaker, at=line.at)
+
+
+def _state_of(line: ChunkLine) -> ChunkState:
+    return ChunkState(line.first, line.last, line.key, line.status)
+
+
+def _cited(block: Block, first: int, last: int) -> Coverage:
+    inside = (message for message in block.messages if first <= message.position <= last)
+    return Coverage(first, last, citing(inside))
+
+
+def _is_in(line: MemoryLine | ChunkLine, head: BlockHead) -> bool:
+    return head.first <= line.first <= line.last < head.end
+
+
+def _span(line: MemoryLine) -> tuple[int, int]:
+    return line.first, line.last
+
+
+def _covers(line: MemoryLine, memory: Memory) -> bool:
+    return line.first <= memory.first and memory.last <= line.last
+
+
+_NO_WORDS = "…"
+_MOST_MISSING = 10_000

@@ -1,0 +1,444 @@
+"""Search in discussions: by keywords, by the words of a question, by meaning, or as the space itself searches."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from treering.core.errors import InvalidInput
+from treering.core.evidence import Segment, Turn
+from treering.core.filters import And, Compare, Filter, Or
+from treering.core.objects import Knowledge, Object, Source
+from treering.core.policy import CURRENT
+from treering.extensions.discussions.keywords import KeywordText, is_question, keywords_of, question_for
+from treering.extensions.discussions.summaries.memories import Memory, memories_in
+from treering.ports.models import Excerpt
+from treering.ports.passages import PassageHead, PassageRequest, Reach
+from treering.ports.search import NamePart, Scored, TextRequest
+from treering.retrieval.extraction.built_in import BuiltInExtractor
+from treering.retrieval.index.rounds import lag_of, nearest, run_together
+from treering.retrieval.search.known_words import known_words
+from treering.retrieval.search.question import Question, asks, reply_among
+from treering.retrieval.search.relevance import Judgement
+from treering.retrieval.search.retrieval import retrieval
+from treering.retrieval.text.analysis import query_terms
+from treering.retrieval.text.time_zones import TimeZone, parse_zone
+from treering.retrieval.tuning import TUNING
+from treering.verbs.engine import Engine
+from treering.verbs.envelope import Call, UnderstoodDays
+from treering.verbs.reading import behind_warning, lag_warning, question_of, understood_days
+
+RecallKind = Literal["memories", "turns", "both"]
+RecallMode = Literal["keywords", "natural", "semantic", "hybrid"]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldWeights:
+    """The weights of fields. Text without fields, such as a message, counts as a summary."""
+
+    title: float = 2.0
+    summary: float = 1.0
+    entities: float = 1.5
+    key_phrases: float = 1.5
+    topics: float = 1.0
+
+    def __post_init__(self) -> None:
+        if min(self.title, self.summary, self.entities, self.key_phrases, self.topics) < 0:
+            raise InvalidInput("A weight is below 0.", hint="Use 0 for fields that should not count.")
+
+
+@dataclass(frozen=True, slots=True)
+class DiscussionSearch:
+    """A search in discussions and its options. Raises `InvalidInput` for invalid values."""
+
+    what: RecallKind = "memories"
+    mode: RecallMode = "keywords"
+    limit: int = 10
+    weights: FieldWeights | None = None
+    """Default: `FieldWeights`, but equal weights in the modes `semantic` and `hybrid`."""
+    recency: float | None = None
+    """The age in days at which a result counts half."""
+    since: datetime | None = None
+    until: datetime | None = None
+    date_prefix: str = ""
+    """Only messages of a year (`2024`), a month (`2024-05`) or a day (`2024-05-01`) of the time zone."""
+    asked_at: datetime | None = None
+    """The time of the question, which determines its "last week" in the mode `hybrid`; default: now."""
+    expand_entities: bool = False
+    """Whether to add results that share names with the best ones."""
+    max_keywords: int = 60
+    related: bool = False
+    """In the mode `hybrid`: only relevant results, and none if nothing matches the question."""
+    timezone: str = ""
+    """The time zone of days, such as `Europe/Berlin` or `+05:30`; default: the setting."""
+
+    def __post_init__(self) -> None:
+        parse_zone(self.timezone)
+        if self.limit < 1 or self.max_keywords < 1:
+            raise InvalidInput("A search needs at least one result and at least one keyword.", hint="Use 1 or more.")
+        if self.recency is not None and self.recency <= 0:
+            raise InvalidInput("recency must be above 0 days.", hint="Give more.")
+        if any(time is not None and time.tzinfo is None for time in (self.since, self.until, self.asked_at)):
+            raise InvalidInput("A time has no time zone.", hint="Give since, until and asked_at a time zone.")
+        if not _DATE.fullmatch(self.date_prefix):
+            raise InvalidInput(
+                f"{self.date_prefix!r} is not the start of a date.", hint="Use 2024, 2024-05 or 2024-05-01."
+            )
+
+    @property
+    def timed(self) -> bool:
+        """Whether the search is limited to a time."""
+        return bool(self.since or self.until or self.date_prefix)
+
+    def passes(self, at: datetime | None, zone: TimeZone | None = None) -> bool:
+        """Return whether a message of this time may be shown. Messages without a time pass only without a limit.
+
+        `zone`: the time zone of `date_prefix`; default: its own time zone, or the machine's.
+        """
+        if at is None:
+            return not self.timed
+        after, before = self.since is None or at >= self.since, self.until is None or at <= self.until
+        return (
+            after and before and (zone or parse_zone(self.timezone)).local(at).isoformat().startswith(self.date_prefix)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReply:
+    """The message after a question, by another speaker. Of a long message, the first segment."""
+
+    turn: int
+    text: str
+    segment_id: str
+    speaker: str = ""
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiscussionHit:
+    """A result. `source_id` and `segment_id` cite a message; a memory is read by its `id`."""
+
+    kind: Literal["memory", "turn"]
+    id: str
+    first: int
+    last: int
+    text: str
+    score: float
+    title: str = ""
+    speaker: str = ""
+    at: datetime | None = None
+    scope: str = ""
+    source_id: str = ""
+    segment_id: str = ""
+    memory: Memory | None = None
+    reply: TurnReply | None = None
+    """The message that answers a hit ending with a question, if both are in one block."""
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """Its texts, by the names of `FieldWeights`."""
+        if self.memory is None:
+            return {"summary": self.text, "entities": self.speaker}
+        item = self.memory.item
+        listed = {name: "\n".join(getattr(item, name)) for name in ("entities", "key_phrases", "topics")}
+        return {"title": item.title, "summary": item.summary, **listed}
+
+
+class DiscussionHits(list[DiscussionHit]):
+    """The results, best first, and warnings."""
+
+    def __init__(
+        self,
+        found: Iterable[DiscussionHit] = (),
+        *,
+        warnings: Sequence[str] = (),
+        understood: Sequence[UnderstoodDays] = (),
+    ) -> None:
+        super().__init__(found)
+        self.understood: tuple[UnderstoodDays, ...] = tuple(understood)
+        """Which days words of the question such as "yesterday" were taken for, in `hybrid` mode."""
+        self.warnings: tuple[str, ...] = tuple(warnings)
+        """That the index is late, or that texts have no vector yet where these are asked for."""
+
+
+def search(
+    engine: Engine, scope: str, query: str, options: DiscussionSearch, *, descend: bool = False
+) -> DiscussionHits:
+    """Find memories and messages, best first, in the scope of a discussion, or with `descend` in all below a scope.
+
+    Keywords are phrases separated by semicolons; unknown ones find nothing. A question that is a sentence is searched
+    by its words. The other modes use the query unchanged. In the mode `hybrid`, messages are in the order of the
+    space's own search. A blank query finds nothing.
+    """
+    if not query.strip():
+        return DiscussionHits()
+    # Asked before the search: an index that catches up meanwhile is warned of in vain, one that is late never unsaid.
+    lag = lag_of(engine.index)
+    looked = _Search(engine, scope, descend, options)
+    found = looked.found(query)
+    if options.expand_entities and found and len(found) < options.limit:
+        found += looked.relatives(found)
+    by_meaning = options.mode in ("semantic", "hybrid")
+    return DiscussionHits(
+        looked.with_replies(found[: options.limit]),
+        warnings=lag_warning(lag) if by_meaning else behind_warning(lag.behind),
+        understood=looked.understood(query) if options.mode == "hybrid" else (),
+    )
+
+
+def ranked_by_age(found: Sequence[DiscussionHit], half_life: float | None) -> list[DiscussionHit]:
+    """Put the best first; where age counts, in days after which something counts half, the newer before the older."""
+    aged = _with_age(found, half_life) if half_life else found
+    return sorted(aged, key=lambda one: -one.score)
+
+
+def names_of(one: DiscussionHit) -> tuple[str, ...]:
+    """Return the names something found speaks of."""
+    if one.memory:
+        return one.memory.item.entities
+    (extraction,) = BuiltInExtractor().extract([Excerpt(one.text, speaker=one.speaker, form="dialogue")])
+    return tuple(entity.name for entity in extraction.entities if entity.name != one.speaker)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A passage and how well it answers."""
+
+    head: PassageHead
+    score: float
+
+
+_Ask = Callable[[int], list[_Candidate]]
+"""Return so many candidates, best first."""
+
+_Holds = Callable[[KeywordText], list[bool]]
+"""Tells for each thing that is looked for whether a text holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """One search: where, for what, and how."""
+
+    engine: Engine
+    scope: str
+    descend: bool
+    options: DiscussionSearch
+
+    @property
+    def zone(self) -> TimeZone:
+        """The time zone whose days are meant."""
+        return parse_zone(self.options.timezone) if self.options.timezone else self.engine.time_zone
+
+    def understood(self, query: str) -> tuple[UnderstoodDays, ...]:
+        """Return which days words of a question were taken for."""
+        now = self.options.asked_at or self.engine.clock.now()
+        return understood_days(Question.of(query, embedder=None, now=now, zone=self.zone), now)
+
+    def found(self, query: str) -> list[DiscussionHit]:
+        match self.options.mode:
+            case "keywords":
+                found = self._by_keywords(query)
+                return found if found or not is_question(query) else self._by_words(query)
+            case "natural":
+                return self._by_words(query)
+            case "semantic":
+                return self._ordered(self._enough(lambda limit: self._near(query, limit)), query)
+            case "hybrid":
+                return self._ordered(self._enough(lambda limit: self._retrieved(query, limit)), query)
+
+    def relatives(self, found: Sequence[DiscussionHit]) -> list[DiscussionHit]:
+        """Return what shares names with the best that was found, each worth less than all of that."""
+        known, least = {one.id for one in found}, min(one.score for one in found)
+        names = dict.fromkeys(name for one in found[: TUNING.conversations.leading] for name in names_of(one))
+        related = [one for one in self._by_keywords("; ".join(names)) if one.id not in known]
+        most = max((one.score for one in related), default=1.0)
+        return [replace(one, score=TUNING.conversations.related * least * one.score / most) for one in related]
+
+    def with_replies(self, found: Sequence[DiscussionHit]) -> list[DiscussionHit]:
+        """Give messages that end in a question the one that answers them."""
+        asking = [one for one in found if one.kind == "turn" and asks(one.text)]
+        blocks = {identity: self.engine.ledger.get(identity) for identity in {one.source_id for one in asking}}
+        replies = {one.id: _reply(one, blocks[one.source_id]) for one in asking}
+        return [replace(one, reply=replies.get(one.id)) for one in found]
+
+    def _by_keywords(self, query: str) -> list[DiscussionHit]:
+        keywords = keywords_of(query, most=self.options.max_keywords)
+        terms, reach, index = question_for(keywords), self._reach(), self.engine.index
+
+        def ask(limit: int) -> list[_Candidate]:
+            names = tuple(map(NamePart, terms.identifiers))
+            (found,) = index.text.search([TextRequest(reach, limit, (*terms.words, *terms.phrases), names=names)])
+            return self._candidates(found.words, found.names)
+
+        return self._weighed(ask, lambda words: [words.hold(keyword) for keyword in keywords])
+
+    def _by_words(self, query: str) -> list[DiscussionHit]:
+        terms, reach, index = query_terms(query), self._reach(), self.engine.index
+
+        def ask(limit: int) -> list[_Candidate]:
+            (found,) = index.text.search([TextRequest(reach, limit, (*terms.words, *terms.phrases))])
+            return self._candidates(found.words)
+
+        return self._weighed(
+            ask,
+            lambda words: [f" {term} " in words.terms for term in terms.words],
+        )
+
+    def _near(self, query: str, limit: int) -> list[_Candidate]:
+        meaning = question_of(Call(self.engine, self.scope), query).meaning
+        if meaning is None:
+            return []
+        (near,) = nearest([meaning.request(reach=self._reach(), limit=limit)], self.engine.index)
+        cosines = meaning.cosines(near) | meaning.expected_of(near)
+        return self._candidates([Scored(key, score) for key, score in cosines.items()])
+
+    def _retrieved(self, query: str, limit: int) -> list[_Candidate]:
+        """Search as the space itself does."""
+        engine = self.engine
+        question = question_of(Call(engine, self.scope), query, now=self.options.asked_at, zone=self.zone)
+        reach = self._reach()
+        steps = [retrieval(question, reach=reach, limit=limit), known_words(question, reach)]
+        found, known = run_together(steps, index=engine.index, ledger=engine.ledger)
+        weak = Judgement.of(known, question, found).weak if self.options.related else frozenset()
+        return [_Candidate(hit.head, hit.score) for hit in found.hits if hit.head.key not in weak]
+
+    def _candidates(self, *rankings: Sequence[Scored]) -> list[_Candidate]:
+        """Return passages of several rankings, best first; the best of each ranking scores 1."""
+        best: dict[int, float] = {}
+        for ranking in rankings:
+            top = max((hit.score for hit in ranking), default=0.0) or 1.0
+            best |= {hit.key: max(hit.score / top, best.get(hit.key, 0.0)) for hit in ranking}
+        (found,) = self.engine.index.passages.read([PassageRequest(tuple(best))])
+        ranked = sorted(found.heads.values(), key=lambda head: (-best[head.key], head.key))
+        return [_Candidate(head, best[head.key]) for head in ranked]
+
+    def _weighed(self, ask: _Ask, holds: _Holds) -> list[DiscussionHit]:
+        """Weigh what holds anything of what is looked for by where it does, and leave out the rest."""
+        weights = self.options.weights or FieldWeights()
+        found = [replace(one, score=one.score * _share(one, holds, weights)) for one in self._enough(ask)]
+        return ranked_by_age([one for one in found if one.score > 0], self.options.recency)
+
+    def _ordered(self, found: list[DiscussionHit], query: str) -> list[DiscussionHit]:
+        """Keep the order, unless weights were given: then the fields that hold words of the query count."""
+        if (weights := self.options.weights) is None:
+            return ranked_by_age(found, self.options.recency) if self.options.recency else found
+        terms = query_terms(query).words
+        extra = [_share(one, lambda words: [f" {term} " in words.terms for term in terms], weights) for one in found]
+        counted = [replace(one, score=one.score * (1 + more)) for one, more in zip(found, extra, strict=True)]
+        return ranked_by_age(counted, self.options.recency)
+
+    def _enough(self, ask: _Ask) -> list[DiscussionHit]:
+        """Ask for more and more, until enough of it may be shown or there is no more."""
+        options = self.options
+        filtered = options.timed or options.recency
+        # Beside memories stand the summary, the state document and the like, which are no answers here.
+        numbers = TUNING.conversations
+        spare = 0 if options.what == "turns" else numbers.spare_candidates
+        size = max(numbers.min_candidates, numbers.widening * options.limit) if filtered else options.limit + spare
+        while True:
+            candidates = ask(size)
+            found = [one for one in self._read(candidates) if options.passes(one.at, self.zone)]
+            if len(found) >= options.limit or len(candidates) < size or size >= _MOST:
+                return found
+            size *= numbers.widening
+
+    def _read(self, candidates: Sequence[_Candidate]) -> list[DiscussionHit]:
+        """Read candidates in the ledger, which decides what holds; what is not a memory and no message is left out."""
+        heads = self.engine.ledger.heads(candidate.head.object_id for candidate in candidates)
+        standing = {identity for identity, head in heads.items() if head.status in CURRENT[head.type]}
+        shown = [candidate for candidate in candidates if candidate.head.object_id in standing]
+        read = {**self._turns(shown), **self._memories(shown)}
+        return [read[candidate.head.key] for candidate in shown if candidate.head.key in read]
+
+    def _turns(self, candidates: Iterable[_Candidate]) -> dict[int, DiscussionHit]:
+        wanted = [(each, (each.head.object_id, each.head.part)) for each in candidates if each.head.part]
+        segments = self.engine.ledger.segments([place for _, place in wanted])
+        return {
+            each.head.key: _turn(each, segments[place], turn)
+            for each, place in wanted
+            if place in segments and isinstance(turn := segments[place].locator, Turn)
+        }
+
+    def _memories(self, candidates: Iterable[_Candidate]) -> dict[int, DiscussionHit]:
+        wanted = {each.head.object_id: each for each in candidates if not each.head.part}
+        items = [self.engine.ledger.get(identity) for identity in wanted]
+        read = memories_in(self.engine, [item for item in items if isinstance(item, Knowledge)])
+        return {wanted[memory.id].head.key: _memory(wanted[memory.id], memory) for memory in read}
+
+    def _reach(self) -> Reach:
+        below = self.scope.rstrip("/") + "/"
+        place = Compare("scope", "prefix", below) if self.descend else Compare("scope", "eq", self.scope)
+        kinds = [_KINDS[kind] for kind in ("memories", "turns") if self.options.what in (kind, "both")]
+        return Reach(self.scope, descend=self.descend, where=And((place, Or(tuple(kinds)))))
+
+
+def _turn(candidate: _Candidate, segment: Segment, turn: Turn) -> DiscussionHit:
+    return DiscussionHit(
+        kind="turn",
+        id=segment.segment_id,
+        first=turn.turn,
+        last=turn.turn,
+        text=segment.excerpt,
+        score=candidate.score,
+        speaker=turn.speaker,
+        at=turn.at,
+        scope=candidate.head.scope,
+        source_id=candidate.head.object_id,
+        segment_id=segment.segment_id,
+    )
+
+
+def _reply(found: DiscussionHit, block: Object) -> TurnReply | None:
+    segments = block.segments if isinstance(block, Source) else ()
+    asked = next((segment for segment in segments if segment.segment_id == found.segment_id), None)
+    reply = reply_among(asked, segments) if asked else None
+    if reply is None or not isinstance(turn := reply.locator, Turn):
+        return None
+    return TurnReply(turn.turn, reply.excerpt, reply.segment_id, turn.speaker, turn.at)
+
+
+def _memory(candidate: _Candidate, memory: Memory) -> DiscussionHit:
+    return DiscussionHit(
+        kind="memory",
+        id=memory.id,
+        first=memory.first,
+        last=memory.last,
+        text=memory.item.summary,
+        score=candidate.score,
+        title=memory.item.title,
+        at=memory.at,
+        scope=candidate.head.scope,
+        memory=memory,
+    )
+
+
+def _share(one: DiscussionHit, holds: _Holds, weights: FieldWeights) -> float:
+    """Tell how much of what is looked for something holds, each counted by the weightiest field it stands in."""
+    told = [(getattr(weights, name), holds(KeywordText(text))) for name, text in one.fields.items() if text]
+    counted = [max(weight * held for weight, held in each) for each in _by_keyword(told)]
+    return sum(counted) / len(counted) if counted else 0.0
+
+
+def _by_keyword(told: Sequence[tuple[float, list[bool]]]) -> list[list[tuple[float, bool]]]:
+    """Turn what each field holds into where each keyword stands."""
+    return [[(weight, held[at]) for weight, held in told] for at in range(len(told[0][1]) if told else 0)]
+
+
+def _with_age(found: Sequence[DiscussionHit], half_life: float) -> list[DiscussionHit]:
+    """Let scores fade by age in days. What has no time counts as the oldest."""
+    times = [one.at for one in found if one.at]
+    if not times:
+        return list(found)
+    newest, oldest = max(times), min(times)
+    days = [(newest - (one.at or oldest)).total_seconds() / _DAY for one in found]
+    return [replace(one, score=one.score * 0.5 ** (age / half_life)) for one, age in zip(found, days, strict=True)]
+
+
+_DATE = re.compile(r"(\d{4}(-\d\d(-\d\d)?)?)?")
+_DAY = 86_400.0
+_MOST = 4_000
+_KINDS: Mapping[str, Filter] = {
+    "memories": And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", "summary"))),
+    "turns": And((Compare("type", "eq", "source"), Compare("kind", "eq", "conversation"))),
+}

@@ -1,0 +1,139 @@
+"""Memories: what some messages came down to, as values and as objects of the ledger."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from treering.core.evidence import EvidenceRef, Turn
+from treering.core.objects import Knowledge, MemorySource, Summary, SummaryForm
+from treering.core.patch import TITLE, shortened
+from treering.extensions.discussions.generators.generator import GeneratedMemory
+from treering.extensions.discussions.identity import DiscussionRef
+from treering.extensions.discussions.log.blocks import StoredMessage
+from treering.verbs.crystallize.drafting import make
+from treering.verbs.engine import Engine
+from treering.verbs.envelope import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory: what some messages, from position `first` to `last`, came down to."""
+
+    id: str
+    item: GeneratedMemory
+    first: int
+    last: int
+    at: datetime | None = None
+    """When the first of its messages was said."""
+    condensed: bool = False
+    """Whether it stands for older memories."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What a memory tells of: messages from position `first` to `last`, by its evidence or by other memories."""
+
+    first: int | None
+    last: int | None
+    evidence: Sequence[EvidenceRef] = ()
+    memories: Sequence[str] = ()
+
+
+def memory_object(
+    engine: Engine,
+    ref: DiscussionRef,
+    item: GeneratedMemory,
+    coverage: Coverage,
+    *,
+    key: str,
+    made_by: str,
+    form: SummaryForm = "memory",
+    memory_source: MemorySource = "system_generated",
+) -> Knowledge:
+    """Make the knowledge that a memory is, under a key that tells it from others of its discussion."""
+    payload = Summary(
+        form=form,
+        key=key,
+        **item.model_dump(exclude={"title", "summary"}),
+        first=coverage.first,
+        last=coverage.last,
+        made_by=made_by,
+    )
+    fields = {
+        "kind": "summary",
+        "title": shortened(item.title, TITLE),
+        "summary": item.summary,
+        "status": "active",
+        "evidence_refs": [ref.model_dump(mode="json") for ref in coverage.evidence],
+        "derived_from": list(coverage.memories),
+        "payload": payload.model_dump(mode="json"),
+        "memory_source": memory_source,
+    }
+    return make(Call(engine, ref.scope), Knowledge, fields)
+
+
+def citing(messages: Iterable[StoredMessage]) -> list[EvidenceRef]:
+    """Cite messages, word for word."""
+    return [
+        EvidenceRef(source_id=message.source_id, segment_id=segment_id)
+        for message in messages
+        for segment_id in message.segment_ids
+    ]
+
+
+def read_memories(engine: Engine, identities: Sequence[str]) -> list[Memory]:
+    """Read those of some memories that hold now, in the order given."""
+    heads = engine.ledger.heads(identities)
+    standing = [identity for identity in identities if identity in heads and heads[identity].status == "active"]
+    found = [engine.ledger.get(identity) for identity in standing]
+    return memories_in(engine, [item for item in found if isinstance(item, Knowledge)])
+
+
+def memories_in(engine: Engine, items: Sequence[Knowledge]) -> list[Memory]:
+    """Return those of some pieces of knowledge that are memories of messages, as memories."""
+    told = [(item, item.payload) for item in items if isinstance(item.payload, Summary)]
+    told = [(item, payload) for item, payload in told if payload.form in _FORMS]
+    times = _times(engine, [item for item, _ in told])
+    return [_memory(item, payload, times[item.id]) for item, payload in told]
+
+
+def _memory(item: Knowledge, payload: Summary, at: datetime | None) -> Memory:
+    words = GeneratedMemory(
+        title=item.title[:_TITLE_CHARS],
+        summary=item.summary,
+        entities=payload.entities,
+        key_phrases=payload.key_phrases,
+        topics=payload.topics,
+        sentiment=payload.sentiment,
+        utterances=payload.utterances,
+    )
+    first, last = (_NOWHERE if position is None else position for position in (payload.first, payload.last))
+    return Memory(item.id, words, first=first, last=last, at=at, condensed=payload.form == "condensation")
+
+
+def _times(engine: Engine, items: Sequence[Knowledge]) -> dict[str, datetime | None]:
+    """Return for each memory when the first of its messages was said."""
+    first = {item.id: _first_evidence(engine, item) for item in items}
+    places = [(ref.source_id, ref.segment_id) for ref in first.values() if ref]
+    segments = engine.ledger.segments(list(dict.fromkeys(places)))
+    times: dict[str, datetime | None] = {}
+    for identity, ref in first.items():
+        segment = segments.get((ref.source_id, ref.segment_id)) if ref else None
+        times[identity] = segment.locator.at if segment and isinstance(segment.locator, Turn) else None
+    return times
+
+
+def _first_evidence(engine: Engine, item: Knowledge) -> EvidenceRef | None:
+    """Return the first evidence of a memory; that of a condensation is the first of its first parent."""
+    while not item.evidence_refs and item.derived_from:
+        parent = engine.ledger.get(item.derived_from[0])
+        if not isinstance(parent, Knowledge):
+            return None
+        item = parent
+    return item.evidence_refs[0] if item.evidence_refs else None
+
+
+_NOWHERE = -1
+"""The position of memories that tell of messages which are not kept: those that were imported."""
+_FORMS = frozenset({"memory", "condensation"})
+_TITLE_CHARS = 300

@@ -1,0 +1,46 @@
+"""Discussions: the list of them, and one with its summary, state document, memories and last messages."""
+
+from typing import Any
+
+from treering.extensions.discussions import operations as discussion
+from treering.extensions.discussions.operations import DiscussionsFound
+from treering.extensions.server.web.pages.ask import marked
+from treering.extensions.server.web.view import PageView, Rendered, WebPage
+
+_MESSAGES = 30
+_MEMORIES = 30
+_FOUND = 20
+
+
+def list_discussions(view: PageView) -> Rendered:
+    """Show which discussions are kept, and what answers a question in any of them."""
+    listed = view.perform(discussion.LIST, {}).discussions
+    question = view.text("q")
+    found = view.perform(discussion.SEARCH, {"query": question}, limit=_FOUND) if question and listed else None
+    return Rendered(
+        "treering.extensions.discussions:templates/discussions.html",
+        {"listed": listed, **_found(found, question), "command": ("treering", "discussion", "list")},
+    )
+
+
+def show_discussion(view: PageView) -> Rendered:
+    """Show what is remembered of one discussion, and its last messages or what answers a question in it."""
+    identity = view.path["identity"]
+    shown = view.perform(discussion.SHOW, {"id": identity}, memories=_MEMORIES, messages=_MESSAGES)
+    question = view.text("q")
+    found = view.perform(discussion.SEARCH, {"query": question, "id": identity}, limit=_FOUND) if question else None
+    return Rendered(
+        "treering.extensions.discussions:templates/discussion.html",
+        {"shown": shown, **_found(found, question), "command": ("treering", "discussion", "show", identity)},
+    )
+
+
+def _found(found: DiscussionsFound | None, question: str) -> dict[str, Any]:
+    hits = [(one.discussion, one.found, marked(one.found.text, question)) for one in found.found] if found else []
+    return {"question": question, "found": found, "hits": hits}
+
+
+PAGES = (
+    WebPage("/discussions", list_discussions, "Discussions"),
+    WebPage("/discussions/{identity}", show_discussion),
+)

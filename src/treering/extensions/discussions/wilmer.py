@@ -1,0 +1,312 @@
+"""Importing what WilmerAI remembers of a discussion.
+
+Its memories come without the messages they were made of. So each file is kept as a Source of the discussion's scope
+(kind `note`, origin `wilmer#<file name>`), with a segment for every memory, word for word; an imported memory rests
+on its segment, and falls when that is withdrawn. Where the discussion holds the messages as well, the hashes of the
+file tell which memory belongs to which of them, and nothing more is made of these.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import groupby
+from typing import Literal
+
+from treering.core.canonical import digest
+from treering.core.evidence import EvidenceRef, Pointer, Segment
+from treering.core.objects import Knowledge, Source
+from treering.core.patch import Create, Operation, Transition, Update
+from treering.core.policy import CURRENT
+from treering.extensions.discussions.files import message_hash
+from treering.extensions.discussions.generators.generator import GeneratedMemory
+from treering.extensions.discussions.generators.parsing import first_words
+from treering.extensions.discussions.identity import DiscussionRef, apply_patch, is_placeholder
+from treering.extensions.discussions.log.blocks import Block, ChunkState, StoredMessage
+from treering.extensions.discussions.log.message_log import MessageLog
+from treering.extensions.discussions.summaries.chunks import chunk_key
+from treering.extensions.discussions.summaries.memories import Coverage, memory_object
+from treering.extensions.discussions.summaries.versions import IMPORTED_FILES, Form, Versions
+from treering.extensions.discussions.wilmer_files import FileKind, WilmerFile, WilmerMemory, read_file
+from treering.ports.adapter import SegmentDraft, SourceDraft
+from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.ingest.changes import SourceChanges, SourceToWrite
+from treering.verbs.ingest.known import KnownSources
+from treering.verbs.ingest.turns import cleaned
+
+Span = tuple[int, int]
+"""Positions of a first and a last message."""
+
+Grounds = tuple[EvidenceRef, ...]
+"""What a memory rests on."""
+
+MADE_BY = "WilmerAI"
+"""What `made_by` of every imported memory and summary says."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedFile:
+    """The result of importing a file. `skipped`: it contains nothing to store, such as the tracker of condensations."""
+
+    outcome: Literal["imported", "unchanged", "skipped"]
+    source_id: str = ""
+    memories: int = 0
+    """The number of new memories."""
+    withdrawn: int = 0
+    """The number of memories from an earlier import that the file no longer contains."""
+    summary: bool = False
+    """Whether it became the rolling summary or the state document, or a memory if there already is one."""
+    rejected: tuple[str, ...] = ()
+    """Parts that could not be used, with the reason."""
+
+
+class WilmerImport:
+    """Import files of WilmerAI into one discussion. Idempotent."""
+
+    def __init__(self, engine: Engine, ref: DiscussionRef) -> None:
+        self._engine = engine
+        self._ref = ref
+
+    def bring(self, name: str, content: bytes, *, known: Collection[str] = ()) -> ImportedFile:
+        """Import a file with this name (without its folder); `known` are texts of memories from elsewhere.
+
+        Raises `InvalidInput` if it is not the file its name indicates: another kind, encrypted or damaged.
+        """
+        file = _without_secrets(read_file(name, content))
+        file = replace(file, memories=tuple(memory for memory in file.memories if memory.text not in known))
+        if not file.memories:
+            return ImportedFile("skipped", rejected=file.rejected)
+        return retry_on_conflict(lambda: self._bring(name, content, file))
+
+    def _bring(self, name: str, content: bytes, file: WilmerFile) -> ImportedFile:
+        entries = [_Entry(memory, self._pieces(memory)) for memory in file.memories]
+        known_sources = KnownSources(self._engine.ledger, scope=self._ref.scope)
+        arrival = SourceToWrite(self._draft(name, content, file, entries))
+        changes = SourceChanges([arrival], known_sources=known_sources, scope=self._ref.scope, clock=self._engine.clock)
+        (result,) = changes.results
+        if file.kind in _FORMS:
+            return self._bring_text(file, _FORMS[file.kind], entries, changes)
+        covered = list(self._covered(file, entries))
+        if result.outcome == "unchanged":
+            if covered:  # messages that were recorded since
+                self._apply(covered)
+            return ImportedFile("unchanged", result.source_id, rejected=file.rejected)
+        resting = known_sources.resting_on(result.source_id) if result.outcome == "updated" else []
+        gone, made = self._differences(entries, _grounds(entries, changes, result.source_id), resting)
+        # What is withdrawn comes before the source changes: on purpose, and not left stale.
+        self._apply([*gone, *changes.operations(), *made, *covered])
+        return ImportedFile("imported", result.source_id, len(made), len(gone), rejected=file.rejected)
+
+    def _differences(
+        self, entries: Sequence["_Entry"], grounds: Sequence[Grounds], resting: Sequence[Knowledge]
+    ) -> tuple[list[Transition], list[Create]]:
+        """Return what withdraws memories that the file does not hold any more, and what creates those that are new."""
+        there = {ref.segment_id for refs in grounds for ref in refs}
+        known = {ref.segment_id for item in resting for ref in item.evidence_refs}
+        gone = [
+            Transition(id=item.id, expected_revision=item.revision, to="archived")
+            for item in resting
+            if item.status in CURRENT["knowledge"] and any(ref.segment_id not in there for ref in item.evidence_refs)
+        ]
+        fresh = [
+            self._memory(entry.memory, refs, span)
+            for entry, refs, span in zip(entries, grounds, self._spans(entries), strict=True)
+            if refs[0].segment_id not in known
+        ]
+        return gone, [Create(object=item) for item in _in_order(fresh)]
+
+    def _bring_text(
+        self, file: WilmerFile, form: Form, entries: Sequence["_Entry"], changes: SourceChanges
+    ) -> ImportedFile:
+        """Keep a summary or a state document; where the discussion has one that it made itself, as a memory."""
+        (result,), (entry,), (span,) = changes.results, entries, self._spans(entries)
+        if result.outcome == "unchanged" and self._engine.ledger.dependents(result.source_id):
+            return ImportedFile("unchanged", result.source_id, rejected=file.rejected)
+        refs = self._kept(entry, changes)
+        versions = Versions(self._engine, self._ref, form)
+        before = versions.current()
+        if before and before.made_by != MADE_BY:
+            self._apply([Create(object=self._memory(entry.memory, refs, span))])
+            return ImportedFile("imported", result.source_id, memories=1, rejected=file.rejected)
+        versions.write(
+            entry.memory.text,
+            after=before,
+            last=span[1] if span else -1,
+            evidence=refs,
+            made_by=MADE_BY,
+            memory_source="imported",
+        )
+        return ImportedFile("imported", result.source_id, summary=True, rejected=file.rejected)
+
+    def _kept(self, entry: "_Entry", changes: SourceChanges) -> Grounds:
+        """Write the source of a single text, unless it is there; return what the text rests on."""
+        (result,) = changes.results
+        if operations := changes.operations():
+            self._apply(operations)
+            return _grounds([entry], changes, result.source_id)[0]
+        source = self._engine.ledger.get(result.source_id)
+        segments = source.segments if isinstance(source, Source) else ()
+        return tuple(EvidenceRef(source_id=source.id, segment_id=part.segment_id) for part in segments)
+
+    def _spans(self, entries: Sequence["_Entry"]) -> list[Span | None]:
+        """Return the positions of the messages that each memory tells of, where the discussion holds them."""
+        return _spans([entry.memory for entry in entries], MessageLog(self._engine, self._ref).read())
+
+    def _covered(self, file: WilmerFile, entries: Sequence["_Entry"]) -> Iterator[Operation]:
+        """Mark the messages that the memories tell of as read, and all up to the last one that was processed."""
+        log = MessageLog(self._engine, self._ref)
+        positions = {position for span in self._spans(entries) if span for position in range(span[0], span[1] + 1)}
+        if file.processed:
+            (last,) = _spans([replace(file.memories[0], hash=file.processed)], log.read())
+            positions |= set(range(last[1] + 1)) if last else set()
+        return cover(log, positions)
+
+    def _memory(self, memory: WilmerMemory, refs: Grounds, span: Span | None) -> Knowledge:
+        first, last = span or (None, None)
+        return memory_object(
+            self._engine,
+            self._ref,
+            memory.item,
+            Coverage(first, last, refs),
+            key=f"wilmer/{refs[0].segment_id}",
+            made_by=MADE_BY,
+            memory_source="imported",
+        )
+
+    def _pieces(self, memory: WilmerMemory) -> list[SegmentDraft]:
+        """Cut the text of a memory into segments: one, unless it is very long."""
+        most = self._engine.limits.max_segment_chars
+        place = Pointer(pointer=memory.pointer)
+        texts = [memory.text]
+        if len(memory.text) > most:
+            texts = [piece.text for piece in self._engine.segmenters["text"](memory.text, max_chars=most)]
+        heading = f"{memory.item.title} ({memory.added[:10]})" if memory.added else memory.item.title
+        return [SegmentDraft(place, text, heading=heading) for text in texts]
+
+    def _draft(self, name: str, content: bytes, file: WilmerFile, entries: Sequence["_Entry"]) -> SourceDraft:
+        # Every summary is a source of its own: a newer one follows it, and the older stays what it was.
+        version = f"@{digest(file.memories[0].text)[:12]}" if file.kind in _FORMS else ""
+        return SourceDraft(
+            kind="note",
+            origin=f"{IMPORTED_FILES}#{name}{version}",
+            title=f"{name} of WilmerAI",
+            fingerprint=f"wilmer:{sha256(content).hexdigest()}",
+            content_type="text",
+            segments=[piece for entry in entries for piece in entry.pieces],
+            metadata={"discussion": self._ref.id},
+        )
+
+    def _apply(self, operations: Sequence[Operation]) -> None:
+        apply_patch(self._engine, self._ref, operations, reason="Memories of WilmerAI")
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A memory and the segments it becomes."""
+
+    memory: WilmerMemory
+    pieces: Sequence[SegmentDraft]
+
+
+def _without_secrets(file: WilmerFile) -> WilmerFile:
+    """Return a file without secrets and without text recalled from this memory; of summaries, the last counts."""
+    memories, rejected = list[WilmerMemory](), list(file.rejected)
+    for memory in file.memories if file.kind == "memories" else file.memories[-1:]:
+        text = cleaned(memory.text).text
+        if is_placeholder(text) and text.strip():
+            rejected.append(f"{memory.pointer}: it contains only a placeholder text")
+        elif text.strip():
+            memories.append(replace(memory, text=text, item=_cleaned_item(memory.item, text)))
+        else:
+            rejected.append(f"{memory.pointer}: it contains only text recalled from this memory")
+    return replace(file, memories=tuple(memories), rejected=tuple(rejected))
+
+
+def _cleaned_item(item: GeneratedMemory, text: str) -> GeneratedMemory:
+    texts = {name: cleaned(getattr(item, name)).text for name in ("title", "summary", "sentiment")}
+    texts = {**texts, "title": texts["title"].strip() or first_words(text), "summary": texts["summary"].strip() or text}
+    lists = {name: tuple(cleaned(one).text for one in getattr(item, name)) for name in _LISTS}
+    return item.model_copy(update={**texts, **lists})
+
+
+def _in_order(items: Sequence[Knowledge]) -> list[Knowledge]:
+    """Make ids in the order of the items: within one millisecond nothing else tells which came first."""
+    ids = sorted(item.id for item in items)
+    return [item.model_copy(update={"id": identity}) for item, identity in zip(items, ids, strict=True)]
+
+
+def _grounds(entries: Sequence[_Entry], changes: SourceChanges, source_id: str) -> list[Grounds]:
+    """Return for each memory what it rests on, in the source as it will be."""
+    segments = iter(_segments_after(changes))
+    return [
+        tuple(EvidenceRef(source_id=source_id, segment_id=next(segments).segment_id) for _ in entry.pieces)
+        for entry in entries
+    ]
+
+
+def _segments_after(changes: SourceChanges) -> Sequence[Segment]:
+    for operation in changes.operations():
+        match operation:
+            case Create(object=Source() as source):
+                return source.segments
+            case Update(changes={"segments": segments}):
+                return list(segments)
+            case _:
+                continue
+    return ()
+
+
+def _spans(memories: Sequence[WilmerMemory], messages: Sequence[StoredMessage]) -> list[Span | None]:
+    """Return the positions of the messages each memory tells of, first and last, where the hashes tell.
+
+    A message said twice tells nothing. A memory begins where the one before it ends.
+    """
+    hashes = {one.position: message_hash(one.text) for one in messages if not one.deleted}
+    counted = Counter(hashes.values())
+    position = {mark: at for at, mark in hashes.items() if counted[mark] == 1}
+    return list(_stretches([position.get(memory.hash) for memory in memories]))
+
+
+def _stretches(ends: Sequence[int | None]) -> Iterator[Span | None]:
+    before: int | None = -1
+    begin = 0
+    for end in ends:
+        if end is None:
+            yield None
+        else:
+            if end != before:  # else it is another memory of the same messages
+                begin = before + 1 if before is not None and before < end else end
+            yield begin, end
+        before = end
+
+
+_LISTS = ("entities", "key_phrases", "topics")
+_FORMS: Mapping[FileKind, Form] = {"summary": "rolling_summary", "state": "state_document"}
+
+
+# Messages that imported memories tell of: nothing more is made of them, as the program they come from would not.
+
+
+def cover(log: MessageLog, positions: Collection[int]) -> Iterator[Operation]:
+    """Mark the messages at some positions as read, as far as they are in no chunk yet."""
+    if not positions:
+        return
+    for head in log.blocks():
+        block = log.block(head)
+        states = [_read(run) for run in _runs(block, positions)]
+        if states:
+            yield block.changed(chunks=sorted([*block.chunks, *states], key=lambda state: state.first))
+
+
+def _runs(block: Block, positions: Collection[int]) -> Iterator[list[StoredMessage]]:
+    """Return the messages of a block that are to be marked, those that follow each other together."""
+    taken = {position for state in block.chunks for position in range(state.first, state.last + 1)}
+
+    def is_free(message: StoredMessage) -> bool:
+        return message.position in positions and message.position not in taken and not message.deleted
+
+    yield from (list(run) for free, run in groupby(block.messages, key=is_free) if free)
+
+
+def _read(run: Sequence[StoredMessage]) -> ChunkState:
+    return ChunkState(run[0].position, run[-1].position, key=chunk_key(run), status="empty")

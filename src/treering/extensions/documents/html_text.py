@@ -1,0 +1,347 @@
+"""HTML as text, by headings: pages of the web, and what is in books and mail. Nothing is fetched, no script is run.
+
+With the extra `web` the main content of a page is found by trafilatura; without it, navigation and the like is left out
+by the names of its elements alone.
+"""
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email import message_from_bytes
+from email.header import decode_header, make_header
+from email.message import Message
+from html import unescape
+from html.parser import HTMLParser
+
+from treering.extensions.documents.contents import (
+    MOST_SHOWN,
+    DocumentContents,
+    DocumentDamaged,
+    NotThatFormat,
+    Outliner,
+    plain,
+)
+from treering.sources.reading.encodings import Decoded, decode
+
+
+def outline_html(text: str, outliner: Outliner) -> None:
+    """Add what a page says to the sections of a document."""
+    reader = _HtmlReader(outliner)
+    reader.feed(text)
+    reader.close()
+    reader.end_block()
+
+
+def text_of_html(text: str) -> str:
+    """Return what a page says, as paragraphs."""
+    outliner = Outliner()
+    outline_html(text, outliner)
+    return "\n\n".join(part for unit in outliner.units() for part in (unit.heading.split(" > ")[-1], unit.text) if part)
+
+
+def shown_text(text: str) -> str:
+    """Return what a browser shows of a page, navigation included.
+
+    A line is a stretch in which a browser finds words as they stand here: at most a block, such as a paragraph.
+    """
+    reader = _ShownReader()
+    reader.feed(text)
+    reader.close()
+    reader.end_line()
+    return plain("\n".join(reader.lines))
+
+
+_HIDDEN = frozenset({"script", "style", "head", "template", "svg", "nav"})
+_BLOCKS = frozenset(
+    "p div section article li ul ol dl dt dd table tr blockquote pre figure figcaption header footer br hr".split()
+)
+_LEVELS = {f"h{level}": level for level in range(1, 7)}
+_CELLS = frozenset({"td", "th"})
+
+
+class _HtmlReader(HTMLParser):
+    def __init__(self, outliner: Outliner) -> None:
+        super().__init__(convert_charrefs=True)
+        self._outliner = outliner
+        self._parts: list[str] = []
+        self._hidden: str | None = None
+        self._level = 0
+        self._exact = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        del attrs
+        if self._hidden:
+            return
+        if tag in _HIDDEN:
+            self._hidden = tag
+        elif tag in _LEVELS:
+            self.end_block()
+            self._level = _LEVELS[tag]
+        elif tag in _CELLS and self._parts:
+            self._parts.append(" | ")
+        elif tag in _BLOCKS:
+            self._start_block(tag)
+
+    def _start_block(self, tag: str) -> None:
+        if self._exact:
+            self._parts.append("\n" if tag == "br" else "")
+            return
+        self.end_block()
+        self._exact = tag == "pre"
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._hidden:
+            self._hidden = None if tag == self._hidden else self._hidden
+        elif tag in _LEVELS or (tag in _BLOCKS and (tag == "pre" or not self._exact)):
+            self.end_block()
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self._parts.append(data)
+
+    def end_block(self) -> None:
+        text = "".join(self._parts)
+        text = text if self._exact else " ".join(text.split())
+        if self._level:
+            self._outliner.heading(self._level, text)
+        else:
+            self._outliner.paragraph(text)
+        self._parts, self._level, self._exact = [], 0, False
+
+
+_NOT_SHOWN = frozenset("script style head template svg noscript iframe textarea select video audio".split())
+_LINES = (
+    _BLOCKS
+    | _CELLS
+    | frozenset(_LEVELS)
+    | frozenset("html body main aside nav form fieldset details summary address caption button option".split())
+)
+
+_SPACES = re.compile(r"[ \t\n\r\f]+")
+_OTHER_SPACES = re.compile(r"[^\S \t\n\r\f]")
+"""Spaces that browsers tell from others when they look for words, such as those without a break."""
+_APART_IN_CODE = re.compile(r"[^\S ]| {2,}")
+
+
+class _ShownReader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.lines: list[str] = []
+        self._parts: list[str] = []
+        self._hidden: str | None = None
+        self._exact = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        del attrs
+        if self._hidden == "head" and tag == "body":  # the end of a head need not be written
+            self._hidden = None
+        if self._hidden:
+            return
+        if tag in _NOT_SHOWN:
+            self._hidden = tag
+        elif tag in _LINES:
+            self.end_line()
+            self._exact = self._exact or tag == "pre"
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._hidden:
+            self._hidden = None if tag == self._hidden else self._hidden
+        elif tag in _LINES:
+            self.end_line()
+            self._exact = self._exact and tag != "pre"
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self._parts.append(data)
+
+    def end_line(self) -> None:
+        text = "".join(self._parts)
+        lines = _APART_IN_CODE.split(text) if self._exact else _OTHER_SPACES.split(_SPACES.sub(" ", text))
+        self.lines += [line.strip() for line in lines if line.strip()]
+        self._parts = []
+
+
+# Pages that a browser saved as a web archive (MHTML): mail whose main part is the page. Nothing else is read.
+
+
+_HEADER_LINE = re.compile(rb"[A-Za-z][A-Za-z0-9-]{0,60}:|[ \t]")
+_TYPE = re.compile(
+    rb"^content-type:\s{0,20}(?:multipart/related|text/html|application/xhtml)", re.IGNORECASE | re.MULTILINE
+)
+_PAGES = frozenset({"text/html", "application/xhtml+xml"})
+_ENCODINGS = frozenset({"", "7bit", "8bit", "binary", "base64", "quoted-printable"})
+_MOST_PARTS = 5_000
+_MOST_HEAD = 65_536
+_LONGEST_HEADER = 4_000
+_TITLE_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedPage:
+    """The page of a web archive, and what the archive says about it."""
+
+    data: bytes
+    charset: str
+    title: str
+    address: str
+
+
+def main_part(data: bytes) -> ArchivedPage | None:
+    """Return the page of a web archive; `None` for another file. Raises `DocumentDamaged`."""
+    if not is_web_archive(data[:_MOST_HEAD]):
+        return None
+    archive = message_from_bytes(data)
+    parts = list(_parts(archive))
+    address = _header(archive, "Snapshot-Content-Location")
+    page = _page_of(archive, parts, address)
+    encoding = _header(page, "Content-Transfer-Encoding").lower()
+    if encoding not in _ENCODINGS:
+        raise DocumentDamaged(f"its page has an unsupported encoding ({encoding[:40]})")
+    content = page.get_payload(decode=True)
+    if not isinstance(content, bytes) or not content.strip():
+        raise DocumentDamaged("its page is empty")
+    title = " ".join(plain(_subject(archive)).split())[:_TITLE_CHARS]
+    return ArchivedPage(content, page.get_content_charset() or "", title, address or _header(page, "Content-Location"))
+
+
+def is_web_archive(head: bytes) -> bool:
+    """Tell by its beginning whether a file may be a web archive."""
+    headers = head.replace(b"\r\n", b"\n").partition(b"\n\n")[0]
+    return all(map(_HEADER_LINE.match, headers.split(b"\n"))) and _TYPE.search(headers) is not None
+
+
+def _parts(archive: Message) -> Iterator[Message]:
+    for at, part in enumerate(archive.walk()):
+        if at >= _MOST_PARTS:
+            raise DocumentDamaged(f"it has more than {_MOST_PARTS:,} parts")
+        if part.get_content_type() in _PAGES and not part.is_multipart():
+            yield part
+
+
+def _page_of(archive: Message, parts: list[Message], address: str) -> Message:
+    """Return the part that the archive begins with: as it says itself, else that of its address, else the first."""
+    if not parts:
+        raise DocumentDamaged("it contains no page")
+    start = str(archive.get_param("start") or "")
+    named = (part for part in parts if start and _header(part, "Content-ID") == start)
+    placed = (part for part in parts if address and _header(part, "Content-Location") == address)
+    return next(named, None) or next(placed, None) or parts[0]
+
+
+def _header(message: Message, name: str) -> str:
+    return str(message.get(name) or "")[:_LONGEST_HEADER].strip()
+
+
+def _subject(message: Message) -> str:
+    value = _header(message, "Subject")
+    try:
+        return str(make_header(decode_header(value)))
+    except (LookupError, ValueError):  # written in no way that is known: kept as it stands
+        return value
+
+
+# Pages of the web (HTML, MHTML): their headings and main content. Nothing is fetched, no script is run.
+
+
+_TITLE = re.compile(r"<title[^>]{0,200}>(?P<title>[^<]{1,500})</title", re.IGNORECASE)
+_AROUND = re.compile(r"<(?P<name>header|footer|aside|form)\b.{0,200000}?</(?P=name)\s*>", re.IGNORECASE | re.DOTALL)
+_HEADING = re.compile(r"<h[1-6]\b", re.IGNORECASE)
+_CODE = re.compile(
+    r"(?P<block><pre\b[^>]{0,200}>\s{0,20})?<code\b[^>]{0,200}>(?P<code>[^<]{1,300})</code", re.IGNORECASE
+)
+_BLOCK = re.compile(r"<pre>([^<]{1,300})</pre>")
+_SAVED_FROM = re.compile(r"<!--\s{0,20}saved from url=\(\d{1,6}\)(?P<address>[^\s<>]{1,2000}?)\s{0,20}-->")
+"""What browsers write at the beginning of a page that they save."""
+_HEAD_BYTES = 4_096
+_HTML_PAGE_TITLE_CHARS = 200
+_MOST_FOR_CONTENT = 3_000_000
+"""A longer page is read whole: looking for its main content takes too long."""
+
+
+def read(data: bytes) -> DocumentContents:
+    """Read a page, also one that a browser saved as a web archive (MHTML).
+
+    What a browser shows of it is told where it says which address it was saved from.
+    """
+    return _page(data, linked=False)
+
+
+def read_linked(data: bytes) -> DocumentContents:
+    """Read a page, and tell what a browser shows of it."""
+    return _page(data, linked=True)
+
+
+def _page(data: bytes, *, linked: bool) -> DocumentContents:
+    archived = main_part(data)
+    if archived is not None:
+        decoded = _decoded(archived.data, archived.charset)
+        return _read(decoded, archived.title, archived.address or _saved_from(decoded.text), linked=linked)
+    decoded = _decoded(data, "")
+    return _read(decoded, "", _saved_from(decoded.text), linked=linked)
+
+
+def _read(decoded: Decoded, title: str, address: str, *, linked: bool) -> DocumentContents:
+    text = decoded.text
+    if "<" not in text:
+        raise NotThatFormat
+    outliner, warnings = Outliner(), [decoded.warning()] if decoded.warning() else list[str]()
+    too_long = len(text) > _MOST_FOR_CONTENT
+    main = None if too_long else _main_content(text)
+    outline_html(_AROUND.sub(" ", text) if main is None else main, outliner)
+    units = outliner.units()
+    if not units:
+        outliner = Outliner()
+        outline_html(text, outliner)
+        units = outliner.units()
+    if too_long:
+        warnings.append("it is too long to find its main content: all of it is indexed")
+    shown = shown_text(text) if linked or address else ""
+    return DocumentContents(
+        units,
+        _title_of(text) or title or outliner.title,
+        warnings,
+        address=address,
+        encoding=decoded.encoding,
+        shown=shown if len(shown) <= MOST_SHOWN else "",
+    )
+
+
+def _title_of(text: str) -> str:
+    found = _TITLE.search(text)
+    return " ".join(unescape(found["title"]).split())[:_HTML_PAGE_TITLE_CHARS] if found else ""
+
+
+def _saved_from(text: str) -> str:
+    found = _SAVED_FROM.search(text[:_HEAD_BYTES])
+    return found["address"] if found else ""
+
+
+def _decoded(data: bytes, charset: str) -> Decoded:
+    """Return the text of a page; what looks like no text is read as old browsers read it."""
+    return decode(data, declared=charset) or Decoded(data.decode("cp1252", "replace"), "cp1252", guessed=True)
+
+
+def _main_content(text: str) -> str | None:
+    """Return the main content of a page as HTML; `None` where nobody looks for it, or none is found."""
+    try:
+        import trafilatura
+    except ImportError:  # also where a part of it is missing
+        return None
+    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
+    found: str | None = trafilatura.extract(
+        text, output_format="html", favor_recall=True, include_comments=False, include_tables=True
+    )
+    # Of a short page it may give all words in a row, those of the navigation too.
+    lost = _HEADING.search(text) and not _HEADING.search(found or "")
+    return None if lost or not found else _with_words_of_code(found, text)
+
+
+def _with_words_of_code(main: str, text: str) -> str:
+    """Return the main content with code inside a sentence as the page has it: there it is a block of its own."""
+    inside = {_code(found["code"]) for found in _CODE.finditer(text) if not found["block"]}
+    return _BLOCK.sub(lambda found: f"<code>{found[1]}</code>" if _code(found[1]) in inside else found[0], main)
+
+
+def _code(markup: str) -> str:
+    return " ".join(unescape(markup).split())

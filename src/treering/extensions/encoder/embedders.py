@@ -1,0 +1,364 @@
+"""Embedding models from outside: a function of a host, a folder, or any provider through pydantic-ai (extra `llm`)."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+import weakref
+from asyncio import wait_for
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable
+from treering.extensions.encoder.language_models import (
+    ENDPOINT,
+    EXTRA,
+    TIMEOUT_SECONDS,
+    endpoint_provider,
+    provider_with_key,
+)
+from treering.extensions.encoder.onnx import (
+    LONGEST,
+    SCHEME,
+    files_in,
+    inputs_of,
+    load_session,
+    load_tokenizer,
+    readable,
+)
+from treering.extensions.encoder.provider_calls import ModelLoop, missing_setting, translating
+from treering.ports.models import Embedder, Vector
+
+if TYPE_CHECKING:
+    from pydantic_ai.embeddings import EmbeddingModel
+
+EmbeddingFunction = Callable[[list[str]], Sequence[Sequence[float]]]
+"""Returns a vector for each text, in their order; of any length, and of the same dimension always."""
+
+_EMPTY = " "  # some models refuse a text without any character
+
+
+class FunctionEmbedder:
+    """An `Embedder` over a function, which is asked for a few texts at once: they tell how it spreads texts.
+
+    `name` names the model: vectors of the same name and dimension are compared. Raises `Unavailable` for what the
+    function raises.
+    """
+
+    def __init__(self, embed: EmbeddingFunction, name: str) -> None:
+        self._embed = embed
+        self._name = name
+        self.unrelated_below: float
+        self.dimension: int
+        self.unrelated_below, self.dimension = unrelated_below(lambda texts, query: self._asked(texts))  # noqa: ARG005
+
+    @property
+    def model_id(self) -> str:
+        """Name the model and its dimension."""
+        return f"{self._name}:{self.dimension}"
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        """Embed stored texts: `float32[n, dim]`, unit length, in the order given."""
+        return self._asked(texts) if texts else np.empty((0, self.dimension), np.float32)
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed what somebody asks: `float32[dim]`, unit length."""
+        return np.asarray(self._asked([text])[0], np.float32)
+
+    def _asked(self, texts: Sequence[str]) -> Vector:
+        try:
+            rows = self._embed([text.encode("utf-8", "replace").decode() or _EMPTY for text in texts])
+        except TreeringError:
+            raise
+        except Exception as error:
+            # A function of a host raises what it likes.
+            raise Unavailable(
+                f"The embedding model {self._name} failed: {error!r}", hint="Fix the embedding model, then try again."
+            ) from error
+        return unit_vectors(rows, count=len(texts), model=self._name)
+
+
+# Rows that an embedding model answers with, checked and brought to unit length.
+
+
+def unit_vectors(rows: Sequence[Sequence[float]], *, count: int, model: str) -> Vector:
+    """Return rows as `float32[n, dim]` of unit length. Raises `Unavailable` for what are not `count` directions."""
+    try:
+        vectors = np.asarray(rows, np.float32)
+    except (ValueError, TypeError):
+        vectors = np.empty(0, np.float32)
+    if vectors.ndim != 2 or len(vectors) != count or not vectors.shape[1]:
+        raise Unavailable(
+            f"{model} did not return {count} vectors of equal length for {count} texts.", hint="Use another model."
+        )
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not np.isfinite(lengths).all() or not lengths.all():
+        raise Unavailable(f"{model} returned a zero vector.", hint="Use another model.")
+    unit: Vector = (vectors / lengths).astype(np.float32)
+    return unit
+
+
+# Finding the cosine below which a text says nothing about a question, for an embedding model nobody measured here.
+
+
+PAIRS = (
+    ("When is the cache flushed?", "The cache is emptied before the writer process is forked."),
+    ("Who leads the payments team?", "Ada Lovelace has been head of payments since March."),
+    ("How do I run the tests?", "Type `make check`; it formats, lints and runs all tests."),
+    ("What bread did we bake?", "On Sunday they made a sourdough loaf with rye and caraway."),
+    ("Why was the release delayed?", "Shipping moved to June because the signing key had expired."),
+    ("Which database do sessions use?", "Sessions are kept in one SQLite file beside the server."),
+    ("Where did Maria go on holiday?", "Maria spent two weeks hiking in the Dolomites in August."),
+    ("def parse_date(text): what does it return?", "Returns a datetime in UTC, or None where the text names no day."),
+    ("Is the API rate limited?", "Each key may send 600 requests per minute; more are answered with 429."),
+    ("What did the doctor recommend?", "He was told to sleep more, drink less coffee and walk every day."),
+    ("How large may an upload be?", "Files above 25 MB are refused by the gateway."),
+    ("What is the capital of Australia?", "Canberra, not Sydney, is where the Australian parliament sits."),
+)
+"""Questions, each with a text that answers it; with the texts of the other pairs it has nothing to do."""
+
+
+class Embedding(Protocol):
+    """Turns texts into vectors of unit length: `float32[n, dim]`."""
+
+    def __call__(self, texts: list[str], *, query: bool) -> Vector:
+        """Embed questions (`query`) or stored texts, in the order given."""
+        ...
+
+
+def unrelated_below(embed: Embedding) -> tuple[float, int]:
+    """Return the cosine below which a text says nothing about a question, and the dimension of the vectors.
+
+    It is 3.5 standard deviations above the mean of texts that have nothing to do with a question: one of some
+    thousands reaches it by chance. For the built-in model, whose cut was measured on real collections (0.62), this
+    gives 0.62.
+    """
+    questions = embed([question for question, _ in PAIRS], query=True)
+    texts = embed([text for _, text in PAIRS], query=False)
+    unrelated = (questions @ texts.T)[~np.eye(len(PAIRS), dtype=bool)]
+    cut = float(unrelated.mean() + _DEVIATIONS * unrelated.std())
+    return min(cut, _HIGHEST), int(questions.shape[1])
+
+
+_DEVIATIONS = 3.5
+_HIGHEST = 0.99
+"""A model that puts all texts in one place still has texts that are the question itself."""
+
+
+# A sentence transformer from a folder, as ONNX.
+
+
+_EMBEDDER_HINT = (
+    "Give a folder with tokenizer.json and a sentence transformer as ONNX, as created by `optimum-cli export onnx`."
+)
+
+
+def open_folder_embedder(place: str, threads: int = 1) -> FolderEmbedder:
+    """Open the embedding model that `onnx:FOLDER` names. It reads a few texts, which tell how it spreads them.
+
+    Raises `InvalidInput` where a file is missing, cannot be read or gives no vectors.
+    """
+    return FolderEmbedder(Path(place.removeprefix(SCHEME)).expanduser(), threads=threads)
+
+
+class FolderEmbedder:
+    """Embeds with the network in a folder: a sentence transformer, exported as ONNX.
+
+    A network that gives a vector for each token is asked for the first one or the mean, as `1_Pooling/config.json`
+    beside it says, and for the mean where that says nothing. `config_sentence_transformers.json` tells what stands
+    before a question and before a text. Every text is computed by itself, as `BgeSmall` does. Methods may be called
+    from any thread.
+    """
+
+    def __init__(self, folder: Path, *, threads: int = 1) -> None:
+        tokenizer_file, network_file = files_in(folder, what="embedder", hint=_EMBEDDER_HINT)
+        prompts = _config(folder / "config_sentence_transformers.json").get("prompts") or {}
+        self._prompts = {role: str(prompts.get(role) or "") for role in ("query", "document")}
+        self._first = bool(_config(folder / "1_Pooling" / "config.json").get("pooling_mode_cls_token"))
+        self._threads = threads
+        try:
+            content = network_file.read_bytes()
+            self._tokenizer = load_tokenizer(tokenizer_file.read_bytes(), LONGEST)
+            self._session = load_session(content)
+        except Exception as error:
+            raise InvalidInput(f"The embedder's files cannot be read: {error}", hint=_EMBEDDER_HINT) from error
+        self._inputs = inputs_of(self._session, network_file, _EMBEDDER_HINT)
+        self._name = f"{folder.resolve().name}/{network_file.name}:{sha256(content).hexdigest()[:8]}"
+        self.unrelated_below: float
+        self.dimension: int
+        self.unrelated_below, self.dimension = unrelated_below(self._embedded)
+
+    @property
+    def model_id(self) -> str:
+        """Name the folder and the network in it, with the first letters of its hash, and the dimension."""
+        return f"{self._name}:{self.dimension}"
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        """Embed stored texts: `float32[n, dim]`, unit length, in the order given."""
+        return self._embedded(texts, query=False) if texts else np.empty((0, self.dimension), np.float32)
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed what somebody asks: `float32[dim]`, unit length."""
+        vector: Vector = self._embedded([text], query=True)[0]
+        return vector
+
+    def knows(self, text: str) -> bool:
+        """Return whether the model's tokenizer knows at least half of the tokens of a text."""
+        encoded = self._tokenizer.encode(readable(text, LONGEST), add_special_tokens=False)
+        return 2 * sum(map(_is_unknown, encoded.tokens)) <= len(encoded.tokens)
+
+    def _embedded(self, texts: Sequence[str], *, query: bool) -> Vector:
+        prompt = self._prompts["query" if query else "document"]
+        with ThreadPoolExecutor(self._threads) as pool:
+            return np.stack(list(pool.map(lambda text: self._vector(prompt + text), texts)))
+
+    def _vector(self, text: str) -> Vector:
+        encoded = self._tokenizer.encode(readable(text, LONGEST))
+        given = {"input_ids": encoded.ids, "attention_mask": encoded.attention_mask, "token_type_ids": encoded.type_ids}
+        found = self._session.run(None, {name: np.array([given[name]], np.int64) for name in self._inputs})
+        vector = next((one[0] for one in found if one.ndim == 2), None)
+        if vector is None:
+            if found[0].ndim != 3:
+                raise InvalidInput(
+                    f"{self._name} returns an array of shape {found[0].shape}, not a vector.", hint=_EMBEDDER_HINT
+                )
+            vector = found[0][0, 0] if self._first else found[0][0].mean(axis=0)
+        length = float(np.linalg.norm(vector))
+        unit: Vector = np.asarray(vector / length if length else np.eye(1, len(vector))[0], np.float32)
+        return unit
+
+
+_UNKNOWN = frozenset({"[UNK]", "<unk>"})
+"""What tokenizers call a token that their vocabulary does not have: those of BERT, and of SentencePiece."""
+
+_SIGNS_THAT_ARE_WORDS = ("CJK", "HIRAGANA", "KATAKANA")
+
+
+def _is_unknown(token: str) -> bool:
+    """Return whether a token stands for what the vocabulary does not have, or for one foreign letter of a word."""
+    sign = token.removeprefix("##").lstrip("▁")
+    is_letter = len(sign) == 1 and not sign.isascii() and unicodedata.category(sign)[0] in "LM"
+    return token in _UNKNOWN or (is_letter and not unicodedata.name(sign, "").startswith(_SIGNS_THAT_ARE_WORDS))
+
+
+def _config(file: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+# Embedding models of any provider, through pydantic-ai. Needs the extra `llm`; imported when one is opened.
+
+
+BATCH = 64
+"""Texts in one request."""
+
+LONGEST_CHARS = 8_000
+"""Characters of a text that are sent: about 2,000 tokens, which every hosted model takes."""
+
+_HINT = (
+    "Use PROVIDER:MODEL, such as openai:text-embedding-3-small, and set the provider's key; for "
+    "an OpenAI-compatible endpoint give the model's own name and the URL."
+)
+
+
+def open_embedder(name: str, *, base_url: str | None = None, api_key: str | None = None) -> Embedder:
+    """Open an embedding model. It is asked for a few texts at once, which tell its dimension and how it spreads them.
+
+    `name`, `base_url` and `api_key` are as for `open_model`. From then on, what is stored and what is asked is sent to
+    its provider, without secrets that were redacted. Raises what `open_model` raises, and `Unavailable` where the
+    provider does not answer.
+    """
+    if find_spec("pydantic_ai") is None:
+        raise MissingExtra(EXTRA, needed_for="An embedding model of a provider")
+    from pydantic_ai.exceptions import UserError
+
+    try:
+        model = _endpoint(name, base_url, api_key) if base_url else _inferred(name, api_key)
+    except (UserError, ValueError) as error:
+        said = missing_setting(error, api_key)
+        raise InvalidInput(f"The embedding model {name!r} cannot be opened. {said}", hint=_HINT) from None
+    except ImportError as error:
+        what = f"The embedding model {name!r} needs a package that is not installed."
+        raise InvalidInput(what, hint=str(error)) from error
+    return PydanticAIEmbedder(model, secret=api_key)
+
+
+class PydanticAIEmbedder:
+    """An `Embedder` over an embedding model of pydantic-ai. May be used from any thread.
+
+    A provider may compute a text a little differently beside others; the same text is sent once and kept.
+    """
+
+    def __init__(self, model: EmbeddingModel, *, secret: str | None = None) -> None:
+        self._model = model
+        self._secret = secret
+        self._loop = ModelLoop(nullcontext())
+        weakref.finalize(self, self._loop.close)
+        self.unrelated_below: float
+        self.dimension: int
+        self.unrelated_below, self.dimension = unrelated_below(self._asked)
+
+    @property
+    def model_id(self) -> str:
+        """Name the model: `provider:name:dimension`."""
+        return f"{self._model.system}:{self._model.model_name}:{self.dimension}"
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        """Embed stored texts: `float32[n, dim]`, unit length, in the order given. Raises as `open_embedder` does."""
+        return self._asked(texts, query=False)
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed what somebody asks: `float32[dim]`, unit length. Raises as `open_embedder` does."""
+        (vector,) = self._asked([text], query=True)
+        return np.asarray(vector, np.float32)
+
+    def _asked(self, texts: Sequence[str], *, query: bool) -> Vector:
+        prepared = [_prepared(text) for text in texts]
+        rows = [row for at in range(0, len(prepared), BATCH) for row in self._batch(prepared[at : at + BATCH], query)]
+        if not rows:
+            return np.empty((0, self.dimension), np.float32)
+        return unit_vectors(rows, count=len(prepared), model=str(self._model.model_name))
+
+    def _batch(self, texts: Sequence[str], query: bool) -> Sequence[Sequence[float]]:
+        name = f"{self._model.system}:{self._model.model_name}"
+        asked = self._model.embed(list(texts), input_type="query" if query else "document")
+        try:
+            with translating(name, self._secret):
+                found = self._loop.run(wait_for(asked, TIMEOUT_SECONDS))
+        except TimeoutError:
+            raise Unavailable(f"{name} did not answer in time.", hint="Try again later.") from None
+        if len(found.embeddings) != len(texts):
+            problem = f"{len(found.embeddings)} vectors for {len(texts)} texts"
+            raise Unavailable(
+                f"{self._model.model_name} returned {problem}.", hint="Check that the URL points to its API."
+            )
+        return found.embeddings
+
+
+def _prepared(text: str) -> str:
+    # A lone surrogate, as undecodable file names hold, is not a valid request.
+    return text[:LONGEST_CHARS].encode("utf-8", "replace").decode() or _EMPTY
+
+
+def _inferred(name: str, api_key: str | None) -> EmbeddingModel:
+    from pydantic_ai.embeddings import infer_embedding_model
+
+    if api_key is None:
+        return infer_embedding_model(name)
+    return infer_embedding_model(name, provider_factory=lambda provider: provider_with_key(provider, api_key))
+
+
+def _endpoint(name: str, base_url: str, api_key: str | None) -> EmbeddingModel:
+    from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
+
+    return OpenAIEmbeddingModel(name, provider=endpoint_provider(ENDPOINT, name, base_url, api_key))

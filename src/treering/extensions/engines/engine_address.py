@@ -1,0 +1,297 @@
+"""Addresses of engines: read from what people write, printed without what is secret.
+
+faiss:FOLDER[?kind=flat|hnsw]
+redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]      rediss:// with encryption
+mongodb://[USER[:PASSWORD]@]HOST[:PORT][,…]/DATABASE[?OPTION=VALUE&…]    mongodb+srv:// with servers named in DNS
+given:NAME[?OPTION=VALUE&…]                           a connection that the program gives which opens the space
+neo4j://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?OPTION=VALUE&…]      and the other schemes of Neo4j's drivers
+pgvector://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE     a Postgres that has pgvector
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar, get_args
+from urllib.parse import parse_qsl
+
+from treering.core.errors import InvalidInput, MissingExtra, Unavailable, nearest
+from treering.core.patch import LinkType
+from treering.ports.vector_engine import VectorEngine
+from treering.registry import Place, Table
+from treering.system.address import Address, parse_address
+
+FAISS = "faiss"
+GIVEN = "given"
+NEO4J_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
+"""With `+s` encrypted and the certificate checked, with `+ssc` encrypted and any certificate taken."""
+BATCH, POOL = "batch", "pool"
+"""Options about how a process works with an engine, and not about what it keeps."""
+MONGODB_SCHEMES = ("mongodb", "mongodb+srv")
+
+FORMS = "faiss:FOLDER, pgvector://HOST/DATABASE, redis://HOST:PORT/0, neo4j://HOST:PORT or mongodb://HOST/DATABASE"
+_PLAIN = frozenset({FAISS, GIVEN})
+_HINT = f"Write {FORMS}."
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EngineAddress:
+    """Where an engine is. A folder is absolute, so that every process finds it."""
+
+    address: Address
+
+    @property
+    def scheme(self) -> str:
+        """The kind of engine."""
+        return self.address.scheme
+
+    @property
+    def folder(self) -> Path:
+        """The folder of an engine that keeps files."""
+        return Path(self.address.place)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What follows the question mark."""
+        return dict(self.address.options)
+
+    @property
+    def url(self) -> str:
+        """The whole address, with its password: for drivers, and to be kept in the space."""
+        return self._shown() if self.scheme in _PLAIN else self.address.url
+
+    @property
+    def kept_at(self) -> "EngineAddress":
+        """The address without what is no matter to what the engine keeps."""
+        options = tuple(one for one in self.address.options if one[0] not in {BATCH, POOL})
+        return EngineAddress(replace(self.address, options=options))
+
+    def with_options(self, options: Mapping[str, str]) -> "EngineAddress":
+        """Return the address with options; those that it has itself stay."""
+        return EngineAddress(replace(self.address, options=tuple({**options, **self.options}.items())))
+
+    def __str__(self) -> str:
+        return self._shown() if self.scheme in _PLAIN else str(self.address)
+
+    def __repr__(self) -> str:
+        return f"EngineAddress({str(self)!r})"
+
+    def _shown(self) -> str:
+        options = "&".join(f"{name}={value}" for name, value in self.address.options)
+        return f"{self.scheme}:{self.address.place}{'?' if options else ''}{options}"
+
+
+def parse_engine_address(text: str) -> EngineAddress:
+    """Read the address of an engine. Raises `InvalidInput`; what follows a scheme is not repeated."""
+    scheme, colon, rest = text.partition(":")
+    if not colon:
+        raise InvalidInput(f"{text[:80]!r} is not an engine address.", hint=_HINT)
+    if scheme.lower() == FAISS:
+        folder, _, options = rest.removeprefix("//").partition("?")
+        if not folder:
+            raise InvalidInput("The address 'faiss:' has no folder.", hint=_HINT)
+        place = str(Path(folder).expanduser().absolute())
+        return EngineAddress(Address(FAISS, place, options=tuple(parse_qsl(options, keep_blank_values=True))))
+    if scheme.lower() == GIVEN:
+        name, _, options = rest.partition("?")
+        return given_address(name, parse_qsl(options, keep_blank_values=True))
+    return EngineAddress(parse_address(text, named=Path()))
+
+
+def given_address(name: str, options: Iterable[tuple[str, str]] = ()) -> EngineAddress:
+    """Return the address of an engine over what a program gives. It says what that is, and not where."""
+    return EngineAddress(Address(GIVEN, name, options=tuple(options)))
+
+
+# Technologies of engines by the scheme of their address, loaded when one is used.
+
+
+OpenEngine = Callable[[EngineAddress, str, int], VectorEngine]
+"""Opens the engine at an address, for what is kept with a mark, of vectors of a dimension."""
+
+OverConnection = Callable[[object, str | None], OpenEngine]
+"""Returns what opens engines over an open driver, in a database of that name; the driver stays open."""
+
+_Loaded = TypeVar("_Loaded")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineBackend:
+    """A technology of engines. `load` imports what opens them; `extra` names the optional dependencies it imports.
+
+    `shows_graph`: whether it also stores descriptions of passages. `collects`: whether changes are to be collected
+    before they are written, because each write takes as long as writing all vectors.
+    """
+
+    load: Callable[[], OpenEngine]
+    extra: str
+    shows_graph: bool = False
+    collects: bool = False
+
+    def open(self, address: EngineAddress, mark: str, dimension: int) -> VectorEngine:
+        """Open the engine at an address. Raises `MissingExtra`, and what opening it raises."""
+        return _loaded(self.load, self.extra, f"An engine {address.scheme}:…")(address, mark, dimension)
+
+    def check(self) -> None:
+        """Raise `MissingExtra` where it cannot be opened here."""
+        _loaded(self.load, self.extra, "This engine")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionBackend:
+    """A technology whose engines work over an open driver that a program gives. The rest is as of `EngineBackend`."""
+
+    load: Callable[[], OverConnection]
+    extra: str
+    shows_graph: bool = False
+
+    def over(self, connection: object, database: str | None) -> EngineBackend:
+        """Return what opens engines over a driver. Raises `MissingExtra`, and `InvalidInput` for another driver."""
+        opener = _loaded(self.load, self.extra, f"An engine over a {type(connection).__name__}")(connection, database)
+        return EngineBackend(lambda: opener, self.extra, self.shows_graph)
+
+
+def _loaded(load: Callable[[], _Loaded], extra: str, what: str) -> _Loaded:
+    try:
+        return load()
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == __name__.partition(".")[0]:
+            raise
+        raise MissingExtra(extra, needed_for=what) from error
+
+
+def backend_of(address: EngineAddress, backends: Mapping[str, EngineBackend]) -> EngineBackend:
+    """Return the technology that an address names. Raises `InvalidInput` where there is none."""
+    backend = backends.get(address.scheme)
+    if backend is None:
+        raise InvalidInput(f"Unknown engine {address.scheme}:…", hint=f"Write {FORMS}.")
+    return backend
+
+
+def _given_by_nobody() -> OpenEngine:
+    raise Unavailable(
+        "The engine of this space needs a connection from the program, and none was given.",
+        hint="Open the space with that connection; `treering index drop` switches back to the space's own vectors.",
+    )
+
+
+def _engine_at(place: str, extra: str, *, shows_graph: bool = False) -> EngineBackend:
+    found: Place[OpenEngine] = Place(f"treering.extensions.engines.{place}")
+    return EngineBackend(found.load, extra=extra, shows_graph=shows_graph)
+
+
+def _over_connection(place: str, extra: str, *, shows_graph: bool = False) -> ConnectionBackend:
+    found: Place[OverConnection] = Place(f"treering.extensions.engines.{place}")
+    return ConnectionBackend(found.load, extra=extra, shows_graph=shows_graph)
+
+
+ENGINES: Table[EngineBackend] = Table(
+    "treering.engines",
+    {
+        "faiss": replace(_engine_at("faiss_engine:open_faiss", "faiss"), collects=True),
+        "pgvector": _engine_at("pgvector:open_pgvector", "postgres"),
+        "redis": _engine_at("redis:open_redis", "redis"),
+        "rediss": _engine_at("redis:open_redis", "redis"),
+        **{one: _engine_at("neo4j_engine:open_neo4j", "neo4j", shows_graph=True) for one in NEO4J_SCHEMES},
+        **{one: _engine_at("mongo:open_mongodb", "mongodb") for one in MONGODB_SCHEMES},
+        GIVEN: EngineBackend(_given_by_nobody, extra=""),
+    },
+)
+"""Engines that search vectors beside a space, by the scheme of their address. Entry points name an `EngineBackend`."""
+
+OVER_CONNECTIONS: Mapping[str, ConnectionBackend] = {
+    "postgres": _over_connection("pgvector:engine_over_postgres", "postgres"),
+    "redis": _over_connection("redis:engine_over_redis", "redis"),
+    "mongodb": _over_connection("mongo:engine_over_mongodb", "mongodb"),
+    "neo4j": _over_connection("neo4j_engine:engine_over_neo4j", "neo4j", shows_graph=True),
+}
+"""Engines over an open driver that a program gives, by the name of their technology."""
+
+
+# The options of an engine in a graph database: what its nodes are called, what they show, and how it is written to.
+
+
+LINK_TYPES = tuple(name.upper() for name in get_args(LinkType))
+"""Relationships that links between objects are shown as."""
+GRAPH_LABELS = ("TreeringPassage", "TreeringObject", "TreeringEntity")
+STATE_LABEL = "TreeringSpace"
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_KNOWN = ("space", "label", "property", "index", "metric", "relations", BATCH, POOL)
+_METRICS = ("cosine", "euclidean")
+_PROPERTY, _BATCH, _POOL = "embedding", 500, 100
+_MOST = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Neo4jOptions:
+    """`space`: what nodes of the space are called. `label`, `property`, `index`: where its vectors lie.
+
+    With a `label` the vectors of several spaces, and nodes of others, may lie side by side; without one, each space has
+    a label of its own. `relations`: which links between objects are shown. `batch`: rows in one statement. `pool`:
+    connections at most.
+    """
+
+    space: str = ""
+    label: str = ""
+    property: str = _PROPERTY
+    index: str = ""
+    metric: str = _METRICS[0]
+    relations: tuple[str, ...] = ()
+    batch: int = _BATCH
+    pool: int = _POOL
+
+    @classmethod
+    def of(cls, address: EngineAddress) -> "Neo4jOptions":
+        """Read the options of an address. Raises `InvalidInput` naming the wrong one."""
+        given = address.options
+        for name in given:
+            if name not in _KNOWN:
+                raise InvalidInput(f"{address} has an unknown option {name!r}.", hint=nearest(name, _KNOWN))
+        label = _name(given, "label")
+        return cls(
+            space=given.get("space", ""),
+            label=label,
+            property=_name(given, "property") or _PROPERTY,
+            index=_index(given.get("index", ""), label),
+            metric=_chosen("metric", given.get("metric", _METRICS[0]), _METRICS),
+            relations=tuple(
+                _chosen("relations", one, LINK_TYPES) for one in given.get("relations", "").split(",") if one
+            ),
+            batch=_number(given, BATCH, _BATCH),
+            pool=_number(given, POOL, _POOL),
+        )
+
+
+def _name(given: Mapping[str, str], option: str) -> str:
+    name = given.get(option, "")
+    if name and not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"{option}={name[:100]!r} is not a valid name.",
+            hint="Start with a letter; use at most 100 letters, digits and _.",
+        )
+    if name in {*GRAPH_LABELS, STATE_LABEL}:
+        raise InvalidInput(f"{option}={name!r} is a label of the graph.", hint="Use another name for the vectors.")
+    return name
+
+
+def _index(name: str, label: str) -> str:
+    if name and not label:
+        raise InvalidInput(
+            f"index={name[:100]!r} names an index, but no label for its nodes is given.",
+            hint="Add label=NAME.",
+        )
+    return name
+
+
+def _chosen(option: str, given: str, known: tuple[str, ...]) -> str:
+    if given not in known:
+        raise InvalidInput(f"Unknown value {option}={given[:100]!r}.", hint=nearest(given, known))
+    return given
+
+
+def _number(given: Mapping[str, str], option: str, default: int) -> int:
+    text = given.get(option, str(default))
+    if not (text.isdecimal() and 1 <= int(text[:9]) <= _MOST):
+        raise InvalidInput(f"{option}={text[:100]!r} is not a number from 1 to {_MOST:,}.", hint=f"Write {default}.")
+    return int(text)

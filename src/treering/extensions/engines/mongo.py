@@ -1,0 +1,151 @@
+"""An engine in MongoDB: a copy of the vectors in a collection. The space searches its own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from typing import Any
+
+from pymongo import MongoClient
+from pymongo.errors import BulkWriteError, ConfigurationError, InvalidURI, OperationFailure, PyMongoError
+from pymongo.write_concern import WriteConcern
+
+from treering.core.errors import InvalidInput, Unavailable
+from treering.extensions.engines.engine_address import EngineAddress, OpenEngine
+from treering.extensions.engines.server_engine import ServerEngine, check_dimension
+from treering.ports.search import Vector
+from treering.ports.vector_engine import EngineState, Keys, VectorChanges
+from treering.retrieval.index.tables import stored_form
+
+_MILLISECONDS = 3_000
+_TIMEOUTS = ("serverSelectionTimeoutMS", "connectTimeoutMS", "socketTimeoutMS")
+"""Options that are set where the address does not set them; pymongo prefers what is passed to what an address says."""
+_BATCH = 500
+_STATES, _VECTORS = "treering_states", "treering_vectors"
+_DATABASE = "treering"
+_DURABLE = WriteConcern(w="majority", j=True)
+
+
+class MongoEngine(ServerEngine):
+    """`ports.vector_engine.VectorEngine` over two collections, which spaces share.
+
+    No transaction is needed, so that a server alone will do: the state is written last, and a change that is taken over
+    twice is taken over once. A `lent` client stays open.
+    """
+
+    def __init__(
+        self, client: Any, database: str | None, shown: str, mark: str, dimension: int, *, lent: bool = False
+    ) -> None:
+        super().__init__(shown, dimension)
+        self._client = client
+        self._lent = lent
+        self._mark = mark
+        kept = client[database] if database else client.get_default_database(_DATABASE)
+        self._states, self._vectors = (
+            kept.get_collection(name, write_concern=_DURABLE) for name in (_STATES, _VECTORS)
+        )
+
+    @property
+    def kind(self) -> str:
+        """What people call it."""
+        return "MongoDB, searched in the space"
+
+    @property
+    def searches(self) -> bool:
+        """Return false."""
+        return False
+
+    def state(self) -> EngineState | None:
+        """Return what the server keeps."""
+        with self._answering():
+            found = self._states.find_one({"_id": self._mark})
+        return None if found is None else self._state_of(found)
+
+    def begin(self, state: EngineState) -> None:
+        """Forget everything, and begin with a state of no vectors."""
+        with self._answering():
+            self._states.delete_one({"_id": self._mark})
+            self._vectors.delete_many(self._own())
+            self._keep(replace(state, count=0))
+
+    def apply(self, changes: VectorChanges, state: EngineState) -> None:
+        """Take changes over, and then the state they lead to."""
+        self._check(changes)
+        with self._answering():
+            for start in range(0, len(changes.keys), _BATCH):
+                keys = changes.keys[start : start + _BATCH]
+                self._vectors.delete_many({"_id": {"$in": [self._id(key) for key in keys]}})
+                rows = [self._row(key, changes.vectors[key]) for key in keys if key in changes.vectors]
+                if rows:
+                    self._vectors.insert_many(rows, ordered=False)
+            self._keep(replace(state, count=self._vectors.count_documents(self._own())))
+
+    def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:  # noqa: ARG002 - the port's
+        """Return nothing: a MongoDB without a search node cannot."""
+        check_dimension(vector, self._dimension)
+        return None
+
+    def drop(self) -> None:
+        """Remove the documents of the space."""
+        with self._answering():
+            self._states.delete_one({"_id": self._mark})
+            self._vectors.delete_many(self._own())
+
+    def close(self) -> None:
+        """Close the connections, unless they are somebody else's."""
+        if not self._lent:
+            self._client.close()
+
+    def _own(self) -> dict[str, Any]:
+        # By the beginning of the id, which has an index everywhere.
+        return {"_id": {"$gte": f"{self._mark}:", "$lt": f"{self._mark};"}}
+
+    def _id(self, key: int) -> str:
+        return f"{self._mark}:{key}"
+
+    def _row(self, key: int, vector: Vector) -> dict[str, Any]:
+        return {"_id": self._id(key), "key": key, "vector": stored_form(vector).astype("<i2").tobytes()}
+
+    def _keep(self, state: EngineState) -> None:
+        self._states.replace_one({"_id": self._mark}, asdict(state), upsert=True)
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        try:
+            yield
+        except (OperationFailure, BulkWriteError) as error:
+            raise Unavailable(
+                f"{self._shown} refused the request: {error.code}.",
+                hint="Check the server's log, your permissions and the password.",
+            ) from error
+        except PyMongoError as error:
+            # Its message may repeat what it was given.
+            raise Unavailable(
+                f"Cannot reach {self._shown} ({type(error).__name__}).", hint="Check that the server runs."
+            ) from error
+
+
+def open_mongodb(address: EngineAddress, mark: str, dimension: int) -> MongoEngine:
+    """Open the engine at an address. Nothing is asked of the server yet. Raises `InvalidInput`."""
+    timeouts: dict[str, Any] = {name: _MILLISECONDS for name in _TIMEOUTS if name.lower() not in address.url.lower()}
+    try:
+        client: Any = MongoClient(address.url, connect=False, **timeouts)
+    except (InvalidURI, ConfigurationError, ValueError):
+        raise InvalidInput(f"{address} is not a MongoDB address.", hint="Write mongodb://HOST:PORT/DATABASE.") from None
+    return MongoEngine(client, None, str(address), mark, dimension)
+
+
+def engine_over_mongodb(connection: object, database: str | None) -> OpenEngine:
+    """Return what opens engines over a client of MongoDB that somebody gives, and leaves it open.
+
+    Raises `InvalidInput` for what is no such client.
+    """
+    if not isinstance(connection, MongoClient):
+        raise InvalidInput(
+            f"connection: {type(connection).__name__} is not a thread-safe MongoDB client.",
+            hint="Give a pymongo.MongoClient, or set memory.mongodb.url.",
+        )
+
+    def opened(address: EngineAddress, mark: str, dimension: int) -> MongoEngine:
+        return MongoEngine(connection, database, str(address), mark, dimension, lent=True)
+
+    return opened

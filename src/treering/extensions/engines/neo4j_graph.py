@@ -1,0 +1,338 @@
+"""A space's passages, objects and entities as a graph that people look at in their own tools.
+
+    (:TreeringPassage)-[:PART_OF]->(:TreeringObject)-[:REFERS_TO {field}]->(:TreeringObject)
+    (:TreeringObject)-[:FOLLOWS|REFERENCES|SIMILAR_TO|CAUSED_BY|PART_OF|…]->(:TreeringObject)
+    (:TreeringPassage)-[:MENTIONS|TITLED]->(:TreeringEntity)-[:RELATED {passage}]->(:TreeringEntity)
+
+Every node is merged by its `key`, which begins with the mark of the space; `space` is the name of the space for people.
+An entity is there as long as a passage mentions it, an object as long as it has a passage or another one refers to it.
+Links between objects are shown where the engine is to show them; they are written anew with the passages of an object.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, TypeVar
+
+import neo4j
+from neo4j import ManagedTransaction
+from neo4j.exceptions import ClientError, DriverError, Neo4jError
+
+from treering.core.errors import InvalidInput, Unavailable
+from treering.extensions.engines.engine_address import GRAPH_LABELS, LINK_TYPES, STATE_LABEL, EngineAddress
+from treering.ports.vector_engine import DescribedPassage
+
+# A server that speaks Bolt: Cypher in transactions, and its failures in words that repeat nothing secret.
+
+
+_SECONDS = 5.0
+_SECURITY = "Neo.ClientError.Security"
+Row = dict[str, Any]
+Done = TypeVar("Done")
+
+
+class Neo4jServer:
+    """One database of a server. Nothing is asked of it before the first call, each of which may raise `Unavailable`.
+
+    A `lent` driver stays open.
+    """
+
+    def __init__(self, driver: neo4j.Driver, database: str | None, shown: str, *, lent: bool = False) -> None:
+        self.shown = shown
+        self._driver = driver
+        self._database = database
+        self._lent = lent
+
+    @classmethod
+    def at(cls, address: EngineAddress, *, pool: int) -> "Neo4jServer":
+        """Return the database at an address. `pool`: connections at most. Raises `InvalidInput`."""
+        given = address.address
+        host, _, database = given.place.partition("/")
+        try:
+            driver = neo4j.GraphDatabase.driver(
+                f"{given.scheme}://{_checked(host)}",
+                auth=(given.user, given.password) if given.user or given.password else None,
+                connection_timeout=_SECONDS,
+                max_connection_pool_size=pool,
+                connection_acquisition_timeout=2 * _SECONDS,
+                max_transaction_retry_time=0,  # meanwhile the space answers itself
+                notifications_min_severity="OFF",  # they would be logged: a label without nodes is not a problem
+                telemetry_disabled=True,
+            )
+        except (ValueError, DriverError):
+            raise InvalidInput(f"{address} is not a Neo4j address.", hint="Write neo4j://HOST:PORT/DATABASE.") from None
+        return cls(driver, database or None, str(address))
+
+    def rows(self, query: str, /, **parameters: Any) -> list[Row]:
+        """Return what one query finds."""
+        return self.read(lambda transaction: rows_of(transaction, query, **parameters))
+
+    def read(self, work: Callable[[neo4j.ManagedTransaction], Done]) -> Done:
+        """Run a function in one read transaction and return its result."""
+        with self._session() as session:
+            return session.execute_read(work)
+
+    def write(self, work: Callable[[neo4j.ManagedTransaction], Done]) -> Done:
+        """Return what a function returns that writes in one transaction."""
+        with self._session() as session:
+            return session.execute_write(work)
+
+    def define(self, statement: str) -> None:
+        """Run a statement about indexes or constraints, which has a transaction of its own."""
+        self.write(lambda transaction: rows_of(transaction, statement))
+
+    def knows(self, statement: str, /, **parameters: Any) -> bool:
+        """Tell whether the server can run a statement; what it says, and what the role may not do, apart."""
+        with self._session() as session:
+            try:
+                session.execute_write(lambda transaction: rows_of(transaction, statement, **parameters))
+            except ClientError as error:
+                if (error.code or "").startswith(_SECURITY):
+                    raise
+                return False
+            return True
+
+    def close(self) -> None:
+        """Close the connections, unless they are somebody else's."""
+        if not self._lent:
+            self._driver.close()
+
+    @contextmanager
+    def _session(self) -> Iterator[neo4j.Session]:
+        try:
+            with self._driver.session(database=self._database) as session:
+                yield session
+        except Neo4jError as error:
+            raise Unavailable(
+                f"{self.shown} refused the request: {error.code}.",
+                hint="Check the server's log, your permissions and the password.",
+            ) from error
+        except (DriverError, OSError) as error:
+            # Its message may repeat what it was given.
+            raise Unavailable(
+                f"Cannot reach {self.shown} ({type(error).__name__}).", hint="Check that the server runs."
+            ) from error
+
+
+def rows_of(transaction: neo4j.ManagedTransaction, query: str, /, **parameters: Any) -> list[Row]:
+    """Return the rows of one query in a transaction."""
+    return transaction.run(query, parameters).data()
+
+
+def _checked(host: str) -> str:
+    """Return the one host and port of an address. Raises `ValueError` where the driver would, later."""
+    host.encode("idna")
+    if not host or set(host) & {",", "%"}:
+        raise ValueError(host)
+    return host
+
+
+_DIGEST = 16
+_OF_OBJECT = ("type", "kind", "scope", "origin", "title")
+_OF_PASSAGE = (*_OF_OBJECT, "part", "role", "heading")
+_REFERRING = "|".join(("REFERS_TO", *LINK_TYPES))
+_Item = TypeVar("_Item")
+
+_TOUCHED = (
+    "UNWIND $keys AS key MATCH (p:TreeringPassage {key: key}) "
+    "OPTIONAL MATCH (p)-[:MENTIONS|TITLED]->(e:TreeringEntity) OPTIONAL MATCH (p)-[:PART_OF]->(o:TreeringObject) "
+    "RETURN DISTINCT e.key AS entity, o.key AS object"
+)
+_UNSTATE = (
+    "UNWIND $rows AS row MATCH (:TreeringPassage {key: row.key})-[:MENTIONS|TITLED]->(:TreeringEntity)"
+    "-[fact:RELATED {passage: row.passage}]->(:TreeringEntity) DELETE fact"
+)
+_REMOVE = "UNWIND $keys AS key MATCH (p:TreeringPassage {key: key}) DETACH DELETE p"
+_PUT_OBJECTS = "UNWIND $rows AS row MERGE (o:TreeringObject {key: row.key}) SET o = row.told"
+_PUT_PASSAGES = (
+    "UNWIND $rows AS row MATCH (o:TreeringObject {key: row.object}) MERGE (p:TreeringPassage {key: row.key}) "
+    "SET p = row.told MERGE (p)-[:PART_OF]->(o)"
+)
+_PUT_ENTITIES = "UNWIND $rows AS row MERGE (e:TreeringEntity {key: row.key}) SET e.space = row.space, e.name = row.name"
+_TIE = (
+    "UNWIND $rows AS row MATCH (p:TreeringPassage {key: row.key}) MATCH (e:TreeringEntity {key: row.entity}) "
+    "MERGE (p)-[:%s]->(e)"
+)
+_MENTION = _TIE % "MENTIONS"
+_TITLE = _TIE % "TITLED"
+_STATE = (
+    "UNWIND $rows AS row MATCH (s:TreeringEntity {key: row.subject}) MATCH (o:TreeringEntity {key: row.object}) "
+    "MERGE (s)-[:RELATED {passage: row.passage}]->(o)"
+)
+_REFERRED = (
+    f"UNWIND $keys AS key MATCH (:TreeringObject {{key: key}})-[:{_REFERRING}]->(o) RETURN DISTINCT o.key AS object"
+)
+_UNREFER = f"UNWIND $keys AS key MATCH (:TreeringObject {{key: key}})-[reference:{_REFERRING}]->() DELETE reference"
+_PUT_NAMED = (
+    "UNWIND $rows AS row MERGE (o:TreeringObject {key: row.key}) ON CREATE SET o.space = row.space, o.id = row.id"
+)
+_REFER = (
+    "UNWIND $rows AS row MATCH (o:TreeringObject {key: row.key}) MATCH (other:TreeringObject {key: row.other}) "
+    "MERGE (o)-[:REFERS_TO {field: row.field}]->(other)"
+)
+_RELATE = (
+    "UNWIND $rows AS row MATCH (o:TreeringObject {key: row.key}) MATCH (other:TreeringObject {key: row.other}) "
+    "MERGE (o)-[:%s]->(other)"
+)
+_FORGET_ENTITIES = (
+    "UNWIND $keys AS key MATCH (e:TreeringEntity {key: key}) WHERE NOT (e)<-[:MENTIONS|TITLED]-() DETACH DELETE e"
+)
+_EMPTY_OBJECTS = (
+    "UNWIND $keys AS key MATCH (o:TreeringObject {key: key}) WHERE NOT (o)<-[:PART_OF]-(:TreeringPassage) "
+    "SET o = {key: o.key, space: o.space, id: o.id} RETURN o.key AS object"
+)
+_FORGET_OBJECTS = "UNWIND $keys AS key MATCH (o:TreeringObject {key: key}) WHERE NOT (o)--() DELETE o"
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceGraph:
+    """The part of a graph that is of one space: keys begin with `mark`, `name` is what people call it.
+
+    `relations`: which links between objects it shows. `batch`: rows in one statement.
+    """
+
+    mark: str
+    name: str
+    relations: tuple[str, ...] = ()
+    batch: int = 500
+
+    def replace(
+        self, transaction: ManagedTransaction, keys: Sequence[int], described: Mapping[int, DescribedPassage]
+    ) -> None:
+        """Take passages out, and put those in that are described; what nothing ties to any more goes with them."""
+        entities, objects = self._take_out(transaction, keys)
+        self._put_in(transaction, described)
+        objects |= self._refer(transaction, described.values())
+        for batch in self._batches(sorted(entities)):
+            rows_of(transaction, _FORGET_ENTITIES, keys=batch)
+        self._forget_objects(transaction, objects)
+
+    def prefix(self) -> str:
+        """Return what the keys of all its nodes begin with."""
+        return f"{self.mark}/"
+
+    def _take_out(self, transaction: ManagedTransaction, keys: Sequence[int]) -> tuple[set[str], set[str]]:
+        """Remove passages with all that they state; return the keys of entities and objects that they were tied to."""
+        entities, objects = set[str](), set[str]()
+        for batch in self._batches(keys):
+            named = [self._passage(key) for key in batch]
+            for row in rows_of(transaction, _TOUCHED, keys=named):
+                entities.add(row["entity"])
+                objects.add(row["object"])
+            stated = [{"key": name, "passage": key} for name, key in zip(named, batch, strict=True)]
+            rows_of(transaction, _UNSTATE, rows=stated)
+            rows_of(transaction, _REMOVE, keys=named)
+        return {key for key in entities if key}, {key for key in objects if key}
+
+    def _put_in(self, transaction: ManagedTransaction, described: Mapping[int, DescribedPassage]) -> None:
+        objects = {one.object_id: self._object_row(one) for one in described.values()}
+        self._write(transaction, _PUT_OBJECTS, objects.values())
+        self._write(transaction, _PUT_PASSAGES, (self._passage_row(key, one) for key, one in described.items()))
+        mentions = {key: _mentioned(one) for key, one in described.items()}
+        titles = {key: one.titles for key, one in described.items()}
+        names = {name for part in (mentions, titles) for each in part.values() for name in each}
+        self._write(transaction, _PUT_ENTITIES, map(self._entity_row, sorted(names)))
+        for query, ties in ((_MENTION, mentions), (_TITLE, titles)):
+            rows = ((key, name) for key, each in ties.items() for name in each)
+            self._write(
+                transaction, query, ({"key": self._passage(key), "entity": self._entity(name)} for key, name in rows)
+            )
+        stated = ((key, *ends) for key, one in described.items() for ends in one.statements)
+        self._write(
+            transaction,
+            _STATE,
+            (
+                {"subject": self._entity(subject), "object": self._entity(other), "passage": key}
+                for key, subject, other in stated
+            ),
+        )
+
+    def _refer(self, transaction: ManagedTransaction, described: Iterable[DescribedPassage]) -> set[str]:
+        """Write anew which others these objects name; return the keys of those they named before."""
+        shown = {one.object_id: one for one in described}
+        before = set[str]()
+        for batch in self._batches([self.object_key(identity) for identity in shown]):
+            before |= {row["object"] for row in rows_of(transaction, _REFERRED, keys=batch)}
+            rows_of(transaction, _UNREFER, keys=batch)
+        references = [(one.object_id, field, other) for one in shown.values() for field, other in one.references]
+        links = [(one.object_id, *link) for one in shown.values() for link in self._links(one)]
+        named = sorted({other for _, _, other in (*references, *links)})
+        rows = ({"key": self.object_key(other), "space": self.name, "id": shown_text(other)} for other in named)
+        self._write(transaction, _PUT_NAMED, rows)
+        self._write(transaction, _REFER, map(self._tie_row, references))
+        for relation in self.relations:
+            self._write(transaction, _RELATE % relation, (self._tie_row(one) for one in links if one[1] == relation))
+        return before
+
+    def _forget_objects(self, transaction: ManagedTransaction, keys: set[str]) -> None:
+        """Keep of objects without passages their id, as long as others refer to them."""
+        left = set(keys)
+        for batch in self._batches(sorted(keys)):
+            empty = [row["object"] for row in rows_of(transaction, _EMPTY_OBJECTS, keys=batch)]
+            left |= {row["object"] for row in rows_of(transaction, _REFERRED, keys=empty)}
+            rows_of(transaction, _UNREFER, keys=empty)
+        for batch in self._batches(sorted(left)):
+            rows_of(transaction, _FORGET_OBJECTS, keys=batch)
+
+    def _links(self, one: DescribedPassage) -> list[tuple[str, str]]:
+        """Return the links of an object that are shown: the relationship, and the other object."""
+        return [(name.upper(), other) for name, other in one.links if name.upper() in self.relations]
+
+    def _tie_row(self, tie: tuple[str, str, str]) -> Mapping[str, Any]:
+        identity, name, other = tie
+        return {"key": self.object_key(identity), "field": name, "other": self.object_key(other)}
+
+    def _write(self, transaction: ManagedTransaction, query: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        for batch in self._batches(list(rows)):
+            rows_of(transaction, query, rows=batch)
+
+    def _batches(self, items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+        return batches(items, self.batch)
+
+    def _passage_row(self, key: int, one: DescribedPassage) -> Mapping[str, Any]:
+        told = {name: shown_text(value) for name in _OF_PASSAGE if (value := getattr(one, name))}
+        named = {"key": self._passage(key), "space": self.name, "passage": key, "object": shown_text(one.object_id)}
+        return {"key": named["key"], "object": self.object_key(one.object_id), "told": told | named}
+
+    def _object_row(self, one: DescribedPassage) -> Mapping[str, Any]:
+        told = {name: shown_text(value) for name in _OF_OBJECT if (value := getattr(one, name))}
+        named = {"key": self.object_key(one.object_id), "space": self.name, "id": shown_text(one.object_id)}
+        return {"key": named["key"], "told": told | named}
+
+    def _entity_row(self, name: str) -> Mapping[str, Any]:
+        return {"key": self._entity(name), "space": self.name, "name": shown_text(name)}
+
+    def _passage(self, key: int) -> str:
+        return f"{self.mark}/passage/{key}"
+
+    def object_key(self, identity: str) -> str:
+        """Return the key of the node of an object."""
+        return f"{self.mark}/object/{shown_text(identity)}"
+
+    def _entity(self, name: str) -> str:
+        # A name may be longer than what the index of a key takes.
+        digest = blake2b(name.encode(errors="surrogatepass"), digest_size=_DIGEST)
+        return f"{self.mark}/entity/{digest.hexdigest()}"
+
+
+def define_keys(server: Neo4jServer) -> None:
+    """Have the server keep keys unique, which lets it find them, too."""
+    for label in (*GRAPH_LABELS, STATE_LABEL):
+        server.define(f"CREATE CONSTRAINT {label}_key IF NOT EXISTS FOR (n:{label}) REQUIRE n.key IS UNIQUE")
+
+
+def _mentioned(one: DescribedPassage) -> list[str]:
+    """Return what a passage mentions, the ends of what it states among it."""
+    ends = (end for pair in one.statements for end in pair)
+    return list(dict.fromkeys((*one.mentions, *ends)))
+
+
+def shown_text(text: str) -> str:
+    """Return a text that UTF-8 can write: half of a surrogate pair may stand in what was read from a file."""
+    return text.encode(errors="replace").decode()
+
+
+def batches(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
+    """Return items in parts of a size, the last one smaller."""
+    return (items[start : start + size] for start in range(0, len(items), size))

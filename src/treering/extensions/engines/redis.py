@@ -1,0 +1,173 @@
+"""An engine in a Redis server: vector sets if the server has them, else hashes."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import redis
+
+from treering.core.errors import InvalidInput, Unavailable
+from treering.extensions.engines.engine_address import EngineAddress, OpenEngine
+from treering.extensions.engines.server_engine import ServerEngine, check_dimension
+from treering.ports.search import Vector
+from treering.ports.vector_engine import EngineState, Keys, VectorChanges
+from treering.retrieval.index.tables import stored_form
+
+_SECONDS = 5.0
+_BATCH = 500
+_BREADTH = 400
+
+
+class RedisEngine(ServerEngine):
+    """`ports.vector_engine.VectorEngine` over keys `treering:{MARK}:…` of one database. A change is one transaction.
+
+    A server with vector sets searches. Other servers store the vectors in a hash. A `lent` client stays open.
+    """
+
+    def __init__(self, client: Any, shown: str, mark: str, dimension: int, *, lent: bool = False) -> None:
+        super().__init__(shown, dimension)
+        self._client = client
+        self._lent = lent
+        # The braces keep all keys of a space on one node of a cluster.
+        self._state_key, self._vectors_key = (f"treering:{{{mark}}}:{part}" for part in ("state", "vectors"))
+        self._searches: bool | None = None
+
+    @property
+    def kind(self) -> str:
+        """What people call it."""
+        with self._answering():
+            return "Redis vector set" if self._has_vector_sets() else "Redis hash, searched in the space"
+
+    @property
+    def searches(self) -> bool:
+        """Whether the server has vector sets."""
+        with self._answering():
+            return self._has_vector_sets()
+
+    def state(self) -> EngineState | None:
+        """Return what the server keeps."""
+        with self._answering():
+            content = self._client.get(self._state_key)
+        return None if content is None else self._state_in(content)
+
+    def begin(self, state: EngineState) -> None:
+        """Forget everything, and begin with a state of no vectors."""
+        with self._answering(), self._client.pipeline() as commands:
+            commands.unlink(self._vectors_key)
+            commands.set(self._state_key, json.dumps(asdict(replace(state, count=0))))
+            commands.execute()
+
+    def apply(self, changes: VectorChanges, state: EngineState) -> None:
+        """Take changes over in one transaction, with the state they lead to."""
+        self._check(changes)
+        gone = [str(key) for key in changes.keys if key not in changes.vectors]
+        with self._answering():
+            known = self._known(changes)
+            before = self.state()
+            count = (before.count if before else 0) - len(known) + len(changes.vectors)
+            with self._client.pipeline() as commands:
+                self._write(commands, gone, changes.vectors)
+                commands.set(self._state_key, json.dumps(asdict(replace(state, count=count))))
+                commands.execute()
+
+    def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
+        """Return the nearest. A vector set answers for all of them only: a filter costs it recall."""
+        check_dimension(vector, self._dimension)
+        with self._answering():
+            if allowed is not None or not self._has_vector_sets():
+                return None
+            asked = ("VSIM", self._vectors_key, "FP32", vector.astype("<f4").tobytes(), "COUNT", max(limit, 1))
+            found = self._client.execute_command(*asked, "EF", max(_BREADTH, 2 * limit))
+            return np.array([int(key) for key in found][:limit], np.int64)
+
+    def drop(self) -> None:
+        """Remove the keys of the space."""
+        with self._answering():
+            self._client.unlink(self._vectors_key, self._state_key)
+
+    def close(self) -> None:
+        """Close the connections, unless they are somebody else's."""
+        if not self._lent:
+            self._client.close()
+
+    def _known(self, changes: VectorChanges) -> list[int]:
+        """Return those of the changed passages that the server keeps."""
+        has = "VISMEMBER" if self._has_vector_sets() else "HEXISTS"
+        with self._client.pipeline(transaction=False) as commands:
+            for key in changes.keys:
+                commands.execute_command(has, self._vectors_key, str(key))
+            return [key for key, there in zip(changes.keys, commands.execute(), strict=True) if there]
+
+    def _write(self, commands: Any, gone: list[str], vectors: Mapping[int, Vector]) -> None:
+        if not self._has_vector_sets():
+            for start in range(0, len(gone), _BATCH):
+                commands.hdel(self._vectors_key, *gone[start : start + _BATCH])
+            for key, vector in vectors.items():
+                commands.hset(self._vectors_key, str(key), stored_form(vector).astype("<i2").tobytes())
+            return
+        for name in gone:
+            commands.execute_command("VREM", self._vectors_key, name)
+        for key, vector in vectors.items():
+            added = ("VADD", self._vectors_key, "FP32", vector.astype("<f4").tobytes(), str(key), "NOQUANT")
+            commands.execute_command(*added)
+
+    def _has_vector_sets(self) -> bool:
+        if self._searches is None:
+            try:
+                found = self._client.execute_command("COMMAND LIST", "FILTERBY", "PATTERN", "vadd")
+            except redis.exceptions.ResponseError:
+                found = []  # a server from before there were vector sets does not know the question either
+            self._searches = bool(found)
+        return self._searches
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        try:
+            yield
+        except redis.exceptions.ResponseError as error:
+            raise Unavailable(
+                f"{self._shown} refused the request: {error}.", hint="Check the server's log and your permissions."
+            ) from error
+        except redis.exceptions.RedisError as error:
+            # Its message may repeat what it was given.
+            raise Unavailable(
+                f"Cannot reach {self._shown} ({type(error).__name__}).", hint="Check that the server runs."
+            ) from error
+
+
+def open_redis(address: EngineAddress, mark: str, dimension: int) -> RedisEngine:
+    """Open the engine at an address. Nothing is asked of the server yet. Raises `InvalidInput`."""
+    given = address.address
+    if given.options:
+        raise InvalidInput(f"{address} has options, but a Redis engine has none.", hint="Remove them.")
+    user = f"{quote(given.user, safe='')}:{quote(given.password, safe='')}@" if given.user or given.password else ""
+    try:
+        client = redis.Redis.from_url(
+            f"{given.scheme}://{user}{given.place}", socket_timeout=_SECONDS, socket_connect_timeout=_SECONDS
+        )
+    except ValueError:
+        raise InvalidInput(f"{address} is not a Redis address.", hint="Write redis://HOST:PORT/DATABASE.") from None
+    return RedisEngine(client, str(address), mark, dimension)
+
+
+def engine_over_redis(connection: object, _database: str | None) -> OpenEngine:
+    """Return what opens engines over a client of Redis that somebody gives, and leaves it open.
+
+    A client that decodes what it reads would spoil vectors: connections of our own are made like its own, then.
+    Raises `InvalidInput` for what is no such client.
+    """
+    if not isinstance(connection, redis.Redis):
+        raise InvalidInput(
+            f"connection: {type(connection).__name__} is not a thread-safe Redis client.",
+            hint="Give a redis.Redis, or set memory.redis.url.",
+        )
+    pool = connection.connection_pool
+    if not pool.connection_kwargs.get("decode_responses"):
+        return lambda address, mark, dimension: RedisEngine(connection, str(address), mark, dimension, lent=True)
+    kinds = {**pool.connection_kwargs, "decode_responses": False}
+    own = redis.ConnectionPool(connection_class=pool.connection_class, **kinds)
+    return lambda address, mark, dimension: RedisEngine(redis.Redis(connection_pool=own), str(address), mark, dimension)

@@ -1,0 +1,440 @@
+"""Which engine searches the vectors of a space: chosen in the space, opened when it is needed, and searched."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from threading import RLock
+
+from treering.core.errors import InvalidInput, TreeringError, Unavailable
+from treering.extensions.engines.engine_address import FORMS, EngineBackend, backend_of, parse_engine_address
+from treering.ports.index import Behind, Index, Upkeep, one_moment, quick_vectors
+from treering.ports.passages import Passages
+from treering.ports.runtime import Clock, Leases
+from treering.ports.search import ChosenPending, Graph, Lag, Near, NearRequest, Pending, TextSearch, Vector, Vectors
+from treering.ports.vector_engine import ENGINE, ChosenEngine, Describe, EngineReport, VectorFeed
+from treering.retrieval.index.engine_mirror import MAX_COMPARED, PAGE, EngineMirror
+
+_LOG = logging.getLogger(__name__)
+_LEASE_SECONDS = 60.0
+_RETRY_SECONDS = 10.0
+_WAIT_SECONDS = 0.2
+_ANOTHER_MODEL = "Choose another engine address, or refill this engine with your model: `treering index rebuild`."
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    chosen: ChosenEngine
+    mirror: EngineMirror
+
+
+class SelectedEngine:
+    """`ports.vector_engine.EngineSelection`, and what an index and its background work need of the engine in use.
+
+    What the space says is looked at whenever the engine is needed, so that every process uses the same. An engine that
+    failed is tried again after a while; until then the space's own vectors answer.
+    """
+
+    def __init__(
+        self,
+        feed: VectorFeed,
+        leases: Leases,
+        clock: Clock,
+        backends: Mapping[str, EngineBackend],
+        *,
+        model: str,
+        dimension: int,
+        describe: Describe | None = None,
+        page: int = PAGE,
+    ) -> None:
+        self.feed = feed
+        self._leases = leases
+        self._clock = clock
+        self._backends = backends
+        self._model = model
+        self._dimension = dimension
+        self._describe = describe
+        self._page = page
+        self._owner = clock.random_bytes(8).hex()
+        self._lock = RLock()
+        self._open: _Opened | None = None
+        self._problem: TreeringError | None = None
+        self._retry = 0.0
+
+    def is_due(self) -> bool:
+        """Return whether the engine in use has changes to take over that are worth it."""
+        mirror = self.in_use()
+        try:
+            return mirror is not None and mirror.is_due()
+        except TreeringError as error:
+            self.failed(error)
+            return False
+
+    def in_use(self) -> EngineMirror | None:
+        """Return the engine to search with, or `None` if none is chosen, or it failed a moment ago."""
+        if self._problem and self._clock.elapsed() < self._retry:
+            return None
+        try:
+            # Every search asks. One that goes to an earlier engine, or to none, finds the same.
+            return self._opened(fresh=False)
+        except TreeringError as error:
+            self.failed(error)
+            return None
+
+    def failed(self, error: TreeringError) -> None:
+        """Note why the engine cannot answer, and leave it alone for a while."""
+        if self._problem is None or self._problem.message != error.message:
+            _LOG.warning("The engine of this space is unavailable, using its own vectors: %s %s", error, error.hint)
+        self._problem, self._retry = error, self._clock.elapsed() + _RETRY_SECONDS
+
+    def use(self, address: str) -> EngineReport:
+        """Use the engine at an address from now on, and drop what another one kept. `advance` fills it."""
+        given = parse_engine_address(address)
+        before = self.feed.chosen()
+        if before and before.address == given.url:
+            return self.report()
+        if before and parse_engine_address(before.address).kept_at == given.kept_at:
+            self.feed.choose(replace(before, address=given.url))
+            return self.report()
+        chosen = ChosenEngine(given.url, self._clock.random_bytes(8).hex())
+        with ExitStack() as closing:
+            mirror = self._made(chosen)
+            closing.callback(mirror.engine.close)
+            if mirror.engine.state() is not None:
+                raise InvalidInput(
+                    f"{given} contains the vectors of another space.",
+                    hint="Choose another engine address, or delete the vectors there.",
+                )
+            if before:
+                self._drop_quietly()
+            self.feed.choose(chosen)
+            with self._lock:
+                self.close()
+                self._open = _Opened(chosen, mirror)
+            closing.pop_all()
+        self._problem = None
+        return self.report()
+
+    def report(self) -> EngineReport:
+        """Tell how the engine is, trying it."""
+        chosen = self.feed.chosen()
+        if chosen is None:
+            return EngineReport("none")
+        told = EngineReport("failing", str(parse_engine_address(chosen.address)), total=self.feed.count())
+        try:
+            return self._reported(told)
+        except TreeringError as error:
+            return replace(told, problem=error.message, hint=error.hint)
+
+    def advance(self) -> bool:
+        """Take over what waits for a moment, or wait for the process that does; tell whether more waits."""
+        mirror = self._opened()
+        if mirror is None:
+            return False
+        with self._leased() as held:
+            if held:
+                more = mirror.advance()
+                self._problem = None
+                return more
+        time.sleep(_WAIT_SECONDS)
+        return True
+
+    def follow(self, goes_on: Callable[[], bool]) -> None:
+        """Bring the engine up to date where that is worth it: in the background, for as long as that may go on."""
+        mirror = self.in_use()
+        if mirror is None:
+            return
+        try:
+            while goes_on() and mirror.is_due() and goes_on():
+                with self._leased() as held:
+                    while held and goes_on() and mirror.advance():
+                        self._leases.take(ENGINE, self._owner, seconds=_LEASE_SECONDS)
+                if not held:
+                    return  # another process is at it
+        except TreeringError as error:
+            self.failed(error)
+
+    def rebuild(self) -> EngineReport:
+        """Throw away what the engine keeps, damaged or not, and begin anew. Raises what the engine raises."""
+        mirror = self._opened()
+        if mirror is None:
+            raise InvalidInput("This space has no engine.", hint=f"Set one with `treering index use` and {FORMS}.")
+        with self._writing():
+            mirror.begin()
+        self._problem = None
+        return self.report()
+
+    def drop(self) -> EngineReport:
+        """Remove what the engine keeps, and use the space's own vectors. Tells what could not be removed."""
+        told = self.report()
+        if told.state == "none":
+            return told
+        problem = self._drop_quietly()
+        self.feed.choose(None)
+        self.close()
+        return replace(told, problem=problem.message if problem else "", hint=problem.hint if problem else "")
+
+    def to_forget(self) -> int:
+        """Count what was erased and may still be in the engine; 1 where it cannot be asked."""
+        if self.feed.chosen() is None:
+            return 0
+        try:
+            mirror = self._opened()
+            return mirror.to_forget() if mirror else 0
+        except TreeringError as error:
+            self.failed(error)
+            return 1
+
+    def forget(self) -> bool:
+        """Have the engine take over what waits, erasures among it; tell whether it could."""
+        try:
+            while self.advance():
+                pass
+        except TreeringError as error:
+            self.failed(error)
+            return False
+        return True
+
+    def begin_anew(self) -> None:
+        """Throw away what the engine keeps."""
+        if self.feed.chosen() is not None:
+            try:
+                self.rebuild()
+            except TreeringError as error:
+                self.failed(error)
+
+    def differences(self) -> Sequence[str]:
+        """Say where the engine cannot be used, or keeps another number of vectors than it should."""
+        told = self.report()
+        if told.state == "failing":
+            return [f"the engine {told.address} cannot be used: {told.problem}"]
+        if told.state == "ready" and told.vectors != told.total:
+            return [f"the engine {told.address} has {told.vectors} vectors, the space {told.total}"]
+        return []
+
+    def close(self) -> None:
+        """Close the engine, if it is open."""
+        with self._lock:
+            if self._open:
+                self._open.mirror.engine.close()
+                self._open = None
+
+    def _opened(self, *, fresh: bool = True) -> EngineMirror | None:
+        """Return the engine that the space says, opened. Raises what opening it raises."""
+        chosen = self.feed.chosen(fresh=fresh)
+        with self._lock:
+            if self._open and self._open.chosen != chosen:
+                self.close()
+                self._problem = None
+            if chosen and self._open is None:
+                self._open = _Opened(chosen, self._made(chosen))
+            return self._open.mirror if self._open else None
+
+    def _made(self, chosen: ChosenEngine) -> EngineMirror:
+        address = parse_engine_address(chosen.address)
+        backend = backend_of(address, self._backends)
+        engine = backend.open(address, chosen.mark, self._dimension)
+        mark = f"{chosen.mark} {self._model} {self._dimension}"
+        describe = self._describe if backend.shows_graph else None
+        return EngineMirror(
+            engine, self.feed, mark, self._dimension, describe=describe, collects=backend.collects, page=self._page
+        )
+
+    def _reported(self, told: EngineReport) -> EngineReport:
+        mirror = self._opened()
+        if mirror is None:
+            return EngineReport("none")
+        told = replace(told, kind=mirror.engine.kind)
+        state = mirror.engine.state()
+        if state is None:
+            return replace(told, state="loading", waiting=told.total)
+        if not mirror.is_its_own(state):
+            return replace(told, problem="It contains the vectors of another model.", hint=_ANOTHER_MODEL)
+        told = replace(told, vectors=state.count)
+        if state.loaded is not None:
+            return replace(told, state="loading", waiting=max(told.total - state.count, 0))
+        changes = self.feed.since(state.moment, 1)
+        waiting = told.total if changes is None else len(changes.keys) + changes.left
+        return replace(told, state="following" if waiting else "ready", waiting=waiting)
+
+    def _drop_quietly(self) -> TreeringError | None:
+        try:
+            mirror = self._opened()
+            if mirror:
+                with self._writing():
+                    mirror.engine.drop()
+        except TreeringError as error:
+            return error
+        return None
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Hold the lease, waiting for whoever has it. Raises `Unavailable` after more than the length of one."""
+        end = self._clock.elapsed() + _LEASE_SECONDS + _RETRY_SECONDS
+        while True:
+            with self._leased() as held:
+                if held:
+                    yield
+                    return
+            if self._clock.elapsed() > end:
+                raise Unavailable(
+                    "Another process is writing to the engine.", hint=f"Wait for it, or run `treering unlock {ENGINE}`."
+                )
+            time.sleep(_WAIT_SECONDS)
+
+    @contextmanager
+    def _leased(self) -> Iterator[bool]:
+        """Hold the lease of who writes to the engine; tell whether it was to be had."""
+        held = self._leases.take(ENGINE, self._owner, seconds=_LEASE_SECONDS)
+        try:
+            yield held
+        finally:
+            if held:
+                self._leases.take(ENGINE, self._owner, seconds=0)
+
+
+# Search by meaning with the engine in use: its answers, what it does not know yet, and exact cosines.
+
+
+def nearest(vectors: dict[int, Vector], vector: Vector, keys: Sequence[int], limit: int) -> list[int]:
+    """Return the passages nearest to a vector, of those that have one: best first, equal ones by ascending key."""
+    known = [key for key in dict.fromkeys(keys) if key in vectors]
+    return sorted(known, key=lambda key: (-float(vectors[key] @ vector), key))[:limit]
+
+
+class EngineVectors:
+    """`ports.search.Vectors` over the vectors that the space keeps, searched by an engine where one is in use.
+
+    The space's own vectors stay whole: they give exact cosines, wait for the embedder, and answer whenever the engine
+    cannot. Up to `compared` passages that pass a filter are compared one by one if the engine cannot search them.
+    """
+
+    def __init__(self, own: Vectors, selected: SelectedEngine, *, compared: int = MAX_COMPARED) -> None:
+        self._own = own
+        self._selected = selected
+        self._feed = selected.feed
+        self._compared_up_to = compared
+
+    def search(self, requests: Sequence[NearRequest]) -> Sequence[Near]:
+        """Compare for several requests. Requests about the past are answered by the space's own vectors."""
+        mirror = self._selected.in_use()
+        if mirror is None or any(one.reach.withdrawn or one.reach.at is not None for one in requests):
+            return self._own.search(requests)
+        try:
+            found = self._proposed(mirror, requests) if mirror.sees() else None
+        except TreeringError as error:
+            self._selected.failed(error)
+            found = None
+        return self._own.search(requests) if found is None else self._compared(requests, found)
+
+    def lag(self) -> Lag:
+        """Tell how far vectors lag behind. What the engine does not know yet is searched all the same."""
+        return self._own.lag()
+
+    def pending(self, limit: int) -> Sequence[Pending]:
+        """Return texts that wait for a vector."""
+        return self._own.pending(limit)
+
+    def pending_of(self, keys: Sequence[int]) -> Sequence[Pending]:
+        """Return those of the texts of some passages that wait for a vector."""
+        return self._own.pending_of(keys) if isinstance(self._own, ChosenPending) else ()
+
+    def add(self, vectors: Mapping[str, Vector]) -> None:
+        """Keep vectors by content hash, durably. The engine learns of them through the feed."""
+        self._own.add(vectors)
+
+    def _proposed(self, mirror: EngineMirror, requests: Sequence[NearRequest]) -> list[list[list[int]]] | None:
+        """Return passages among which the nearest are, by request and vector; `None` if the engine cannot tell."""
+        found: list[list[list[int]]] = []
+        for request, allowed in zip(requests, self._feed.allowed([one.reach for one in requests]), strict=True):
+            each: list[list[int]] = []
+            for vector, limit in zip(request.vectors, request.limits, strict=True):
+                keys = mirror.nearest(vector, limit, allowed, compared=self._compared_up_to) if limit else []
+                if keys is None:
+                    return None
+                each.append(keys)
+            found.append(each)
+        return found
+
+    def _compared(self, requests: Sequence[NearRequest], found: Sequence[Sequence[Sequence[int]]]) -> list[Near]:
+        wanted = {key for one in found for keys in one for key in keys}.union(*(one.keys for one in requests))
+        vectors = dict(self._feed.read(sorted(wanted)))
+        return [_near_of(request, keys, vectors) for request, keys in zip(requests, found, strict=True)]
+
+
+def _near_of(request: NearRequest, found: Sequence[Sequence[int]], vectors: dict[int, Vector]) -> Near:
+    asked = zip(request.vectors, found, request.limits, strict=True)
+    best = frozenset(key for vector, keys, limit in asked for key in nearest(vectors, vector, keys, limit))
+    shown = [key for key in sorted(best.union(request.keys)) if key in vectors]
+    return Near(best, [{key: float(vectors[key] @ vector) for key in shown} for vector in request.vectors])
+
+
+# An index whose vectors an engine beside the space searches; all other parts are the space's own.
+
+
+@dataclass(frozen=True, eq=False)
+class EngineIndex:
+    """`ports.index.Index` of a space whose vectors an engine searches; no engine follows the quick vectors."""
+
+    own: Index
+    """The index of the space itself."""
+    passages: Passages
+    text: TextSearch
+    vectors: Vectors
+    quick: Vectors | None
+    graph: Graph
+    upkeep: Upkeep
+    one_moment: Callable[[], AbstractContextManager[object]]
+
+    @classmethod
+    def over(cls, own: Index, selected: SelectedEngine, *, compared: int = MAX_COMPARED) -> "EngineIndex":
+        """Return the index of a space with the engine in use. `compared`: as for `EngineVectors`."""
+        return cls(
+            own,
+            own.passages,
+            own.text,
+            EngineVectors(own.vectors, selected, compared=compared),
+            quick_vectors(own),
+            own.graph,
+            EngineUpkeep(own.upkeep, selected),
+            partial(one_moment, own),
+        )
+
+
+class EngineUpkeep:
+    """`ports.index.Upkeep` of both. An engine that is merely late is not behind: what it lacks is searched besides."""
+
+    def __init__(self, own: Upkeep, selected: SelectedEngine) -> None:
+        self._own = own
+        self._selected = selected
+        self._unreachable = False
+
+    def remains(self, object_ids: Sequence[str]) -> int:
+        """Count what the space's index holds of objects, and what the engine has still to forget."""
+        return self._own.remains(object_ids) + self._selected.to_forget()
+
+    def rebuild(self) -> int:
+        """Make the passages anew, and throw away what the engine keeps."""
+        made = self._own.rebuild()
+        self._selected.begin_anew()
+        return made
+
+    def behind(self) -> Behind:
+        """Tell how far the space's own index is, else how much the engine has to forget."""
+        own = self._own.behind()
+        return own if own.total or self._unreachable else Behind(0, self._selected.to_forget())
+
+    def advance(self) -> Behind:
+        """Go on with the space's own index, else have the engine forget what was erased."""
+        own = self._own.advance()
+        if own.total:
+            return own
+        if self._selected.to_forget():
+            self._unreachable = not self._selected.forget()
+        return self.behind()
+
+    def differences(self) -> Sequence[str]:
+        """Compare both with what they should hold."""
+        return [*self._own.differences(), *self._selected.differences()]

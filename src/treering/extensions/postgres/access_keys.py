@@ -1,0 +1,119 @@
+"""Access keys in a table of a database, which all servers of its spaces share."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+
+import psycopg
+
+from treering.extensions.postgres.connection.failures import translated
+from treering.extensions.postgres.connection.pools import give_back, shared_pool
+from treering.extensions.postgres.connection.schema import SCHEMA
+from treering.extensions.postgres.connection.target import database_of
+from treering.extensions.postgres.connection.transactions import PreparingConnection
+from treering.ports.stores import AccessKey
+from treering.system.access_keys import COLUMNS, key_of, row_of, taken_name
+from treering.system.address import SPACE, Address
+
+_TABLE = f"{SCHEMA}.access_keys"
+_WAIT_SECONDS = 20.0
+_TEXT = 'text COLLATE "C"'
+# One table beside those of the spaces, made by the first key: it is of no space and follows no numbered version.
+_MADE = f"""
+CREATE SCHEMA IF NOT EXISTS {SCHEMA};
+CREATE TABLE IF NOT EXISTS {_TABLE}(
+  id {_TEXT} PRIMARY KEY, name {_TEXT} NOT NULL, digest bytea NOT NULL, space {_TEXT} NOT NULL, scope {_TEXT} NOT NULL,
+  granted {_TEXT} NOT NULL, channel {_TEXT} NOT NULL, created {_TEXT} NOT NULL, expires {_TEXT}, revoked {_TEXT},
+  used {_TEXT}, per_minute bigint, at_once bigint, max_body bigint
+);
+ALTER TABLE {_TABLE} ADD COLUMN IF NOT EXISTS per_minute bigint, ADD COLUMN IF NOT EXISTS at_once bigint,
+  ADD COLUMN IF NOT EXISTS max_body bigint;
+CREATE UNIQUE INDEX IF NOT EXISTS access_keys_by_name ON {_TABLE}(name) WHERE revoked IS NULL;
+"""
+_LOCK = 0x7472_6565_6B65_7973
+"""The advisory lock of who makes the table: two who make it at once would collide in the catalogue."""
+_STATE = """
+SELECT to_regclass(%s) IS NOT NULL,
+  EXISTS(SELECT FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = 'max_body')
+"""
+_ALL = f"SELECT {', '.join(COLUMNS)} FROM {_TABLE}"  # noqa: S608 - our own names
+
+
+class PostgresAccessKeys:
+    """`ports.stores.AccessKeys` in a database. Any address of a space of it will do."""
+
+    def __init__(self, address: Address) -> None:
+        """Connect to the database. Raises `InvalidInput`, `Unavailable`."""
+        options = tuple(option for option in address.options if option[0] != SPACE)
+        target = database_of(replace(address, options=options))
+        self._place = target.shown
+        self._is_made = False
+        with translated(self._place):
+            self._pool = shared_pool(target)
+
+    def add(self, key: AccessKey) -> None:
+        """Keep a new key. Raises `Conflict` where a key that is not revoked has its name."""
+        marks = ", ".join(["%s"] * len(COLUMNS))
+        with self._connected() as connection, connection.transaction():
+            _make(connection)
+            try:
+                connection.execute(f"INSERT INTO {_TABLE}({', '.join(COLUMNS)}) VALUES({marks})", row_of(key))
+            except psycopg.errors.UniqueViolation as error:
+                raise taken_name(key.name) from error
+
+    def find(self, key_id: str) -> AccessKey | None:
+        """Return a key, also one that is revoked or has expired."""
+        found = self._rows(f"{_ALL} WHERE id = %s", (key_id,))
+        return found[0] if found else None
+
+    def all(self) -> Sequence[AccessKey]:
+        """Return all keys, the oldest first."""
+        return self._rows(f"{_ALL} ORDER BY created, id", ())
+
+    def revoke(self, key_id: str, *, at: datetime) -> None:
+        """Have a key open nothing from now on."""
+        self._change(f"UPDATE {_TABLE} SET revoked = %s WHERE id = %s AND revoked IS NULL", at, key_id)  # noqa: S608
+
+    def note_use(self, key_id: str, *, at: datetime) -> None:
+        """Keep when a key was used last."""
+        self._change(f"UPDATE {_TABLE} SET used = %s WHERE id = %s", at, key_id)  # noqa: S608 - our own names
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._pool.give_up()
+
+    def _rows(self, sql: str, values: Sequence[str]) -> list[AccessKey]:
+        with self._connected() as connection:
+            self._is_made = self._is_made or _is_made(connection)
+            if not self._is_made:
+                return []
+            return [key_of(row) for row in connection.execute(sql, values)]
+
+    def _change(self, sql: str, at: datetime, key_id: str) -> None:
+        with self._connected() as connection:
+            connection.execute(sql, (at.isoformat(), key_id))
+
+    @contextmanager
+    def _connected(self) -> Iterator[PreparingConnection]:
+        with translated(self._place):
+            connection = self._pool.take(timeout=_WAIT_SECONDS)
+            try:
+                yield connection
+            finally:
+                give_back(self._pool, connection)
+
+
+def _is_made(connection: PreparingConnection) -> bool:
+    """Tell whether there is a table, bringing one of an older version up to date."""
+    row = connection.execute(_STATE, (_TABLE, _TABLE)).fetchone()
+    there, current = row or (False, False)
+    if there and not current:
+        with connection.transaction():
+            _make(connection)
+    return bool(there)
+
+
+def _make(connection: PreparingConnection) -> None:
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    connection.execute(_MADE)

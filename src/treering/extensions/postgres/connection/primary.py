@@ -1,0 +1,348 @@
+"""The database of a space: the number that the space has there, and how its transactions begin."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg import errors
+from psycopg.sql import SQL, Identifier, Literal
+
+from treering.core.errors import Corrupt, InvalidInput, NotFound, Unavailable
+from treering.extensions.postgres.connection.failures import locked, translated
+from treering.extensions.postgres.connection.pools import Connections, give_back, shared_pool
+from treering.extensions.postgres.connection.schema import (
+    IS_DISTRIBUTED,
+    PARTITIONS,
+    POLICIES,
+    SCHEMA,
+    TABLES,
+    is_current,
+    migrate,
+)
+from treering.extensions.postgres.connection.target import Target
+from treering.extensions.postgres.connection.transactions import (
+    PreparingConnection,
+    Row,
+    SpacePlace,
+    SpaceRow,
+    Statement,
+    bound,
+    exchange,
+)
+from treering.ports.runtime import check_interrupt
+
+COPYING = "from:copy"
+"""The mark in the row of a space that `treering move` fills, until the copy is complete."""
+
+
+def refusal(place: str, mark: str) -> Unavailable | Corrupt:
+    """Return the error for a space whose row has a mark: its database does not serve it."""
+    match mark.split(":", 2):
+        case [_, _] if mark == COPYING:
+            return Unavailable(
+                f"{place} is an unfinished copy of a move.",
+                hint="Call `treering move` again with the same places to continue it.",
+            )
+        case ["to", _, server]:
+            return Unavailable(
+                f"{place} was moved to the server {server!r} of a directory.",
+                hint="Open the space at the address of that server: `SELECT address FROM treering.servers` lists them "
+                "in the database of the directory.",
+            )
+        case ["from", _]:
+            return Unavailable(
+                f"{place} is an unfinished copy of a move between the servers of a directory.",
+                hint="Open the space at the server it was on, or finish the move with `postgres move SPACE SERVER` of "
+                "Treering 0.2.",
+            )
+    return Corrupt(
+        f"The row of a space has the move state {mark!r}, which Treering never writes.",
+        hint="Restore the database from a backup; another program wrote to it.",
+    )
+
+
+LOOKING_SECONDS = 0.5
+"""A writer that waits for its turn looks so often whether its call has to end."""
+
+_IDLE_SECONDS = 60  # a writer that was stopped in the middle holds others up for so long
+_SPACE_ROW = (
+    "SELECT sequence, hash, last_time, policy_seq, policy, "
+    "extract(epoch FROM clock_timestamp())::double precision, engine, moving FROM spaces WHERE space = %(space)s"
+)
+
+# Every statement finds its rows by an index that begins with the space, whatever the space. So it is planned once, for
+# all values, as far as it is prepared: planning takes longer than running it. A planner that is told the number of a
+# space which is newer than its statistics takes it for empty, and any index for as good as the right one; one that adds
+# up all partitions chooses to read whole ones, to have other processes help it, or to compile the statement first. Each
+# of these takes a hundred times as long. What was planned while a space was small is planned anew when it has grown.
+# Only Citus has to know the values, which say on which server statements run.
+_PLANS = {
+    "plan_cache_mode": f"CASE WHEN {IS_DISTRIBUTED} THEN 'auto' ELSE 'force_generic_plan' END",
+    "enable_seqscan": "'off'",
+    "max_parallel_workers_per_gather": "'0'",
+    "jit": "'off'",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """What a transaction is for: how it begins, and how it reads the space's row."""
+
+    begin: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the transaction, each by an expression of SQL."""
+    row: str = _SPACE_ROW
+
+    def beginning(self, place: SpacePlace) -> list[Statement]:
+        """Return the statements that begin it; the last gives the space's row."""
+        number = str(place.number)
+        settings = {"search_path": f"'{SCHEMA}'", **_PLANS, **self.settings}
+        # By `SET LOCAL`: a distributed Postgres hands only statements on to its workers, where row-level security is.
+        seen: list[Statement] = [(f"SET LOCAL treering.space = '{number}'", {})]
+        if place.partition is not None:
+            settings, seen = {"treering.space": "%(number)s", **settings}, []
+        chosen = ", ".join(f"set_config('{name}', {value}, true)" for name, value in settings.items())
+        settled = (f"SELECT {chosen}", {"number": number})
+        return [(self.begin, {}), *seen, settled, *bound([(self.row, {})], place)]
+
+
+READ = Kind("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+WRITE = Kind(
+    "BEGIN ISOLATION LEVEL READ COMMITTED",
+    {
+        "synchronous_commit": "'on'",
+        "lock_timeout": f"'{int(LOOKING_SECONDS * 1000)}ms'",
+        "idle_in_transaction_session_timeout": f"'{_IDLE_SECONDS}s'",
+    },
+    f"{_SPACE_ROW} FOR NO KEY UPDATE",
+)
+BESIDE = Kind("BEGIN ISOLATION LEVEL READ COMMITTED")
+"""Writes rows that are no part of the ledger, without the turn of a writer."""
+LOOK = Kind(WRITE.begin, WRITE.settings, WRITE.row)
+"""As a writer whose commit was lost looks what became of it: it still holds the right to a connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An open transaction, and the content of the space's row at its start."""
+
+    pool: Connections
+    connection: PreparingConnection
+    row: SpaceRow
+    mark: str | None
+    """Set if the database does not serve the space."""
+    answers: list[list[Row]]
+    """All rows of each of its first statements."""
+
+    def end(self) -> None:
+        """Roll back what is open, and give the connection back."""
+        give_back(self.pool, self.connection)
+
+
+class Primary:
+    """A space in its database, and the connections to that."""
+
+    def __init__(self, pool: Connections, rows_at: SpacePlace, place: str) -> None:
+        self.place = place
+        self.rows_at = rows_at
+        self._pool = pool
+        self._beginnings = {kind: kind.beginning(rows_at) for kind in (READ, WRITE, BESIDE, LOOK)}
+
+    @property
+    def number(self) -> int:
+        """The number that the space has there."""
+        return self.rows_at.number
+
+    @contextmanager
+    def as_writer(self, deadline: float) -> Iterator[None]:
+        """Hold the right to take a connection for writing. Raises `Unavailable` where it is not to be had in time."""
+        with self._pool.as_writer(timeout=max(0.0, deadline - time.monotonic())) as may:
+            if not may:
+                raise locked(self.place)
+            yield
+
+    def begin(self, kind: Kind, statements: Sequence[Statement], deadline: float) -> Begun:
+        """Begin a transaction with its first statements.
+
+        A connection whose server has gone is dropped, and another one tried: nothing was done.
+        Raises what the driver raises once the time is over.
+        """
+        while True:
+            check_interrupt()
+            connection = self._pool.take(timeout=max(0.01, deadline - time.monotonic()))
+            try:
+                return self.begun_on(self._pool, connection, kind, statements)
+            except psycopg.OperationalError as error:
+                give_back(self._pool, connection)
+                waited = isinstance(error, errors.LockNotAvailable)
+                if not (waited or connection.closed) or time.monotonic() > deadline:
+                    raise
+            except BaseException:  # Ctrl-C too: a connection that is not handed on goes back
+                give_back(self._pool, connection)
+                raise
+
+    def give_up(self) -> None:
+        """Give the share of the connections back."""
+        self._pool.give_up()
+
+    def begun_on(
+        self, pool: Connections, connection: PreparingConnection, kind: Kind, statements: Sequence[Statement]
+    ) -> Begun:
+        """Begin a transaction on a connection of a pool: that of the primary, or of a replica."""
+        first, *others = self._beginnings[kind]
+        beginning = [first, *connection.plans, *others]
+        answers = exchange(connection, [*beginning, *bound(statements, self.rows_at)])
+        rows, given = answers[len(beginning) - 1], answers[len(beginning) :]
+        if not rows:
+            raise Corrupt(
+                f"The row of the space {self.place} is missing.",
+                hint="Restore the database from a backup, or import an export into a new space.",
+            )
+        *row, mark = rows[0]
+        connection.note_growth(self.number, row[0])
+        return Begun(pool, connection, SpaceRow(*row), mark or None, given)
+
+
+def open_primary(
+    target: Target, *, create: bool, wait_seconds: float, mark: str | None = None, pool: Connections | None = None
+) -> Primary:
+    """Connect to the database of a space; make tables and space where they are missing. Raises `NotFound`.
+
+    `mark`: what the row of a new space says. `pool`: connections that the program lends, instead of those that this
+    process has to that database.
+    """
+    with translated(target.shown):
+        pool = pool or shared_pool(target)
+        try:
+            connection = pool.take(timeout=wait_seconds)
+            try:
+                number = _found(connection, target, create=create, mark=mark)
+                partition = _partition_of(connection, number)
+            finally:
+                pool.put_back(connection)
+        except BaseException:  # Ctrl-C too: a space that is not opened holds no share of the pool
+            pool.give_up()
+            raise
+    return Primary(pool, SpacePlace(number, partition), target.shown)
+
+
+def _found(connection: psycopg.Connection, target: Target, *, create: bool, mark: str | None) -> int:
+    if not is_current(connection):
+        if not create and not _has_schema(connection):
+            raise _no_space(target)
+        migrate(connection)
+    with connection.transaction():
+        see_name(connection, target.space)
+        space = number_of(connection, target.space)
+        if space is None and not create:
+            raise _no_space(target)
+        return space or _made(connection, target, mark)
+
+
+# The partition of a space, where each table has it and naming it is the same as naming the table: the session may do as
+# much there, row-level security is as strict, and nobody has added policies or triggers to the table itself.
+_PARTITION = f"""
+SELECT n FROM generate_series(0, {PARTITIONS - 1}) AS n
+WHERE NOT ({IS_DISTRIBUTED})
+AND satisfies_hash_partition(to_regclass('{SCHEMA}.spaces'), {PARTITIONS}, n, %s::bigint)
+AND NOT EXISTS (
+  SELECT FROM unnest(%s::text[]) AS name JOIN pg_class t ON t.oid = to_regclass('{SCHEMA}.' || name)
+  LEFT JOIN (pg_class p JOIN pg_inherits i ON i.inhrelid = p.oid)
+    ON i.inhparent = t.oid AND p.oid = to_regclass(format('{SCHEMA}.%%s_%%s', name, n))
+    AND pg_get_expr(p.relpartbound, p.oid) = format('FOR VALUES WITH (modulus {PARTITIONS}, remainder %%s)', n)
+    AND p.relkind = 'r' AND p.relrowsecurity >= t.relrowsecurity AND p.relforcerowsecurity >= t.relforcerowsecurity
+  WHERE p.oid IS NULL OR t.relhastriggers
+  OR EXISTS (SELECT FROM pg_policy WHERE polrelid = t.oid AND polname <> ALL(%s))
+  OR EXISTS (
+    SELECT FROM unnest('{{SELECT,INSERT,UPDATE,DELETE}}'::text[]) AS what
+    WHERE has_table_privilege(t.oid, what) AND NOT has_table_privilege(p.oid, what)
+  )
+)
+"""  # noqa: S608 - our own names
+
+
+def _partition_of(connection: psycopg.Connection, space: int) -> int | None:
+    row = connection.execute(_PARTITION, (space, list(TABLES), list(POLICIES))).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _no_space(target: Target) -> NotFound:
+    return NotFound(
+        f"There is no space {target.space!r} at {target.shown}.",
+        hint="Create it with `treering init` or `treering add .`; or choose another with ?space=NAME.",
+    )
+
+
+def _has_schema(connection: psycopg.Connection) -> bool:
+    row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{SCHEMA}.space_names",)).fetchone()
+    return bool(row and row[0])
+
+
+def _made(connection: psycopg.Connection, target: Target, mark: str | None) -> int:
+    if mark is None:
+        _check_placements(connection, target)
+    connection.execute("INSERT INTO space_names(name) VALUES(%s) ON CONFLICT DO NOTHING", (target.space,))
+    space = number_of(connection, target.space)
+    if space is None:
+        raise Corrupt(
+            f"The space {target.space!r} cannot be created.",
+            hint="Check the row-level security policies of the tables.",
+        )
+    see_number(connection, space)
+    sql = "INSERT INTO spaces(space, sequence, hash, moving) VALUES(%s, 0, %s, %s) ON CONFLICT DO NOTHING"
+    connection.execute(sql, (space, SpaceRow.EMPTY_HASH, mark))
+    return space
+
+
+_MAY_READ_PLACEMENTS = (
+    f"SELECT has_table_privilege('{SCHEMA}.placements', 'SELECT') AND has_table_privilege('{SCHEMA}.servers', 'SELECT')"
+)
+_PLACED = "SELECT s.address FROM placements p JOIN servers s ON s.name = p.server WHERE p.name = %s"
+
+
+def _check_placements(connection: psycopg.Connection, target: Target) -> None:
+    """Raise `InvalidInput` for a new space if a directory of an earlier version has one of that name on a server."""
+    may = connection.execute(_MAY_READ_PLACEMENTS).fetchone()
+    placed = connection.execute(_PLACED, (target.space,)).fetchone() if may and may[0] else None
+    if placed:
+        raise InvalidInput(
+            f"{target.shown} does not exist, but this database was a directory that has it on {placed[0]}.",
+            hint="Open it there with ?space=NAME; or delete its row from treering.placements to create a new space.",
+        )
+
+
+# Which rows an open transaction sees: row-level security goes by two settings of the transaction.
+
+
+_PATH = SQL("SET LOCAL search_path = {}").format(Identifier(SCHEMA))
+_NAME = SQL("SET LOCAL treering.space_name = {}")
+_NUMBER = SQL("SET LOCAL treering.space = {}")
+_NUMBER_OF = "SELECT space FROM space_names WHERE name = %s"
+
+
+def see_name(connection: psycopg.Connection, name: str) -> None:
+    """Have a transaction see what is kept by the name of a space, and look for tables in our schema."""
+    connection.execute(_PATH)
+    connection.execute(_NAME.format(Literal(name)))
+
+
+def see_number(connection: psycopg.Connection, number: int) -> None:
+    """Have a transaction see the rows of a space, by its number in this database."""
+    connection.execute(_NUMBER.format(Literal(str(number))))
+
+
+def number_of(connection: psycopg.Connection, name: str) -> int | None:
+    """Return the number of a space that the transaction sees by its name, or `None` where it is not there."""
+    row = connection.execute(_NUMBER_OF, (name,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def see_space(connection: psycopg.Connection, name: str) -> int | None:
+    """Have a transaction see the rows of a space; return its number, or `None` where it is not there."""
+    see_name(connection, name)
+    number = number_of(connection, name)
+    if number is not None:
+        see_number(connection, number)
+    return number

@@ -1,0 +1,153 @@
+"""The graph in the ledger's database: one record per current passage, and the names it takes, counted."""
+
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+
+from treering.extensions.postgres.connection.failures import from_column
+from treering.extensions.postgres.connection.transactions import Row, Statement, Transaction
+from treering.extensions.postgres.index.index_state import NODES, next_numbers, write_state
+from treering.ports.search import EdgeType
+from treering.retrieval.index.ties import HEADER, Ties, pack_ties, reference, unpack_ties
+from treering.stores.rows.fold import Part
+from treering.stores.rows.graph import (
+    content_hash,
+    content_hashes,
+    entity_name,
+    graph_faults,
+    name_digest,
+    names_in,
+    numbered,
+    object_name,
+    plain_name,
+    stored_name,
+    ties_kept,
+)
+from treering.stores.rows.packing import REINDEX, rows_of
+
+_OWN = 4 * HEADER + 1  # where in a record the reference to the passage's own object stands, counted from 1
+_HELD = "SELECT body FROM graph_passages WHERE space = %(space)s AND key = ANY(%(keys)s::bigint[])"
+# One look into the index for each: a planner that knows nothing yet of a table that grows would read all of the space.
+_KNOWN = (
+    "SELECT found.id, asked.digest FROM unnest(%(digests)s::bytea[]) AS asked(digest) CROSS JOIN LATERAL "
+    "(SELECT id FROM graph_nodes WHERE space = %(space)s AND digest = asked.digest LIMIT 1) AS found"
+)
+_RECORDS = "SELECT key, body FROM graph_passages WHERE space = %(space)s"
+_NAMES = "SELECT id, name FROM graph_nodes WHERE space = %(space)s"
+_SOME_NAMES = f"{_NAMES} AND id = ANY(%(ids)s::bigint[])"
+_OF_OBJECTS = (
+    "SELECT p.object_id, p.part, g.body FROM unnest(%(ids)s::text[]) AS asked(id) CROSS JOIN LATERAL "
+    "(SELECT object_id, part, key FROM passages WHERE space = %(space)s AND object_id = asked.id AND live "
+    "AND until_seq IS NULL) AS p CROSS JOIN LATERAL "
+    "(SELECT body FROM graph_passages WHERE space = %(space)s AND key = p.key LIMIT 1) AS g"
+)
+_COUNTS = "SELECT id, passages FROM graph_nodes WHERE space = %(space)s"
+_NODE = ("id bigint", "digest bytea", "name bytea", "passages integer")
+_REPLACE = "ON CONFLICT (space, key) DO UPDATE SET body = excluded.body"
+_HOLD = "ON CONFLICT (space, digest) DO UPDATE SET passages = graph_nodes.passages + excluded.passages"
+_RELEASE = (
+    "UPDATE graph_nodes n SET passages = n.passages - less.count "
+    "FROM unnest(%(ids)s::bigint[], %(counts)s::integer[]) AS less(id, count) "
+    "WHERE n.space = %(space)s AND n.id = less.id"
+)
+
+
+def settle_ties(transaction: Transaction, ties: Mapping[int, Ties | None], *, new: Container[int] = ()) -> None:
+    """Bring what the graph holds of passages to what they tie together now; `None` for those that are gone from it.
+
+    Of those that are `new` it holds nothing yet.
+    """
+    if not ties:
+        return
+    wanted = {key: each for key, each in ties.items() if each}
+    held = Counter(name for each in wanted.values() for name in sorted(names_in(each)))
+    names = {name: stored_name(name) for name in held}
+    digests = {name: name_digest(stored) for name, stored in names.items()}
+    changed = [key for key in ties if key not in new]
+    queries: list[Statement] = [(_KNOWN, {"digests": list(digests.values())})]
+    known, *more = transaction.together([*queries, (_HELD, {"keys": changed})] if changed else queries)
+    before = more[0] if more else []
+    by_digest = {digest: number for number, digest in known}
+    there = {name: by_digest[digest] for name, digest in digests.items() if digest in by_digest}
+    unknown = [name for name in names if name not in there]
+    given = next_numbers(transaction, NODES, len(unknown)) if unknown else ()
+    numbers = there | dict(zip(unknown, given, strict=True))
+    # Held first: a name that goes with one passage and comes with another keeps its number.
+    for some, conflict in ((there, _HOLD), (unknown, "")):  # to look for a conflict costs a third more
+        nodes = [(numbers[name], digests[name], names[name], held[name]) for name in some]
+        transaction.insert("graph_nodes", _NODE, nodes, conflict=conflict)
+    _release(transaction, before)
+    if gone := [key for key in changed if key not in wanted]:
+        sql = "DELETE FROM graph_passages WHERE space = %(space)s AND key = ANY(%(keys)s::bigint[])"
+        transaction.later(sql, keys=gone)
+    records = [(key, pack_ties(numbered(each, numbers))) for key, each in wanted.items()]
+    transaction.insert("graph_passages", ("key bigint", "body bytea"), records, conflict=_REPLACE)
+
+
+def numbers_of(transaction: Transaction, keys: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of those of the entity keys that are known."""
+    by_digest = {name_digest(stored_name(entity_name(key))): key for key in keys}
+    found = transaction.rows(_KNOWN, digests=list(by_digest)) if by_digest else ()
+    return {by_digest[digest]: number for number, digest in found}
+
+
+def names_of(transaction: Transaction, numbers: Sequence[int]) -> dict[int, str]:
+    """Return the keys of entities, the ids of objects."""
+    found = transaction.rows(_SOME_NAMES, ids=list(numbers)) if numbers else ()
+    return {number: plain_name(name) for number, name in found}
+
+
+def clear_ties(transaction: Transaction) -> None:
+    """Throw the records and names away. Numbers begin anew: the epoch tells tables in memory to do so, too."""
+    for table in ("graph_passages", "graph_nodes"):
+        transaction.later(f"DELETE FROM {table} WHERE space = %(space)s")  # noqa: S608 - our tables
+    write_state(transaction, NODES, 0)
+
+
+def records_of(transaction: Transaction, object_ids: Sequence[str]) -> int:
+    """Count the records of objects, by what the records say. Reads all of them."""
+    digests = [name_digest(stored_name(object_name(identity))) for identity in object_ids]
+    own = [reference(number, EdgeType.PART) for number, _ in transaction.rows(_KNOWN, digests=digests)]
+    if not own:
+        return 0
+    sql = (
+        "SELECT count(*) FROM graph_passages WHERE space = %(space)s "  # noqa: S608 - a number
+        f"AND substring(body FROM {_OWN} FOR 4) = ANY(%(first)s::bytea[])"
+    )
+    return int(transaction.first(sql, first=[number.to_bytes(4, "little") for number in own]))
+
+
+def kept_ties(transaction: Transaction, parts: Sequence[Part]) -> dict[Part, Ties]:
+    """Return what the graph holds of current passages, of those that have a whole record."""
+    rows = transaction.rows(_OF_OBJECTS, ids=sorted({identity for identity, _ in parts}))
+    wanted = set(parts)
+    records = {
+        place: body for *named, body in rows if (place := (from_column(named[0]), from_column(named[1]))) in wanted
+    }
+    return ties_kept(records, lambda ids: dict(transaction.rows(_SOME_NAMES, ids=list(ids))) if ids else {})
+
+
+def graph_contents(transaction: Transaction) -> dict[int, int]:
+    """Give, by passage key, a hash of its ties by name; of what is damaged another than any."""
+    names: dict[int, bytes] = dict(transaction.rows(_NAMES))
+    return content_hashes(((key, body) for key, body in transaction.stream("graph", _RECORDS)), names)
+
+
+def ties_contents(ties: Mapping[int, Ties | None]) -> dict[int, int]:
+    """Give, by passage key, the hash that `graph_contents` gives of a passage with these ties."""
+    return {key: content_hash(each) for key, each in ties.items() if each}
+
+
+def graph_damage(transaction: Transaction) -> Iterator[str]:
+    """Say what is wrong with the graph in itself."""
+    counted: dict[int, int] = dict(transaction.rows(_COUNTS))
+    yield from graph_faults(((key, body) for key, body in transaction.stream("graph", _RECORDS)), counted)
+
+
+def _release(transaction: Transaction, before: Sequence[Row]) -> None:
+    """Count names that records held so far; forget those that no passage holds any more."""
+    with rows_of("the graph", hint=REINDEX):
+        released = Counter(number for (body,) in before for number in unpack_ties(body).numbers())
+    if released:
+        transaction.later(_RELEASE, ids=list(released), counts=list(released.values()))
+        sql = "DELETE FROM graph_nodes WHERE space = %(space)s AND id = ANY(%(ids)s::bigint[]) AND passages <= 0"
+        transaction.later(sql, ids=list(released))

@@ -1,0 +1,391 @@
+"""Search by text in the ledger's own database: words and names by postings, places and days by indexes."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from heapq import nsmallest
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.core.errors import Unavailable
+from treering.extensions.postgres.connection.failures import from_column, to_column
+from treering.extensions.postgres.connection.space import PostgresSpace
+from treering.extensions.postgres.connection.transactions import Row, Transaction
+from treering.extensions.postgres.index.index_state import PassageSight, sights_and_states
+from treering.extensions.postgres.index.word_tables import FollowedWords, Held, Keys, WordsAt, integers
+from treering.ports.passages import MOST_NAMED, AskedDays
+from treering.ports.runtime import require_newest
+from treering.ports.search import MOST_COUNTED, Scored, TextFound, TextRequest
+from treering.retrieval.index.code_names import name_code
+from treering.retrieval.index.passages import MAX_DAYS
+from treering.retrieval.index.tables import Postings, Scores, WordTable, best
+from treering.stores.rows.fold import MOST_CANDIDATES, ending_range, ranked_places
+from treering.stores.rows.packing import REINDEX, rows_of
+
+Query = tuple[str, dict[str, Any]]
+"""SQL, and what it binds."""
+
+_SHORTEST_NAME = 3  # there are no shorter stretches
+_WORD = re.compile(r"[a-z0-9_\u0080-\U0010ffff]+")
+_PASSING = (
+    "SELECT string_agg(int4send(p.key::integer), ''::bytea) FROM passages p "
+    "WHERE p.space = %(space)s AND p.live AND p.until_seq IS NULL AND "
+)
+_PAST = (
+    "SELECT p.key, p.terms, p.trigrams, p.place_role, {seen} FROM passages p WHERE p.space = %(space)s "
+    "AND p.key = ANY(%(keys)s::bigint[]) AND NOT (p.live AND p.until_seq IS NULL) ORDER BY p.key"
+)
+_PAST_NAMES = (
+    "SELECT count(*), coalesce(sum(trigrams), 0) FROM passages "
+    "WHERE space = %(space)s AND NOT (live AND until_seq IS NULL)"
+)
+
+Term = tuple[str, ...]
+Mask = npt.NDArray[np.bool_] | None
+"""By key, what is seen of what is current; `None` for all of it."""
+
+
+class WordRanking:
+    """Questions about words and names, of one moment."""
+
+    def __init__(self, transaction: Transaction, words: WordsAt) -> None:
+        self._transaction = transaction
+        self._at = words
+        self._postings: dict[Term, Postings] = {}
+        """Of the terms that are asked for, in current passages."""
+
+    def read_ahead(self, requests: Sequence[TextRequest]) -> None:
+        """Read the postings of all terms that requests ask for, together."""
+        asked = (text for one in requests for text in (*one.words, *one.counted, *(part.whole for part in one.names)))
+        self._postings = self._at.current_with(self._transaction, filter(None, map(_term, asked)))
+
+    def found(self, request: TextRequest, seen: PassageSight) -> TextFound:
+        """Answer what a request asks about words and names."""
+        in_scope = None if seen.scopes is None else self._at.shown.in_scopes(seen.scopes)
+        names = [one.name for one in request.names if not self._count(one.whole, in_scope)]
+        words, words_in = self._words(request, seen, in_scope)
+        counts = {text: min(count, MOST_COUNTED) for text in request.counted if (count := self._count(text, in_scope))}
+        shown = self._at.shown.scopes > 0 if in_scope is None else in_scope
+        return TextFound(
+            words=words,
+            words_in=words_in,
+            names=self._names(names, seen, in_scope, request.limit),
+            counts=counts,
+            passages=min(int(np.count_nonzero(shown)), MOST_COUNTED) if request.counted else 0,
+        )
+
+    def _words(self, request: TextRequest, seen: PassageSight, in_scope: Mask) -> tuple[list[Scored], list[Scored]]:
+        terms = [term for text in request.words if (term := _term(text))]
+        if not terms:
+            return [], []
+        limit, role = request.limit, request.words_in
+        scores = self._at.words.scores([self._postings[term] for term in terms])
+        mask = self._passing(seen, in_scope)
+        ranked = _best(scores, limit, mask)
+        in_role = _best(scores, limit, _both(mask, self._at.shown.in_role(role))) if role else []
+        if seen.of_history:
+            past = self._past_words(list(dict.fromkeys(word for term in terms for word in term)), seen)
+            ranked = _first([*ranked, *(hit for hit, _ in past)], limit)
+            of_role = (hit for hit, place_role in past if place_role == role)
+            in_role = _first([*in_role, *of_role], limit) if role else []
+        return ranked, in_role
+
+    def _names(self, names: Sequence[str], seen: PassageSight, in_scope: Mask, limit: int) -> list[Scored]:
+        wanted = [name for name in names if len(name) >= _SHORTEST_NAME]
+        if not wanted:
+            return []
+        held = [self._at.with_name(self._transaction, name) for name in wanted]
+        scores = self._at.names.scores([self._at.current(each) for each in held])
+        ranked = _best(scores, limit, self._passing(seen, in_scope))
+        return _first([*ranked, *self._past_names(held, seen)], limit) if seen.of_history else ranked
+
+    def _count(self, text: str, in_scope: Mask) -> int:
+        """Count the current passages in scope that have a term."""
+        term = _term(text)
+        if not term:
+            return 0
+        keys = self._postings[term].keys
+        return len(keys) if in_scope is None else int(np.count_nonzero(in_scope[keys]))
+
+    def _passing(self, seen: PassageSight, in_scope: Mask) -> Mask:
+        """Tell which of the current passages are seen."""
+        if not seen.filtered and seen.reach.at is None:
+            return in_scope
+        where = seen.beyond_scope()
+        joined = self._transaction.first(f"{_PASSING} {where.sql}", **where.bindings)
+        passing = np.zeros(len(self._at.shown.scopes), np.bool_)
+        passing[integers(joined)] = True
+        return _both(passing, in_scope)
+
+    def _past_words(self, words: Sequence[str], seen: PassageSight) -> list[tuple[Scored, str]]:
+        """Rank what is no longer current, with its role, by what current text says of how common words are.
+
+        The past is small and lopsided: its own numbers would make a word that was edited once look common.
+        """
+        held = self._at.with_terms(self._transaction, [(word,) for word in words])
+        past = self._past(held.values(), seen)
+        having = [len(self._at.shown.among(held[word,][0])) for word in words]
+        found = [_among(held[word,], past.keys) for word in words]
+        lengths = np.zeros(int(past.keys.max(initial=-1)) + 1)
+        lengths[past.keys] = past.terms
+        scores = self._at.words.scores_of_others(lengths, found, having)[past.keys]
+        ranked = zip(past.keys.tolist(), scores.tolist(), past.roles, past.seen.tolist(), strict=True)
+        return [(Scored(key, score), role) for key, score, role, is_seen in ranked if is_seen and score]
+
+    def _past_names(self, held: Sequence[Held], seen: PassageSight) -> list[Scored]:
+        past = self._past(held, seen)
+        if not len(past.keys):
+            return []
+        rows, total = self._transaction.rows(_PAST_NAMES)[0]
+        table = WordTable()
+        table.begin(past.keys, past.trigrams, rows=int(rows), total=int(total))
+        scores = table.scores([_among(each, past.keys) for each in held])
+        return [Scored(key, float(scores[key])) for key in past.keys[past.seen].tolist() if scores[key]]
+
+    def _past(self, held: Iterable[Held], seen: PassageSight) -> "_Past":
+        """Read what has to be known of passages that are no longer current."""
+        keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(each for each, _ in held)]))
+        shown = np.zeros(len(keys), np.bool_)
+        shown[self._at.shown.among(keys)] = True
+        where = seen.condition()
+        sql = _PAST.format(seen=where.sql)
+        rows = self._transaction.rows(sql, keys=keys[~shown].tolist(), **where.bindings) if len(keys) else []
+        columns = list(zip(*rows, strict=True)) or [(), (), (), (), ()]
+        numbers = [np.array(column, np.int64) for column in columns[:3]]
+        return _Past(numbers[0], numbers[1], numbers[2], columns[3], np.array(columns[4], np.bool_))
+
+
+class _Past:
+    """Passages that are no longer current: keys, lengths, roles, and whether they are seen."""
+
+    def __init__(
+        self, keys: Keys, terms: Keys, trigrams: Keys, roles: Sequence[str], seen: npt.NDArray[np.bool_]
+    ) -> None:
+        self.keys = keys
+        self.terms = terms
+        self.trigrams = trigrams
+        self.roles = roles
+        self.seen = seen
+
+
+def _term(text: str) -> Term:
+    """Return the words of a term: several are a phrase."""
+    return tuple(_WORD.findall(text.lower() if text.isascii() else text))
+
+
+def _among(held: Held, keys: Keys) -> Postings:
+    """Return the postings of some passages."""
+    found, counts = held
+    inside = np.isin(found, keys)
+    return Postings(found[inside].astype(np.int32), (counts[inside] / 2).astype(np.float32))
+
+
+def _both(one: Mask, other: Mask) -> Mask:
+    if one is None or other is None:
+        return one if other is None else other
+    return one & other
+
+
+def _best(scores: Scores, limit: int, mask: Mask) -> list[Scored]:
+    keys, found = best(scores, limit, among=None if mask is None else np.flatnonzero(mask).astype(np.int32))
+    return [Scored(key, score) for key, score in zip(keys.tolist(), found.tolist(), strict=True)]
+
+
+def _first(hits: Iterable[Scored], limit: int) -> list[Scored]:
+    return nsmallest(limit, hits, key=lambda hit: (-hit.score, hit.key))
+
+
+# Searching for several requests at once: by words and names, by place and by day.
+
+
+_TRIES = 20  # another thread may have read a later moment; a new transaction sees it, too
+
+
+class PostgresTextSearch:
+    """`ports.search.TextSearch` over a `PostgresSpace`: as new as the ledger."""
+
+    def __init__(self, space: PostgresSpace) -> None:
+        self._space = space
+        self._words = FollowedWords()
+
+    def search(self, requests: Sequence[TextRequest]) -> Sequence[TextFound]:
+        """Search for several requests, all of one moment."""
+        for _ in range(_TRIES):
+            with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
+                found = self._search(transaction, requests)
+            if found is not None:
+                return found
+            require_newest()  # a replica may stay behind what this process has read of the primary
+        raise Unavailable(f"{self._space.place} changes faster than it can be read.", hint="Try again.")
+
+    def _search(self, transaction: Transaction, requests: Sequence[TextRequest]) -> list[TextFound] | None:
+        sights = sights_and_states(transaction, [request.reach for request in requests])
+        words = self._words.at(transaction)
+        if words is None:
+            return None
+        ranking = WordRanking(transaction, words)
+        ranking.read_ahead(requests)
+        found = [ranking.found(request, seen) for request, seen in zip(requests, sights, strict=True)]
+        return _with_places_and_days(transaction, requests, sights, found)
+
+
+def _with_places_and_days(
+    transaction: Transaction,
+    requests: Sequence[TextRequest],
+    sights: Sequence[PassageSight],
+    found: Sequence[TextFound],
+) -> list[TextFound]:
+    """Add what is found by place and by day, asked for all requests together."""
+    queries: list[tuple[str, dict[str, Any]]] = []
+    for request, seen in zip(requests, sights, strict=True):
+        if request.place:
+            queries += [exact_places(request.place, seen, request.limit), named_places(request.place, seen)]
+        if request.days:
+            queries.append(rank_days(request.days, seen, request.days_limit))
+    answers = iter(transaction.together(queries) if queries else ())
+    whole = []
+    for request, so_far in zip(requests, found, strict=True):
+        places, days = list[Scored](), list[Scored]()
+        if request.place:
+            places = rank_places(request.place, next(answers), next(answers), request.limit)
+        if request.days:
+            days = [Scored(key, float(score)) for key, score in next(answers)]
+        whole.append(replace(so_far, places=places, days=days))
+    return whole
+
+
+# Finding passages by what they are called: an id, a path, a title, a symbol, or the end of one.
+
+
+def exact_places(text: str, seen: PassageSight, limit: int) -> Query:
+    """Ask for passages whose object or part has this id."""
+    where = seen.condition()
+    # Each way by its own index.
+    sql = (
+        f"SELECT p.key FROM passages p WHERE p.space = %(space)s AND p.object_id = %(place)s AND {where.sql} "  # noqa: S608 - only our own SQL
+        f"UNION SELECT p.key FROM passages p WHERE p.space = %(space)s AND p.part = %(place)s AND p.part <> '' "
+        f"AND {where.sql} ORDER BY 1 LIMIT %(most)s"
+    )
+    return sql, {"place": _known_text(text), **where.bindings, "most": limit}
+
+
+def named_places(text: str, seen: PassageSight) -> Query:
+    """Ask for passages one of whose names ends with the last characters of a text."""
+    first, last = ending_range(text) or ("", "")
+    where = seen.condition()
+    sql = (
+        "SELECT p.key, p.title, p.heading, coalesce(p.origin, '') FROM passage_endings e "  # noqa: S608 - only our own SQL
+        "JOIN passages p ON p.space = e.space AND p.key = e.key "
+        "WHERE e.space = %(space)s AND e.ending >= %(first_ending)s AND e.ending <= %(last_ending)s "
+        f"AND {where.sql} LIMIT %(most)s"
+    )
+    bindings = {"first_ending": _known_text(first), "last_ending": _known_text(last), "most": MOST_CANDIDATES}
+    return sql, {**bindings, **where.bindings}
+
+
+def rank_places(text: str, exact: Sequence[Row], named: Sequence[Row], limit: int) -> list[Scored]:
+    """Rank what was found by how much of an id, origin, title or heading the text is."""
+    called = ((key, tuple(map(from_column, names))) for key, *names in named)
+    return ranked_places(text, [key for (key,) in exact], called, limit)
+
+
+def _known_text(text: str) -> str:
+    """Return a text to compare stored ones with: none holds half of a surrogate pair."""
+    return to_column(text.encode(errors="replace").decode())
+
+
+# Finding passages of code by the names they vouch for: what they define, import and use.
+
+
+_FORGET = (
+    "DELETE FROM code_names n USING unnest(%(names)s::bigint[], %(keys)s::bigint[]) AS gone(name, key) "
+    "WHERE n.space = %(space)s AND n.name = gone.name AND n.key = gone.key"
+)
+
+
+def settle_names(
+    transaction: Transaction, *, gone: Mapping[int, Sequence[str]], come: Mapping[int, Sequence[str]]
+) -> None:
+    """Forget names that passages vouched for, then keep those that they vouch for now, both by key."""
+    if left := _name_rows(gone):
+        names, keys = ([row[place] for row in left] for place in range(2))
+        transaction.later(_FORGET, names=names, keys=keys)
+    transaction.insert("code_names", ("name bigint", "key bigint"), _name_rows(come), conflict="ON CONFLICT DO NOTHING")
+
+
+def purge_names(transaction: Transaction, keys: Sequence[int]) -> None:
+    """Forget all names of passages of which nothing else is known any more."""
+    if keys:
+        sql = "DELETE FROM code_names WHERE space = %(space)s AND key = ANY(%(keys)s::bigint[])"
+        transaction.later(sql, keys=list(keys))
+
+
+def passages_named(transaction: Transaction, names: Sequence[str], seen: PassageSight) -> dict[str, list[int]]:
+    """Return the current passages that vouch for each name and that are seen, by key: `MOST_NAMED` of each."""
+    if not names:
+        return {}
+    where = seen.condition()
+    sql = (
+        "SELECT asked.name, found.key FROM unnest(%(codes)s::bigint[]) AS asked(name) CROSS JOIN LATERAL ("  # noqa: S608 - only our own SQL
+        "SELECT n.key FROM code_names n JOIN passages p ON p.space = n.space AND p.key = n.key "
+        f"WHERE n.space = %(space)s AND n.name = asked.name AND {where.sql} ORDER BY n.key LIMIT {MOST_NAMED}) "
+        "AS found ORDER BY found.key"
+    )
+    by_code: dict[int, list[int]] = {}
+    codes = {name: name_code(name) for name in names}
+    for code, key in transaction.rows(sql, codes=sorted(set(codes.values())), **where.bindings):
+        by_code.setdefault(code, []).append(key)
+    return {name: by_code[code] for name, code in codes.items() if code in by_code}
+
+
+def _name_rows(names: Mapping[int, Iterable[str]]) -> list[tuple[int, int]]:
+    return sorted({(name_code(name), key) for key, each in names.items() for name in each})
+
+
+# Finding turns by time: said on the days asked for, or speaking of them.
+
+
+# How much of what is told lies within what is asked. No period is longer than `MAX_DAYS`, so that those that may
+# reach into the days asked for are a short range of the index.
+_SCORE = (
+    "max(a.weight * (least(d.last, a.last) - greatest(d.first, a.first) + 1.0::double precision) "
+    "/ (d.last - d.first + 1))"
+)
+_ASKED = (
+    "unnest(%(day_firsts)s::integer[], %(day_lasts)s::integer[], %(day_weights)s::double precision[]) "
+    "AS a(first, last, weight)"
+)
+_TOLD = (
+    f"JOIN passage_days d ON d.space = %(space)s AND d.first BETWEEN a.first - {MAX_DAYS} AND a.last "
+    "AND d.last >= a.first"
+)
+
+
+def rank_days(asked: Sequence[AskedDays], seen: PassageSight, limit: int) -> Query:
+    """Ask for turns by how much of a period they tell of is asked for; then the newest first."""
+    where = seen.condition()
+    sql = (
+        f"SELECT d.key, {_SCORE} AS score FROM {_ASKED} {_TOLD} "  # noqa: S608 - only our own SQL
+        f"JOIN passages p ON p.space = %(space)s AND p.key = d.key WHERE {where.sql} "
+        "GROUP BY d.key ORDER BY score DESC, d.key DESC LIMIT %(most)s"
+    )
+    return sql, {**_bound(asked), **where.bindings, "most": limit}
+
+
+def on_days(asked: Sequence[AskedDays], keys: Sequence[int]) -> Query:
+    """Ask for the scores of those of the keys that tell of days asked for."""
+    sql = (
+        f"SELECT d.key, {_SCORE} FROM {_ASKED} {_TOLD} "  # noqa: S608 - only our own SQL
+        "WHERE d.key = ANY(%(keys)s::bigint[]) GROUP BY d.key"
+    )
+    return sql, {**_bound(asked), "keys": list(keys)}
+
+
+def _bound(asked: Sequence[AskedDays]) -> dict[str, Any]:
+    return {
+        "day_firsts": [days.first.toordinal() for days in asked],
+        "day_lasts": [days.last.toordinal() for days in asked],
+        "day_weights": [float(days.weight) for days in asked],
+    }

@@ -1,0 +1,232 @@
+"""Outcomes of long work, leases and promised work in a space's database: neither audited nor exported."""
+
+import os
+from collections.abc import Callable, Sequence, Set
+
+from treering.extensions.postgres.connection.failures import from_column, to_column
+from treering.extensions.postgres.connection.space import PostgresSpace
+from treering.extensions.postgres.connection.transactions import Row, Transaction
+from treering.ports.index import Change
+from treering.ports.runtime import LONGEST_SECONDS, Claim, Holding, JobRow
+from treering.retrieval.index.projection import sources_in
+from treering.stores.rows.records import (
+    WaitingJobs,
+    changed_by_erasure,
+    check_lease_length,
+    job_of,
+    jobs_naming,
+    jobs_seen,
+    packed_job,
+    without_erased,
+)
+
+_ALL = "SELECT id, body FROM jobs WHERE space = %(space)s"
+_KEEP = (
+    "INSERT INTO jobs(space, id, number, body) SELECT %(space)s, %(id)s, coalesce(max(number), 0) + 1, %(body)s "
+    "FROM jobs WHERE space = %(space)s ON CONFLICT (space, id) DO UPDATE SET body = excluded.body"
+)
+
+
+class PostgresJobs(WaitingJobs):
+    """`ports.runtime.JobLog` of one space. Erasures take what jobs tell of them in their own transaction."""
+
+    def __init__(self, space: PostgresSpace) -> None:
+        super().__init__()
+        self._space = space
+
+    def save(self, job_id: str, row: JobRow) -> None:
+        """Keep the state of a job, durably, without what it tells of objects that were erased while it ran."""
+        # In the turn of a writer: no erasure comes between looking and keeping.
+        with self._space.write() as transaction:
+            _keep(transaction, job_id, without_erased(row, _erased_among(transaction, sources_in(row))))
+
+    def find(self, job_id: str) -> JobRow | None:
+        """Return a job's last state."""
+        with self._space.read() as transaction:
+            sql = "SELECT body FROM jobs WHERE space = %(space)s AND id = %(id)s"
+            body = transaction.first(sql, id=job_id)
+        return None if body is None else job_of(job_id, body)
+
+    def recent(self, limit: int, *, scope: str) -> Sequence[JobRow]:
+        """Return the newest of the jobs at, below or above a scope, those begun last first."""
+        with self._space.read() as transaction:
+            newest = transaction.stream("jobs", f"{_ALL} ORDER BY number DESC, id DESC")
+            return jobs_seen(((row[0], row[1]) for row in newest), scope, limit)
+
+    def remains(self, object_ids: Sequence[str]) -> int:
+        """Count the jobs that still name one of these objects."""
+        with self._space.read() as transaction:
+            return jobs_naming(((row[0], row[1]) for row in transaction.rows(_ALL)), object_ids)
+
+    def is_prepared(self, _transaction: Transaction) -> bool:
+        """Tell that the table is there: a space is opened with it."""
+        return True
+
+    def prepare(self, _transaction: Transaction) -> None:
+        """Make nothing."""
+
+    def read_ahead(self, _transaction: Transaction) -> None:
+        """Read nothing: what waits names what its transaction writes."""
+
+    def follow(self, transaction: Transaction, changes: Sequence[Change]) -> None:
+        """Keep the jobs that wait for this transaction."""
+        for job, row, ids in self.come_due(changes):
+            _keep(transaction, job, without_erased(row, _erased_among(transaction, ids)))
+
+
+def forget_in_jobs(transaction: Transaction, erased: Set[str], origins: Set[str]) -> None:
+    """Take out of all jobs what they tell of objects that this transaction erases, and of where they were read from."""
+    jobs = {job: job_of(job, body) for job, body in transaction.rows(_ALL)}
+    for job, row in changed_by_erasure(jobs, erased, origins).items():
+        _keep(transaction, job, row)
+
+
+def _keep(transaction: Transaction, job_id: str, row: JobRow) -> None:
+    transaction.later(_KEEP, id=job_id, body=packed_job(job_id, row))
+
+
+def _erased_among(transaction: Transaction, ids: Sequence[str]) -> Set[str]:
+    """Return those of the ids that are in the audit log, but not in the ledger any more."""
+    sql = (
+        "SELECT id FROM unnest(%(ids)s::text[]) AS named(id) "
+        "WHERE NOT EXISTS (SELECT 1 FROM objects o WHERE o.space = %(space)s AND o.id = named.id) "
+        "AND EXISTS (SELECT 1 FROM audit a WHERE a.space = %(space)s AND a.target = named.id)"
+    )
+    return frozenset(transaction.column(sql, ids=ids)) if ids else frozenset()
+
+
+# Leases in a space's database. Operational: neither audited nor exported.
+
+
+_AT_ONCE = 60.0
+"""Seconds: transactions whose clocks differ by less may have been begun side by side."""
+
+_COLUMNS = "SELECT name, owner, process, renewed, seconds FROM leases WHERE space = %(space)s"
+_TAKE = f"""
+INSERT INTO leases(space, name, owner, process, renewed, seconds)
+VALUES(%(space)s, %(name)s, %(owner)s, %(process)s, %(now)s, %(seconds)s)
+ON CONFLICT (space, name) DO UPDATE
+SET owner = excluded.owner, process = excluded.process, renewed = excluded.renewed, seconds = excluded.seconds
+WHERE leases.owner = excluded.owner OR leases.renewed > excluded.renewed + {_AT_ONCE}
+  OR leases.renewed + least(leases.seconds, {LONGEST_SECONDS}) <= excluded.renewed
+RETURNING owner
+"""
+
+_CLEAR = (
+    "DELETE FROM leases WHERE space = %(space)s AND name = %(name)s RETURNING name, owner, process, renewed, seconds"
+)
+
+Now = Callable[[Transaction], float]
+"""Tells the time in seconds, by a clock that all who hold leases share."""
+
+
+def _server_seconds(transaction: Transaction) -> float:
+    return transaction.row.server_seconds
+
+
+class PostgresLeases:
+    """`ports.runtime.Leases` of one space. Time is the server's unless `now` tells another one."""
+
+    def __init__(self, space: PostgresSpace, *, now: Now = _server_seconds) -> None:
+        self._space = space
+        self._now = now
+
+    def take(self, name: str, owner: str, *, seconds: float) -> bool:
+        """Take or renew a lease; tell whether `owner` holds it now."""
+        check_lease_length(seconds)
+        with self._space.beside() as transaction:
+            now, process = self._now(transaction), os.getpid()
+            named = {"name": to_column(name), "owner": to_column(owner)}
+            return transaction.first(_TAKE, **named, process=process, now=now, seconds=seconds) is not None
+
+    def holder(self, name: str) -> str | None:
+        """Tell who holds a lease now."""
+        return next((known.owner for known in self.held() if known.name == name), None)
+
+    def held(self) -> Sequence[Holding]:
+        """List the leases that are held now, by name."""
+        with self._space.read() as transaction:
+            rows, now = transaction.rows(f"{_COLUMNS} ORDER BY name"), self._now(transaction)
+        return [known for row in rows if (known := _holding(row, now))]
+
+    def clear(self, name: str) -> Holding | None:
+        """Take a lease away from its owner; return what was held."""
+        with self._space.beside() as transaction:
+            rows, now = transaction.rows(_CLEAR, name=to_column(name)), self._now(transaction)
+        return next((known for row in rows if (known := _holding(row, now))), None)
+
+
+def _holding(row: Row, now: float) -> Holding | None:
+    """Return a lease as it stands; `None` where its time is over, or the clock was set back behind it."""
+    name, owner, process, renewed, seconds = row
+    age = now - renewed
+    if age < -_AT_ONCE:
+        return None
+    left = min(seconds, LONGEST_SECONDS) - max(age, 0.0)
+    return Holding(from_column(name), from_column(owner), process, max(age, 0.0), left) if left > 0 else None
+
+
+# Promised work in a space's database, claimed by one process at a time.
+
+
+_PROMISE = """
+INSERT INTO promised_work(space, kind, key, promised, times, claimant, claimed_until)
+VALUES(%(space)s, %(kind)s, %(key)s, %(now)s, 1, %(owner)s, %(now)s + %(seconds)s)
+ON CONFLICT (space, kind, key) DO UPDATE
+SET times = promised_work.times + 1, claimant = excluded.claimant, claimed_until = excluded.claimed_until
+RETURNING times
+"""
+# Rows that another process is claiming at this moment are passed over, not waited for.
+# The free one is found once, before the update (as in `index.vectors`).
+_CLAIM = """
+WITH free AS MATERIALIZED (
+  SELECT kind, key FROM promised_work WHERE space = %(space)s AND kind = %(kind)s AND claimed_until <= %(now)s
+  ORDER BY promised, key LIMIT 1 FOR UPDATE SKIP LOCKED
+)
+UPDATE promised_work taken SET claimant = %(owner)s, claimed_until = %(now)s + %(seconds)s FROM free
+WHERE taken.space = %(space)s AND taken.kind = free.kind AND taken.key = free.key
+RETURNING taken.key, taken.times
+"""
+_ONE = "space = %(space)s AND kind = %(kind)s AND key = %(key)s AND times = %(times)s"
+_DONE = f"DELETE FROM promised_work WHERE {_ONE}"  # noqa: S608 - our own SQL
+_POSTPONE = (
+    "UPDATE promised_work SET claimed_until = %(now)s + %(seconds)s "  # noqa: S608 - our own SQL
+    f"WHERE {_ONE} AND claimant = %(owner)s"
+)
+
+
+class PostgresBacklog:
+    """`ports.runtime.Backlog` of one space. Time is that of the server."""
+
+    def __init__(self, space: PostgresSpace) -> None:
+        self._space = space
+
+    def promise(self, kind: str, key: str, owner: str, *, seconds: float) -> Claim:
+        """Note work and claim it."""
+        named = {"kind": kind, "key": to_column(key), "owner": owner, "seconds": seconds}
+        with self._space.beside() as transaction:
+            times = transaction.first(_PROMISE, **named, now=transaction.row.server_seconds)
+        return Claim(kind, key, owner, times)
+
+    def claim(self, kind: str, owner: str, *, seconds: float) -> Claim | None:
+        """Claim the work that has waited longest of what nobody is at."""
+        with self._space.beside() as transaction:
+            now = transaction.row.server_seconds
+            rows = transaction.rows(_CLAIM, kind=kind, owner=owner, seconds=seconds, now=now)
+        return next((Claim(kind, from_column(key), owner, times) for key, times in rows), None)
+
+    def done(self, claim: Claim) -> None:
+        """Take work off the list, unless it was promised again."""
+        with self._space.beside() as transaction:
+            transaction.later(_DONE, kind=claim.kind, key=to_column(claim.key), times=claim.times)
+
+    def postpone(self, claim: Claim, *, seconds: float) -> None:
+        """Leave work to whoever comes after so many seconds."""
+        named = {"kind": claim.kind, "key": to_column(claim.key), "times": claim.times, "owner": claim.owner}
+        with self._space.beside() as transaction:
+            transaction.later(_POSTPONE, **named, seconds=seconds, now=transaction.row.server_seconds)
+
+    def waiting(self) -> int:
+        """Count what was promised and is not done."""
+        with self._space.read() as transaction:
+            return int(transaction.first("SELECT count(*) FROM promised_work WHERE space = %(space)s"))

@@ -1,0 +1,306 @@
+"""The ledger on Postgres: many spaces in one database, any number of processes on any number of machines."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+
+from treering.core.audit import AuditEvent
+from treering.core.canonical import parse_time
+from treering.core.errors import Corrupt
+from treering.core.filters import asked_texts
+from treering.core.objects import Object
+from treering.core.patch import Link
+from treering.core.policy import Policy
+from treering.core.scope import ROOT, lineage
+from treering.extensions.postgres.connection.failures import AFTER_ALL, from_column, to_column
+from treering.extensions.postgres.connection.space import PostgresSpace
+from treering.extensions.postgres.connection.transactions import Row, Transaction
+from treering.extensions.postgres.ledger.log_tables import PostgresLogReads
+from treering.extensions.postgres.ledger.object_reads import ObjectReads, select_named
+from treering.extensions.postgres.ledger.session import LedgerFollower, PostgresSession, SpaceRows
+from treering.ports.copying import ReadRevision, revisions_told
+from treering.ports.ledger import (
+    Altered,
+    AnchorStore,
+    AsOf,
+    Head,
+    ObjectRequest,
+    ObjectsFound,
+    Selection,
+    SourceState,
+    head_of,
+    missing_object,
+    noted,
+    read_one_by_one,
+    selects,
+)
+from treering.ports.runtime import Clock
+from treering.stores.rows.ledger import DatabaseLedger, Snapshot, checked_head, newest_states
+from treering.stores.rows.packing import row_of
+from treering.stores.rows.read_checks import ReadChecks
+
+_HEAD = (
+    "SELECT id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, ''), "
+    "coalesce(fingerprint, '') FROM objects"
+)
+_STATE = "origin, id, fingerprint, status, revision"
+_SOURCES_BELOW = select_named(
+    _STATE,
+    "scope = %(scope)s AND origin >= %(root)s AND origin < %(end)s "
+    "AND (origin = %(root)s OR starts_with(origin, %(root)s || '#') OR starts_with(origin, %(root)s || '/'))",
+)
+_SOURCES_AT = select_named(_STATE, "scope = %(scope)s AND origin = ANY(%(origins)s)")
+_SCOPES_BELOW = select_named(
+    "scope", "scope >= %(start)s AND scope < %(end)s AND starts_with(scope, %(start)s) AND scope <> %(below)s"
+)
+_BATCH = 500  # objects that are read at a time
+_ASKED = ("status", "scope", "origin", "title")
+
+
+class PostgresSnapshot(Snapshot):
+    """Reads of one moment. What several requests want is read ahead, so that each needs no query of its own."""
+
+    def __init__(self, transaction: Transaction, checks: ReadChecks, policy: Policy) -> None:
+        self.objects: ObjectReads = ObjectReads(transaction, checks)
+        super().__init__(self.objects, PostgresLogReads(transaction, checks))
+        self._transaction = transaction
+        self._default_policy = policy
+        self._ahead: dict[str, Object] = {}
+        self._altered: Altered = {}
+        self._dependents: dict[str, list[str]] = {}
+        self._referrers: dict[str, list[str]] = {}
+        self._links: dict[str, list[Link]] = {}
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._transaction.row.recorded_policy or self._default_policy
+
+    def read(self, requests: Sequence[ObjectRequest]) -> list[ObjectsFound]:
+        """Read for several requests."""
+        dependents = list(chain.from_iterable(request.dependents for request in requests))
+        referrers = list(chain.from_iterable(request.referrers for request in requests))
+        resting = chain.from_iterable(request.resting for request in requests)
+        asked = list(dict.fromkeys((*dependents, *resting)))
+        self._dependents = self.objects.dependents_of(asked) if asked else {}
+        self._referrers = self.objects.referrers_of(referrers) if referrers else {}
+        now = chain.from_iterable(request.objects for request in requests if request.as_of is None)
+        named = (self._dependents[identity] for identity in dependents)
+        naming = chain(chain.from_iterable(named), chain.from_iterable(self._referrers.values()))
+        if wanted := list(dict.fromkeys((*now, *naming))):
+            self._ahead = self.objects.current(wanted, self._altered)
+        linked = chain.from_iterable(request.links for request in requests if request.as_of is None)
+        if ends := list(dict.fromkeys(linked)):
+            with suppress(Corrupt):  # then each is read by itself, and the one that is not right is named
+                self._links = self.objects.links_of_all(ends, None)
+        return [read_one_by_one(self, request) for request in requests]
+
+    def get(self, identity: str, *, as_of: AsOf = None) -> Object:
+        """Return an object as it stands, or as it stood."""
+        if as_of is not None:
+            item = self.objects.as_of([identity], self.sequence(as_of)).get(identity)
+        elif identity in self._altered:
+            item = self.objects.get(identity)  # which raises what is wrong with it
+        else:
+            item = self._ahead.get(identity) or self.objects.get(identity)
+        if item is None:
+            raise missing_object(identity)
+        return item
+
+    def heads(
+        self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
+    ) -> Mapping[str, Head]:
+        """Return the heads of those of the ids that exist."""
+        wanted = list(dict.fromkeys(identities))
+        if as_of is not None:
+            found = self.objects.as_of(wanted, self.sequence(as_of), altered)
+            return {identity: head_of(found[identity]) for identity in wanted if identity in found}
+        heads: dict[str, Head] = {}
+        sql = f"{_HEAD} WHERE space = %(space)s AND id = ANY(%(ids)s)"
+        for row in self._transaction.rows(sql, ids=wanted) if wanted else ():
+            with noted(altered):
+                heads[row[0]] = _head(row)
+        return heads
+
+    def dependents(self, identity: str) -> Sequence[str]:
+        """Return ids of knowledge whose evidence or derivation names this id."""
+        return self._dependents[identity] if identity in self._dependents else self.objects.dependents(identity)
+
+    def referrers(self, identity: str) -> Sequence[str]:
+        """Return ids of objects of which a revision names this id."""
+        known = self._referrers if identity in self._referrers else self.objects.referrers_of([identity])
+        return known[identity]
+
+    def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
+        """Return the links that start or end at an object."""
+        if as_of is None and identity in self._links:
+            return self._links[identity]
+        return self.objects.links_as_of(identity, None if as_of is None else self.sequence(as_of))
+
+    def select(self, selection: Selection, altered: Altered | None) -> list[Object]:
+        """Return the objects a read at the selection's scope sees, oldest first."""
+        seq = None if selection.as_of is None else self.sequence(selection.as_of)
+        ids = self._candidates(selection) if seq is None else self._begun_by(seq)
+        found: list[Object] = []
+        for end in range(len(ids), 0, -_BATCH):
+            batch = ids[max(0, end - _BATCH) : end]
+            items = self.objects.current(batch, altered) if seq is None else self.objects.as_of(batch, seq, altered)
+            read = (items[identity] for identity in reversed(batch) if identity in items)
+            found += [item for item in read if selects(selection, item)]
+            if selection.newest and len(found) >= selection.newest:
+                break
+        return found[: selection.newest or None][::-1]
+
+    def sources(self, scope: str, root: str) -> dict[str, SourceState]:
+        """Give, by origin, the sources in this scope below a root origin."""
+        kept = to_column(root)
+        sql = f"{_SOURCES_BELOW} ORDER BY id"
+        return _states(self._transaction.rows(sql, scope=scope, root=kept, end=kept + AFTER_ALL))
+
+    def sources_at(self, scope: str, origins: Sequence[str]) -> dict[str, SourceState]:
+        """Give, by origin, those of the sources that are in this scope."""
+        named = list(map(to_column, origins))
+        sql = f"{_SOURCES_AT} ORDER BY id"
+        return _states(self._transaction.rows(sql, scope=scope, origins=named)) if named else {}
+
+    def scopes(self, below: str) -> list[str]:
+        """Return the scopes below one that objects lie in."""
+        start = "/" if below == ROOT else f"{below}/"
+        sql = f"SELECT DISTINCT scope FROM ({_SCOPES_BELOW}) AS found ORDER BY scope"  # noqa: S608 - only our own SQL
+        return self._transaction.column(sql, start=start, end=start + AFTER_ALL, below=below)
+
+    def _revisions_told(self, events: Sequence[AuditEvent]) -> ReadRevision:
+        """Read all of them together."""
+        found = self.objects.some_revisions(revisions_told(events))
+        return lambda identity, number: found.get((identity, number))
+
+    def _begun_by(self, seq: int) -> list[str]:
+        sql = "SELECT DISTINCT id FROM revisions WHERE space = %(space)s AND seq <= %(seq)s ORDER BY id"
+        return self._transaction.column(sql, seq=seq)
+
+    def _candidates(self, selection: Selection) -> list[str]:
+        """Narrow by scope, type and what the filter asks of names; what passes is checked again on the object."""
+        conditions, bindings = _scope_seen(selection)
+        if selection.types:
+            conditions.append("type = ANY(%(types)s)")
+            bindings["types"] = list(selection.types)
+        for number, (field, texts) in enumerate(asked_texts(selection.where)):
+            if field in _ASKED:
+                conditions.append(_one_of(field, list(map(to_column, texts)), f"asked{number}", bindings))
+        sql = f"{select_named('id', ' AND '.join(conditions))} ORDER BY id"
+        return self._transaction.column(sql, **bindings)
+
+
+def _states(rows: Iterable[Row]) -> dict[str, SourceState]:
+    return newest_states(
+        (from_column(origin), SourceState(identity, from_column(fingerprint), status, revision))
+        for origin, identity, fingerprint, status, revision in rows
+    )
+
+
+def _scope_seen(selection: Selection) -> tuple[list[str], dict[str, object]]:
+    if selection.descend and selection.scope == ROOT:
+        return ["true"], {}
+    bindings: dict[str, object] = {}
+    within = _one_of("scope", list(lineage(selection.scope)), "scopes", bindings)
+    if not selection.descend:
+        return [within], bindings
+    prefix = selection.scope + "/"
+    below = "(scope >= %(prefix)s AND scope < %(end)s AND starts_with(scope, %(prefix)s))"
+    return [f"({within} OR {below})"], {**bindings, "end": prefix + AFTER_ALL, "prefix": prefix}
+
+
+def _one_of(column: str, texts: Sequence[str], name: str, bindings: dict[str, object]) -> str:
+    """Write that a column is one of some texts; bind the texts."""
+    bindings[name] = list(texts)
+    return f"{column} = ANY(%({name})s)"
+
+
+def _head(row: Row) -> Head:
+    with row_of(row[0]):
+        identity, kind_of_object, kind, status, scope, revision, title, channel, updated, origin, contents = row
+        names = {
+            "title": from_column(title),
+            "origin": from_column(origin),
+            "fingerprint": from_column(contents),
+        }
+        head = Head(
+            identity,
+            kind_of_object,
+            kind,
+            status,
+            scope,
+            revision,
+            origin_channel=channel,
+            updated_at=parse_time(updated),
+            **names,
+        )
+    return checked_head(head)
+
+
+class PostgresLedger(DatabaseLedger[Transaction]):
+    """`ports.ledger.Ledger` over a `PostgresSpace`. Followers move in the same transactions.
+
+    `policy` holds as long as the space tells of none. Events carry the server's time, which all writers share; with
+    `server_time=False` that of `clock`, as tests want it.
+    """
+
+    def __init__(
+        self,
+        space: PostgresSpace,
+        *,
+        clock: Clock,
+        policy: Policy | None = None,
+        followers: Sequence[LedgerFollower] = (),
+        anchor: AnchorStore | None = None,
+        server_time: bool = True,
+    ) -> None:
+        super().__init__(
+            space.place,
+            read=space.read,
+            ask=space.ask,
+            write=space.write,
+            read_whole=space.read,
+            snapshot=PostgresSnapshot,
+            rows=SpaceRows,
+            clock=clock,
+            policy=policy,
+            anchor=anchor,
+        )
+        self._space = space
+        self._server_time = server_time
+        self._followers = tuple(followers)
+        if not self._is_prepared():
+            with space.write() as transaction:
+                for follower in self._followers:
+                    follower.prepare(transaction)
+        self._check_anchor()
+
+    def compact(self) -> tuple[str, ...]:
+        """Say what the server releases in its own time: the versions of rows that erasure left behind.
+
+        Only the owner of the database may rewrite its tables (VACUUM FULL), and backups and the write-ahead log have
+        their own lives.
+        """
+        return ()
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._space.close()
+
+    def _session(self, transaction: Transaction) -> PostgresSession:
+        return PostgresSession(
+            transaction,
+            self._checks,
+            clock=self._clock,
+            policy=self._default_policy,
+            server_time=self._server_time,
+            followers=self._followers,
+        )
+
+    def _is_prepared(self) -> bool:
+        """Look before writing: a process that only wants to read waits for no writer, not even to open the space."""
+        if not self._followers:
+            return True
+        with self._space.read() as transaction:
+            return all(follower.is_prepared(transaction) for follower in self._followers)

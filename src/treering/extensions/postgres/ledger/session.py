@@ -1,0 +1,335 @@
+"""A ledger inside a transaction of its space: all its rows, and what a patch asks and keeps."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import islice
+from typing import Protocol
+
+import psycopg
+
+from treering.core.audit import Anchor
+from treering.core.evidence import Segment
+from treering.core.objects import Knowledge, Node, Object, Source, no_export
+from treering.core.patch import Create, Patch, Remembered
+from treering.core.policy import Policy
+from treering.core.writing.copying import LinkRow
+from treering.core.writing.draft import Write
+from treering.core.writing.journal import ERASED_KEY
+from treering.extensions.postgres.connection.failures import body_of, from_column
+from treering.extensions.postgres.connection.transactions import Row, Transaction
+from treering.extensions.postgres.ledger.jobs import forget_in_jobs
+from treering.extensions.postgres.ledger.log_tables import PostgresLogReads, PostgresLogWrites
+from treering.extensions.postgres.ledger.object_reads import ObjectReads
+from treering.extensions.postgres.ledger.object_writes import ObjectWrites
+from treering.ports.ledger import Record
+from treering.ports.runtime import Clock
+from treering.stores.rows.packing import row_of, unpack, unpack_json
+from treering.stores.rows.read_checks import Body, ReadChecks, Stored
+from treering.stores.rows.records import load_records
+from treering.stores.rows.session import Follower, LedgerSession
+from treering.stores.rows.verification import (
+    OBJECT_COLUMNS,
+    EventRow,
+    ObjectRow,
+    ObjectRows,
+    RevisionRow,
+    by_object,
+    verify_rows,
+    wrong,
+)
+
+_BATCH = 200  # objects that are read at a time
+_OBJECTS = ", ".join(OBJECT_COLUMNS)
+_REVISIONS = "SELECT id, revision, seq, body FROM revisions WHERE space = %(space)s ORDER BY seq, id, revision"
+
+
+class SpaceRows:
+    """`VerifiedRows` and `ExportedRows` of `rows`, over a transaction."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._objects = ObjectReads(transaction)
+        self._log = PostgresLogReads(transaction)
+
+    def event_rows(self) -> Iterator[EventRow]:
+        """Return the audit log, by sequence number."""
+        sql = "SELECT seq, target, timestamp, hash, body FROM audit WHERE space = %(space)s ORDER BY seq"
+        for seq, target, time, digest, body in self._transaction.stream("events", sql):
+            yield seq, target, time, digest, body_of(body)
+
+    def link_rows(self) -> Iterator[LinkRow]:
+        """Return all links, those that were added first at first."""
+        sql = (
+            "SELECT type, source, target, patch_id, added, removed FROM links WHERE space = %(space)s "
+            "ORDER BY added, type, source, target"
+        )
+        return ((row[0], row[1], row[2], row[3], row[4], row[5]) for row in self._transaction.stream("links", sql))
+
+    def patch_rows(self) -> Iterator[tuple[str, str, Body]]:
+        """Return all patches, by id."""
+        sql = "SELECT id, status, body FROM patches WHERE space = %(space)s ORDER BY id"
+        return ((row[0], row[1], body_of(row[2])) for row in self._transaction.stream("patches", sql))
+
+    def keys(self, prefix: str) -> Iterable[tuple[str, Remembered]]:
+        """Return the keys that begin so, each with what it stands for."""
+        return self._log.keys(prefix)
+
+    def has_event(self, seq: int, digest: str) -> bool:
+        """Tell whether the row of an event has this hash."""
+        sql = "SELECT 1 FROM audit WHERE space = %(space)s AND seq = %(seq)s AND hash = %(digest)s"
+        return self._transaction.first(sql, seq=seq, digest=digest) is not None
+
+    def objects(self) -> Iterator[ObjectRows]:
+        """Return all objects that have a revision or a row. Each revision is parsed once."""
+        batch: dict[str, Sequence[RevisionRow]] = {}
+        count = 0
+        for revisions in by_object(self._revisions()):
+            batch[revisions[0][0]] = revisions
+            count += len(revisions)
+            if count >= _BATCH:
+                yield from self._with_rows(batch)
+                batch, count = {}, 0
+        bare = "SELECT 1 FROM revisions r WHERE r.space = %(space)s AND r.id = o.id"
+        sql = f"SELECT id FROM objects o WHERE space = %(space)s AND NOT EXISTS ({bare}) ORDER BY id"  # noqa: S608 - ours
+        batch |= dict.fromkeys(self._transaction.column(sql), ())
+        yield from self._with_rows(batch)
+
+    def dependencies(self) -> Iterator[tuple[str, str]]:
+        """Return what rests on what."""
+        sql = "SELECT target, dependent FROM dependencies WHERE space = %(space)s"
+        return ((target, dependent) for target, dependent in self._transaction.stream("dependencies", sql))
+
+    def count_segments(self) -> int:
+        """Return how many segments are kept."""
+        return int(self._transaction.first("SELECT count(*) FROM segments WHERE space = %(space)s"))
+
+    def stored_revisions(self) -> Iterator[Stored]:
+        """Return the rows of all revisions, by the number of their event."""
+        for identity, number, seq, body in self._transaction.stream("revisions", _REVISIONS):
+            yield Stored(identity, number, seq, body_of(body))
+
+    def segment_rows(self) -> Iterator[tuple[str, str, Body]]:
+        """Return source id, segment id and text of all segments, by both ids."""
+        sql = (
+            "SELECT s.source_id, s.segment_id, t.body FROM segments s "
+            "JOIN texts t ON t.space = s.space AND t.hash = s.hash WHERE s.space = %(space)s "
+            "ORDER BY s.source_id, s.segment_id"
+        )
+        return ((row[0], row[1], body_of(row[2])) for row in self._transaction.stream("segments", sql))
+
+    def receipt_rows(self) -> Iterator[tuple[str, Body]]:
+        """Return all idempotency keys, by key."""
+        sql = "SELECT key, body FROM receipts WHERE space = %(space)s"
+        # By the key itself, which its column may hold in another form.
+        return iter(sorted((from_column(key), body) for key, body in self._transaction.rows(sql)))
+
+    def verify(self, *, anchor: Anchor | None) -> Anchor:
+        """Check all rows against the audit log, and that the log contains the anchor; return its head."""
+        head = verify_rows(self, anchor=anchor)
+        self._check_end()
+        return head
+
+    def _check_end(self) -> None:
+        """Check that the space's row says where the log ends, and which policy it tells of last. Raises `Corrupt`."""
+        row, end = self._transaction.row, "SELECT seq, hash, timestamp FROM audit WHERE space = %(space)s "
+        last = self._transaction.rows(f"{end} ORDER BY seq DESC LIMIT 1")
+        told = self._transaction.rows(
+            "SELECT seq, body FROM audit WHERE space = %(space)s AND target = 'policy' ORDER BY seq DESC LIMIT 1"
+        )
+        kept = (row.sequence, row.hash, row.last_time) if row.sequence else ()
+        policy = () if row.policy_seq is None else (row.policy_seq, row.policy)
+        if kept != tuple(*last) or policy != tuple(*told):
+            raise wrong("the row of the space does not contain the end of its audit log", "the audit log")
+
+    def _revisions(self) -> Iterator[RevisionRow]:
+        """Return every revision, by id and number."""
+        sql = "SELECT id, revision, seq, body FROM revisions WHERE space = %(space)s ORDER BY id, revision"
+        rows = self._transaction.stream("objects", sql)
+        while batch := [Stored(row[0], row[1], row[2], body_of(row[3])) for row in islice(rows, _BATCH)]:
+            for one, item in zip(batch, self._objects.load(batch), strict=True):
+                yield one.identity, one.number, one.seq, item
+
+    def _with_rows(self, objects: Mapping[str, Sequence[RevisionRow]]) -> Iterator[ObjectRows]:
+        wanted = list(objects)
+        rows, names, segments = self._object_rows(wanted), self._names(wanted), self._segments(wanted)
+        for identity, revisions in objects.items():
+            found = frozenset(names.get(identity, ()))
+            yield ObjectRows(identity, revisions, rows.get(identity), found, segments.get(identity, {}))
+
+    def _object_rows(self, identities: Sequence[str]) -> dict[str, ObjectRow]:
+        sql = f"SELECT {_OBJECTS} FROM objects WHERE space = %(space)s AND id = ANY(%(ids)s)"  # noqa: S608 - only our own names
+        rows = self._transaction.rows(sql, ids=list(identities))
+        return {row[0]: tuple(from_column(value) if isinstance(value, str) else value for value in row) for row in rows}
+
+    def _names(self, identities: Sequence[str]) -> dict[str, set[str]]:
+        sql = "SELECT referrer, target FROM referrers WHERE space = %(space)s AND referrer = ANY(%(ids)s)"
+        names: dict[str, set[str]] = {}
+        for referrer, target in self._transaction.rows(sql, ids=list(identities)):
+            names.setdefault(referrer, set()).add(target)
+        return names
+
+    def _segments(self, identities: Sequence[str]) -> dict[str, dict[str, tuple[int | None, Segment]]]:
+        sql = (
+            "SELECT s.source_id, s.segment_id, s.vanished, s.place, t.body FROM segments s "
+            "JOIN texts t ON t.space = s.space AND t.hash = s.hash "
+            "WHERE s.space = %(space)s AND s.source_id = ANY(%(ids)s)"
+        )
+        found: dict[str, dict[str, tuple[int | None, Segment]]] = {}
+        for row in self._transaction.rows(sql, ids=list(identities)):
+            found.setdefault(row[0], {})[row[1]] = (row[2], _segment(row))
+        return found
+
+
+def _segment(row: Row) -> Segment:
+    source_id, _, _, place, body = row
+    with row_of(source_id):
+        return Segment.model_validate({**unpack_json(body_of(place)), "excerpt": unpack(body_of(body))})
+
+
+# What a transaction asks of a ledger on Postgres, inside a transaction of its space.
+
+
+class LedgerFollower(Follower[Transaction], Protocol):
+    """A projection in the ledger's own database."""
+
+    def read_ahead(self, transaction: Transaction, /) -> None:
+        """Read what following any change needs: called while the transaction asks ahead, and with the answers."""
+        ...
+
+
+class PostgresSession(LedgerSession[Transaction]):
+    """`rows.session.LedgerSession` over a transaction. With `server_time` the time is the server's."""
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        checks: ReadChecks,
+        *,
+        clock: Clock,
+        policy: Policy,
+        server_time: bool,
+        followers: Sequence[LedgerFollower] = (),
+    ) -> None:
+        self._objects = ObjectReads(transaction, checks)
+        self._server_time = server_time
+        self._readers = followers
+        self._writes = PostgresLogWrites(transaction)
+        log = PostgresLogReads(transaction, checks)
+        super().__init__(transaction, self._objects, log, self._writes, clock=clock, policy=policy, followers=followers)
+
+    @property
+    def reached(self) -> Anchor | None:
+        """The head of the log that was kept, where something was."""
+        return self._transaction.reached
+
+    def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
+        """Ask in one round trip what committing a patch will ask one by one."""
+        with self._reading_ahead():
+            if idempotency_key:
+                self._log.remembered(idempotency_key)
+                self._log.keys(ERASED_KEY)
+            self._log.record(patch.id)
+            expect(self._objects, patch)
+
+    def read_ahead_of(self, identities: Sequence[str]) -> None:
+        """Ask in one round trip what changing these objects will ask one by one."""
+        with self._reading_ahead():
+            expect_change(self._objects, identities)
+
+    def recorded_policy(self) -> Policy | None:
+        """Return the policy that the log tells of last, or `None`."""
+        return self._transaction.row.recorded_policy
+
+    def now(self) -> datetime:
+        """Return the time in UTC."""
+        return self._transaction.row.server_time if self._server_time else self._clock.now()
+
+    def head(self) -> Anchor:
+        """Return the head of the audit log."""
+        return self._transaction.row.head
+
+    def last_time(self) -> datetime | None:
+        """Return the time of the last audit event, or `None` before the first."""
+        return self._transaction.row.time_of_last
+
+    def fill(self, records: Iterable[Record]) -> None:
+        """Keep the records of an export. Raises `InvalidInput` for what is none."""
+        objects = ObjectWrites(self._transaction)
+        try:
+            self._changes += load_records(objects, self._writes, records)
+            objects.finish()
+            self._transaction.flush()
+        except (psycopg.IntegrityError, psycopg.DataError) as error:
+            raise no_export(error) from error
+
+    def verify(self) -> Anchor:
+        """Check everything that is kept against the audit log; return its head."""
+        return verify_rows(SpaceRows(self._transaction), anchor=None)
+
+    def _store(self, writes: Sequence[tuple[Write, int, str]]) -> None:
+        objects = ObjectWrites(self._transaction)
+        for write, seq, stored in writes:
+            objects.store(write, seq, stored)
+        objects.finish()
+
+    def _note_erased(self, erased: Sequence[Object], _sequence: int) -> None:
+        """Take out of the jobs what they tell of erased objects."""
+        origins = {item.origin for item in erased if isinstance(item, Source)}
+        forget_in_jobs(self._transaction, frozenset(item.id for item in erased), origins)
+
+    @contextmanager
+    def _reading_ahead(self) -> Iterator[None]:
+        with self._transaction.asking_ahead():
+            yield
+            self._let_followers_read()
+        self._let_followers_read()
+
+    def _let_followers_read(self) -> None:
+        for follower in self._readers:
+            follower.read_ahead(self._transaction)
+
+
+# What planning a patch asks of a space, foreseen: asked together, it is one round trip and not many.
+
+
+def expect(reads: ObjectReads, patch: Patch) -> None:
+    """Ask what the operations of a patch are about. The answers are not looked at."""
+    named: set[str] = set()
+    for operation in patch.operations:
+        if isinstance(operation, Create):
+            _expect_new(reads, operation.object)
+            named |= _grounds(operation.object)
+        elif identity := getattr(operation, "id", ""):
+            expect_change(reads, [identity])
+    for identity in sorted(named):
+        reads.expect(identity)
+        reads.scope_of(identity)
+
+
+def expect_change(reads: ObjectReads, identities: Iterable[str]) -> None:
+    """Ask what changing objects asks."""
+    for identity in identities:
+        reads.expect(identity)
+        reads.scope_of(identity)
+        reads.dependents(identity)
+
+
+def _expect_new(reads: ObjectReads, item: Object) -> None:
+    reads.ever_existed(item.id)
+    match item:
+        case Source():
+            reads.source_by_origin(item.scope, item.origin)
+        case Node():
+            reads.node_by_slug(item.scope, item.kind, item.slug)
+        case Knowledge():
+            reads.knowledge_by_duplicate_key(item.duplicate_key())
+            if key := item.claim_key():
+                reads.knowledge_by_claim_key(key)
+
+
+def _grounds(item: Object) -> set[str]:
+    """Return the ids of what a new piece of knowledge rests on."""
+    if not isinstance(item, Knowledge):
+        return set()
+    return {*item.derived_from, *(ref.source_id for ref in item.evidence_refs)}

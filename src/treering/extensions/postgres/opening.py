@@ -1,0 +1,131 @@
+"""Opening a space that lies in a Postgres database."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from treering.core.audit import Anchor
+from treering.core.errors import InvalidInput
+from treering.extensions.postgres.connection.failures import translated
+from treering.extensions.postgres.connection.pools import LentPool, shared_pool
+from treering.extensions.postgres.connection.primary import COPYING
+from treering.extensions.postgres.connection.schema import FINDING, QUEUES, SCHEMA
+from treering.extensions.postgres.connection.space import PostgresSpace
+from treering.extensions.postgres.connection.target import Target, target_of
+from treering.extensions.postgres.index.index import PostgresIndex
+from treering.extensions.postgres.index.vector_queue import PostgresVectorClaims
+from treering.extensions.postgres.index.vectors import PostgresVectorFeed
+from treering.extensions.postgres.ledger.jobs import PostgresBacklog, PostgresJobs, PostgresLeases
+from treering.extensions.postgres.ledger.ledger import PostgresLedger
+from treering.extensions.postgres.plan import EXEMPT
+from treering.ports.stores import BackUp, Needs, Protection, Stores
+from treering.system.address import Address
+
+
+def open_stores(address: Address, needs: Needs) -> Stores:
+    """Open the space an address names. Raises `InvalidInput`, `NotFound`, `Unavailable`, `Corrupt`."""
+    with ExitStack() as closing:
+        lent = None if needs.connection is None else LentPool(needs.connection)
+        space = PostgresSpace(target_of(address), create=needs.create, arriving=needs.arriving, pool=lent)
+        closing.callback(space.close)
+        jobs = PostgresJobs(space)
+        index = PostgresIndex(space, model_id=needs.model_id, dimension=needs.dimension, quick=needs.quick)
+        return Stores(
+            # They move in the ledger's own transactions: what was committed is found.
+            ledger=PostgresLedger(space, clock=needs.clock, followers=[index, jobs], anchor=needs.anchor),
+            index=index,
+            jobs=jobs,
+            leases=PostgresLeases(space),
+            backlog=PostgresBacklog(space),
+            claims=PostgresVectorClaims(space, needs.model_id, needs.dimension),
+            back_up=_back_up_of(space.place),
+            close=closing.pop_all().close,
+            feed=PostgresVectorFeed(space, needs.model_id, needs.dimension),
+            protection=partial(_protection, space),
+            arrival=PostgresArrival(space) if needs.arriving else None,
+        )
+
+
+class PostgresArrival:
+    """Marks the row of a space as an unfinished copy: each transaction of others reads the mark first."""
+
+    def __init__(self, space: PostgresSpace) -> None:
+        self._space = space
+
+    def begin(self) -> None:
+        """Refuse, durably, whoever opens the space from now on, and all that is written there but the copy."""
+        self._mark(COPYING)
+
+    def end(self) -> None:
+        """Let the space be used."""
+        self._mark(None)
+
+    def _mark(self, mark: str | None) -> None:
+        with self._space.write() as transaction:
+            transaction.later("UPDATE spaces SET moving = %(mark)s::text WHERE space = %(space)s", mark=mark)
+
+
+def _protection(space: PostgresSpace) -> Protection:
+    """Say whether row-level security holds the role that connected; `SET ROLE`, which can be taken back, is not one."""
+    with space.read() as transaction:
+        [[role, exempt]] = transaction.rows(f"SELECT session_user::text, ({EXEMPT} session_user)")
+    return Protection(role, exempt)
+
+
+def _back_up_of(place: str) -> BackUp:
+    """Return what says that a space is not a file: its server makes the backups of all its spaces."""
+
+    def back_up(target: Path, *, replace: bool, copied: Callable[[int, int], None]) -> Anchor:  # noqa: ARG001 - the port's
+        raise InvalidInput(
+            f"{place} is not a file, so it cannot be copied.",
+            hint="Back up the database with pg_dump or its write-ahead log, or export the space: treering export.",
+        )
+
+    return back_up
+
+
+# Which spaces of a database have background work that waits: the one look across spaces, for who does such work.
+
+
+_WAIT_SECONDS = 20.0
+
+# One probe of an index per space, however long its queue is.
+_SPACES_OF = """
+SELECT space FROM (
+  WITH RECURSIVE next(space) AS (
+    (SELECT space FROM {table} WHERE {free} ORDER BY space LIMIT 1)
+    UNION ALL
+    SELECT (SELECT q.space FROM {table} q WHERE q.space > next.space AND {free} ORDER BY q.space LIMIT 1)
+    FROM next WHERE next.space IS NOT NULL
+  ) SELECT space FROM next WHERE space IS NOT NULL
+) AS of_{table}
+"""
+_FREE = {"vector_queue": "claimed_until <= {now}", "promised_work": "claimed_until <= {now}", "waiting_objects": "true"}
+_NOW = "extract(epoch FROM now())::double precision"
+
+
+class WaitingSpaces:
+    """Looks which spaces of a database have work that nobody is at. `close` gives its connections back."""
+
+    def __init__(self, target: Target) -> None:
+        self._place = target.shown
+        with translated(self._place):
+            self._pool = shared_pool(target)
+
+    def names(self) -> Sequence[str]:
+        """Return the names of the spaces, the oldest first. Raises `Unavailable`."""
+        spaces = " UNION ".join(_SPACES_OF.format(table=table, free=_FREE[table].format(now=_NOW)) for table in QUEUES)
+        sql = f"SELECT name FROM space_names WHERE space IN ({spaces}) ORDER BY space"  # noqa: S608 - our own SQL
+        with translated(self._place):
+            connection = self._pool.take(timeout=_WAIT_SECONDS)
+            try:
+                with connection.transaction():
+                    connection.execute(f"SET LOCAL search_path = {SCHEMA}; SET LOCAL {FINDING} = 'on'")
+                    return [name for (name,) in connection.execute(sql)]
+            finally:
+                self._pool.put_back(connection)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._pool.give_up()

@@ -1,0 +1,181 @@
+"""SQL that an administrator runs besides Treering: roles, partitions on several disks, a distributed Postgres."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg.sql import Identifier
+
+from treering.core.errors import InvalidInput
+from treering.extensions.postgres.connection.schema import PARTITIONS, SCHEMA, TABLES, UNUSED_TABLES
+
+_NAMES = "space_names"
+_STEPS = "migrations"
+_OPEN = ",".join((_STEPS, *UNUSED_TABLES))
+"""Tables whose rows are of no space."""
+_SHARDS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to print. Names are those of roles and tablespaces that are there; without one its part is left out."""
+
+    writer: str = ""
+    """A role that programs write as."""
+    reader: str = ""
+    """A role that may only read: for reports, and on a standby."""
+    tablespaces: tuple[str, ...] = ()
+    citus: bool = False
+
+
+def plan_of(wanted: Wanted) -> str:
+    """Return the SQL to run once as the owner of the tables, with comments that say what each part is for."""
+    if wanted.citus and wanted.tablespaces:
+        raise InvalidInput(
+            "Citus places distributed tables on its servers, so tablespaces cannot be used with --citus.",
+            hint="Print one of the two plans.",
+        )
+    parts = [_BEFORE]
+    if wanted.citus:
+        parts.append(_distributed())
+    if wanted.tablespaces:
+        parts.append(_on_disks(wanted.tablespaces))
+    if wanted.writer:
+        parts.append(_granted(wanted.writer, "writes", "SELECT, INSERT, UPDATE, DELETE", wanted))
+    if wanted.reader:
+        parts.append(_granted(wanted.reader, "only reads", "SELECT", wanted))
+    return "\n\n".join(parts) + "\n"
+
+
+EXEMPT = f"""SELECT CASE
+  WHEN r.rolsuper THEN 'is a superuser'
+  WHEN r.rolbypassrls THEN 'has BYPASSRLS'
+  WHEN EXISTS (SELECT FROM pg_roles s WHERE (s.rolsuper OR s.rolbypassrls) AND pg_has_role(r.oid, s.oid, 'MEMBER'))
+    THEN 'is a member of a superuser, or of a role with BYPASSRLS'
+  WHEN EXISTS (
+    SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{SCHEMA}'
+      AND (pg_has_role(r.oid, c.relowner, 'MEMBER') OR pg_has_role(r.oid, n.nspowner, 'MEMBER'))
+  ) THEN 'owns tables of Treering, or is a member of their owner, and may lift row-level security'
+  WHEN EXISTS (
+    SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{SCHEMA}'
+      AND c.relkind IN ('r', 'p') AND c.relname <> ALL('{{{_OPEN}}}')
+      AND NOT (c.relrowsecurity AND c.relforcerowsecurity) AND has_table_privilege(r.oid, c.oid, 'SELECT')
+  ) THEN 'may read a table whose row-level security was disabled'
+  ELSE '' END FROM pg_roles r WHERE r.rolname = """  # noqa: S608 - our own names
+"""Asks why row-level security does not hold a role, whose name follows: empty where it does."""
+
+_BEFORE = """\
+-- Run this with psql as the owner of the tables, after the first space was opened: that makes them.
+-- psql --set ON_ERROR_STOP=1 --file PLAN DATABASE"""
+
+
+def _granted(role: str, does: str, rights: str, wanted: Wanted) -> str:
+    """Grant what a role needs: on tables, and on their partitions, where row-level security is the same."""
+    name = _quoted(role)
+    tables = ", ".join(f"{SCHEMA}.{table}" for table in (_NAMES, *TABLES))
+    on_partitions = _ON_PARTITIONS.format(schema=SCHEMA, rights=rights, literal=f"'{role}'")
+    return "\n".join(
+        (
+            f"-- A role that {does}. Row-level security holds it to the space it has opened; a role that it does not",
+            "-- hold is refused here: superusers, the owner of the tables, and their members are for administration.",
+            _CHECKED.format(exempt=EXEMPT, literal=f"'{role}'"),
+            f"GRANT USAGE ON SCHEMA {SCHEMA} TO {name};",
+            f"GRANT SELECT ON {SCHEMA}.{_STEPS} TO {name};",
+            f"GRANT {rights} ON {tables} TO {name};",
+            *([] if wanted.citus else [on_partitions]),
+        )
+    )
+
+
+_ON_PARTITIONS = """\
+-- Statements about a space name its partitions. Without these rights they name the tables, which costs the server more.
+DO $treering$ DECLARE one regclass; BEGIN
+  FOR one IN SELECT i.inhrelid::regclass FROM pg_inherits i JOIN pg_class t ON t.oid = i.inhparent
+    WHERE t.relnamespace = '{schema}'::regnamespace AND t.relkind = 'p'
+  LOOP EXECUTE format('GRANT {rights} ON %s TO %I', one, {literal}); END LOOP;
+END $treering$;"""
+
+_CHECKED = """\
+DO $treering$ DECLARE exempt text; BEGIN
+  exempt := ({exempt}{literal});
+  IF exempt <> '' THEN
+    RAISE EXCEPTION USING MESSAGE = format('The role %L %s: spaces are not protected from it.', {literal}, exempt),
+      HINT = 'Name a role of its own for programs, which owns nothing: CREATE ROLE name LOGIN.';
+  END IF;
+END $treering$;"""
+
+
+def _on_disks(tablespaces: Sequence[str]) -> str:
+    """Spread the partitions over tablespaces: those of one number lie on one disk, with their indexes."""
+    lines = [
+        "-- Partitions on several disks: the rows of one space lie on one of them, with their indexes.",
+        "-- Each table is locked while it is copied. First make the tablespaces (CREATE TABLESPACE), as a superuser,",
+        "-- and grant CREATE on them to the owner of the tables.",
+    ]
+    for number in range(PARTITIONS):
+        place = _quoted(tablespaces[number % len(tablespaces)])
+        lines += [f"ALTER TABLE {SCHEMA}.{table}_{number} SET TABLESPACE {place};" for table in TABLES]
+        lines.append(_INDEXES_MOVED.format(schema=SCHEMA, number=number, place=place))
+    return "\n".join(lines)
+
+
+_INDEXES_MOVED = """\
+DO $$ DECLARE one regclass; BEGIN
+  FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+    WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\\_{number}'
+  LOOP EXECUTE format('ALTER INDEX %s SET TABLESPACE {place}', one); END LOOP;
+END $$;"""
+
+
+def _distributed() -> str:
+    """Distribute every table by the space, all together, and keep the names of spaces on every server."""
+    first = next(iter(TABLES))
+    together = f", colocate_with => '{SCHEMA}.{first}'"
+    lines = [
+        _CITUS.replace("{schema}", SCHEMA),
+        f"SET citus.shard_count = {_SHARDS};",
+        "SET citus.shard_replication_factor = 1;",
+        *(_once(table, f"create_reference_table('{SCHEMA}.{table}')") for table in (_NAMES, _STEPS)),
+    ]
+    for table in TABLES:
+        beside = "" if table == first else together
+        lines.append(_once(table, f"create_distributed_table('{SCHEMA}.{table}', 'space'{beside})"))
+    return "\n".join(lines)
+
+
+_CITUS = """\
+-- A distributed Postgres (Citus). Run this at its coordinator, with all workers added, before spaces are filled, and
+-- again after a version of Treering that adds tables. Run it as a superuser: row-level security hides the rows that are
+-- there already from the owner of the tables, and they would stay behind.
+-- All rows of a space are on one server, in all tables: a commit uses one server.
+-- Limits: one space is as fast as one server; SKIP LOCKED works inside one space only; advisory locks and NOTIFY are
+-- the coordinator's; no key is unique without the space. Programs connect to the coordinator.
+DO $$ BEGIN
+  IF EXISTS (
+    SELECT FROM pg_class c WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind = 'p'
+      AND NOT EXISTS (SELECT FROM pg_dist_partition d WHERE d.logicalrelid = c.oid)
+  ) THEN
+    RAISE EXCEPTION USING MESSAGE = 'The tables have partitions: they were made before this server loaded Citus.',
+      HINT = 'Make a new database with the extension citus, open a space there, run this plan there, '
+        'and copy the spaces with treering move.';
+  END IF;
+END $$;
+-- Row-level security on the workers goes by settings of the transaction, which Citus hands on only if it is told to.
+-- Without this line a role that is held to row-level security sees no rows at all.
+DO $$ BEGIN
+  EXECUTE format($q$ALTER DATABASE %I SET citus.propagate_set_commands = 'local'$q$, current_database());
+END $$;
+SET citus.propagate_set_commands = 'local';"""
+
+
+def _once(table: str, call: str) -> str:
+    """Call a function of Citus for a table that is not distributed yet."""
+    there = f"SELECT FROM pg_dist_partition WHERE logicalrelid = '{SCHEMA}.{table}'::regclass"
+    return f"SELECT {call} WHERE NOT EXISTS ({there});"
+
+
+def _quoted(name: str) -> str:
+    if not name or "\0" in name or "'" in name or "$treering$" in name:
+        raise InvalidInput(
+            f"{name!r} is not a valid name of a role or tablespace.", hint="Give the name as shown by psql."
+        )
+    return Identifier(name).as_string()

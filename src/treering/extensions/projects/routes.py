@@ -1,0 +1,323 @@
+"""Project memory over HTTP: `POST /api/projects/{project_id}/memory/index|retrieve|delete`."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from anyio.to_thread import run_sync
+from fastapi import Request, Response
+from pydantic import Field, RootModel
+
+from treering.core.evidence import Triple
+from treering.core.scope import ROOT
+from treering.extensions.projects.project import MOST_QUERIES, MOST_RETRIEVED, DeleteReport, IndexReport, ProjectMemory
+from treering.extensions.projects.spaces import ProjectModels, ProjectSpaces, projects_place
+from treering.extensions.server.callers import Bounds, Caller, RouteAccess, caller_of
+from treering.extensions.server.contract import Route, Schema, parse_body, read_body
+from treering.extensions.server.served import ServedPart, ServerContext
+from treering.extensions.server.workers import Workers, report_progress
+from treering.system.address import Address
+from treering.system.settings import Settings
+from treering.verbs import catalog
+from treering.verbs.engine import Engine
+from treering.verbs.envelope import DECIDES, READS, WRITES, Answer, Envelope, Operation, Report, Value, require
+from treering.verbs.feedback import FEEDBACK
+from treering.verbs.lint.erasure import ERASE
+
+_PATH = "/api/projects/{project_id}/memory"
+_PROJECT: Schema = {
+    "name": "project_id",
+    "in": "path",
+    "required": True,
+    "description": "1 to 64 letters (A-Z), digits, '.', '_' or '-', starting with a letter or digit, without '..'.",
+    "schema": {"type": "string", "pattern": r"^(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._\-]{0,63}$"},
+    "example": "acme-web",
+}
+_MAKES_NONE = "An empty project has no results and no knowledge."
+_SAYS_SOMETHING = r"[^\s\x1c-\x1f\x85]"
+# The pattern is only told, not checked here: the memory itself says better what is wrong.
+_Text = Annotated[str, Field(json_schema_extra={"pattern": _SAYS_SOMETHING})]
+_Docs = Annotated[tuple[_Text, ...], Field(description="Plain texts; the same text is the same document.")]
+
+EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "index": {
+        "two documents": {"docs": ["Ada Lovelace wrote the first program.", "Charles Babbage built engines."]},
+        "what a document states": {
+            "docs": ["Ada Lovelace worked with Charles Babbage."],
+            "triples": [[{"subject": "Ada Lovelace", "relation": "worked with", "object": "Charles Babbage"}]],
+        },
+    },
+    "retrieve": {
+        "one question": {"queries": ["Who wrote the first program?"], "num_to_retrieve": 2},
+    },
+    "delete": {
+        "one document": {"docs": ["Charles Babbage built engines."]},
+    },
+}
+"""Bodies of each route to copy, by what one wants."""
+
+
+class IndexRequest(Value):
+    """Documents to store."""
+
+    docs: _Docs
+    triples: tuple[tuple[Triple, ...], ...] | None = Field(
+        default=None,
+        description=(
+            "Known statements of each document, one list per document (which may be empty); more "
+            "are extracted from the texts."
+        ),
+    )
+    wait: bool = Field(default=False, description="Wait until they are embedded.")
+
+
+class RetrieveRequest(Value):
+    """Questions to find documents for."""
+
+    queries: Annotated[tuple[_Text, ...], Field(max_length=MOST_QUERIES, description="Questions or words.")]
+    num_to_retrieve: int = Field(
+        default=5, ge=1, le=MOST_RETRIEVED, description="Maximum number of results per question."
+    )
+
+
+class DeleteRequest(Value):
+    """Documents to delete."""
+
+    docs: _Docs
+    erase: bool = Field(
+        default=False,
+        description=(
+            "Erase them from the history too; takes time. Denied unless the project's policy "
+            "lets agents erase: this server writes as one."
+        ),
+    )
+
+
+class Retrieved(Value):
+    """The documents found for a question, best first; a higher score answers it better."""
+
+    question: str
+    docs: tuple[str, ...]
+    doc_scores: tuple[float, ...]
+
+
+class RetrievedForAll(RootModel[tuple[Retrieved, ...]]):
+    """Results, one element per question."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedProjects:
+    """Which projects a server serves, and with which models; by default none but the built-in embedder."""
+
+    place: Path | Address
+    models: ProjectModels = field(default_factory=ProjectModels)
+
+    @classmethod
+    def of(cls, place: str, settings: Settings) -> "ServedProjects":
+        """Return what a person and the environment say; an empty place is the usual one."""
+        return cls(projects_place(place or settings.projects_dir, settings), ProjectModels.of(settings))
+
+
+def serve_projects(context: ServerContext, chosen: ServedProjects | None) -> ServedPart:
+    """Serve project memory."""
+    served = chosen or ServedProjects.of("", Settings.read())
+    spaces = ProjectSpaces(
+        served.place,
+        background=context.background,
+        embedder=served.models.open_embedder() or context.embedder,
+    )
+    model = served.models.open_model()
+
+    def memory(caller: Caller) -> ProjectMemory:
+        @contextmanager
+        def lend(project_id: str, *, create: bool) -> Iterator[Engine]:
+            context.stop.check()
+            with spaces.engine(project_id, create=create) as engine:
+                yield engine.with_progress(report_progress).with_author(caller.author or engine.author)
+
+        return ProjectMemory(lend, model=model)
+
+    async def close() -> None:
+        await run_sync(spaces.close)
+
+    return ServedPart(
+        routes=routes(memory, context.workers, context.bounds),
+        spaces=_ReadProjects(spaces),
+        look_after=spaces.look_after,
+        close=close,
+    )
+
+
+class _ReadProjects:
+    """The projects of a server, as its pages, keys and metrics use them."""
+
+    def __init__(self, spaces: ProjectSpaces) -> None:
+        self.ids, self.address, self.count_open = spaces.ids, spaces.address, spaces.count_open
+        self._spaces = spaces
+
+    def for_pages(self, identity: str, caller: Caller, *, check_stop: Callable[[], None]) -> "ProjectPages":
+        """Return a project as a caller uses it on pages."""
+        return ProjectPages(self._spaces, identity, caller, check_stop=check_stop)
+
+
+MemoryOf = Callable[[Caller], ProjectMemory]
+"""Gives the memory of projects that works in the name of who asks."""
+
+
+def routes(memory: MemoryOf, workers: Workers, bounds: Bounds) -> Sequence[Route]:
+    """Return the routes of project memory."""
+    route = partial(_route, workers, bounds)
+    return (
+        route(
+            "index",
+            "Store documents, each once.",
+            lambda project, body, caller: _index(memory(caller), project, body),
+            description="Creates the project if it does not exist.",
+            writes=True,
+            takes=IndexRequest,
+            gives=IndexReport,
+            links={"retrieve documents": _same_project("retrieve"), "delete it": _same_project("delete")},
+        ),
+        route(
+            "retrieve",
+            "Find the documents that best answer questions.",
+            lambda project, body, caller: _retrieve(memory(caller), project, body),
+            description=_MAKES_NONE,
+            writes=False,
+            takes=RetrieveRequest,
+            gives=RetrievedForAll,
+        ),
+        route(
+            "delete",
+            "Delete documents by their exact text.",
+            lambda project, body, caller: _delete(memory(caller), project, body, caller),
+            description=_MAKES_NONE,
+            writes=True,
+            takes=DeleteRequest,
+            gives=DeleteReport,
+            links={"index again": _same_project("index")},
+        ),
+    )
+
+
+def _index(memory: ProjectMemory, project_id: str, body: bytes) -> str:
+    asked = parse_body(IndexRequest, body)
+    return memory.index(project_id, asked.docs, triples=asked.triples, wait=asked.wait).model_dump_json()
+
+
+def _retrieve(memory: ProjectMemory, project_id: str, body: bytes) -> str:
+    asked = parse_body(RetrieveRequest, body)
+    found = memory.retrieve(project_id, asked.queries, asked.num_to_retrieve)
+    return RetrievedForAll.model_validate(found).model_dump_json()
+
+
+def _delete(memory: ProjectMemory, project_id: str, body: bytes, caller: Caller) -> str:
+    asked = parse_body(DeleteRequest, body)
+    if asked.erase and caller.has_key:
+        require("delete with erase", ERASE.rights, granted=caller.granted_besides)
+    return memory.delete(project_id, asked.docs, erase=asked.erase).model_dump_json()
+
+
+def _route(
+    workers: Workers,
+    bounds: Bounds,
+    name: str,
+    summary: str,
+    work: Callable[[str, bytes, Caller], str],
+    *,
+    description: str,
+    writes: bool,
+    takes: Any,
+    gives: Any,
+    links: Schema | None = None,
+) -> Route:
+    seconds = bounds.work_seconds if writes else bounds.read_seconds
+
+    async def answer(project_id: str, request: Request) -> Response:
+        body = await read_body(request)
+        asked = partial(work, project_id, body, caller_of(request))
+        answered = await workers.run(request.receive, asked, seconds=seconds)
+        return Response(answered, media_type="application/json")
+
+    return Route(
+        method="POST",
+        path=f"{_PATH}/{name}",
+        name=_name(name),
+        summary=summary,
+        description=description,
+        answer=answer,
+        access=RouteAccess("project", WRITES if writes else READS, whole_space=True),
+        takes=(takes,),
+        examples=EXAMPLES[name],
+        gives=(gives,),
+        parameters=(_PROJECT,),
+        links=links or {},
+    )
+
+
+def _same_project(name: str) -> Schema:
+    field = "queries" if name == "retrieve" else "docs"
+    return {
+        "operationId": _name(name),
+        "parameters": {"project_id": "$request.path.project_id"},
+        "requestBody": {field: "$request.body#/docs"},
+    }
+
+
+def _name(name: str) -> str:
+    return f"project_memory_{name}"
+
+
+# The space of one project, as its pages use it.
+
+
+class ProjectPages:
+    """Reads the space of a project, and writes what its pages offer. Raises `UnknownProject` where there is none."""
+
+    scope = ROOT
+    """A key of a project is one of its whole space."""
+
+    def __init__(
+        self, spaces: ProjectSpaces, project_id: str, caller: Caller, *, check_stop: Callable[[], None]
+    ) -> None:
+        self._spaces = spaces
+        self._project_id = project_id
+        self._caller = caller
+        self._check_stop = check_stop
+
+    def check(self) -> bool:
+        """Open the project's space, which is there if this returns."""
+        with self._engine():
+            return True
+
+    def call(self, verb: str, envelope: Envelope, *, as_person: bool = False) -> Report:
+        """Run a mode of a verb that the caller may use."""
+        granted = self._caller.granted_besides
+        if as_person:
+            require(f"{verb} {envelope.mode}", DECIDES, granted=granted)
+        with self._engine() as engine:
+            author = self._caller.author or engine.author
+            author = author.model_copy(update={"channel": "user"}) if as_person else author
+            return catalog.call(engine.with_author(author), verb, envelope, granted=granted)
+
+    def perform(self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any]) -> Answer:
+        """Run an operation that only reads."""
+        with self._engine() as engine:
+            return operation.perform(engine, given=given, options=options, granted=READS)
+
+    def grants(self, operation: Operation[Any]) -> bool:
+        """Tell whether the caller may do all that an operation does. Reviews are not among it."""
+        return not operation.rights.beyond(self._caller.granted_besides if operation.name in _ON_PAGES else READS)
+
+    @contextmanager
+    def _engine(self) -> Iterator[Engine]:
+        self._check_stop()
+        with self._spaces.engine(self._project_id, create=False) as engine:
+            yield engine
+
+
+_ON_PAGES = frozenset({FEEDBACK.name})
+"""What pages of a project offer to write."""

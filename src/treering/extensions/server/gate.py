@@ -1,0 +1,260 @@
+"""The one place that decides who may ask what: every path of the server, by the key that comes with a request."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import parse_qs
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from fastapi import Request, Response
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.responses import RedirectResponse
+from starlette.routing import compile_path
+
+from treering.core.errors import Denied, InvalidInput, NotFound
+from treering.core.patch import Author
+from treering.core.scope import ROOT
+from treering.extensions.server.callers import Caller, RouteAccess
+from treering.extensions.server.failures import Refusal
+from treering.extensions.server.web.view import HEADERS, respond_alone
+from treering.ports.runtime import Clock
+from treering.ports.stores import AccessKey, AccessKeys
+from treering.system.access_keys import KEY_PREFIX, holder_of, is_key, rights_of
+from treering.verbs.envelope import READS, require
+
+KEY_HEADER = "X-Treering-Key"
+"""Carries a key where `Authorization` is for the upstream of a chat."""
+
+SIGN_IN = "/sign-in"
+
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_BEARER = "bearer "
+_LOOKING_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """The keys of a server, and what they may open."""
+
+    keys: AccessKeys
+    clock: Clock
+    space: str
+    """The name of the server's space, as keys have it."""
+    project: Callable[[str], str]
+    """Gives the name of the space of a project, by its id. Raises `InvalidInput` for what is not an id."""
+    files: bool
+    """Whether those who may write may have files read."""
+    urls: bool = False
+    """Whether those who may write may have pages of the web fetched."""
+
+
+class Gate:
+    """Decides about requests. Without keys whoever reaches the server is `anybody`; `RequestGuard` says who does."""
+
+    def __init__(self, access: Iterable[tuple[str, RouteAccess]], *, anybody: Caller, ring: KeyRing | None) -> None:
+        """Take the paths of the server, as its routes write them, with what each needs."""
+        self._paths = [(compile_path(path)[0], needed) for path, needed in access]
+        self._anybody = anybody
+        self._ring = ring
+        self._limiter = CapacityLimiter(_LOOKING_AT_ONCE)
+
+    @property
+    def has_keys(self) -> bool:
+        """Tell whether a key is needed."""
+        return self._ring is not None
+
+    async def admit(self, connection: HTTPConnection, method: str) -> Caller:
+        """Return who asks. Raises `Refusal` without a key that opens anything (401), `Denied`, `NotFound`.
+
+        A path that no route has declared is refused, whatever the app would answer there. A key may come in the cookie
+        of who signed in; what may change something then has to come from a page of this server, by its `Origin`.
+        """
+        path = connection.scope["path"]
+        found = next(((match, needed) for one, needed in self._paths if (match := one.match(path))), None)
+        to_anybody = found is not None and found[1].reach == "anybody"
+        if self._ring is None:
+            if not to_anybody:
+                _check_keyless(connection.headers)
+            return self._anybody
+        if to_anybody:
+            return Caller(READS)
+        sent = sent_key(connection.headers)
+        if not sent:
+            sent = connection.cookies.get(cookie_name(connection.url.scheme), "")
+            if sent and method not in _SAFE and "origin" not in connection.headers:
+                raise Denied("A key in a cookie is accepted only for pages of this server.", hint="Send Authorization.")
+        key = await self.check_key(sent)
+        if found is None:
+            raise NotFound(f"There is nothing at {path}.", hint="See GET /openapi.json for the API.")
+        match, access = found
+        _check_reach(key, access, match.groupdict(), self._ring)
+        caller = _caller(key, self._ring)
+        require(path, access.needs, granted=caller.granted)
+        if access.whole_space and caller.scope != ROOT:
+            raise Denied(
+                f"{path} works on the whole space, and this key is for the scope {caller.scope}.",
+                hint="Use a key for the whole space.",
+            )
+        return caller
+
+    def opens_own_space(self, key: AccessKey) -> bool:
+        """Tell whether a key is for the server's own space, and not for a project."""
+        return self._ring is not None and key.space == self._ring.space
+
+    async def check_key(self, sent: str) -> AccessKey:
+        """Return the key that was sent. Raises `Refusal` for one that opens nothing, `InvalidInput` without keys."""
+        ring = self._ring
+        if ring is None:
+            raise InvalidInput("This server needs no keys.", hint="Send requests from this machine, without a key.")
+        # A store may be a file or a server: the event loop waits for neither.
+        key = await run_sync(lambda: holder_of(sent, ring.keys, clock=ring.clock), limiter=self._limiter)
+        if key is None:
+            raise _unauthenticated(
+                "This server needs a key, and the given key is not valid." if sent else "This server needs a key.",
+                "Send 'Authorization: Bearer trk_…'. Create a key with `treering key create`; keys can "
+                "expire or be revoked.",
+            )
+        return key
+
+
+def cookie_name(scheme: str) -> str:
+    """Name the cookie that holds a key. Over TLS the name makes browsers refuse it from anybody but this host."""
+    return "__Host-treering-key" if scheme == "https" else "treering-key"
+
+
+def sent_key(headers: Headers) -> str:
+    """Return the key that a client sent; empty where it sent none."""
+    own = headers.get(KEY_HEADER)
+    if own is not None:
+        return own.strip()
+    given = headers.get("authorization", "")
+    return given[len(_BEARER) :].strip() if given.casefold().startswith(_BEARER) else ""
+
+
+def _check_keyless(headers: Headers) -> None:
+    """Raise `Refusal` for a key that is sent to a server without keys: it may be revoked, or allow less.
+
+    Another key in `Authorization` is for the upstream of a chat. A browser sends its cookie to every port of a machine:
+    nobody meant one for this server.
+    """
+    if headers.get(KEY_HEADER, "").strip() or sent_key(headers).startswith(KEY_PREFIX):
+        raise _unauthenticated(
+            "This server was started without keys, so it cannot check the given key.",
+            "Omit the key, or start the server with --keys.",
+        )
+
+
+def _unauthenticated(message: str, hint: str) -> Refusal:
+    error = Denied(message, hint=hint)
+    return Refusal(HTTPStatus.UNAUTHORIZED, error, code="unauthenticated", headers={"WWW-Authenticate": "Bearer"})
+
+
+def is_own_key(name: bytes, value: bytes) -> bool:
+    """Tell whether a header carries a key of this server, which is for nobody else."""
+    text = value.decode("latin-1")
+    return name.decode("latin-1").casefold() == "authorization" and is_key(text.partition(" ")[2].strip())
+
+
+def _check_reach(key: AccessKey, access: RouteAccess, path: Mapping[str, str], ring: KeyRing) -> None:
+    """Raise `Denied` for a key of another space."""
+    match access.reach:
+        case "space":
+            opens = key.space == ring.space
+        case "project":
+            opens = key.space == _project_space(path["project_id"], ring)
+        case _:
+            opens = True
+    if not opens:
+        raise Denied(f"The key {key.name!r} is for another space.", hint="Use a key of this space or this project.")
+
+
+def _project_space(project_id: str, ring: KeyRing) -> str | None:
+    try:
+        return ring.project(project_id)
+    except InvalidInput:
+        return None  # no key is for what is not a project
+
+
+def _caller(key: AccessKey, ring: KeyRing) -> Caller:
+    return Caller(
+        rights_of(key, files=ring.files, urls=ring.urls),
+        Author(actor=key.name, channel=key.channel),
+        key.scope,
+        key=key.id,
+        name=key.name,
+        space=key.space,
+        limits=key.limits,
+    )
+
+
+# Signing in with a key in a browser: the key is kept in a cookie that only this server gets, and no script reads.
+
+
+SIGN_OUT = "/sign-out"
+PROJECTS = "/web/projects"
+ACCESS = tuple((path, RouteAccess("anybody", READS, whole_space=False)) for path in (SIGN_IN, SIGN_OUT))
+
+_FORM = "application/x-www-form-urlencoded"
+_MOST_BYTES = 4_096
+_DAYS = 30
+
+
+class SignIn:
+    """Takes a key from a form, and forgets it again."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    async def page(self) -> Response:
+        """Show the form."""
+        return respond_alone("sign_in.html", error="")
+
+    async def enter(self, request: Request) -> Response:
+        """Keep a key in the cookie, and lead to the first page. Raises `Refusal` for a key that opens nothing."""
+        key = (await _form(request)).get("key", [""])[0].strip()
+        try:
+            held = await self._gate.check_key(key)
+        except Refusal as refusal:
+            if "text/html" not in request.headers.get("accept", ""):
+                raise
+            return respond_alone("sign_in.html", status=refusal.status_code, error=refusal.detail)
+        first = "/" if self._gate.opens_own_space(held) else PROJECTS
+        answer = RedirectResponse(first, HTTPStatus.SEE_OTHER, headers=dict(HEADERS))
+        secure = request.url.scheme == "https"
+        answer.set_cookie(
+            cookie_name(request.url.scheme),
+            key,
+            max_age=_DAYS * 24 * 3_600,
+            path="/",
+            secure=secure,
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
+
+    async def leave(self, request: Request) -> Response:
+        """Forget the key."""
+        answer = RedirectResponse(SIGN_IN, HTTPStatus.SEE_OTHER, headers=dict(HEADERS))
+        secure = request.url.scheme == "https"
+        name = cookie_name(request.url.scheme)
+        answer.delete_cookie(name, path="/", secure=secure, httponly=True, samesite="strict")
+        return answer
+
+
+async def _form(request: Request) -> dict[str, list[str]]:
+    """Read a small form. Raises `Refusal` for anything else."""
+    label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
+    if label != _FORM:
+        raise _refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"The body is labelled {label!r}.", f"Send a form, {_FORM}.")
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MOST_BYTES:
+            raise _refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The form is too large.", "Send only a key.")
+    return parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
+
+
+def _refusal(status: HTTPStatus, message: str, hint: str) -> Refusal:
+    return Refusal(status, InvalidInput(message, hint=hint), code=status.name.casefold())

@@ -1,0 +1,246 @@
+"""What a server serves: its space, opened when it is first needed, and what the parts bring."""
+
+import threading
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar, get_args
+
+from starlette.requests import Request
+
+from treering.core.errors import InvalidInput, NotFound, nearest
+from treering.extensions.server.callers import Bounds, Caller
+from treering.extensions.server.contract import Route
+from treering.extensions.server.web.view import ReadSpace
+from treering.extensions.server.workers import Stop, Workers, report_progress
+from treering.ports.adapter import NoFiles
+from treering.ports.models import Embedder
+from treering.registry import load, parts
+from treering.sources.reading.access import files_below
+from treering.spaces.wiring import start_waiting
+from treering.surfaces.python.space import Space, open_space
+from treering.system.address import Address
+from treering.verbs import catalog
+from treering.verbs.confined_ledger import confined, with_jobs_of
+from treering.verbs.engine import Engine, Progress
+from treering.verbs.envelope import DECIDES, WRITES, Answer, Envelope, Operation, Report, Rights, require
+from treering.verbs.numbered_places import RecentAnswers
+
+_T = TypeVar("_T")
+Allowed = Literal["review", "erase"]
+ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
+
+
+def allowed(words: Iterable[str]) -> frozenset[Allowed]:
+    """Read what an operator allows. Raises `InvalidInput` for a word that is not known."""
+    given = set(words)
+    for word in given.difference(ALLOWED):
+        raise InvalidInput(
+            f"--allow {word!r} is not known.", hint=nearest(word, ALLOWED), details={"known": list(ALLOWED)}
+        )
+    return frozenset(known for known in ALLOWED if known in given)
+
+
+def granted(*, files: Path | None, allow: Collection[Allowed], urls: bool = False) -> Rights:
+    """Return what whoever reaches the server may do: read and write the space, and what its operator allows besides.
+
+    `files`: the folder whose files may be read. `allow`: `review` lets callers decide as a person, `erase` lets them
+    erase besides. `urls`: pages of the web may be fetched.
+    """
+    reads_files, destroys = files is not None, "erase" in allow
+    return replace(WRITES, reads_files=reads_files, fetches=urls, needs_person=bool(allow), destroys=destroys)
+
+
+class ServedSpace:
+    """A space for the calls of many threads.
+
+    `files`: the folder whose files may be read; without it none: whoever reaches the server would else read any file
+    its owner can. `granted`: the most that any caller may do.
+    """
+
+    def __init__(
+        self,
+        address: Address | str,
+        *,
+        stop: Stop,
+        background: bool,
+        embedder: Embedder | None,
+        files: Path | None,
+        granted: Rights,
+    ) -> None:
+        self._address = address
+        self._stop = stop
+        self._background = background
+        self._embedder = embedder
+        self._files = files_below(files) if files else NoFiles()
+        # An import reads what is in the folder it is given, also where links in there lead: nothing asks about those.
+        self._granted_besides = replace(granted, reads_files=False, fetches=False)
+        self._space: Space | None = None
+        self._lock = threading.Lock()
+        # Requests are no conversations: a number alone might be one of another agent's answer.
+        self._answers = RecentAnswers(has_last=False)
+
+    def call(
+        self,
+        verb: str,
+        envelope: Envelope,
+        caller: Caller,
+        *,
+        progress: Progress = report_progress,
+        lend: Callable[[Engine], Engine] | None = None,
+        as_person: bool = False,
+    ) -> Report:
+        """Run a verb. Only what brings something in makes a new space: a read of a wrong address must fail.
+
+        `lend`: makes the engine of the call from that of the space. `as_person`: what is written is a person's.
+
+        Raises `Denied`, before the space is opened, for a mode that does more than the caller is granted, and for a
+        scope that the caller is not let into.
+        """
+        tool = catalog.find(verb)
+        mode = tool.find(envelope.mode)
+        mode = replace(mode, rights=mode.rights | DECIDES) if as_person else mode
+        tool.require(mode, granted=caller.granted)
+        named = envelope.scope if "scope" in envelope.model_fields_set else None
+        placed = envelope.model_copy(update={"scope": caller.scope_for(named)})
+        places_of = partial(self._answers.places, caller=caller.key)
+        engine = replace(self.engine_for(mode, caller), progress=progress, places_of=places_of)
+        report = tool.call(lend(engine) if lend else engine, placed, granted=caller.granted)
+        self._answers.note(report, caller=caller.key)
+        return report
+
+    def grants(self, operation: Operation[Any]) -> bool:
+        """Tell whether some caller may do all that an operation does which is not a mode of a verb."""
+        return not operation.rights.beyond(self._granted_besides)
+
+    def perform(
+        self, operation: Operation[Answer], caller: Caller, *, given: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> Answer:
+        """Run an operation that is not a mode of a verb. Raises `Denied` where the caller may not."""
+        require(operation.name, operation.rights, granted=caller.granted_besides)
+        engine = self.engine_for(operation, caller)
+        return operation.perform(
+            engine, scope=caller.scope, given=given, options=options, granted=caller.granted_besides
+        )
+
+    def engine_for(self, operation: Operation[Any], caller: Caller) -> Engine:
+        """Open the space. What a person has to decide is done as a person, since the operator allowed that.
+
+        Jobs are for the key that began them, and for keys with the right `admin`, whatever asks for them.
+        """
+        engine = self._opened(create=operation.makes_space).engine.with_progress(report_progress)
+        author = caller.author or engine.author
+        decides = operation.rights.needs_person
+        engine = engine.with_author(author.model_copy(update={"channel": "user"}) if decides else author)
+        engine = confined(engine, scope=caller.scope)
+        return with_jobs_of(engine, caller.key, sees_all=caller.granted.destroys) if caller.has_key else engine
+
+    def check(self) -> bool:
+        """Open the space; tell whether there is one yet. Raises what keeps it from being opened."""
+        try:
+            self._opened(create=False)
+        except NotFound:
+            return False
+        return True
+
+    def look_after(self) -> None:
+        """Have made what waits in the space, if there is one: also what a process left that died."""
+        if self.check():
+            start_waiting(self.engine(create=False))
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether the space was opened, without waiting for whoever opens it."""
+        return self._space is not None
+
+    def pending_vectors(self) -> int:
+        """Count the texts that wait for a vector; 0 where the space is not open."""
+        space = self._space
+        return space.engine.index.vectors.lag().pending if space else 0
+
+    def engine(self, *, create: bool) -> Engine:
+        """Return the space's parts. Raises `NotFound` where there is no space and none is to be made."""
+        return self._opened(create=create, stopping=True).engine
+
+    def close(self) -> None:
+        """Close the space, if it was opened."""
+        with self._lock:
+            if self._space:
+                self._space.close()
+            self._space = None
+
+    def _opened(self, *, create: bool, stopping: bool = False) -> Space:
+        """Open the space; while the server stops, only for what has to be brought to its end."""
+        with self._lock:
+            if not stopping:
+                self._stop.check()
+            if self._space is None:
+                self._space = open_space(
+                    self._address,
+                    create=create,
+                    background=self._background,
+                    embedder=self._embedder,
+                    files=self._files,
+                )
+            return self._space
+
+
+# What a part brings to a server: routes, further spaces, and what is done at its start, in between, and at its end.
+
+
+@dataclass(frozen=True, slots=True)
+class ServerContext:
+    """What a part is given of the server that it serves in."""
+
+    space: ServedSpace
+    workers: Workers
+    bounds: Bounds
+    stop: Stop
+    background: bool
+    """Whether vectors are made behind everyday work."""
+    embedder: Embedder | None
+    """A model for all spaces; none: each opens its own."""
+
+    async def run(self, request: Request, work: Callable[[], _T], *, writes: bool) -> _T:
+        """Return what work of a request gives, in the time that reading or writing has. Raises as `Workers.run`."""
+        seconds = self.bounds.work_seconds if writes else self.bounds.read_seconds
+        return await self.workers.run(request.receive, work, seconds=seconds)
+
+
+class FurtherSpaces(Protocol):
+    """Spaces besides the server's own, such as those of projects, each with an id."""
+
+    def ids(self) -> list[str]:
+        """Return the ids of those that can be listed."""
+        ...
+
+    def address(self, identity: str, /) -> Address:
+        """Return where one is kept. Raises `InvalidInput` for what is not an id."""
+        ...
+
+    def count_open(self) -> tuple[int, int]:
+        """Return how many are open, and how many of their texts wait for a vector."""
+        ...
+
+    def for_pages(self, identity: str, caller: Caller, *, check_stop: Callable[[], None]) -> ReadSpace:
+        """Return one as a caller uses it on pages. What it is asked raises `NotFound` where there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServedPart:
+    """What a part serves."""
+
+    routes: Sequence[Route] = ()
+    spaces: FurtherSpaces | None = None
+    warm: Callable[[], None] | None = None
+    """Called when the server starts; returns at once."""
+    look_after: Callable[[], None] | None = None
+    """Called now and then, for work that a process left behind."""
+    close: Callable[[], Awaitable[None]] | None = None
+
+
+def served_parts(context: ServerContext, chosen: Mapping[str, Any]) -> list[ServedPart]:
+    """Return what each part serves. `chosen`: what its flags say, by the name of the part."""
+    return [load(part.serving)(context, chosen.get(part.name)) for part in parts() if part.serving]

@@ -1,0 +1,196 @@
+"""`POST /v1/wiki/ingest/upload`: a file, or an archive of files, is sent as the body and read like one of a folder."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
+from tempfile import TemporaryFile
+from typing import IO, Any, BinaryIO, Literal, cast
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from fastapi import Request, Response
+from pydantic import Field, ValidationError
+from starlette.datastructures import QueryParams
+
+from treering.core.errors import InvalidInput, Unavailable
+from treering.core.objects import invalid_fields
+from treering.core.scope import ScopeGiven
+from treering.extensions.server.callers import Caller, RouteAccess, caller_of
+from treering.extensions.server.contract import Route, Schema
+from treering.extensions.server.failures import Refusal, too_many_requests
+from treering.extensions.server.jobs import JOB_BEGUN, PREFER, job_begun, prefers_job
+from treering.extensions.server.running_jobs import RunningJobs
+from treering.extensions.server.served import ServerContext
+from treering.extensions.server.verb_routes import SCOPE_PATTERN
+from treering.ports.adapter import NoFiles
+from treering.sources.formats import formats_here
+from treering.sources.upload import UploadAdapter
+from treering.surfaces.python.logs import RecentCalls
+from treering.verbs.engine import Engine
+from treering.verbs.envelope import WRITES, Envelope, Value
+from treering.verbs.ingest.report import IngestReport
+
+UPLOAD = "/v1/wiki/ingest/upload"
+"""The path of uploads: bodies of it are put on the disk as they come, not into memory."""
+
+_WRITING_AT_ONCE = 4
+_LONGEST_NAME = 200
+_NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f/\\#]+$"
+
+
+class UploadQuery(Value):
+    """What is sent, as the address says it."""
+
+    name: str = Field(
+        min_length=1,
+        max_length=_LONGEST_NAME,
+        pattern=_NAME_PATTERN,
+        description="The file's name. Its extension decides the format; the same name updates the file.",
+    )
+    scope: ScopeGiven | None = Field(default=None, description="The scope; the default is the same as in an envelope.")
+    wait: Literal["true", "false"] = Field(default="false", description="Answer when it is embedded.")
+    dry_run: Literal["true", "false"] = Field(default="false", description="Read and compare without writing.")
+
+
+class UploadEndpoint:
+    """Takes files that are sent, few at once."""
+
+    def __init__(self, context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> None:
+        """Tell `calls` of each upload that was read."""
+        self._context = context
+        self._calls = calls
+        self._jobs = jobs
+        self._under_way: Counter[str] = Counter()
+        self._writing = CapacityLimiter(_WRITING_AT_ONCE)
+
+    async def take(self, request: Request) -> Response:
+        """Take a file, and read it into the space."""
+        _check_label(request)
+        envelope = _envelope(request.query_params)
+        given = caller_of(request)
+        # It may have the file read that it sends. There is no other: `_lend` leaves nothing else to read with.
+        caller = replace(given, granted=replace(given.granted, reads_files=True))
+        with ExitStack() as held:
+            held.enter_context(self._place(given))
+            stream = held.enter_context(TemporaryFile(prefix="treering-upload-"))
+            await self._receive(request, stream)
+            lend = partial(_lend, stream)
+            if prefers_job(request) and self._jobs.takes(envelope):
+                report = await self._jobs.start(envelope, caller, lend=lend, after=held)
+                return job_begun(report)
+            call = partial(self._call, envelope, caller, lend)
+            return await self._context.run(request, call, writes=True)
+
+    async def _receive(self, request: Request, stream: IO[bytes]) -> None:
+        """Put the body into a file as it comes. `arrival` refuses what is too large, or too slow.
+
+        Raises `InvalidInput` for nothing: a forgotten body is not an empty file.
+        """
+        async for part in request.stream():
+            await run_sync(stream.write, part, limiter=self._writing)
+        if not stream.tell():
+            raise InvalidInput("The body is empty.", hint="Send the file's bytes as the body.")
+
+    def _call(self, envelope: Envelope, caller: Caller, lend: Callable[[Engine], Engine]) -> Response:
+        report = self._context.space.call("ingest", envelope, caller, lend=lend)
+        self._calls.note("ingest", envelope)
+        return Response(report.model_dump_json(), media_type="application/json")
+
+    @contextmanager
+    def _place(self, caller: Caller) -> Iterator[None]:
+        """Count an upload, until it is read. Raises `Unavailable` for one too many, `Refusal` for one of a key."""
+        if self._under_way.total() >= self._context.bounds.uploads_at_once:
+            raise Unavailable("Too many concurrent uploads.", hint="Try again when one has finished.")
+        if caller.key and self._under_way[caller.key] >= self._context.bounds.uploads_of_a_key:
+            raise too_many_requests("This key has too many concurrent uploads.", "Send one at a time.")
+        self._under_way[caller.key] += 1
+        try:
+            yield
+        finally:
+            self._under_way[caller.key] -= 1
+            self._under_way += Counter()  # a server meets many keys
+
+
+def _check_label(request: Request) -> None:
+    """Refuse a body that is labelled as what a page of another site has a browser send without asking first."""
+    label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
+    if label in _SENT_UNASKED:
+        raise Refusal(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            InvalidInput(
+                f"The file is labelled {label!r}." if label else "The file has no Content-Type.",
+                hint="Send its bytes with the header Content-Type: application/octet-stream.",
+            ),
+            code="unsupported_media_type",
+        )
+
+
+_SENT_UNASKED = frozenset({"", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded"})
+
+
+def route(context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> Route:
+    """Return the route of uploads."""
+    return Route(
+        method="POST",
+        path=UPLOAD,
+        name="wiki_ingest_upload",
+        summary="Read an uploaded file, or a zip or tar archive of files.",
+        description=_DESCRIPTION,
+        answer=UploadEndpoint(context, calls, jobs).take,
+        access=RouteAccess("space", WRITES, whole_space=False),
+        takes_bytes=True,
+        gives=(IngestReport,),
+        besides={"202": JOB_BEGUN},
+        parameters=(*_PARAMETERS, PREFER),
+        refuses=(
+            HTTPStatus.REQUEST_TIMEOUT,
+            HTTPStatus.CONFLICT,
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+        ),
+    )
+
+
+_DESCRIPTION = (
+    "Files ending in .zip, .tar, .tar.gz, .tgz, .tar.zst and .tzst are unpacked in memory, file by file. An archive "
+    "that is too large or contains a path outside itself is refused as a whole. Links are skipped."
+)
+
+
+def _parameter(name: str, schema: Schema, *, required: bool = False) -> Schema:
+    description = UploadQuery.model_fields[name].description
+    return {"name": name, "in": "query", "required": required, "description": description, "schema": schema}
+
+
+_BOOLEAN: Schema = {"enum": ["true", "false"]}
+_PARAMETERS = (
+    _parameter(
+        "name",
+        {"type": "string", "minLength": 1, "maxLength": _LONGEST_NAME, "pattern": _NAME_PATTERN},
+        required=True,
+    )
+    | {"example": "notes.md"},
+    _parameter("scope", {"type": "string", "pattern": SCOPE_PATTERN}),
+    _parameter("wait", _BOOLEAN),
+    _parameter("dry_run", _BOOLEAN),
+)
+
+
+def _lend(stream: IO[bytes], engine: Engine) -> Engine:
+    """Return an engine that reads what was sent, and no file."""
+    return replace(engine, adapters={"path": UploadAdapter(cast(BinaryIO, stream), formats_here())}, files=NoFiles())
+
+
+def _envelope(params: QueryParams) -> Envelope:
+    """Return the call that an upload is. Raises `InvalidInput`."""
+    try:
+        asked = UploadQuery.model_validate(dict(params))
+    except ValidationError as error:
+        raise invalid_fields(error, model=UploadQuery) from error
+    given: dict[str, Any] = {} if asked.scope is None else {"scope": asked.scope}
+    options = {"wait": asked.wait == "true", "dry_run": asked.dry_run == "true"}
+    return Envelope(mode="path", input={"path": asked.name}, options=options, **given)

@@ -1,0 +1,149 @@
+"""Health: what is not as it should be, with what mends it; and the patches that wait for a person."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from treering.core.errors import InvalidInput, TreeringError
+from treering.core.patch import PatchRecord
+from treering.core.writing.draft import ObjectChange
+from treering.extensions.server.web.view import PageView, Rendered
+from treering.verbs.crystallize import review
+from treering.verbs.envelope import Envelope
+from treering.verbs.lint.lint import LintReport
+from treering.verbs.query.overview import OBJECTS, ObjectList
+
+_LISTED = 50
+_REVIEWED = 20
+_FINDINGS = 100
+_WAITS = "Candidates"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPatch:
+    """A patch that waits, and what it would change now, or why it cannot be applied."""
+
+    record: PatchRecord
+    changes: tuple[ObjectChange, ...]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthIssue:
+    """One kind of thing that is not as it should be."""
+
+    name: str
+    meaning: str
+    mending: str
+    command: Sequence[str]
+    found: ObjectList
+    is_wrong: bool
+    """Whether somebody has to look at it; a candidate only waits."""
+
+
+_KINDS: Sequence[tuple[str, str, str, Sequence[str], dict[str, Any], dict[str, Any]]] = (
+    (
+        "Stale",
+        "Its evidence has changed or is gone.",
+        "Open it to see which evidence changed. If the words still exist elsewhere, this finds them:",
+        ("treering", "lint", "repair", "--apply"),
+        {"statuses": ("stale",)},
+        {},
+    ),
+    (
+        "Contested",
+        "Another statement contradicts it, or someone disputes it.",
+        "Decide which one is right, and replace the other:",
+        ("treering", "crystallize", "OLD_ID", "--by", "NEW_ID"),
+        {"statuses": ("contested",)},
+        {},
+    ),
+    (
+        "Expired",
+        "Its validity has expired.",
+        "Archive it, or extend its validity:",
+        ("treering", "crystallize", "ID", "--status", "archived"),
+        {},
+        {"expired": True},
+    ),
+    (
+        _WAITS,
+        "It is not confirmed yet.",
+        "Promote those with valid evidence:",
+        ("treering", "crystallize", "--mode", "promote", "ID"),
+        {"statuses": ("candidate",)},
+        {},
+    ),
+)
+
+
+def health(view: PageView) -> Rendered:
+    """Show what is stale, contested, expired or waiting; with `check`, what all rules of lint find.
+
+    Reviews are about the whole space, as their operations are: who is let into one scope is shown none.
+    """
+    waiting = view.perform(review.LIST, {}, limit=_REVIEWED).root if view.is_whole_space else ()
+    return Rendered(
+        "health.html",
+        {
+            "overview": view.overview(),
+            "complaints": [_issue(view, *kind) for kind in _KINDS],
+            "waiting": [_waiting(view, record) for record in waiting],
+            "may_decide": view.space.grants(review.APPLY),
+            "lint": _lint(view) if view.text("check") else None,
+            "done": view.text("done"),
+            "command": ("treering", "lint", "semantic"),
+        },
+    )
+
+
+def _issue(
+    view: PageView,
+    name: str,
+    meaning: str,
+    mending: str,
+    command: Sequence[str],
+    given: dict[str, Any],
+    options: dict[str, Any],
+) -> HealthIssue:
+    asked = {"type": "knowledge", **given}
+    return HealthIssue(
+        name=name,
+        meaning=meaning,
+        mending=mending,
+        command=command,
+        found=view.perform(OBJECTS, asked, descend=True, limit=_LISTED, **options),
+        is_wrong=name != _WAITS,
+    )
+
+
+def _waiting(view: PageView, record: PatchRecord) -> WaitingPatch:
+    try:
+        return WaitingPatch(record, view.perform(review.SHOW, {"patch_id": record.id}).root)
+    except TreeringError as error:
+        return WaitingPatch(record, (), f"{error.message} {error.hint}")
+
+
+def _lint(view: PageView) -> list[LintReport]:
+    reports = []
+    for mode in ("structure", "semantic"):
+        report = view.space.call("lint", Envelope(mode=mode, scope=view.scope, options={"limit": _FINDINGS}))
+        if not isinstance(report, LintReport):
+            raise TypeError(f"lint {mode} gave {type(report).__name__}")
+        reports.append(report)
+    return reports
+
+
+def decide(view: PageView) -> Rendered:
+    """Apply a waiting patch, or turn it down, as the form says. Raises `InvalidInput` for another decision."""
+    given = {"patch_id": view.text("patch_id")}
+    match view.text("decision"):
+        case "approve":
+            view.perform(review.APPLY, given)
+            told = "approved"
+        case "reject":
+            view.perform(review.REJECT, given, reason=view.text("reason"))
+            told = "rejected"
+        case other:
+            raise InvalidInput(f"{other[:40]!r} is not a decision.", hint="Choose approve or reject.")
+    return Rendered("", redirect=view.link("health", done=told))

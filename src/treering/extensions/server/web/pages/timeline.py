@@ -1,0 +1,342 @@
+"""What came and changed: the timeline, the work, and live what is stored and recalled."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from html import escape
+from itertools import groupby
+from typing import Literal
+
+from anyio import sleep
+
+from treering.core.canonical import parse_time
+from treering.core.characters import visible_line
+from treering.core.scope import ROOT
+from treering.extensions.server.web.view import PageView, Rendered, told_event
+from treering.surfaces.python.logs import RecentCalls
+from treering.verbs.query.overview import OBJECTS, OVERVIEW
+from treering.verbs.query.recent import RecentChange, RecentReport
+
+_EVENTS = 200
+_ENOUGH = 20
+_MOST_EVENTS = 20_000
+_DECISIONS = 50
+
+
+def timeline(view: PageView) -> Rendered:
+    """Show the last changes up to the moment of the page, as bars and as a list by day, and the decisions."""
+    overview = view.overview()
+    last = min(view.as_of or overview.sequence, overview.sequence)
+    changes, first = _changes(view, last) if last else ((), 1)
+    by_day = [(day, list(told)) for day, told in groupby(changes, key=lambda change: change.time[:10])]
+    moment = {"as_of": view.as_of} if view.as_of else {}
+    return Rendered(
+        "timeline.html",
+        {
+            "overview": overview,
+            "drawing": draw_timeline(changes),
+            "days": by_day,
+            "class_of": class_of,
+            "earlier": first - 1,
+            "decisions": view.perform(
+                OBJECTS, {"type": "knowledge", "kinds": ["decision"]}, descend=True, limit=_DECISIONS, **moment
+            ),
+            "command": ("treering", "log"),
+        },
+    )
+
+
+def _changes(view: PageView, last: int) -> tuple[tuple[RecentChange, ...], int]:
+    """Return the changes up to the event `last`, and the first event that was looked at.
+
+    Of a scope more events are looked at: most of them may be about other scopes.
+    """
+    looked = _EVENTS
+    changes = recent_changes(view, last, most=_EVENTS)
+    while view.scope != ROOT and len(changes) < _ENOUGH and looked < min(last, _MOST_EVENTS):
+        looked *= 10
+        changes = recent_changes(view, last, most=_EVENTS, events=looked)
+    # Where more was found than is shown, what comes before is what is not shown.
+    return changes, changes[-1].seq if len(changes) == _EVENTS else max(last - looked + 1, 1)
+
+
+def recent_changes(view: PageView, last: int, *, most: int, events: int = 0) -> tuple[RecentChange, ...]:
+    """Return the changes up to the event `last`, newest first: at most so many, of the newest `events` of the log."""
+    first = view.perform(OVERVIEW, {}, as_of=max(last - (events or most) + 1, 1)).at
+    since = {"since": first.isoformat()} if first else {}
+    # Objects as they are now are read much faster than as they were at an event, also at the newest one.
+    moment = last if view.as_of else None
+    changes = view.query(RecentReport, "recent", {"limit": most, **since}, as_of=moment).changes
+    return tuple(change for change in changes if change.seq <= last)
+
+
+# Work: tasks, issues and questions by their status, and what was done.
+
+
+_LISTED = 200
+_OPEN = ("open", "in_progress", "blocked")
+_DONE = ("resolved", "closed", "cancelled")
+
+
+def work(view: PageView) -> Rendered:
+    """Show what is open, what is done, and the activities."""
+    moment = {"as_of": view.as_of} if view.as_of else {}
+    options_given = {"descend": True, "limit": _LISTED, **moment}
+    return Rendered(
+        "work.html",
+        {
+            "overview": view.overview(),
+            "open": view.perform(OBJECTS, {"type": "work_item", "statuses": _OPEN}, **options_given),
+            "done": view.perform(OBJECTS, {"type": "work_item", "statuses": _DONE}, **options_given),
+            "activities": view.perform(OBJECTS, {"type": "activity"}, **options_given),
+            "command": ("treering", "crystallize", "--kind", "task", "--title", "TITLE"),
+        },
+    )
+
+
+# Changes over time as bars: how many came, changed and were withdrawn.
+
+
+ChangeClass = Literal["came", "changed", "withdrawn"]
+WIDTH, HEIGHT = 960, 120
+_BARS = 48
+_STEPS = (
+    *(timedelta(seconds=number) for number in (1, 5, 15)),
+    *(timedelta(minutes=number) for number in (1, 5, 15)),
+    *(timedelta(hours=number) for number in (1, 6)),
+    *(timedelta(days=number) for number in (1, 7, 28, 365)),
+)
+_KINDS: tuple[ChangeClass, ...] = ("came", "changed", "withdrawn")
+_USUAL = 0.8
+"""The share of bars that are to be told apart."""
+_TALLER = 3
+"""How many times as tall as those a bar may be."""
+_WITHDRAWN = frozenset({"stale", "contested", "superseded", "archived", "invalid", "erased", "merged"})
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One part of a bar."""
+
+    x: float
+    y: float
+    height: float
+    width: float
+    kind: ChangeClass
+
+
+@dataclass(frozen=True, slots=True)
+class CutBar:
+    """A bar that is too tall to be drawn whole: where it is cut, when its step begins, and how many it stands for."""
+
+    x: float
+    width: float
+    when: str
+    changes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineDrawing:
+    """Bars from the first to the last moment, each `step` long."""
+
+    bars: Sequence[Bar]
+    cut: Sequence[CutBar]
+    first: str
+    last: str
+    step: str
+    highest: int
+
+
+def class_of(change: RecentChange) -> ChangeClass:
+    """Tell whether a change brought something, withdrew it, or changed it otherwise."""
+    if change.event in _WITHDRAWN or change.status in _WITHDRAWN:
+        return "withdrawn"
+    return "came" if change.event == "created" else "changed"
+
+
+def draw_timeline(changes: Sequence[RecentChange]) -> TimelineDrawing | None:
+    """Draw changes as bars of a length that suits them; `None` where there are none."""
+    if not changes:
+        return None
+    times = [parse_time(change.time) for change in changes]
+    first, last = min(times), max(times)
+    step = next((step for step in _STEPS if (last - first) / step <= _BARS - 1), _STEPS[-1])
+    start = _floor(first, step)
+    counts: dict[tuple[int, ChangeClass], int] = {}
+    for when, change in zip(times, changes, strict=True):
+        place = (int((when - start) / step), class_of(change))
+        counts[place] = counts.get(place, 0) + 1
+    number = int((last - start) / step) + 1
+    width = WIDTH / max(number, 12)
+    sums = _sums(counts)
+    most = _tallest(sums)
+    return TimelineDrawing(
+        bars=_bars(counts, number, most, width),
+        cut=[
+            CutBar(round(place * width, 1), round(width * 0.8, 1), _told(start + place * step, step), count)
+            for place, count in sorted(sums.items())
+            if count > most
+        ],
+        first=_told(start, step),
+        last=_told(last, step),
+        step=_length(step),
+        highest=max(sums.values()),
+    )
+
+
+def _bars(counts: dict[tuple[int, ChangeClass], int], number: int, most: int, width: float) -> list[Bar]:
+    bars = []
+    for place in range(number):
+        top = float(HEIGHT)
+        # A bar that is cut keeps the shares of its parts.
+        whole = sum(counts.get((place, kind), 0) for kind in _KINDS)
+        unit = (HEIGHT - 4) / max(most, whole)
+        for kind in _KINDS:
+            height = counts.get((place, kind), 0) * unit
+            if height:
+                top -= height
+                bars.append(Bar(round(place * width, 1), round(top, 1), round(height, 1), round(width * 0.8, 1), kind))
+    return bars
+
+
+def _sums(counts: dict[tuple[int, ChangeClass], int]) -> dict[int, int]:
+    sums: dict[int, int] = {}
+    for (place, _), count in counts.items():
+        sums[place] = sums.get(place, 0) + count
+    return sums
+
+
+def _tallest(sums: dict[int, int]) -> int:
+    """Return how many changes the tallest bar stands for, so that a few much taller ones do not flatten the rest."""
+    ordered = sorted(sums.values())
+    usual = ordered[int(_USUAL * (len(ordered) - 1))]
+    return min(ordered[-1], usual * _TALLER)
+
+
+def _floor(moment: datetime, step: timedelta) -> datetime:
+    midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight if step >= timedelta(days=1) else midnight + ((moment - midnight) // step) * step
+
+
+def _told(moment: datetime, step: timedelta) -> str:
+    if step >= timedelta(days=1):
+        return f"{moment:%Y-%m-%d}"
+    return f"{moment:%Y-%m-%d %H:%M}" if step >= timedelta(minutes=1) else f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+def _length(step: timedelta) -> str:
+    seconds = int(step.total_seconds())
+    for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
+        if seconds % size == 0:
+            number = seconds // size
+            return f"{number} {name}{'s' if number > 1 else ''}"
+    raise AssertionError(step)
+
+
+# Live: what is stored and recalled, as it happens.
+
+
+_SHOWN = 30
+_SECONDS = 1.0
+MOST_ROUNDS = 600
+"""A stream ends after so many looks; a browser then asks again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLine:
+    """Something that was stored or recalled."""
+
+    time: str
+    what: str
+    title: str
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LivePlace:
+    """Up to where somebody was told: the last event of the log, and the last call."""
+
+    sequence: int
+    call: int
+
+
+def live(view: PageView, calls: RecentCalls) -> Rendered:
+    """Show the newest changes of the space and the newest calls of this server."""
+    overview = view.overview()
+    stored = _stored(view, 0, overview.sequence)
+    return Rendered(
+        "live.html",
+        {
+            "stored": list(reversed(stored)),
+            "recalled": list(reversed(_recalled(view, calls, 0))),
+            "place": f"{overview.sequence}-{calls.last}",
+            "command": ("treering", "log", "-n", str(_SHOWN)),
+        },
+    )
+
+
+def parse_place(text: str) -> LivePlace | None:
+    """Read the id of an event that was sent before; none for any other text."""
+    sequence, _, call = text.partition("-")
+    if sequence.isascii() and sequence.isdigit() and call.isascii() and call.isdigit() and len(text) < _LONGEST:
+        return LivePlace(int(sequence), int(call))
+    return None
+
+
+_LONGEST = 40
+
+
+def news(view: PageView, calls: RecentCalls, place: LivePlace | None) -> tuple[list[tuple[str, LiveLine]], LivePlace]:
+    """Return what came after a place, oldest first, each with its list (`stored`, `recalled`), and the new place."""
+    sequence = view.perform(OVERVIEW, {}).sequence
+    after = place or LivePlace(sequence, calls.last)
+    last = calls.last
+    stored = _stored(view, after.sequence, sequence) if sequence > after.sequence else []
+    told = [("stored", line) for line in stored]
+    told += [("recalled", line) for line in _recalled(view, calls, after.call)]
+    return told, LivePlace(sequence, last)
+
+
+async def stream(
+    look: Callable[[LivePlace | None], Awaitable[tuple[list[tuple[str, LiveLine]], LivePlace]]],
+    place: LivePlace | None,
+    *,
+    ending: Callable[[], bool],
+) -> AsyncIterator[bytes]:
+    """Send what comes as server-sent events, each a line of HTML for one of the two lists."""
+    yield b"retry: 2000\n\n"
+    for _ in range(MOST_ROUNDS):
+        if ending():
+            return
+        told, place = await look(place)
+        for name, line in told:
+            yield f"event: {name}\nid: {place.sequence}-{place.call}\ndata: {_html(line)}\n\n".encode()
+        if not told:
+            yield b": nothing new\n\n"
+        await sleep(_SECONDS)
+
+
+def _stored(view: PageView, after: int, last: int) -> list[LiveLine]:
+    if not last:
+        return []
+    changes = recent_changes(view, last, most=_SHOWN)
+    return [
+        LiveLine(
+            change.time, f"{told_event(change.event)} by {change.actor}", change.title, view.link(f"object/{change.id}")
+        )
+        for change in reversed(changes)
+        if change.seq > after
+    ]
+
+
+def _recalled(view: PageView, calls: RecentCalls, after: int) -> list[LiveLine]:
+    return [
+        LiveLine(call.time, call.what, call.text, view.link("", q=call.text) if call.text else "")
+        for call in calls.since(after)[-_SHOWN:]
+    ]
+
+
+def _html(line: LiveLine) -> str:
+    title = escape(visible_line(line.title)) or "—"
+    shown = f'<a href="{escape(line.link)}">{title}</a>' if line.link else title
+    return f'<li><span class="when">{escape(line.time[11:19])}</span> {escape(visible_line(line.what))}: {shown}</li>'

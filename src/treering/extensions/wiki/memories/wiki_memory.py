@@ -1,0 +1,450 @@
+"""Memories of wiki agents about a repository: values, stores, and shared code of the stores."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import Any, Protocol, runtime_checkable
+from uuid import UUID
+
+import numpy as np
+
+from treering.core.canonical import render_time
+from treering.core.errors import InvalidInput
+from treering.core.screening import kept_key
+from treering.extensions.client.items.documents import scope_part
+from treering.ports.models import Embedder, Vector
+
+MOST_CHARS = 4_000
+"""Of one memory; what is longer is cut at the end of a sentence."""
+MOST_FOUND = 200
+RELEVANT = 0.7
+"""What is less like a query is not recalled: the least that the embedder can tell from chance."""
+
+TYPE, AGENT, FILES, PAGES = "memory_type", "source_agent", "file_paths", "related_pages"
+REPOSITORY, BRANCH, COMMIT, GENERATION = "repository_id", "branch", "commit", "generation"
+"""What the fields of a memory are called where it is kept."""
+
+_HOME = "/wiki"
+_MOST_GENERATION_CHARS = 200
+_SENTENCE_END = re.compile(r"[.!?][\"')\]]*(?=\s)|\n(?=\s*\n)")
+
+
+class WikiMemoryType(StrEnum):
+    """The kind of a wiki agent's memory."""
+
+    STRUCTURAL_DECISION = "structural_decision"
+    PATTERN_FOUND = "pattern_found"
+    CROSS_REFERENCE = "cross_reference"
+
+
+MemoryType = WikiMemoryType
+
+
+@dataclass(frozen=True, slots=True)
+class WikiRepository:
+    """The owner of memories: a repository with all its branches, or one of its branches.
+
+    A branch also sees memories stored without a branch, but none of other branches.
+    """
+
+    repository_id: str
+    branch: str | None = None
+    commit: str | None = None
+    """The commit when a memory was stored; stored with it, but not a condition of recall."""
+    generation: str | None = None
+    """The generation of the wiki: memories of different generations are stored and seen separately.
+
+    `None`: the current one, which `WikiGenerationStore.complete_generation` sets.
+    """
+
+    @classmethod
+    def of(
+        cls,
+        repository_id: UUID | str,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        generation: str | None = None,
+    ) -> "WikiRepository":
+        """Parse an id. UUIDs are equal in any spelling. Raises `InvalidInput` if it is missing."""
+        text = str(repository_id).strip() if isinstance(repository_id, UUID | str) else ""
+        if not text:
+            raise InvalidInput(
+                "The repository id is missing.", hint="Give the repository_id of the run, a UUID or a name."
+            )
+        return cls(_uuid_text(text) or text, branch or None, commit or None, _generation(generation))
+
+    @property
+    def scope(self) -> str:
+        """The scope its memories lie in."""
+        return self.scopes[0]
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The visible scopes: its own, and for a branch also the repository's."""
+        whole = f"{_HOME}/{scope_part(self.repository_id)}"
+        return (f"{whole}/{scope_part(self.branch)}", whole) if self.branch else (whole,)
+
+    def sees(self, scope: str) -> bool:
+        """Return whether memories of a scope are visible: without a branch, all branches are."""
+        return scope in self.scopes or (self.branch is None and scope.startswith(f"{self.scope}/"))
+
+
+@dataclass(frozen=True, slots=True)
+class WikiMemoryDraft:
+    """A memory as an agent states it."""
+
+    content: str
+    memory_type: WikiMemoryType
+    source_agent: str
+    file_paths: tuple[str, ...] = ()
+    related_pages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptWikiMemory:
+    """A memory as it is kept. `score`: how like it is to what was asked, 0 to 1; `None` where nothing was asked."""
+
+    id: str
+    repository_id: str
+    memory_type: str
+    content: str
+    source_agent: str
+    file_paths: tuple[str, ...]
+    related_pages: tuple[str, ...]
+    embedding_metadata: Mapping[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    score: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        return {
+            "id": self.id,
+            "repository_id": self.repository_id,
+            "memory_type": self.memory_type,
+            "content": self.content,
+            "source_agent": self.source_agent,
+            "file_paths": [*self.file_paths],
+            "related_pages": [*self.related_pages],
+            "embedding_metadata": dict(self.embedding_metadata),
+            "created_at": render_time(self.created_at),
+            "updated_at": render_time(self.updated_at),
+            "score": self.score,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWikiMemory:
+    """What became of a draft. Where it was cut, fewer characters are kept than were given."""
+
+    id: str
+    kept_chars: int
+    given_chars: int
+
+
+class FoundWikiMemories(list[KeptWikiMemory]):
+    """Memories that a store found, best first. `searched`: how, where the store has more than one way."""
+
+    def __init__(self, found: Iterable[KeptWikiMemory] = (), *, searched: str = "") -> None:
+        super().__init__(found)
+        self.searched = searched
+
+
+class WikiMemoryStore(Protocol):
+    """A store for memories of wiki agents."""
+
+    def store(self, repository: WikiRepository, draft: WikiMemoryDraft, *, key: str | None = None) -> StoredWikiMemory:
+        """Store a memory. While it is current, the same `key` again stores nothing and returns it."""
+        ...
+
+    def get(self, repository: WikiRepository, memory_id: str) -> KeptWikiMemory | None:
+        """Return a memory of the repository by its id; `None` if there is none."""
+        ...
+
+    def search(
+        self,
+        repository: WikiRepository,
+        query: str,
+        *,
+        limit: int,
+        memory_type: WikiMemoryType | None = None,
+        source_agent: str | None = None,
+        score_threshold: float = RELEVANT,
+    ) -> Sequence[KeptWikiMemory]:
+        """Return the memories most like a query, best first."""
+        ...
+
+    def by_files(self, repository: WikiRepository, file_paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
+        """Return the memories about any of some files, or about files below one of them, newest first."""
+        ...
+
+    def purge(self, repository: WikiRepository, *, erase: bool = False) -> int:
+        """Withdraw all memories of a repository, of every branch unless one is named; return how many."""
+        ...
+
+
+@runtime_checkable
+class WikiVectorStore(WikiMemoryStore, Protocol):
+    """A store that can be searched by a vector of its own model."""
+
+    @property
+    def model_id(self) -> str:
+        """The embedding model (`ports.models.Embedder`)."""
+        ...
+
+    def nearest(
+        self,
+        repository: WikiRepository,
+        vector: Vector,
+        *,
+        limit: int,
+        memory_type: WikiMemoryType | None = None,
+        score_threshold: float = RELEVANT,
+    ) -> Sequence[KeptWikiMemory]:
+        """Return the memories whose vectors are nearest to one, best first."""
+        ...
+
+
+@runtime_checkable
+class WikiGenerationStore(WikiMemoryStore, Protocol):
+    """A store that separates the memories of generations.
+
+    A repository with a generation stores in it and sees only it; `purge` then withdraws only its memories, otherwise
+    those of all generations. Memories of a whole repository have their own generations: a branch sees the current one.
+    """
+
+    def current_generation(self, repository: WikiRepository) -> str | None:
+        """Return the key of the current generation of a repository, or of its branch; `None` if none is complete."""
+        ...
+
+    def complete_generation(self, repository: WikiRepository) -> int:
+        """Make a generation the current one and withdraw the memories of all others, atomically; return their number.
+
+        The generations are those of the repository, or of its branch if given. Idempotent.
+        """
+        ...
+
+
+class EmbeddedWikiMemories(ABC):
+    """`WikiVectorStore` and `WikiGenerationStore` over a database: what is the same for every one of them.
+
+    Input is checked, cut and put into one form here; a subclass finds and writes.
+    """
+
+    @property
+    @abstractmethod
+    def embedder(self) -> Embedder:
+        """What makes the vectors of this store."""
+
+    @property
+    def model_id(self) -> str:
+        """What makes the vectors of this store, by its name."""
+        return self.embedder.model_id
+
+    def store(self, repository: WikiRepository, draft: WikiMemoryDraft, *, key: str | None = None) -> StoredWikiMemory:
+        """Store a memory. A text longer than `MOST_CHARS` is cut at the end of a sentence; secrets are redacted.
+
+        While it exists, a call with the same `key` returns it and stores nothing.
+        """
+        content = cut_to_limit(draft.content)
+        paths, pages = repository_paths(draft.file_paths), map(str, draft.related_pages)
+        fits = replace(draft, content=content, file_paths=tuple(paths), related_pages=tuple(pages))
+        return StoredWikiMemory(self._kept(repository, fits, key), len(content), len(draft.content))
+
+    def search(
+        self,
+        repository: WikiRepository,
+        query: str,
+        *,
+        limit: int,
+        memory_type: WikiMemoryType | None = None,
+        source_agent: str | None = None,
+        score_threshold: float = RELEVANT,
+    ) -> FoundWikiMemories:
+        """Return the memories most like a query, best first, of the branch and the generation alone."""
+        check_search(query, limit)
+        return self._like(repository, query, limit, _named(memory_type, source_agent), score_threshold)
+
+    def nearest(
+        self,
+        repository: WikiRepository,
+        vector: Vector,
+        *,
+        limit: int,
+        memory_type: WikiMemoryType | None = None,
+        score_threshold: float = RELEVANT,
+    ) -> FoundWikiMemories:
+        """Return the memories whose vectors are nearest to one, best first."""
+        sought = check_vector(vector, limit, self.embedder.dimension)
+        return self._near(repository, sought, limit, _named(memory_type), score_threshold)
+
+    def by_files(self, repository: WikiRepository, file_paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
+        """Return the memories about any of some files, or about files below one of them, newest first."""
+        paths = repository_paths(file_paths)
+        return self._about(repository, paths) if paths else []
+
+    def complete_generation(self, repository: WikiRepository) -> int:
+        """Make a generation the current one and withdraw the memories of all others; return how many.
+
+        Raises `InvalidInput` where no generation is named.
+        """
+        if repository.generation is None:
+            raise InvalidInput("The generation to complete is missing.", hint="Give the generation that is complete.")
+        return self._complete(repository, repository.generation)
+
+    @abstractmethod
+    def _kept(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
+        """Keep a memory unless one of that key stands; return its id."""
+
+    @abstractmethod
+    def _like(
+        self, repository: WikiRepository, query: str, limit: int, named: Mapping[str, str], score_threshold: float
+    ) -> FoundWikiMemories:
+        """Return the memories most like a query, best first. `named`: what some of their fields have to be."""
+
+    @abstractmethod
+    def _near(
+        self, repository: WikiRepository, sought: Vector, limit: int, named: Mapping[str, str], score_threshold: float
+    ) -> FoundWikiMemories:
+        """Return the memories nearest to a vector of unit length, best first."""
+
+    @abstractmethod
+    def _about(self, repository: WikiRepository, paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
+        """Return the memories about any of some paths, or files below them, newest first."""
+
+    @abstractmethod
+    def _complete(self, repository: WikiRepository, generation: str) -> int:
+        """Make a generation the current one and withdraw the memories of all others; return how many."""
+
+
+def _named(memory_type: WikiMemoryType | None, source_agent: str | None = None) -> dict[str, str]:
+    given = {TYPE: memory_type.value if memory_type else None, AGENT: source_agent}
+    return {name: value for name, value in given.items() if value}
+
+
+def fields_of(repository: WikiRepository, draft: WikiMemoryDraft, generation: str | None) -> dict[str, Any]:
+    """Return the fields of a memory but its content, as a store keeps them; `None` for what is not told."""
+    return {
+        REPOSITORY: repository.repository_id,
+        BRANCH: repository.branch,
+        COMMIT: repository.commit,
+        GENERATION: generation,
+        TYPE: draft.memory_type.value,
+        AGENT: draft.source_agent,
+        FILES: list(draft.file_paths),
+        PAGES: list(draft.related_pages),
+    }
+
+
+def memory_with(
+    identity: str,
+    content: str,
+    fields: Mapping[str, Any],
+    made_by: Mapping[str, Any],
+    times: tuple[datetime, datetime],
+    score: float | None = None,
+) -> KeptWikiMemory:
+    """Return a memory from its fields. `made_by`: what made its vector; `times`: when it was made and changed last."""
+    return KeptWikiMemory(
+        id=identity,
+        repository_id=str(fields.get(REPOSITORY, "")),
+        memory_type=str(fields.get(TYPE, "")),
+        content=content,
+        source_agent=str(fields.get(AGENT, "")),
+        file_paths=tuple(fields.get(FILES) or ()),
+        related_pages=tuple(fields.get(PAGES) or ()),
+        embedding_metadata=made_by,
+        created_at=times[0],
+        updated_at=times[1],
+        score=score,
+    )
+
+
+def store_for(store: WikiMemoryStore, repository: WikiRepository) -> WikiMemoryStore:
+    """Return the store. Raises `InvalidInput` where a generation is named that it would mix with others."""
+    return store if repository.generation is None else generation_store(store)
+
+
+def generation_store(store: WikiMemoryStore) -> WikiGenerationStore:
+    """Return the store as one that keeps generations apart. Raises `InvalidInput` where it does not."""
+    if not isinstance(store, WikiGenerationStore):
+        raise InvalidInput(
+            f"{type(store).__name__} cannot separate generations of memories.",
+            hint="Omit the generation, or store the memories in a space.",
+        )
+    return store
+
+
+def check_search(query: object, limit: object) -> None:
+    """Raise `InvalidInput` for a query or a limit that no store can answer."""
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidInput("The query is empty.", hint="Give a text.")
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_FOUND:
+        raise InvalidInput(f"limit: {limit!r} is not a number from 1 to {MOST_FOUND}.", hint="Use 5, for example.")
+
+
+def check_vector(vector: Vector, limit: object, dimension: int) -> Vector:
+    """Return a vector at unit length. Raises `InvalidInput` for one, or for a limit, that no store can answer."""
+    check_search("vector", limit)
+    length = float(np.linalg.norm(vector)) if vector.shape == (dimension,) else 0.0
+    if not np.isfinite(length) or length == 0.0:
+        raise InvalidInput(
+            f"query_embedding is not a nonzero vector of {dimension} numbers.",
+            hint="Create it with the embedding model of the store: EmbeddingTool().create_embedding(text).",
+        )
+    return (vector / length).astype(np.float32)
+
+
+def repository_paths(given: Sequence[str]) -> list[str]:
+    """Return paths from the root of the repository, each once. Raises `InvalidInput` for what leads out of it."""
+    paths = [str(PurePosixPath(str(path).replace("\\", "/").lstrip("/"))) for path in given]
+    for path in paths:
+        if ".." in PurePosixPath(path).parts:
+            raise InvalidInput(
+                f"{path!r} points outside the repository.", hint="Give paths from the root of the repository."
+            )
+    return list(dict.fromkeys(path for path in paths if path != "."))
+
+
+def memory_type_of(text: str | WikiMemoryType) -> WikiMemoryType:
+    """Read a type. Raises `InvalidInput` naming those there are."""
+    try:
+        return WikiMemoryType(text)
+    except ValueError as error:
+        raise InvalidInput(
+            f"Unknown memory_type {text!r}.", hint=f"Use one of: {', '.join(WikiMemoryType)}."
+        ) from error
+
+
+def _generation(given: str | None) -> str | None:
+    if given is None:
+        return None
+    text = given.strip() if isinstance(given, str) else ""
+    if not text or len(text) > _MOST_GENERATION_CHARS:
+        raise InvalidInput(
+            f"generation: {given!r} is not a text of 1 to {_MOST_GENERATION_CHARS} characters.",
+            hint="Give the key of a generation, such as its number, or omit it for the current one.",
+        )
+    return kept_key(text)
+
+
+def _uuid_text(text: str) -> str | None:
+    try:
+        return str(UUID(text))
+    except ValueError:
+        return None
+
+
+def cut_to_limit(text: str) -> str:
+    """Return a text cut to `MOST_CHARS`: after the last sentence that fits, else the last word."""
+    if not isinstance(text, str) or len(text) <= MOST_CHARS:
+        return text
+    fits = text[:MOST_CHARS]
+    ends = [found.end() for found in _SENTENCE_END.finditer(fits)]
+    at = ends[-1] if ends and ends[-1] > MOST_CHARS // 2 else fits.rfind(" ")
+    return (fits[:at] if at > MOST_CHARS // 2 else fits).rstrip()

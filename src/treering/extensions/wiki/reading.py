@@ -1,0 +1,236 @@
+"""One page of a wiki as it would be written now: its text, what links to it, and what became of its files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pydantic import Field
+
+from treering.core.canonical import PREFIXES, Instant
+from treering.core.errors import NotFound, nearest
+from treering.extensions.wiki.files.links import NoAddresses, body_links, forge_of
+from treering.extensions.wiki.files.manifest import INDEX, LOG, without_matter
+from treering.extensions.wiki.files.rendering import render_pages
+from treering.extensions.wiki.kept_wikis import KeptWikis
+from treering.extensions.wiki.memories.space_memories import SpaceWikiMemories
+from treering.extensions.wiki.memories.wiki_memory import WikiRepository
+from treering.extensions.wiki.pages import WikiPage, WikiPlan, WikiWriter
+from treering.extensions.wiki.rules.writer import RuleWriter
+from treering.extensions.wiki.subject import CitedTexts, WikiSubject, known_subject
+from treering.verbs.engine import Engine, Progress
+from treering.verbs.envelope import READS, Call, Operation, Value
+from treering.verbs.trees import in_tree
+
+_MOST_CHANGES = 10
+
+
+class WikiPageInput(Value):
+    """Which page."""
+
+    path: str = Field(default="", description="Such as `modules/flask-app.md`; empty: the index.")
+    repository: str = Field(default="", description="Name or origin of the repository, if there are several.")
+    generated: str = Field(
+        default="", description="repository_id of a wiki that `generate_wiki` stored: show this one."
+    )
+    branch: str = Field(default="", description="Branch of `generated`; default: the wiki without a branch.")
+
+
+class WikiPageOptions(Value):
+    """Of which tree."""
+
+    at: str = Field(
+        default="",
+        max_length=300,
+        description="State on this branch or commit; default: the current work tree.",
+    )
+
+
+class ListedWikiPage(Value):
+    """A page of the wiki."""
+
+    path: str
+    title: str
+    kind: str
+
+
+class WikiPageChange(Value):
+    """What became of a file that the page is about."""
+
+    at: Instant
+    path: str
+    what: str
+    actor: str
+
+
+class WikiPageReport(Value):
+    """A page, as Markdown."""
+
+    title: str
+    """Of the wiki."""
+    path: str
+    text: str
+    pages: tuple[ListedWikiPage, ...]
+    """All pages, in the order in which they are read."""
+    linked_from: tuple[ListedWikiPage, ...]
+    """The pages that link to it."""
+    changes: tuple[WikiPageChange, ...]
+    """The last changes of the files that it is about, the newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wiki:
+    """A wiki as it would be written now."""
+
+    plan: WikiPlan
+    pages: Sequence[WikiPage]
+    texts: Mapping[str, str]
+    linked_from: Mapping[str, Sequence[str]]
+    """By the path of a page, the paths of the pages that link to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Which wiki was made, and up to which event of the audit log it is what would be made."""
+
+    asked: object
+    sequence: int
+    wiki: _Wiki
+
+
+_LAST: WeakKeyDictionary[Any, _Made] = WeakKeyDictionary()
+"""By the index of an open space, the wiki that was asked for last: to make it takes seconds, and people read on."""
+_LOCK = Lock()
+_MOST_EVENTS = 2_000
+"""So many events of the audit log are looked through for one that a wiki may have changed with."""
+
+
+def wiki_page(call: Call, given: WikiPageInput, options: WikiPageOptions) -> WikiPageReport:
+    """Return a page of the wiki of a repository that the space holds. Raises `NotFound` naming the nearest one."""
+    subject = known_subject(call.engine, call.scope, given.repository)
+    call = replace(call, engine=in_tree(call.engine, call.scope, at=options.at))
+    wiki = _wiki(call, given, subject)
+    path = given.path.strip().lstrip("/") or INDEX
+    if path not in wiki.texts:
+        raise NotFound(f"The wiki has no page {path!r}.", hint=nearest(path, wiki.texts))
+    listed = {
+        page.plan.path: ListedWikiPage(path=page.plan.path, title=page.plan.title, kind=page.plan.kind)
+        for page in wiki.pages
+    }
+    shown = next((page for page in wiki.pages if page.plan.path == path), None)
+    return WikiPageReport(
+        title=wiki.plan.title,
+        path=path,
+        text=_without_log(without_matter(wiki.texts[path])),
+        pages=tuple(listed.values()),
+        linked_from=tuple(listed[one] for one in wiki.linked_from.get(path, ())),
+        changes=tuple(_changes(call.engine, call.scope, subject, shown.plan.relevant_files)) if shown else (),
+    )
+
+
+def _without_log(text: str) -> str:
+    """Take out the line of the log, which tells of files that were written: here nothing is."""
+    return "\n".join(one for one in text.split("\n") if f"]({LOG})" not in one)
+
+
+def _linked_from(pages: Sequence[WikiPage]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for page in pages:
+        own = page.plan.path
+        for path in {link.path for link in body_links(page.body) if link.scheme == "page"} - {own}:
+            found.setdefault(path, []).append(own)
+    return found
+
+
+def _wiki(call: Call, given: WikiPageInput, subject: WikiSubject) -> _Wiki:
+    engine = call.engine
+    asked = (call.scope, subject.root, given.generated, given.branch, call.tree.view if call.tree else None)
+    sequence = engine.ledger.sequence()
+    with _LOCK:
+        known = _LAST.get(engine.index)
+    # A kept wiki is made of records, whatever they are called.
+    if (
+        known
+        and known.asked == asked
+        and (known.sequence == sequence or (not given.generated and _holds(engine, known, subject.root)))
+    ):
+        with _LOCK:
+            _LAST[engine.index] = replace(known, sequence=sequence)
+        return known.wiki
+    named = given.generated
+    plan, pages = kept_wiki(engine, named, given.branch) if named else _by_rules(call, subject)
+    texts = CitedTexts(engine)
+    texts.read(pages)
+    addresses = forge_of(subject.remote) or NoAddresses()
+    rendered = render_pages(plan, pages, addresses=addresses, cited_text=texts)
+    wiki = _Wiki(plan, pages, {one.path: one.text for one in rendered}, _linked_from(pages))
+    with _LOCK:
+        _LAST[engine.index] = _Made(asked, sequence, wiki)
+    return wiki
+
+
+def _holds(engine: Engine, made: _Made, root: str) -> bool:
+    """Tell whether what was written since touches no wiki of a root: nothing but sources that are not of it."""
+    written = [event.target for event in engine.ledger.events(after=made.sequence, limit=_MOST_EVENTS + 1)]
+    sources = dict.fromkeys(target for target in written if target.startswith(f"{PREFIXES['source']}:"))
+    if len(written) > _MOST_EVENTS or len(sources) < len(dict.fromkeys(written)):
+        return False
+    heads = engine.ledger.heads(list(sources)) if sources else {}
+    # One that is not there was erased, and may be one of the root.
+    return len(heads) == len(sources) and not any(_is_of(head.origin, root) for head in heads.values())
+
+
+def _is_of(origin: str, root: str) -> bool:
+    return origin == root or origin.startswith((f"{root}#", f"{root}/"))
+
+
+def _by_rules(call: Call, subject: WikiSubject) -> tuple[WikiPlan, list[WikiPage]]:
+    return written_pages(RuleWriter(call.engine, call.scope, root=subject.root), call.engine.progress)
+
+
+def written_pages(writer: WikiWriter, progress: Progress) -> tuple[WikiPlan, list[WikiPage]]:
+    """Have a writer plan and write all pages."""
+    plan, pages = writer.plan(), list[WikiPage]()
+    for number, page in enumerate(plan.pages):
+        progress("Writing the wiki", number, len(plan.pages))
+        pages.append(writer.write(plan, page))
+    progress("Writing the wiki", len(plan.pages), len(plan.pages))
+    return plan, pages
+
+
+def kept_wiki(engine: Engine, repository_id: str, branch: str) -> tuple[WikiPlan, list[WikiPage]]:
+    """Return the current generation of a wiki that agents wrote. Raises `NotFound` where the space keeps none."""
+    kept = KeptWikis(engine, WikiRepository.of(repository_id, branch=branch), SpaceWikiMemories(engine))
+    wiki = kept.current()
+    if wiki is None:
+        raise NotFound(
+            f"The space has no wiki of {repository_id!r}" + (f" on {branch!r}." if branch else "."),
+            hint="Generate it first: generate_wiki(…); or omit `generated` for a wiki made by rules.",
+        )
+    return wiki.plan, list(kept.pages(wiki).values())
+
+
+def _changes(engine: Engine, scope: str, subject: WikiSubject, files: Sequence[str]) -> list[WikiPageChange]:
+    joint = "#" if subject.root.startswith("repo:") else "/"
+    origins = {f"{subject.root}{joint}{path}": path for path in files}
+    states = engine.ledger.sources_at(scope=scope, origins=list(origins))
+    found = [
+        (event, origins[origin]) for origin, state in states.items() for event in engine.ledger.events_of(state.id)
+    ]
+    newest = sorted(found, key=lambda one: -one[0].seq)[:_MOST_CHANGES]
+    return [
+        WikiPageChange(at=event.timestamp, path=path, what=event.event_type, actor=event.actor)
+        for event, path in newest
+    ]
+
+
+PAGE = Operation(
+    "wiki page",
+    "Show a page of the wiki as it would be written now, with the pages that link to it and the history of its files.",
+    WikiPageInput,
+    WikiPageOptions,
+    WikiPageReport,
+    wiki_page,
+    rights=READS,
+)

@@ -1,0 +1,296 @@
+"""What a file of code defines, as its users see it: names with signatures and the first sentence of their docs.
+
+Read from the text that the segments of its source hold, by rules for each family of languages.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from treering.core.evidence import Lines, Segment, segment_hash
+from treering.core.objects import Source
+from treering.extensions.wiki.repository.prose import Words, first_sentence
+from treering.extensions.wiki.repository.signatures import has_body_docs, is_public, kind_of, signature_at, word_at
+from treering.retrieval.index.code_names import names_in_heading
+
+MOST_ENTRIES = 300
+"""Definitions of one file that are told of."""
+_DOC_CHARS = 200
+_MOST_COMMENTS = 4
+"""Comments at the top of a file that are read until one is not a licence."""
+_LOOKED_THROUGH = 40
+"""Lines of comment above a definition that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class CitedSpan:
+    """Lines of one file that a statement rests on, the segment they begin in, and the hash of their text."""
+
+    first: int
+    last: int
+    segment_id: str
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApiEntry:
+    """Something that a file defines. `name` is qualified; `rest` is its signature behind the name."""
+
+    name: str
+    kind: str
+    rest: str
+    doc: tuple[Words, ...]
+    public: bool
+    lines: CitedSpan
+
+    @property
+    def owner(self) -> str:
+        """Return the qualified name of what it is a member of; empty at the top of a file."""
+        return self.name.rpartition(".")[0]
+
+    @property
+    def short(self) -> str:
+        """Return its name without the name of its owner."""
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(frozen=True)
+class SourceLines:
+    """The text of a source by lines, as its segments hold it; lines between them are empty."""
+
+    source: Source
+
+    @cached_property
+    def spans(self) -> tuple[tuple[Lines, Segment], ...]:
+        """The segments that are lines, in the order of the file."""
+        found = ((part.locator, part) for part in self.source.segments if isinstance(part.locator, Lines))
+        return tuple(sorted(found, key=lambda span: (span[0].start, span[0].end)))
+
+    @cached_property
+    def lines(self) -> Sequence[str]:
+        """All lines; the first is number 1, so that there is one too many at the beginning."""
+        last = max((place.end for place, _ in self.spans), default=0)
+        found = [""] * (last + 1)
+        for place, part in self.spans:
+            for at, line in enumerate(part.excerpt.split("\n")[: place.end - place.start + 1]):
+                found[place.start + at] = line
+        return found
+
+    def cite(self, first: int, last: int) -> CitedSpan | None:
+        """Return some lines as what a statement rests on; `None` where no segment holds the first of them."""
+        for place, part in self.spans:
+            if place.start <= first <= place.end:
+                end = min(last, place.end)
+                if (first, end) == (place.start, place.end):
+                    return CitedSpan(first, end, part.segment_id, part.hash)
+                text = "\n".join(self.lines[first : end + 1])
+                return CitedSpan(first, end, part.segment_id, segment_hash(text, salt=self.source.salt))
+        return None
+
+
+def entries_of(text: SourceLines, family: str, path: str) -> tuple[ApiEntry, ...]:
+    """Return what a file of a family of languages defines, in the order of its lines."""
+    found: dict[str, ApiEntry] = {}
+    besides: dict[str, tuple[int, int]] = {}
+    exported = _exported_elsewhere(text, family)
+    for name, first, last in _definitions(text, path):
+        if name in found:
+            continue
+        if _is_aside(text.lines, name, first, last, family):
+            besides.setdefault(name, (first, last))
+        elif entry := _entry(text, family, name, first, last):
+            found[name] = replace(entry, public=entry.public or name in exported)
+        if len(found) == MOST_ENTRIES:
+            break
+    for name, place in besides.items():  # such as of a protocol, which has overloads and no definition
+        if name not in found and len(found) < MOST_ENTRIES and (entry := _entry(text, family, name, *place)):
+            found[name] = entry
+    ordered = sorted(found.items(), key=lambda one: one[1].lines.first)
+    return tuple(_public_with_owner(dict(ordered)))
+
+
+def _is_aside(lines: Sequence[str], name: str, first: int, last: int, family: str) -> bool:
+    """Tell whether a definition only says more of another one: an overload, or the setter of a property."""
+    at = _line_of(lines, name.rpartition(".")[2], first, last) if family == "py" else None
+    return at is not None and any(_ASIDE.fullmatch(one) for one in decorators_above(lines, at))
+
+
+def _public_with_owner(found: dict[str, ApiEntry]) -> Iterator[ApiEntry]:
+    """Make members of what is not public not public, too."""
+    for entry in found.values():
+        owner = found.get(entry.owner)
+        hidden = owner is not None and not owner.public
+        yield replace(entry, public=False) if hidden else entry
+
+
+def _definitions(text: SourceLines, path: str) -> Iterator[tuple[str, int, int]]:
+    for place, part in text.spans:
+        if part.definitions:
+            inside = [(one.name.replace("::", "."), one) for one in part.definitions]
+            named = {name for name, _ in inside}
+            for name in names_in_heading(part.heading, path):
+                if name not in named and name.partition("(")[0]:
+                    yield name, *_around(text.lines, name, place, part)
+            for name, one in inside:
+                yield name, place.start + one.first - 1, place.start + one.last - 1
+        elif part.role in ("symbol", "code"):
+            for name in names_in_heading(part.heading, path)[:1]:
+                yield name, place.start, place.end
+
+
+def _around(lines: Sequence[str], name: str, place: Lines, part: Segment) -> tuple[int, int]:
+    """Return the lines of what holds definitions of a segment: from where it is named to the last of these."""
+    members = [one.last for one in part.definitions if one.name.replace("::", ".").startswith(f"{name}.")]
+    last = place.start + max(members) - 1 if members else place.end
+    return _line_of(lines, name.rpartition(".")[2], place.start, last) or place.start, last
+
+
+def _entry(text: SourceLines, family: str, name: str, first: int, last: int) -> ApiEntry | None:
+    short = name.rpartition(".")[2]
+    at = _line_of(text.lines, short, first, last)
+    cited = text.cite(first, last)
+    if at is None or cited is None:
+        return None
+    signature = signature_at(text.lines, at, short, family)
+    line = text.lines[at]
+    doc = _doc(text.lines, at, signature.end, family)
+    kind = kind_of(short, line, family, member="." in name)
+    if family == "py" and any(_PROPERTY.fullmatch(one) for one in decorators_above(text.lines, at)):
+        kind = "property"
+    public = is_public(short, line, family, member="." in name)
+    return ApiEntry(name, kind, signature.rest, tuple(first_sentence(doc, _DOC_CHARS)), public, cited)
+
+
+def _line_of(lines: Sequence[str], name: str, first: int, last: int) -> int | None:
+    """Return the line on which a definition names itself, behind the comments and decorators above it."""
+    candidates = [at for at in range(first, min(last, len(lines) - 1) + 1) if word_at(lines[at], name) >= 0]
+    for at in candidates:
+        if _HOLDER.search(lines[at], 0, word_at(lines[at], name)):
+            return at
+    for at in candidates:
+        bare = lines[at].lstrip()
+        if not bare.startswith(("#", "//", "*", "/*", "@", '"', "'", "--")) or bare.startswith(f"#{name}"):
+            return at
+    return candidates[0] if candidates else None
+
+
+def _doc(lines: Sequence[str], at: int, end: int, family: str) -> str:
+    """Return what is said of a definition: its docstring, or the comment right above it."""
+    if has_body_docs(family):
+        return docstring_below(lines, end + 1)
+    return comment_above(lines, at)
+
+
+def docstring_below(lines: Sequence[str], at: int) -> str:
+    """Return the string that stands at a line, or at the first line behind it that is not empty."""
+    while at < len(lines) and not lines[at].strip():
+        at += 1
+    if at >= len(lines):
+        return ""
+    opened = re.match(r"\s*[rRuU]{0,2}(\"\"\"|'''|\"|')(.*)", lines[at])
+    if not opened:
+        return ""
+    quote, said = opened[1], [opened[2]]
+    while quote not in said[-1] and len(quote) == 3 and at + 1 < len(lines) and len(said) < _LOOKED_THROUGH:
+        at += 1
+        said.append(lines[at].strip())
+    return "\n".join(said).partition(quote)[0]
+
+
+def comment_above(lines: Sequence[str], at: int) -> str:
+    """Return the comment right above a line, past decorators, without its marks."""
+    said: list[str] = []
+    row = at - 1
+    while row > 0 and len(said) < _LOOKED_THROUGH:
+        bare = lines[row].strip()
+        if not bare or not _COMMENT.match(bare):
+            if said or not bare.startswith(("@", "#[", "export ", "template")):
+                break
+            row -= 1
+            continue
+        if bare.endswith("*/") and said and not bare.startswith(("*", "/*")):
+            break
+        said.append(bare)
+        if bare.startswith("/*"):
+            break
+        row -= 1
+    return "\n".join(_without_marks(line) for line in reversed(said) if not _FOR_TOOLS.search(line)).strip()
+
+
+def assigned_at(text: SourceLines, name: str) -> CitedSpan | None:
+    """Return the line at the top of a file that gives a name its value, such as `session = LocalProxy(…)`."""
+    sought = re.compile(
+        rf"(?:(?:export|declare|const|let|var|type|static|pub)\s+)*{re.escape(name)}\s*(?::[^=].*|=(?!=).*)"
+    )
+    at = next((at for at, line in enumerate(text.lines) if sought.fullmatch(line)), None)
+    return text.cite(at, at) if at else None
+
+
+def decorators_above(lines: Sequence[str], at: int) -> list[str]:
+    """Return the decorators of one line right above a line, without their `@`."""
+    found = list[str]()
+    while at > 1 and (bare := lines[at - 1].strip()).startswith("@"):
+        found.append(bare[1:].partition("#")[0].strip())
+        at -= 1
+    return found
+
+
+def comment_at_top(lines: Sequence[str], family: str) -> str:
+    """Return the docstring or comment a file begins with; a licence says nothing."""
+    at = 1
+    while at < len(lines) and (not lines[at].strip() or lines[at].startswith(("#!", "# -*-", "'use", '"use', "<?php"))):
+        at += 1
+    if at < len(lines) and has_body_docs(family) and not lines[at].lstrip().startswith("#"):
+        return docstring_below(lines, at)
+    text, at = _first_comment(lines, at)
+    if has_body_docs(family) and _LICENCE.search(text):
+        while at < len(lines) and not lines[at].strip():
+            at += 1
+        return docstring_below(lines, at)
+    return text
+
+
+def _first_comment(lines: Sequence[str], at: int) -> tuple[str, int]:
+    """Return the first comment from a line on that is not a licence, and the line behind it; else the licence."""
+    text = ""
+    for _ in range(_MOST_COMMENTS):
+        said: list[str] = []
+        while at < len(lines) and _COMMENT.match(lines[at].strip()):
+            said.append(lines[at].strip())
+            at += 1
+        if not said:
+            break
+        text = "\n".join(map(_without_marks, said)).strip()
+        if text and not _LICENCE.search(text):
+            return text, at
+        while at < len(lines) and not lines[at].strip():
+            at += 1
+    return ("" if _LICENCE.search(text) else text), at
+
+
+_ASIDE = re.compile(r"(?:[\w.]*\.)?overload|\w+\.(?:setter|deleter)")
+_PROPERTY = re.compile(r"(?:[\w.]*\.)?(?:cached_|abstract)?property|\w+\.getter")
+_HOLDER = re.compile(r"\b(?:class|interface|struct|enum|trait|impl|type|module|mod|namespace|def|func|fn|function)\s+$")
+_COMMENT = re.compile(r"(?:/\*|\*|//|#(?!\[|!)|--\s)")
+_FOR_TOOLS = re.compile(r"eslint-|@ts-|prettier-|biome-|istanbul|c8 ignore|noinspection|nolint|go:|rubocop:|clang-")
+_MARKS = re.compile(r"^(?:/\*\*?!?|//[/!]?|\*(?!/)|#+|--)?[ \t]?")
+_LICENCE = re.compile(
+    r"copyright|licen[cs]ed? (?:under|to)|SPDX-|all rights reserved|eslint-|prettier-|@ts-", re.IGNORECASE
+)
+_EXPORTS = re.compile(r"\bexport\s+(?:type\s+)?\{([^{}]{1,4000})\}|\b(?:module\.)?exports(?:\.(\w+))?\s*=(?!=)")
+
+
+def _without_marks(line: str) -> str:
+    return re.sub(r"\s*\*+/$", "", _MARKS.sub("", line, count=1)).rstrip()
+
+
+def _exported_elsewhere(text: SourceLines, family: str) -> frozenset[str]:
+    """Return the names that a file of JavaScript exports by a statement of its own."""
+    if family != "js":
+        return frozenset()
+    names: set[str] = set()
+    for match in _EXPORTS.finditer("\n".join(text.lines)):
+        listed = (one.strip().split(" as ")[0].strip() for one in (match[1] or "").split(","))
+        names |= {one.removeprefix("type ").strip() for one in listed if one} | {match[2] or ""}
+    return frozenset(names - {""})

@@ -1,0 +1,232 @@
+"""The files of a repository as a space holds them: read once, in one stream, and kept without their text."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from posixpath import basename, dirname
+from typing import Any
+
+from treering.core.canonical import JsonObject
+from treering.core.errors import InvalidInput, NotFound
+from treering.core.filters import And, Compare, Filter
+from treering.core.objects import Source
+from treering.core.scope import lineage
+from treering.extensions.wiki.repository.api_entries import ApiEntry, CitedSpan, SourceLines, comment_at_top, entries_of
+from treering.extensions.wiki.repository.prose import Words, cut, first_paragraph, words_of
+from treering.extensions.wiki.repository.sections import headings_of
+from treering.ports.ledger import Ledger, ObjectRequest, Selection
+from treering.ports.runtime import check_interrupt
+from treering.retrieval.index.code_names import CodeFile, code_file, read_use
+from treering.retrieval.index.code_places import PlaceRole, role_of, root_and_path
+
+_PURPOSE_CHARS = 320
+_SHOWN_ROOTS = 5
+_TITLE_LINES = 80
+_BATCH = 50
+"""Sources whose texts are in memory at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class WikiFile:
+    """A file of the repository: what it is for, what it defines, where its parts stand. Not its text."""
+
+    path: str
+    source_id: str
+    role: PlaceRole
+    language: str
+    code: CodeFile | None
+    """What links of code know it as; `None` for what is not code."""
+    commit: str | None
+    last_line: int
+    head: CitedSpan | None
+    """Its first segment; `None` for a file that is empty."""
+    purpose: tuple[Words, ...] = ()
+    """What it says of itself at its top."""
+    entries: tuple[ApiEntry, ...] = ()
+    imports: tuple[str, ...] = ()
+    """The modules that it imports, as it spells them; those of its language's standard library are left out."""
+    title: str = ""
+    package: str = ""
+    """The name that it gives its package, where it is a manifest."""
+
+    @property
+    def folder(self) -> str:
+        """Return the folder it is in; empty for the top."""
+        return dirname(self.path)
+
+    @property
+    def name(self) -> str:
+        """Return its name without the folder."""
+        return basename(self.path)
+
+    @property
+    def public(self) -> tuple[ApiEntry, ...]:
+        """Return what it defines for its users."""
+        return tuple(entry for entry in self.entries if entry.public)
+
+
+@dataclass(frozen=True)
+class RepositoryFiles:
+    """All files of one root, by path in order, and what the map of the repository says where there is one."""
+
+    root: str
+    """What origins begin with, in front of the path."""
+    sequence: int
+    """The audit sequence number it stands for."""
+    files: Mapping[str, WikiFile]
+    payload: JsonObject = field(default_factory=dict)
+    name: str = ""
+    by_id: Mapping[str, WikiFile] = field(default_factory=dict)
+
+    def of_role(self, *roles: PlaceRole) -> Iterator[WikiFile]:
+        """Return the files with one of some roles, by path."""
+        return (file for file in self.files.values() if file.role in roles)
+
+
+def read_files(ledger: Ledger, scope: str, root: str | None = None) -> RepositoryFiles:
+    """Read the files of a repository or folder that was ingested at a scope or above it.
+
+    `root`: its origin, such as `repo:…` or `file:/…`; without it the scope holds one only. Raises `NotFound` where
+    there is none, `InvalidInput` where there are several to choose from.
+    """
+    sequence = ledger.sequence()
+    start = (root or _only_root(ledger, scope)).rstrip("#/")
+    states = _states(ledger, scope, start)
+    before = f"{start}#" if start.startswith("repo:") else f"{start}/"
+    found: dict[str, WikiFile] = {}
+    payload: JsonObject = {}
+    name = start.rpartition("/")[2]
+    for source in _sources(ledger, states.values()):
+        if source.origin == start and source.kind == "repo":
+            payload, name = source.payload, source.title
+        elif source.origin.startswith(before) and source.kind != "conversation":
+            path = source.origin.removeprefix(before)
+            found[path] = _file(source, path)
+    if not found:
+        raise NotFound(
+            f"The scope {scope} contains no files of {start!r}.",
+            hint="Ingest the repository or folder first: `treering add PATH`.",
+        )
+    ordered = {path: found[path] for path in sorted(found)}
+    by_id = {file.source_id: file for file in ordered.values()}
+    return RepositoryFiles(before, sequence, ordered, payload, name, by_id)
+
+
+def read_lines(ledger: Ledger, file: WikiFile, sequence: int) -> SourceLines | None:
+    """Read the text of a file as it stood at an audit sequence number; `None` where it is gone."""
+    try:
+        item = ledger.get(file.source_id, as_of=sequence)
+    except NotFound:
+        return None
+    return SourceLines(item) if isinstance(item, Source) else None
+
+
+def _states(ledger: Ledger, scope: str, start: str) -> dict[str, str]:
+    """Return the ids of the sources at and below an origin, by origin: of the nearest scope that has any."""
+    for one in reversed(lineage(scope)):
+        states = ledger.sources(scope=one, root=start)
+        live = {origin: state.id for origin, state in sorted(states.items()) if state.status == "active"}
+        if live:
+            return live
+    return {}
+
+
+def _sources(ledger: Ledger, ids: Iterable[str]) -> Iterator[Source]:
+    wanted = tuple(ids)
+    for start in range(0, len(wanted), _BATCH):
+        check_interrupt()
+        batch = wanted[start : start + _BATCH]
+        (read,) = ledger.read([ObjectRequest(objects=batch)])
+        items = (read.objects.get(identity) for identity in batch)
+        yield from (item for item in items if isinstance(item, Source))
+
+
+def _only_root(ledger: Ledger, scope: str) -> str:
+    where = And((Compare("kind", "eq", "repo"), Compare("status", "eq", "active")))
+    found = sorted({one.origin for one in _selected(ledger, scope, where)}) or _folders(ledger, scope)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise NotFound(
+            f"The scope {scope} contains no repository and no folder for a wiki.",
+            hint="Ingest one first: `treering add PATH`.",
+        )
+    raise InvalidInput(
+        f"The scope {scope} contains {len(found)} repositories or folders, but a wiki is about one.",
+        hint=f"Give its origin as `root`: {', '.join(found[:_SHOWN_ROOTS])}.",
+        details={"roots": found[:_SHOWN_ROOTS]},
+    )
+
+
+def _selected(ledger: Ledger, scope: str, where: Filter) -> Iterator[Source]:
+    items = ledger.select(Selection(scope=scope, types=("source",), where=where), altered={})
+    return (item for item in items if isinstance(item, Source))
+
+
+def _folders(ledger: Ledger, scope: str) -> list[str]:
+    """Return the folders that files outside of a repository were read from."""
+    states = _states(ledger, scope, "file:")
+    found: list[str] = []
+    for origin, identity in states.items():
+        if not any(origin.startswith(f"{one}/") for one in found):
+            source = next(_sources(ledger, [identity]), None)
+            placed = root_and_path(source) if source else None
+            if placed and placed[0].endswith("/"):
+                found.append(placed[0].rstrip("/"))
+    return found
+
+
+def _file(source: Source, path: str) -> WikiFile:
+    text = SourceLines(source)
+    language = _said(source.metadata, "language")
+    code = code_file(language, path)
+    role = role_of(source)
+    spans = text.spans
+    first = spans[0][0] if spans else None
+    uses = (read_use(one) for part in source.segments for one in part.uses)
+    return WikiFile(
+        path=path,
+        source_id=source.id,
+        role=role,
+        language=language,
+        code=code,
+        commit=first.commit if first else None,
+        last_line=len(text.lines) - 1,
+        head=text.cite(first.start, first.end) if first else None,
+        purpose=_purpose(text, code) if code else (),
+        entries=entries_of(text, code.family, path) if code and role in ("code", "example") else (),
+        imports=tuple(dict.fromkeys(use.module for use in uses if use and use.how == "imports")),
+        title=_title(source, path, text),
+        package=_said(source.metadata, "package"),
+    )
+
+
+def _purpose(text: SourceLines, code: CodeFile) -> tuple[Words, ...]:
+    said = first_paragraph(comment_at_top(text.lines, code.family))
+    return tuple(cut(words_of(said), _PURPOSE_CHARS))
+
+
+def _title(source: Source, path: str, text: SourceLines) -> str:
+    """Return what a file is called: by the first heading of a document, by its title, else by its name."""
+    if source.segments and source.segments[0].role == "prose":
+        markdown = not path.lower().endswith((".rst", ".rest", ".txt"))
+        heading = next(iter(headings_of(text.lines[:_TITLE_LINES], markdown=markdown)), None)
+        # A heading that another one follows at once has no text, and stands in the headings of that one alone.
+        above = _headings_above(source, text, heading.first if heading else 0)
+        if heading and heading.level == 1 and not above:
+            return heading.text
+        if above:
+            return above
+    named = source.title if source.title != path else next((part.heading for part in source.segments), "")
+    return named.partition(" > ")[0].partition(" / ")[0] or basename(path)
+
+
+def _headings_above(source: Source, text: SourceLines, line: int) -> str:
+    """Return the first of the headings above the one on a line, as the segment that begins there has them."""
+    found = (part.heading for place, part in text.spans if place.start <= line <= place.end)
+    first, deeper, _ = next(found, "").partition(" > ")
+    return first.removeprefix(f"{source.title} / ") if deeper else ""
+
+
+def _said(metadata: Mapping[str, Any], key: str) -> str:
+    value = metadata.get(key, "")
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,174 @@
+"""The parts of a repository that get a page each: its packages, and the modules that weigh enough."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from posixpath import splitext
+
+from treering.core.canonical import digest
+from treering.extensions.wiki.repository.files import RepositoryFiles, WikiFile
+from treering.extensions.wiki.repository.symbol_graph import SymbolGraph
+
+_SOURCE_FOLDERS = re.compile(r"^(?:src|lib|python|source)(?:/|$)")
+_ASIDE = re.compile(
+    r"^(?:bench[\w-]*|perf[\w-]*|[\w-]*tests?|scripts?|build|ci|hack|docs?|examples?|\.[^/]+)/|(?:^|/)\.[^/]+/"
+    r"|^[^/]*\.config\.\w+$|^(?:setup|conftest|noxfile|fabfile|tasks)\.py$|^(?:gulpfile|gruntfile)\.\w+$",
+    re.IGNORECASE,
+)
+"""What surrounds the code of a repository: it has no pages of its own."""
+_SLUG = re.compile(r"[^\w]+")
+_SLUG_CHARS = 80
+_RESERVED = frozenset(
+    {"con", "prn", "aux", "nul", "index", "log", *(f"{n}{i}" for n in ("com", "lpt") for i in range(10))}
+)
+_LEAST_LINES = 12
+"""Lines of a module without a definition that still gets a page of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodePart:
+    """A package or a module of the repository that has a page.
+
+    `files` are those the page tells of, the one that stands for the folder first; `modules` other parts right below.
+    """
+
+    key: str
+    """A folder, or the path of a file."""
+    title: str
+    is_package: bool
+    files: tuple[str, ...]
+    modules: tuple[str, ...]
+    importance: float
+
+    @property
+    def entry(self) -> str:
+        """Return the path of the file that speaks for the part."""
+        return self.files[0] if self.files else ""
+
+
+@dataclass(frozen=True)
+class CodeParts:
+    """All parts by key, in the order of their paths, and which part tells of each file of code."""
+
+    parts: Mapping[str, CodePart]
+    of_file: Mapping[str, str]
+    aside: Mapping[str, int]
+    """By folder, how many files of code around the others have no page."""
+
+
+def code_parts(files: RepositoryFiles, graph: SymbolGraph, *, most: int) -> CodeParts:
+    """Divide the code of a repository into packages and modules: at most so many, the most important ones."""
+    everything = [file for file in files.of_role("code") if file.code and file.head]
+    code = [file for file in everything if not _ASIDE.search(file.path)] or everything
+    folders: dict[str, list[WikiFile]] = defaultdict(list)
+    for file in code:
+        folders[file.folder].append(file)
+    own = _own_pages(folders, graph, most)
+    parts: dict[str, CodePart] = {}
+    of_file: dict[str, str] = {}
+    for folder in sorted(folders):
+        inside = sorted(folders[folder], key=lambda file: (not stands_for_folder(file), file.path))
+        told = [file for file in inside if file.path not in own]
+        key = folder or "."
+        if told or len(inside) > 1:
+            modules = tuple(file.path for file in inside if file.path in own)
+            parts[key] = _part(files, graph, key, told, modules)
+            of_file |= {file.path: key for file in told}
+        for file in inside:
+            if file.path in own:
+                parts[file.path] = _part(files, graph, file.path, [file], ())
+                of_file[file.path] = file.path
+    aside = Counter(file.folder or file.path for file in everything if file.path not in of_file)
+    return CodeParts(parts, of_file, dict(sorted(aside.items())))
+
+
+def stands_for_folder(file: WikiFile) -> bool:
+    """Tell whether a file speaks for its folder, such as `__init__.py` or `index.ts`."""
+    if file.code is None:
+        return False
+    if file.code.family == "go":
+        return splitext(file.name)[0] in ("doc", file.folder.rpartition("/")[2])
+    return file.code.module == f"/{file.folder}"
+
+
+def _own_pages(folders: Mapping[str, Sequence[WikiFile]], graph: SymbolGraph, most: int) -> frozenset[str]:
+    """Choose the files that get a page of their own: in Go a package is its folder, elsewhere a module is a file."""
+    candidates = [
+        file
+        for inside in folders.values()
+        for file in inside
+        if file.code and file.code.family != "go" and not stands_for_folder(file)
+        if len(inside) == 1 or _says_something(file)
+    ]
+    room = max(0, most - len(folders))
+    ranked = sorted(candidates, key=lambda file: (-round(graph.importance.get(file.path, 0.0), 6), file.path))
+    return frozenset(file.path for file in ranked[:room])
+
+
+def _says_something(file: WikiFile) -> bool:
+    return bool(file.entries) or file.last_line >= _LEAST_LINES
+
+
+def _part(
+    files: RepositoryFiles, graph: SymbolGraph, key: str, told: Sequence[WikiFile], modules: tuple[str, ...]
+) -> CodePart:
+    paths = tuple(file.path for file in told)
+    importance = sum(graph.importance.get(path, 0.0) for path in paths)
+    is_package = key not in files.files
+    return CodePart(key, part_title(files, key, told), is_package, paths, modules, importance)
+
+
+def part_title(files: RepositoryFiles, key: str, told: Sequence[WikiFile] = ()) -> str:
+    """Return what people call a part: a dotted name in Python, elsewhere its path without where all code lies."""
+    file = files.files.get(key)
+    bare = _SOURCE_FOLDERS.sub("", "" if key == "." else key)
+    family = next((one.code.family for one in ([file] if file else told) if one and one.code), "")
+    if file:
+        stem = splitext(bare)[0]
+        bare = stem.rpartition("/")[0] if stem.endswith("/__init__") else stem
+    if family == "py":
+        bare = bare.replace("/", ".")
+    if key == "." and _has_source_folder(files):
+        return "top folder"
+    return bare or repository_title(files)
+
+
+def _has_source_folder(files: RepositoryFiles) -> bool:
+    return any(file.role == "code" and _SOURCE_FOLDERS.match(file.path) for file in files.files.values())
+
+
+def repository_title(files: RepositoryFiles) -> str:
+    """Return what the repository is called: as its manifest says, else by its README or its folder."""
+    readmes = (file for path, file in files.files.items() if path.lower().startswith("readme") and file.title)
+    readme = next((file.title for file in readmes), "")
+    for name in ("pyproject.toml", "package.json", "Cargo.toml", "go.mod"):
+        manifest = files.files.get(name)
+        if manifest and manifest.package:
+            # The same name as people write it.
+            return readme if readme.casefold() == manifest.package.casefold() else manifest.package.rpartition("/")[2]
+    return files.name.rpartition("/")[2] or "Repository"
+
+
+def page_slugs(keys: Iterable[str]) -> dict[str, str]:
+    """Return a name for the file of each page, by what it is of: letters, digits and hyphens, different ones for all.
+
+    It depends on the key alone, unless another key would give the same one.
+    """
+    plain = {key: _slug(key) for key in sorted(set(keys))}
+    groups: dict[str, list[str]] = defaultdict(list)
+    for key, slug in plain.items():
+        groups[slug].append(key)
+    return {
+        key: slug
+        if len(groups[slug]) == 1 and slug not in _RESERVED and slug
+        else f"{slug or 'page'}-{digest(key)[:6]}"
+        for key, slug in plain.items()
+    }
+
+
+def _slug(key: str) -> str:
+    bare = _SOURCE_FOLDERS.sub("", key) or key
+    stem = splitext(bare)[0] if "." in bare.rpartition("/")[2] else bare
+    slug = _SLUG.sub("-", stem.lower().replace("__", "")).strip("-_")
+    return slug if len(slug) <= _SLUG_CHARS else f"{slug[:_SLUG_CHARS]}-{digest(key)[:6]}"

@@ -1,0 +1,305 @@
+"""The sections of a document: a heading, its blocks, and where they stand."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from treering.extensions.wiki.repository.api_entries import CitedSpan, SourceLines
+from treering.extensions.wiki.repository.prose import words_of
+
+# The blocks of a document's text, by rules: paragraphs, lists and code of Markdown and reStructuredText.
+
+
+BlockKind = Literal["paragraph", "item", "code"]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentBlock:
+    """A block of a document. `first` and `last` are its lines, counted from the first line of the text given."""
+
+    kind: BlockKind
+    text: str
+    first: int
+    last: int
+    language: str = ""
+
+
+_FENCE = re.compile(r"^(?P<indent> {0,12})(?P<fence>`{3,}|~{3,})\s*\{?\.?(?P<language>[\w+#.-]*)")
+_CODE_DIRECTIVE = re.compile(
+    r"^(?P<indent>\s*)\.\. (?:code-block|sourcecode|code|prompt|ipython)::\s*(?P<language>[\w+#.-]*)"
+)
+_DIRECTIVE = re.compile(r"^\s*(?:\.\.(?:\s|$)|:[\w-]+:(?:\s|$)|\[[^\]]+\]:\s)")
+_ITEM = re.compile(r"^\s{0,6}(?:[-*+]|\d{1,3}[.)]|#\.)\s+(?=\S)")
+_RULER = re.compile(r"^\s{0,3}(?:=|-|~|\^|\"|'|`|#|\*|\+|_){3,}\s*$")
+_HEADING = re.compile(r"^\s{0,3}#{1,6}\s")
+_ADMONITION = re.compile(r"^\s{0,4}(?:!!!|\?\?\?\+?|///+|:::+)")
+_TABLE = re.compile(r"^\s*(?:\||\+[-=+]+\+|={3,}\s+={3,})")
+_TERMINALS = frozenset({"console", "shell", "shell-session", "bash", "sh", "text", "ansi", ""})
+_COLOURS = re.compile(r"</?(?:font|span|b|i|u)(?: [^<>\n]{0,200})?>")
+_ENTITIES = {"&apos;": "'", "&quot;": '"', "&lt;": "<", "&gt;": ">", "&amp;": "&"}
+_HTML = re.compile(r"^\s{0,3}<(?:!--|/?[A-Za-z])")
+
+
+def blocks_of(text: str, *, fences: bool = True) -> list[DocumentBlock]:
+    """Return the paragraphs, items and code of a section of Markdown or reStructuredText; nothing else of it.
+
+    `fences`: three backticks begin code, as in Markdown; in reStructuredText they underline a heading.
+    """
+    return list(_Reader(text.split("\n"), fences).blocks())
+
+
+@dataclass(slots=True)
+class _Reader:
+    lines: Sequence[str]
+    fences: bool
+    at: int = 0
+
+    def blocks(self) -> Iterator[DocumentBlock]:
+        while self.at < len(self.lines):
+            line = self.lines[self.at]
+            fence, directive = self._fence(line), _CODE_DIRECTIVE.match(line)
+            if fence:
+                yield self._fenced(fence)
+            elif directive:
+                yield from self._indented(directive["language"] or "", len(directive["indent"]), options=True)
+            elif _DIRECTIVE.match(line):
+                self._skip_directive()
+            elif not line.strip() or self._is_passed_over(line):
+                self.at += 1
+            else:
+                yield from self._paragraph()
+
+    def _fence(self, line: str) -> re.Match[str] | None:
+        return _FENCE.match(line) if self.fences else None
+
+    def _is_passed_over(self, line: str) -> bool:
+        following = self.lines[self.at + 1] if self.at + 1 < len(self.lines) else ""
+        titled = bool(_RULER.match(following)) and len(following.strip()) >= min(3, len(line.strip()))
+        return titled or any(one.match(line) for one in (_RULER, _HEADING, _ADMONITION, _TABLE, _HTML))
+
+    def _fenced(self, fence: re.Match[str]) -> DocumentBlock:
+        start, indent, closing = self.at, len(fence["indent"]), fence["fence"]
+        self.at += 1
+        inside: list[str] = []
+        while self.at < len(self.lines) and not self.lines[self.at].strip().startswith(closing):
+            inside.append(self.lines[self.at])
+            self.at += 1
+        self.at += 1
+        last = min(self.at, len(self.lines))
+        language = fence["language"].lower()
+        body = _without_colours("\n".join(_dedented(inside, indent)), language)
+        return DocumentBlock("code", body, start + 1, last, language)
+
+    def _indented(self, language: str, indent: int, *, options: bool = False) -> Iterator[DocumentBlock]:
+        """Read the lines that stand further in than `indent`, behind the line that announced them."""
+        start = self.at + 1
+        self.at += 1
+        inside: list[str] = []
+        while self.at < len(self.lines):
+            line = self.lines[self.at]
+            if line.strip() and len(line) - len(line.lstrip()) <= indent:
+                break
+            if not (options and not any(map(str.strip, inside)) and line.strip().startswith(":")):
+                inside.append(line)
+            self.at += 1
+        body = "\n".join(_dedented(inside, 200)).strip("\n")
+        if body:
+            spare = next((n for n, line in enumerate(reversed(inside)) if line.strip()), 0)
+            yield DocumentBlock("code", body, start, self.at - spare, language.lower())
+
+    def _skip_directive(self) -> None:
+        indent = len(self.lines[self.at]) - len(self.lines[self.at].lstrip())
+        self.at += 1
+        while self.at < len(self.lines):
+            line = self.lines[self.at]
+            if line.strip() and len(line) - len(line.lstrip()) <= indent:
+                return
+            self.at += 1
+
+    def _paragraph(self) -> Iterator[DocumentBlock]:
+        start = self.at
+        item = _ITEM.match(self.lines[start])
+        said = [self.lines[start][item.end() :] if item else self.lines[start].strip()]
+        self.at += 1
+        while self.at < len(self.lines) and not self._ends_paragraph(self.lines[self.at]):
+            said.append(self.lines[self.at].strip())
+            self.at += 1
+        text = " ".join(said).strip()
+        announces = text.endswith("::")
+        shown = re.sub(r"\s*::$", ":" if not text.endswith(" ::") else "", text)
+        if shown:
+            yield DocumentBlock("item" if item else "paragraph", shown, start + 1, self.at)
+        if announces:
+            self.at -= 1
+            line = self.lines[start]
+            yield from self._indented("", len(line) - len(line.lstrip()))
+
+    def _ends_paragraph(self, line: str) -> bool:
+        return not line.strip() or bool(self._fence(line) or _ITEM.match(line) or _DIRECTIVE.match(line))
+
+
+def _without_colours(text: str, language: str) -> str:
+    """Return what a terminal showed without the HTML that gives it colours on a page."""
+    if language not in _TERMINALS or not _COLOURS.search(text):
+        return text
+    bare = _COLOURS.sub("", text)
+    for entity, sign in _ENTITIES.items():
+        bare = bare.replace(entity, sign)
+    return bare
+
+
+def _dedented(lines: Sequence[str], most: int) -> list[str]:
+    """Take away the white space that all lines begin with, at most so many characters."""
+    indents = [len(line) - len(line.lstrip(" \t")) for line in lines if line.strip()]
+    indent = min([most, *indents])
+    return [line[indent:] for line in lines]
+
+
+# The headings of a document, by rules: those of Markdown and of reStructuredText, outside of code.
+
+
+_MOST = 400
+_HASHES = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_SETEXT = re.compile(r"^ {0,3}(=+|-{2,})[ \t]*$")
+_FENCE_BEGIN = re.compile(r"^ {0,12}(`{3,}|~{3,})")
+_ATTRIBUTES = re.compile(r"\s*\{[#.:][^{}]*\}\s*$")
+_UNDERLINE = re.compile(r"^([=\-`:'\"~^_*+#<>.])\1{2,}[ \t]*$")
+_NO_TITLE = re.compile(r"^(?:[-*+>|]|\d+[.)])\s|^\s*$|^\.\. ")
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentHeading:
+    """A heading: how deep it is (1 the highest), its words as written, and its first and last line."""
+
+    level: int
+    text: str
+    first: int
+    last: int
+
+
+def headings_of(lines: Sequence[str], *, markdown: bool) -> list[DocumentHeading]:
+    """Return the headings of a document, at most 400. `lines[1]` is its first line."""
+    found = _of_markdown(lines) if markdown else _of_restructured(lines)
+    return [one for _, one in zip(range(_MOST), found, strict=False)]
+
+
+def _of_markdown(lines: Sequence[str]) -> Iterator[DocumentHeading]:
+    at, fence = _behind_matter(lines), ""
+    while at < len(lines):
+        line = lines[at]
+        opened = _FENCE_BEGIN.match(line)
+        if fence:
+            fence = "" if line.strip().startswith(fence) and not line.strip(" `~") else fence
+        elif opened:
+            fence = opened[1]
+        elif hashes := _HASHES.match(line):
+            yield DocumentHeading(len(hashes[1]), _ATTRIBUTES.sub("", hashes[2]), at, at)
+        elif at + 1 < len(lines) and (under := _SETEXT.match(lines[at + 1])) and _may_be_title(lines, at):
+            yield DocumentHeading(1 if under[1][0] == "=" else 2, line.strip(), at, at + 1)
+            at += 1
+        at += 1
+
+
+def _behind_matter(lines: Sequence[str]) -> int:
+    """Return the first line behind the front matter."""
+    if len(lines) > 1 and lines[1].strip() in ("---", "+++"):
+        closed = (at for at in range(2, min(len(lines), 500)) if lines[at].strip() == lines[1].strip())
+        return next(closed, 0) + 1
+    return 1
+
+
+def _of_restructured(lines: Sequence[str]) -> Iterator[DocumentHeading]:
+    styles: list[tuple[str, bool]] = []
+    for at in range(1, len(lines) - 1):
+        under = _UNDERLINE.match(lines[at + 1])
+        if not under or not _may_be_title(lines, at) or len(lines[at + 1].rstrip()) < len(lines[at].rstrip()):
+            continue
+        over = at > 1 and lines[at - 1].rstrip() == lines[at + 1].rstrip()
+        style = (under[1], over)
+        if style not in styles:
+            styles.append(style)
+        yield DocumentHeading(styles.index(style) + 1, lines[at].strip(), at - over, at + 1)
+
+
+def _may_be_title(lines: Sequence[str], at: int) -> bool:
+    before = lines[at - 1] if at > 1 else ""
+    stands_alone = not before.strip() or _UNDERLINE.match(before) is not None
+    return stands_alone and not _NO_TITLE.match(lines[at]) and not _UNDERLINE.match(lines[at])
+
+
+_MOST_SECTIONS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSection:
+    """A section of a document. `headings` are those around it and its own, as words."""
+
+    headings: tuple[str, ...]
+    blocks: tuple[DocumentBlock, ...]
+    lines: CitedSpan
+    cites: tuple[tuple[int, CitedSpan], ...]
+    """For the first lines of blocks, what to cite."""
+
+    @property
+    def title(self) -> str:
+        """Return its own heading; empty for what stands before the first."""
+        return self.headings[-1] if self.headings else ""
+
+    @property
+    def first_paragraph(self) -> DocumentBlock | None:
+        """Return its first paragraph."""
+        return next((block for block in self.blocks if block.kind == "paragraph"), None)
+
+    @property
+    def first_code(self) -> DocumentBlock | None:
+        """Return its first block of code."""
+        return next((block for block in self.blocks if block.kind == "code" and block.text.strip()), None)
+
+    def cite(self, block: DocumentBlock) -> CitedSpan:
+        """Return what a block cites."""
+        return dict(self.cites).get(block.first, self.lines)
+
+
+def sections_of(text: SourceLines) -> tuple[DocumentSection, ...]:
+    """Return the sections of a document that say something, in its order; at most 200."""
+    path = text.spans[0][0].path.lower() if text.spans else ""
+    markdown = not path.endswith((".rst", ".rest", ".txt"))
+    headings = headings_of(text.lines, markdown=markdown)
+    found: list[DocumentSection] = []
+    for around, first, last in _stretches(headings, len(text.lines) - 1):
+        section = _section(text, around, first, last, markdown=markdown)
+        if section:
+            found.append(section)
+        if len(found) == _MOST_SECTIONS:
+            break
+    return tuple(found)
+
+
+def _stretches(headings: Sequence[DocumentHeading], end: int) -> Iterator[tuple[list[DocumentHeading], int, int]]:
+    """Return the lines between headings with the headings around them, the nearest last."""
+    first = headings[0].first if headings else end + 1
+    if first > 1:
+        yield [], 1, first - 1
+    around: list[DocumentHeading] = []
+    for at, heading in enumerate(headings):
+        around = [*(one for one in around if one.level < heading.level), heading]
+        yield around, heading.first, headings[at + 1].first - 1 if at + 1 < len(headings) else end
+
+
+def _section(
+    text: SourceLines, around: Sequence[DocumentHeading], first: int, last: int, *, markdown: bool
+) -> DocumentSection | None:
+    while first <= last and not text.lines[first].strip():
+        first += 1
+    while last > first and not text.lines[last].strip():
+        last -= 1
+    cited = text.cite(first, last)
+    if cited is None or first > last:
+        return None
+    start = around[-1].last + 1 if around else first
+    inside = blocks_of("\n".join(text.lines[start : last + 1]), fences=markdown)
+    blocks = [replace(one, first=one.first + start - 1, last=one.last + start - 1) for one in inside]
+    cites = ((block.first, text.cite(block.first, block.last)) for block in blocks)
+    titles = tuple("".join(word.text for word in words_of(one.text)) for one in around)
+    return DocumentSection(titles, tuple(blocks), cited, tuple((at, lines) for at, lines in cites if lines))

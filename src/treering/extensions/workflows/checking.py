@@ -1,0 +1,311 @@
+"""Read a workflow from JSON or YAML, and find all its errors before anything runs."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from treering.core.errors import InvalidInput, nearest
+from treering.extensions.workflows.catalog import NODE_TYPES
+from treering.extensions.workflows.definition import (
+    CHAT_VARIABLES,
+    HOW_TO_WRITE,
+    NAME,
+    NUMBERED,
+    AskingSettings,
+    Header,
+    NodeSettings,
+    Preset,
+    Template,
+    spellings,
+    split,
+    template_fields,
+)
+from treering.extensions.workflows.registry import Mentions, NodeType, NodeTypes, Workflow, WorkflowNode
+from treering.sources.reading.bounded_files import MalformedJson, parse_json
+from treering.sources.reading.bounded_yaml import MalformedYaml, parse_yaml
+
+_Problem = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowEnvironment:
+    """The environment in which a workflow will run, besides its own declarations.
+
+    `endpoints` and `inputs` are `None` if unknown; then any name and number is valid. `chat`: whether it runs in a
+    conversation, so that its variables and memory nodes are valid.
+    """
+
+    endpoints: frozenset[str] | None = None
+    presets: frozenset[str] = frozenset()
+    inputs: int | None = None
+    chat: bool = True
+
+
+ANYTHING = WorkflowEnvironment()
+
+
+def from_data(data: object, *, types: NodeTypes = NODE_TYPES, known: WorkflowEnvironment = ANYTHING) -> Workflow:
+    """Check a workflow: types, keys, ids, variables, endpoints, presets.
+
+    Raises `InvalidInput` with every problem, its node and its key in `details["fields"]`.
+    """
+    written, rest = split(data)
+    problems: list[_Problem] = []
+    header, declared = _header(rest, problems)
+    readings = [_checked(position, entry, types) for position, entry in enumerate(written, 1)]
+    for reading in readings:
+        problems += reading.problems
+    problems += _of_names(readings)
+    mentions = [reading.mentions for reading in readings]
+    problems += _unresolved(mentions, declared, known)
+    _refuse(problems)
+    nodes = tuple(node for reading in readings for node in reading.nodes)
+    return Workflow(nodes, header)
+
+
+def verify(workflow: Workflow, known: WorkflowEnvironment) -> None:
+    """Check a workflow again in the current environment. Raises `InvalidInput` as `from_data` does."""
+    header = workflow.header
+    declared = _Declared(tuple(header.endpoints), tuple(header.presets), tuple(header.variables))
+    _refuse(_unresolved([node.mentions for node in workflow.nodes], declared, known))
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    endpoints: tuple[str, ...]
+    presets: tuple[str, ...]
+    variables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedEntry:
+    """What one entry of the list came to: a node or problems, and the names it uses in either case."""
+
+    id: str
+    mentions: Mentions
+    nodes: tuple[WorkflowNode, ...] = ()
+    problems: tuple[_Problem, ...] = ()
+
+
+def _checked(position: int, entry: object, types: NodeTypes) -> _CheckedEntry:
+    if not isinstance(entry, Mapping):
+        where = f"node {position}"
+        return _CheckedEntry(
+            str(position), Mentions(where), problems=(_problem(where, "it is not an object with keys"),)
+        )
+    raw = {str(key): value for key, value in entry.items()}
+    identity = _identity(raw, position)
+    where = f"node {position}" + (f" ({identity})" if identity != str(position) else "")
+    given = raw.get("type")
+    kind = types.get(given) if isinstance(given, str) else None
+    if kind is None:
+        return _CheckedEntry(identity, Mentions(where), problems=(_unknown_type(where, given, types),))
+    mentions = _mentions(where, raw, kind)
+    try:
+        settings: NodeSettings = kind.settings.model_validate(raw)
+    except ValidationError as error:
+        return _CheckedEntry(identity, mentions, problems=tuple(_of_fields(where, error, kind.settings)))
+    return _CheckedEntry(identity, mentions, nodes=(WorkflowNode(position, identity, kind, settings, mentions),))
+
+
+def _identity(raw: Mapping[str, object], position: int) -> str:
+    given = raw.get("id")
+    return str(given) if isinstance(given, str | int) and str(given).strip() else str(position)
+
+
+def _mentions(where: str, raw: Mapping[str, object], kind: NodeType[Any]) -> Mentions:
+    """Return the names an entry uses, read without regard to what else is wrong with it."""
+    keys = spellings(kind.settings)
+
+    def written(field: str) -> str:
+        found = next((raw[key] for key in keys.get(field, ()) if key in raw), "")
+        return found if isinstance(found, str) else ""
+
+    templates = [(keys[name][0], _template(written(name))) for name in template_fields(kind.settings)]
+    return Mentions(
+        where=where,
+        templates=tuple((key, template) for key, template in templates if template.parts),
+        own=kind.variables,
+        asks=issubclass(kind.settings, AskingSettings),
+        remembers=kind.remembers,
+        type=kind.name,
+        endpoint=written("endpoint_name"),
+        preset=written("preset"),
+    )
+
+
+def _template(text: str) -> Template:
+    try:
+        return Template.parse(text)
+    except ValueError:
+        return Template()  # told of where the field itself is checked
+
+
+def _header(rest: Mapping[str, object], problems: list[_Problem]) -> tuple[Header, _Declared]:
+    """Return what is written besides the nodes, and its names even where something else about it is wrong."""
+    for name in _names(rest.get("variables")):
+        if not NAME.fullmatch(name) or NUMBERED.fullmatch(name) or name in CHAT_VARIABLES:
+            what = "the name is already used" if NAME.fullmatch(name) else "use letters, digits and underscores"
+            problems.append(_problem(f"variables.{name}", f"a variable cannot have this name: {what}"))
+    declared = _Declared(*(_names(rest.get(key)) for key in ("endpoints", "presets", "variables")))
+    try:
+        return Header.model_validate(dict(rest)), declared
+    except ValidationError as error:
+        problems += _of_fields("", error, Header)
+        return Header(), declared
+
+
+def _names(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, Mapping) else ()
+
+
+def _of_names(readings: Sequence[_CheckedEntry]) -> Iterator[_Problem]:
+    seen = Counter(reading.id for reading in readings)
+    for reading in readings:
+        if seen[reading.id] > 1:
+            yield _problem(f"{reading.mentions.where}, id", f"{seen[reading.id]} nodes have the id {reading.id!r}")
+
+
+def _unresolved(mentions: Sequence[Mentions], declared: _Declared, known: WorkflowEnvironment) -> Iterator[_Problem]:
+    for position, one in enumerate(mentions, 1):
+        if one.remembers and not known.chat:
+            yield _problem(
+                one.where, f"a node of type {one.type} needs a conversation, but the workflow runs without one"
+            )
+        variables = _variables(position, one, declared, known)
+        for key, template in one.templates:
+            for name in template.names:
+                wrong = _wrong_variable(name, position, len(mentions), variables, known)
+                if wrong:
+                    yield _problem(f"{one.where}, {key}", wrong)
+        if one.asks:
+            yield from _wrong_endpoint(one, declared, known)
+
+
+def _variables(position: int, one: Mentions, declared: _Declared, known: WorkflowEnvironment) -> list[str]:
+    """Return the variables a node may use."""
+    return [
+        *one.own,
+        *(f"agent{number}Output" for number in range(1, position)),
+        *(f"agent{number}Input" for number in range(1, (known.inputs or 0) + 1)),
+        *declared.variables,
+        *(CHAT_VARIABLES if known.chat else ()),
+    ]
+
+
+def _wrong_variable(name: str, position: int, count: int, variables: Sequence[str], known: WorkflowEnvironment) -> str:
+    """Say what is wrong with a variable; an empty text where nothing is."""
+    if name in variables:
+        return ""
+    numbered = NUMBERED.fullmatch(name)
+    if numbered and numbered[2] == "Input":
+        if known.inputs is None:
+            return ""
+        return f"unknown {{{name}}}; inputs given: {known.inputs}"
+    if numbered and position <= int(numbered[1]) <= count:
+        itself = int(numbered[1]) == position
+        return f"{{{name}}} is not available yet: " + (
+            "it is this node's own output" if itself else "that node comes later"
+        )
+    if name in CHAT_VARIABLES:
+        return f"{{{name}}} needs a conversation, but the workflow runs without one"
+    return f"unknown variable {{{name}}}. {(nearest(name, variables) if variables else '')}".strip()
+
+
+def _wrong_endpoint(one: Mentions, declared: _Declared, known: WorkflowEnvironment) -> Iterator[_Problem]:
+    presets = [*declared.presets, *known.presets]
+    if one.preset and one.preset not in presets:
+        which = nearest(one.preset, presets) if presets else "None is given."
+        yield _problem(f"{one.where}, preset", f"unknown preset {one.preset!r}. {which}")
+    there = sorted(known.endpoints if known.endpoints is not None else declared.endpoints)
+    if known.endpoints is None and not there:
+        return
+    where = f"{one.where}, endpointName"
+    if not there:
+        yield _problem(where, "no language model was given for its endpoint")
+    elif one.endpoint and one.endpoint not in there:
+        yield _problem(where, f"unknown endpoint {one.endpoint!r}. {nearest(one.endpoint, there)}")
+    elif not one.endpoint and len(there) > 1:
+        yield _problem(where, f"it must name its endpoint: {', '.join(there)}")
+
+
+def _unknown_type(where: str, given: object, types: NodeTypes) -> _Problem:
+    names = ", ".join(types)
+    if given is None:
+        return _problem(f"{where}, type", f"it has no type; known: {names}")
+    close = f" {nearest(str(given), types)}" if str(given) else ""
+    meant = close if "Did you mean" in close else ""
+    return _problem(f"{where}, type", f"unknown type {given!r}.{meant} Known: {names}")
+
+
+def _of_fields(where: str, error: ValidationError, settings: type[BaseModel]) -> Iterator[_Problem]:
+    for item in error.errors(include_url=False, include_input=False, include_context=False):
+        key = ".".join(map(str, item["loc"]))
+        if item["type"] == "extra_forbidden":
+            said = _unknown_key(item["loc"], settings)
+        else:
+            said = item["msg"].removeprefix("Value error, ")
+        yield _problem(f"{where}, {key}" if where else key, said)
+
+
+def _unknown_key(loc: tuple[int | str, ...], settings: type[BaseModel]) -> str:
+    inside = Preset if len(loc) > 1 else settings
+    close = nearest(str(loc[-1]), [keys[0] for keys in spellings(inside).values()])
+    extra = " Put texts for templates under 'variables'." if inside is Header else ""
+    return f"unknown key. {close}{extra}"
+
+
+def _problem(where: str, what: str) -> _Problem:
+    return {"field": where, "problem": what}
+
+
+def _refuse(problems: Iterator[_Problem] | Sequence[_Problem]) -> None:
+    found = list(problems)
+    if not found:
+        return
+    first = found[0]
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    raise InvalidInput(
+        f"The workflow cannot run. {first['field']}: {first['problem']}{more}",
+        hint="Correct the workflow; nothing was run." if len(found) == 1 else "See details.fields for every problem.",
+        details={"fields": found},
+    )
+
+
+# A workflow as text: JSON or YAML into the data that `parts.workflows` checks.
+
+
+MOST_CHARS = 200_000
+MOST_DEPTH = 20
+
+
+def load(text: str, *, types: NodeTypes = NODE_TYPES, known: WorkflowEnvironment = ANYTHING) -> Workflow:
+    """Read and check a workflow (`checking.from_data`). Raises `InvalidInput` as it and `read` do."""
+    return from_data(read(text), types=types, known=known)
+
+
+def read(text: str) -> object:
+    """Parse JSON or YAML. Raises `InvalidInput` for other text, for one that is too long, or for expanding aliases."""
+    if len(text) > MOST_CHARS:
+        raise InvalidInput(
+            f"The workflow has {len(text)} characters; the maximum is {MOST_CHARS}.", hint="Move long texts out of it."
+        )
+    try:
+        if text.lstrip()[:1] not in {"{", "[", "/"}:
+            return _yaml(text)
+        try:
+            return parse_json(text, unique_keys=True)
+        except MalformedJson:
+            with suppress(MalformedYaml):  # what begins as JSON does may be YAML
+                return _yaml(text)
+            raise
+    except ValueError as error:
+        raise InvalidInput(f"The workflow is not valid: {error}.", hint=HOW_TO_WRITE) from error
+
+
+def _yaml(text: str) -> object:
+    return parse_yaml(text, aliases=False, unique_keys=True, max_depth=MOST_DEPTH)

@@ -1,0 +1,420 @@
+"""The models that a command line names for workflows, and the file that says how memories are made."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, ValidationError
+from pydantic.alias_generators import to_camel
+
+from treering.core.errors import InvalidInput, NotFound, nearest
+from treering.extensions.discussions.generators.built_in import BuiltInGenerator
+from treering.extensions.discussions.generators.by_model import DEFAULT_PROMPTS, ModelGenerator, Prompt, Prompts
+from treering.extensions.discussions.generators.generator import DiscussionSettings, Generator, MakingPlan
+from treering.extensions.encoder.language_models import ScriptedModel
+from treering.extensions.workflows.catalog import NODE_TYPES
+from treering.extensions.workflows.checking import load, read
+from treering.extensions.workflows.definition import Preset
+from treering.extensions.workflows.generator import GeneratorWorkflows, WorkflowGenerator
+from treering.extensions.workflows.registry import NodeType, NodeTypes, Workflow
+from treering.ports.models import LanguageModel
+from treering.ports.runtime import Clock
+from treering.retrieval.extraction.asking import Budget
+from treering.surfaces.cli.flags import MakingFlags, ModelFlags
+from treering.surfaces.cli.printing import tell
+from treering.system.machine import SystemClock
+
+# The file that says how memories of discussions are made: by which workflows, models and prompts, and when.
+
+
+OpenEndpoints = Callable[[Mapping[str, str], Sequence[str]], Mapping[str, LanguageModel]]
+"""Opens the models of endpoints: those declared, by name, and what other names are asked for."""
+
+WORKFLOW_FOLDERS = ("", "Workflows", "workflows")
+"""Where workflows are looked for beside the file, where it does not say."""
+_ENDINGS = (".json", ".yaml", ".yml")
+_PLACES = {
+    "[TextChunk]": "[chunk]",
+    "[Memory_file]": "[recent_memories]",
+    "[Full_Memory_file]": "[all_memories]",
+    "[Chat_Summary]": "[summary]",
+}
+"""The places of prompts as other programs call them."""
+
+
+def _written_prompt(value: object) -> object:
+    return {"prompt": value} if isinstance(value, str) else value
+
+
+class _Part(BaseModel):
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True
+    )
+
+
+class WrittenPrompt(_Part):
+    """A prompt with its places in `[…]`, and the system prompt it goes with."""
+
+    prompt: str
+    system_prompt: str = ""
+
+    @property
+    def read(self) -> Prompt:
+        """The prompt, its places called as they are here."""
+        text = self.prompt
+        for theirs, ours in _PLACES.items():
+            text = text.replace(theirs, ours)
+        return Prompt(text, self.system_prompt)
+
+
+_Prompt = Annotated[WrittenPrompt | None, BeforeValidator(_written_prompt)]
+
+
+class WrittenPrompts(_Part):
+    """The prompts of direct calls of a model, as far as they are not the usual ones."""
+
+    memories: _Prompt = None
+    condense: _Prompt = None
+    fold: _Prompt = None
+    merge: _Prompt = None
+
+
+class DiscussionConfig(_Part):
+    """What the file may say. Everything is optional.
+
+    With `useVectorForQualityMemory` memories are made by the workflow `vectorMemoryWorkflowName`, else by
+    `fileMemoryWorkflowName`; where that is not named, by a model that is asked directly, and by rules where none is
+    given. The summary, the state document and condensations are made by workflows that are named for them, else by a
+    direct call where the file says `endpointName` or `prompts` or no workflow makes memories, else by rules.
+    """
+
+    use_vector_for_quality_memory: bool = False
+    vector_memory_workflow_name: str = ""
+    file_memory_workflow_name: str = ""
+    summary_workflow_name: str = ""
+    state_workflow_name: str = ""
+    condensing_workflow_name: str = ""
+    workflows_folder: str | None = None
+    endpoints: dict[str, str] = Field(default_factory=dict)
+    endpoint_name: str = ""
+    presets: dict[str, Preset] = Field(default_factory=dict)
+    prompts: WrittenPrompts = WrittenPrompts()
+    prompt: str = ""
+    system_prompt: str = ""
+    chunk_tokens: PositiveInt | None = Field(
+        default=None, validation_alias=AliasChoices("chunkTokens", "chunkEstimatedTokenSize")
+    )
+    max_messages: PositiveInt | None = Field(
+        default=None, validation_alias=AliasChoices("maxMessages", "maxMessagesBetweenChunks")
+    )
+    lookback: int | None = Field(default=None, ge=0, validation_alias=AliasChoices("lookback", "lookbackStartTurn"))
+    max_output_tokens: PositiveInt | None = Field(
+        default=None, validation_alias=AliasChoices("maxOutputTokens", "maxResponseSizeInTokens")
+    )
+    condense_every: int | None = Field(default=None, ge=0)
+    condense_after: int | None = Field(default=None, ge=0)
+    state: bool | None = None
+    summary: bool | None = None
+
+    @property
+    def settings(self) -> DiscussionSettings:
+        """When memories are made, and of how much. Raises `InvalidInput` for numbers that make no sense together."""
+        given = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
+        return DiscussionSettings(**given)
+
+    @property
+    def own_prompt(self) -> bool:
+        """Whether the prompt for memories is the file's own."""
+        return bool(self.prompt or self.prompts.memories)
+
+    @property
+    def asks_directly(self) -> bool:
+        """Whether the file says something of direct calls of a model."""
+        return bool(self.endpoint_name or self.prompt or self.system_prompt or self.prompts != WrittenPrompts())
+
+    def read_prompts(self) -> Prompts:
+        """Return the prompts of direct calls. Raises `InvalidInput` for a place that is not known or is missing."""
+        written = self.prompts.model_dump(exclude_none=True)
+        own = {name: getattr(self.prompts, name).read for name in written}
+        if self.prompt or self.system_prompt:
+            text = self.prompt or DEFAULT_PROMPTS.memories.text
+            own["memories"] = WrittenPrompt(prompt=text, system_prompt=self.system_prompt).read
+        kept = {name: getattr(DEFAULT_PROMPTS, name) for name in ("memories", "condense", "fold", "merge")}
+        return Prompts(**{**kept, **own})
+
+
+_SETTINGS = (
+    "chunk_tokens",
+    "max_messages",
+    "lookback",
+    "max_output_tokens",
+    "condense_every",
+    "condense_after",
+    "state",
+    "summary",
+)
+
+
+def read_config(path: Path) -> DiscussionConfig:
+    """Read a file. Raises `InvalidInput` that names each wrong key, and `OSError`."""
+    data = read(path.read_bytes().decode(errors="replace"))
+    if not isinstance(data, dict):
+        raise InvalidInput(
+            f"{path.name} must contain an object.", hint='For example {"useVectorForQualityMemory": true}.'
+        )
+    try:
+        return DiscussionConfig.model_validate(data)
+    except ValidationError as error:
+        raise _wrong(path, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReader:
+    """Makes plans of files: with what opens models, counts calls, and knows types of nodes."""
+
+    clock: Clock
+    open_endpoints: OpenEndpoints
+    budget: Budget
+    types: NodeTypes
+
+    def plan(self, path: Path | None) -> MakingPlan:
+        """Return the plan of a file, or without one that of the models that are given.
+
+        Raises `InvalidInput` for what is wrong in the file or in a workflow it names, and `NotFound` where there is
+        no such workflow.
+        """
+        config = read_config(path) if path else DiscussionConfig()
+        workflows = self._workflows(config, path.parent if path else Path())
+        used = [workflow for workflow, _ in workflows.given.values()]
+        declared = dict(config.endpoints)
+        for workflow in used:
+            declared = {**workflow.header.endpoints, **declared}
+        names = {config.endpoint_name, *(node.mentions.endpoint for one in used for node in one.nodes)}
+        models = self.open_endpoints(declared, sorted(filter(None, names)))
+        warnings = tuple(f"{use}: {each}" for use, (one, _) in workflows.given.items() for each in one.warnings)
+        return MakingPlan(config.settings, self._generator(config, workflows, models), warnings)
+
+    def _workflows(self, config: DiscussionConfig, folder: Path) -> GeneratorWorkflows:
+        vectors = config.use_vector_for_quality_memory
+        named = {
+            "memories": config.vector_memory_workflow_name if vectors else "",
+            "file_memories": "" if vectors else config.file_memory_workflow_name,
+            "summary": config.summary_workflow_name,
+            "state": config.state_workflow_name,
+            "condensing": config.condensing_workflow_name,
+        }
+        folders = [
+            folder / each for each in ([config.workflows_folder] if config.workflows_folder else WORKFLOW_FOLDERS)
+        ]
+        return GeneratorWorkflows(**{use: self._load(name, folders) for use, name in named.items() if name})
+
+    def _load(self, name: str, folders: Sequence[Path]) -> Workflow:
+        return load(_workflow_file(name, folders).read_bytes().decode(errors="replace"), types=self.types)
+
+    def _generator(
+        self, config: DiscussionConfig, workflows: GeneratorWorkflows, models: Mapping[str, LanguageModel]
+    ) -> Generator | None:
+        made_by_workflow = workflows.memories or workflows.file_memories
+        direct = (config.asks_directly or not made_by_workflow) and (models or config.endpoint_name)
+        otherwise = self._model_generator(config, models) if direct else BuiltInGenerator()
+        if not workflows.given:
+            return otherwise if direct else None
+        return WorkflowGenerator(
+            workflows, self.clock, otherwise=otherwise, endpoints=models, presets=config.presets, budget=self.budget
+        )
+
+    def _model_generator(self, config: DiscussionConfig, models: Mapping[str, LanguageModel]) -> ModelGenerator:
+        return ModelGenerator(
+            _model(config.endpoint_name, models),
+            budget=self.budget,
+            prompts=config.read_prompts(),
+            max_output_tokens=config.settings.max_output_tokens,
+            as_text=config.own_prompt and not config.use_vector_for_quality_memory,
+        )
+
+
+def _model(endpoint: str, models: Mapping[str, LanguageModel]) -> LanguageModel:
+    """Return the model of an endpoint, or of the only one. Raises `InvalidInput` where that is not clear."""
+    if endpoint in models:
+        return models[endpoint]
+    if endpoint:
+        hint = nearest(endpoint, models) if models else "Give it with --endpoint NAME=MODEL."
+        raise InvalidInput(f"No model was given for the endpoint {endpoint!r}.", hint=hint)
+    if len(models) > 1:
+        raise InvalidInput(
+            f"Several models can make memories: {', '.join(models)}.",
+            hint="Set endpointName in the file to one of them.",
+        )
+    return next(iter(models.values()))
+
+
+def _workflow_file(name: str, folders: Sequence[Path]) -> Path:
+    """Return the file of a workflow. Raises `InvalidInput` for a path, `NotFound` where there is none of the name."""
+    if Path(name).name != name or name in {"", ".", ".."}:
+        raise InvalidInput(f"{name!r} is not a valid workflow name.", hint="Give the file name without its folder.")
+    tried = [folder / f"{name}{ending}" for folder in folders for ending in ("", *_ENDINGS)]
+    found = next((path for path in tried if path.is_file()), None)
+    if found is None:
+        places = ", ".join(str(folder) for folder in folders)
+        raise NotFound(f"There is no workflow {name!r}.", hint=f"Create {name}.json in one of: {places}.")
+    return found
+
+
+def _wrong(path: Path, error: ValidationError) -> InvalidInput:
+    problems = []
+    for item in error.errors(include_url=False, include_input=False, include_context=False):
+        key = ".".join(map(str, item["loc"]))
+        said = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "extra_forbidden":
+            said = f"unknown key. {nearest(str(item['loc'][-1]), _KEYS)}"
+        problems.append({"field": key, "problem": said})
+    first, more = problems[0], f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return InvalidInput(
+        f"{path.name}, {first['field']}: {first['problem']}{more}",
+        hint="See details.fields for every problem." if more else "Correct the file.",
+        details={"fields": problems},
+    )
+
+
+_KEYS = tuple(to_camel(name) for name in DiscussionConfig.model_fields)
+
+
+_SCRIPT = 'Use a list of texts such as `["Hello"]`, or one such list per endpoint name.'
+
+
+class GivenModels:
+    """What the command line says of models: `NAME=MODEL`, where they are, or answers written beforehand.
+
+    All calls of them share a `budget`. Raises what `load_node_types` raises.
+    """
+
+    def __init__(self, flags: ModelFlags) -> None:
+        self.budget: Budget = Budget(requests=flags.max_requests)
+        self.types: NodeTypes = load_node_types(flags.nodes or ())
+        self._flags = flags
+
+    def opened(self, declared: Mapping[str, str], names: Iterable[str]) -> dict[str, LanguageModel]:
+        """Open the models that may be asked: those given, else those declared; `names` are what else is asked for.
+
+        Raises what opening a model raises.
+        """
+        if self._flags.scripted:
+            return _scripted(self._flags.scripted, [*declared, *names])
+        models = {name: model for name, model in declared.items() if model} | named_models(self._flags.endpoint or ())
+        if not models:
+            return {}
+        from treering.extensions.encoder.language_models import (
+            open_model,  # it needs an extra, which no other command does
+        )
+
+        url = self._flags.endpoint_url or None
+        return {name: open_model(model, base_url=url) for name, model in models.items()}
+
+    def plan(self, config: Path | None, *, endpoints: OpenEndpoints | None = None) -> MakingPlan:
+        """Return the plan of a file, or that of the models that are given, and tell its warnings.
+
+        Raises what `PlanReader.plan` raises.
+        """
+        plan = PlanReader(SystemClock(), endpoints or self.opened, self.budget, self.types).plan(config)
+        for warning in plan.warnings:
+            tell(warning)
+        return plan
+
+
+def plan_of(flags: MakingFlags) -> MakingPlan:
+    """Return how memories are made by what the command line says: by rules, where it says nothing."""
+    return GivenModels(flags).plan(flags.config)
+
+
+def named_models(endpoints: Sequence[str]) -> dict[str, str]:
+    """Read `NAME=MODEL`. Raises `InvalidInput` for what is not."""
+    found = {}
+    for given in endpoints:
+        name, equals, model = given.partition("=")
+        if not (name and equals and model):
+            raise InvalidInput(
+                f"--endpoint needs NAME=MODEL, not {given!r}.", hint="For example main=openai:gpt-5-mini."
+            )
+        found[name] = model
+    return found
+
+
+def _scripted(path: Path, names: Sequence[str]) -> dict[str, LanguageModel]:
+    data = read(path.read_bytes().decode(errors="replace"))
+    if isinstance(data, dict):
+        return {
+            str(name): ScriptedModel(_answers(path, given), name=f"scripted {name}") for name, given in data.items()
+        }
+    model = ScriptedModel(_answers(path, data))
+    return dict.fromkeys(sorted(set(names)) or ["scripted"], model)
+
+
+def _answers(path: Path, data: object) -> list[str]:
+    """Return the answers: texts, or lists, which stand for their JSON."""
+    if not isinstance(data, list) or not all(isinstance(answer, str | list) for answer in data):
+        raise InvalidInput(f"{path.name} must contain a list of answers.", hint=_SCRIPT)
+    return [answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False) for answer in data]
+
+
+# Types of workflow nodes that somebody else wrote, named as `module:NAME`.
+
+
+_HOW = "Give module:NAME of a NodeType, or of a list of them, such as my_nodes:FIRST_FIVE."
+
+
+def load_node_types(names: Sequence[str]) -> NodeTypes:
+    """Return the table of node types with those that are named as `module:NAME`, of modules in the working folder too.
+
+    What is named may be a `NodeType`, several, or a table of them. Importing a module runs it. Raises `InvalidInput`
+    for a malformed name, a module that cannot be imported, and what is not a node type.
+    """
+    types = NODE_TYPES
+    for name in names:
+        new = [one for one in _named(name) if types.get(one.name) is not one]
+        types = types.with_types(*new)
+    return types
+
+
+def _named(name: str) -> list[NodeType[Any]]:
+    module_name, colon, attribute = name.partition(":")
+    if not (module_name and colon and attribute):
+        raise InvalidInput(f"--nodes needs module:NAME, not {name!r}.", hint=_HOW)
+    try:
+        with _working_folder():
+            module = import_module(module_name)
+    except (ImportError, SyntaxError) as error:
+        raise InvalidInput(f"Cannot import the module {module_name!r}: {error}.", hint=_HOW) from error
+    if not hasattr(module, attribute):
+        known = [each for each in vars(module) if not each.startswith("_")]
+        hint = nearest(attribute, known) if known else _HOW
+        raise InvalidInput(f"The module {module_name!r} has no {attribute!r}.", hint=hint)
+    found = list(_types_in(getattr(module, attribute)))
+    if not found or not all(isinstance(one, NodeType) for one in found):
+        raise InvalidInput(f"{name} is neither a NodeType nor a list of them.", hint=_HOW)
+    return found
+
+
+def _types_in(value: object) -> Iterable[Any]:
+    match value:
+        case NodeTypes():
+            return value.values()
+        case list() | tuple():
+            return value
+        case _:
+            return (value,)
+
+
+@contextmanager
+def _working_folder() -> Iterator[None]:
+    """Let modules of the working folder be found, which the command `treering` does not do by itself."""
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)

@@ -1,0 +1,170 @@
+"""An edit gets what governs the file and the symbol, a failure what its test protects."""
+
+import pytest
+
+from sources.git_scratch import Scratch
+from space_parts import decide, note, open_space
+from treering.extensions.coding_agents.edits import FileEdit, Replacement, TouchedSymbols, file_edits, touched_by
+from treering.extensions.coding_agents.failures import lines_after_failure
+from treering.extensions.coding_agents.governing import lines_before_edit
+from treering.verbs.query.branch_work import applies_to
+
+UPLOAD = '''\
+def send(file, connection):
+    """Send a file."""
+    return connection.put(file)
+
+
+class Uploader:
+    def retry(self, file, limit):
+        for attempt in range(limit):
+            send(file, self)
+'''
+FILES = {
+    "acme/__init__.py": "",
+    "acme/upload.py": UPLOAD,
+    "acme/queue.py": "from acme.upload import send\n\n\ndef flush(files):\n    return [send(x, 1) for x in files]\n",
+    "tests/test_upload.py": "from acme.upload import send\n\n\ndef test_send():\n    assert send('a', {})\n",
+    "Makefile": "test:\n\tpytest tests\n",
+}
+
+
+@pytest.fixture
+def acme(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit(FILES)
+    return scratch.folder
+
+
+@pytest.fixture
+def space(acme):
+    with open_space(f"sqlite:{acme.parent}/space.db") as opened:
+        opened.ingest("repo", input={"path": str(acme)})
+        yield opened.asked_from(acme)
+
+
+def edit(before, after, path="acme/upload.py"):
+    return FileEdit(path, (Replacement(before, after),))
+
+
+def texts(lines):
+    return [one.text.partition("  know:")[0] for one in lines]
+
+
+def evidence_at(space, words):
+    hit = space.query("search", input={"query": words}).hits[0]
+    return {"source_id": hit.source_id, "segment_id": hit.segment_id}
+
+
+def rule(space, text, scope):
+    given = {"kind": "constraint", "title": text, "payload": {"rule": text, "scope": scope}, "status": "active"}
+    given["evidence_refs"] = [note(space, text)]
+    space.crystallize("knowledge", input=given)
+
+
+def test_edit_names_tests_with_their_command(space, acme):
+    lines = texts(lines_before_edit(space, [edit("connection.put(file)", "connection.post(file)")], acme))
+    assert lines == ["Tests of acme/upload.py: tests/test_upload.py (run `make test`)"]
+
+
+def test_changed_signature_names_callers_elsewhere(space, acme):
+    lines = texts(lines_before_edit(space, [edit("def send(file, connection):", "def send(file):")], acme))
+    assert lines[0].startswith("This edit changes the signature of send; it is used at acme/queue.py:5")
+    assert "acme/upload.py" not in lines[0]
+
+
+def test_edit_of_an_unknown_file_without_rules_gets_nothing(space, acme):
+    assert lines_before_edit(space, [FileEdit("docs/new.md", content="New.")], acme) == []
+
+
+def test_rules_come_from_the_symbol_to_the_folder(space, acme):
+    rule(space, "Everything is logged.", "repository")
+    rule(space, "Code of acme never prints.", "acme")
+    rule(space, "Docs are in English.", "docs")
+    decide(space, "Uploads are named in acme/upload.py alone", note(space, "Uploads are named once."))
+    decide(space, "A file is sent once", evidence_at(space, "send connection put"))
+    lines = texts(lines_before_edit(space, [edit("connection.put(file)", "connection.post(file)")], acme))
+    wanted = ["A file is sent once", "Uploads are named", "never prints", "Tests of", "Everything is logged"]
+    assert len(lines) == len(wanted)
+    assert all(want in line for want, line in zip(wanted, lines, strict=True))
+
+
+def test_edit_marks_a_stale_decision(space, acme):
+    decide(space, "A file is sent once", evidence_at(space, "send connection put"))
+    (acme / "acme/upload.py").write_text(UPLOAD.replace("connection.put(file)", "connection.put(file, again=True)"))
+    space.ingest("repo", input={"path": str(acme)}, options={"worktree": True})
+    (line, *_) = texts(lines_before_edit(space, [edit("def send(file", "def send(one")], acme))
+    assert line == "Decision: A file is sent once (stale)"
+
+
+@pytest.mark.parametrize(
+    ("scope", "path", "applies"),
+    [
+        ("src", "src/a/b.py", True),
+        ("src/", "srcs/b.py", False),
+        ("src/a.py", "src/a.py", True),
+        ("src/*", "src/a/b.py", True),
+        ("src/*.py", "src/a/b.py", False),
+        ("*.py", "src/a/b.py", True),
+        ("src/**/*.py", "src/b.py", True),
+        ("docs, src/**", "src/b.py", True),
+        ("src/**, !src/made", "src/made/b.py", False),
+    ],
+)
+def test_rule_applies_to_files_by_folder_or_glob(scope, path, applies):
+    assert applies_to(scope, path) == applies
+
+
+def test_failing_test_names_the_decision_it_protects(space):
+    decide(space, "A file is sent once", evidence_at(space, "send connection put"))
+    decide(space, "Colors are mixed", note(space, "Colors are mixed."))
+    failure = "FAILED tests/test_upload.py::test_send - AssertionError"
+    (line,) = texts(lines_after_failure(space, failure))
+    assert line.startswith("tests/test_upload.py protects: Decision: A file is sent once")
+    assert texts(lines_after_failure(space, "tests/test_upload.py:5: AssertionError")) == [line]
+    assert lines_after_failure(space, "FAILED tests/test_other.py::test_send") == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "touched"),
+    [
+        ("range(limit)", "range(3)", TouchedSymbols(("Uploader.retry",))),
+        (
+            "def retry(self, file, limit):",
+            "def retry(self, file):",
+            TouchedSymbols(("Uploader.retry",), ("Uploader.retry",)),
+        ),
+        ("def send(file, connection):\n", "def send(\n    file,\n    connection,\n):\n", TouchedSymbols(("send",))),
+        ("def send(file", "def post(file", TouchedSymbols(("send",), ("send",))),
+        ("not in the file", "", TouchedSymbols()),
+    ],
+)
+def test_edit_touches_its_innermost_symbol(acme, before, after, touched):
+    found = touched_by(edit(before, after), acme)
+    assert (found.symbols, found.signatures) == (touched.symbols, touched.signatures)
+
+
+def test_whole_new_content_is_compared_with_the_file(acme):
+    found = touched_by(FileEdit("acme/upload.py", content=UPLOAD.replace("limit", "times")), acme)
+    assert found == TouchedSymbols(("Uploader.retry",), ("Uploader.retry",))
+
+
+@pytest.mark.parametrize(
+    "tool_input",
+    [
+        {"file_path": "acme/upload.py", "old_string": "def send(file, connection):", "new_string": "def send(file):"},
+        {"filePath": "acme/upload.py", "oldString": "def send(file, connection):", "newString": "def send(file):"},
+        {
+            "file_path": "acme/upload.py",
+            "edits": [{"old_string": "def send(file, connection):", "new_string": "def send(file):"}],
+        },
+        {
+            "command": "*** Begin Patch\n*** Update File: acme/upload.py\n@@\n-def send(file, connection):\n"
+            '+def send(file):\n     """Send a file."""\n*** End Patch'
+        },
+    ],
+)
+def test_edits_of_every_client_are_understood(acme, tool_input):
+    (found,) = file_edits({"cwd": str(acme), "tool_input": tool_input}, acme)
+    assert found.path == "acme/upload.py"
+    assert touched_by(found, acme) == TouchedSymbols(("send",), ("send",))

@@ -1,0 +1,115 @@
+"""A prompt gets a few pointers, once a session, or nothing."""
+
+import pytest
+
+from sources.git_scratch import Scratch
+from space_parts import decide, note, open_space, task
+from treering.extensions.coding_agents.pointers import pointers, subject_of
+from treering.extensions.coding_agents.shown_lines import MAX_TOKENS, HookLine, show_lines, within_budget
+from treering.retrieval.text.analysis import estimate_tokens
+
+UPLOAD = '''\
+"""Uploads of files."""
+
+
+class Uploader:
+    """Send files."""
+
+    def send(self, file):
+        return self.connection.put(file)
+
+    def retry_upload(self, file, limit):
+        """Send a file again until the retry limit is reached."""
+        for attempt in range(limit):
+            self.send(file)
+'''
+
+
+@pytest.fixture
+def acme(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit(
+        {
+            "acme/upload.py": UPLOAD,
+            "acme/colors.py": "def mix(red, blue):\n    return red + blue\n",
+            "acme/orders.py": "def total(order):\n    return sum(line.price for line in order.lines)\n",
+        }
+    )
+    return scratch.folder
+
+
+@pytest.fixture
+def space(acme):
+    with open_space(f"sqlite:{acme.parent}/space.db") as opened:
+        opened.ingest("repo", input={"path": str(acme)})
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["continue", "run the tests", "thanks, commit this", "ok go on", "", "?", "why?", "address 3, 12/14 and #5"],
+)
+def test_prompts_without_a_subject_get_no_pointers(space, prompt):
+    assert pointers(space, prompt) == []
+
+
+def test_words_of_the_work_itself_are_no_subject():
+    assert subject_of("please run all the tests again and commit") == frozenset()
+    assert subject_of("run the upload tests") == frozenset({"upload"})
+
+
+def test_prompt_gets_the_place_with_its_line(space):
+    (place, *_) = pointers(space, "the retry limit of an upload is ignored")
+    assert place.text.startswith("acme/upload.py:10 Uploader")
+
+
+def test_name_alone_is_a_subject(space):
+    assert pointers(space, "look at retry_upload")[0].text.startswith("acme/upload.py:10 ")
+
+
+def test_prompt_about_nothing_here_gets_no_pointers(space):
+    assert pointers(space, "how do I cook risotto with saffron?") == []
+
+
+def test_two_words_of_a_long_prompt_are_chance(space):
+    assert pointers(space, "upload retry")
+    asked = "the borrowed bicycles beneath seventeen maple trees retry every upload"
+    assert pointers(space, asked) == []
+
+
+def test_stale_decision_is_marked_on_a_prompt(space, acme):
+    quote = note(space, "Uploads are retried three times.", origin="retries.md")
+    decide(space, "Uploads are retried three times", quote)
+    note(space, "Uploads are never retried.", origin="retries.md")
+    (entry, *_) = pointers(space.asked_from(acme), "how often are uploads retried?")
+    assert entry.text.startswith("Decision: Uploads are retried three times (stale)  know:")
+
+
+def test_matching_rules_decisions_and_work_come_first(space):
+    quote = note(space, "An upload is sent again five times at most.")
+    decide(space, "Cap the retry limit of uploads at five", quote)
+    task(space, "Make the retry limit of uploads a setting")
+    decide(space, "Colors are mixed in linear space", note(space, "Mixing is linear."))
+    kinds = [one.text.split(":")[0] for one in pointers(space, "raise the retry limit of uploads")]
+    assert sorted(kinds[:2]) == ["Decision", "Task"]
+    assert all(kind.startswith("acme/") for kind in kinds[2:])
+
+
+def test_candidates_are_no_pointers(space):
+    decide(space, "Cap the retry limit of uploads at five", status="candidate")
+    assert not any(one.text.startswith("Decision") for one in pointers(space, "raise the retry limit of uploads"))
+
+
+def test_pointers_are_shown_once_in_a_session(space):
+    found = pointers(space, "the retry limit of an upload is ignored")
+    assert "acme/upload.py:10" in show_lines(space.address.file, "one", found)
+    assert show_lines(space.address.file, "one", found) == ""
+    assert "acme/upload.py:10" in show_lines(space.address.file, "two", found)
+
+
+def test_pointers_are_dropped_from_the_end_to_fit_the_budget():
+    many = [HookLine(str(number), f"src/module_{number}.py:{number} " + "words " * 12) for number in range(20)]
+    text, kept = within_budget(many)
+    assert 0 < len(kept) < 20
+    assert kept == many[: len(kept)]
+    assert estimate_tokens(text) <= MAX_TOKENS
