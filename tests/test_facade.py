@@ -122,6 +122,7 @@ FOR_BACKENDS = [
     "MemoryLedger",
     "ModelContract",
     "OverlapReranker",
+    "Extension",
     "Part",
     "ProjectionContract",
     "ReadLimits",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from treering.registry import PARTS
+from treering.registry import EXTENSIONS
 
 HERE = Path(__file__).parent
 COMMANDS = {
@@ -47,7 +47,7 @@ def ran(program: str, *arguments: str, folder: Path, **environment: str) -> subp
     )
 
 
-@pytest.fixture(scope="module", params=PARTS.built_in)
+@pytest.fixture(scope="module", params=EXTENSIONS.built_in)
 def without(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
     """The name of a part, and what was seen where all of Treering was used without it, in one process."""
     folder = tmp_path_factory.mktemp("without")
@@ -65,7 +65,7 @@ def listed(told: dict[str, Any]) -> set[str]:
 def test_without_a_part_the_help_lacks_its_commands_alone(without):
     part, seen = without
     gone = {part, *GO_WITH.get(part, ())}
-    assert set(seen["parts"]) == set(PARTS.built_in) - gone
+    assert set(seen["parts"]) == set(EXTENSIONS.built_in) - gone
     assert seen["help"]["code"] == 0
     for name, commands in COMMANDS.items():
         assert commands & listed(seen["help"]) == (set() if name in gone else commands)
@@ -122,10 +122,10 @@ def test_without_a_part_the_commands_of_the_others_work(without):
 BEES = """
 import typer
 
-from treering.registry import Part
+from treering.registry import Extension
 from treering.surfaces.cli.help import Command, CommandHelp
 
-PART = Part(
+PART = Extension(
     "bees",
     help="acme_bees:HELP",
     commands=("acme_bees:add_commands",),
@@ -139,7 +139,7 @@ HELP = CommandHelp(
     groups={"Bees": ("hive",), "Begin": ("wiki",)},
     examples={"hive feed": (("sugar", "treering hive feed"),)},
 )
-NEEDS_WHAT_IS_NOWHERE = Part("lonely", needs=("a hive",), commands=("acme_bees:missing",))
+NEEDS_WHAT_IS_NOWHERE = Extension("lonely", needs=("a hive",), commands=("acme_bees:missing",))
 
 
 def add_commands(app):
@@ -351,7 +351,7 @@ def test_a_part_that_lies_in_an_archive_is_found(tmp_path):
     with zipfile.ZipFile(tmp_path / "packages.zip", "w") as archive:
         archive.writestr("acme_owls-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: acme-owls\nVersion: 1.0\n")
         archive.writestr("acme_owls-1.0.dist-info/entry_points.txt", "[treering.parts]\nowls = acme_owls:PART\n")
-        archive.writestr("acme_owls.py", 'from treering.registry import Part\n\nPART = Part("owls")\n')
+        archive.writestr("acme_owls.py", 'from treering.registry import Part\n\nPART = Extension("owls")\n')
     (tmp_path / "use_owls.py").write_text("from treering.registry import PARTS\n\nprint(PARTS['owls'].name)\n")
     done = ran(str(tmp_path / "use_owls.py"), folder=tmp_path, PYTHONPATH=str(tmp_path / "packages.zip"))
     assert done.stdout == "owls\n", done.stderr

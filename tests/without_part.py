@@ -96,12 +96,12 @@ def over_http() -> dict[str, Any]:
 
 def use_without(part: str) -> dict[str, Any]:
     """Take a part out, and use the rest."""
-    from treering.registry import PARTS, parts
+    from treering.registry import EXTENSIONS, extensions
 
-    missing = Missing(f"treering.parts.{part}")
+    missing = Missing(f"treering.extensions.{part}")
     sys.meta_path.insert(0, missing)
-    del PARTS.built_in[part]
-    seen: dict[str, Any] = {"parts": [one.name for one in parts()], "help": told(["--help"])}
+    del EXTENSIONS.built_in[part]
+    seen: dict[str, Any] = {"parts": [one.name for one in extensions()], "help": told(["--help"])}
     for line in (
         "init",
         "ingest . --worktree",

@@ -8,8 +8,8 @@ users do not depend on the entries.
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -53,10 +53,21 @@ class LazyPlaces(Mapping[str, _Thing]):
 class Table(Mapping[str, _Thing]):
     """Things by name: the built-in ones, then those of installed packages, which cannot replace a built-in one."""
 
-    def __init__(self, group: str, built_in: Mapping[str, _Thing | Place[_Thing]]) -> None:
-        """Name the group of entry points, and what comes with Treering; a `Place` is loaded when it is asked for."""
+    def __init__(
+        self, group: str, built_in: Callable[[], Mapping[str, "_Thing | Place[_Thing]"]] | None = None
+    ) -> None:
+        """Name the group of entry points.
+
+        `built_in` returns the entries that come with Treering, by default those that its extensions name in their field
+        of the group's name.
+        """
         self.group = group
-        self.built_in: dict[str, _Thing | Place[_Thing]] = dict(built_in)
+        self._own = built_in
+
+    @cached_property
+    def built_in(self) -> dict[str, _Thing | Place[_Thing]]:
+        """The entries that come with Treering; a `Place` is imported at its first use."""
+        return dict(self._own()) if self._own else dict(places_of_extensions(self.group))
 
     def __getitem__(self, name: str) -> _Thing:
         found = self.built_in[name] if name in self.built_in else self._installed[name]
@@ -81,6 +92,13 @@ class Table(Mapping[str, _Thing]):
         from importlib.metadata import entry_points
 
         return {point.name: Place(point.value) for point in sorted(entry_points(group=self.group))}
+
+
+def places_of_extensions(group: str) -> Iterator[tuple[str, Place[Any]]]:
+    """Yield the entries of the built-in extensions for a group of entry points, by name."""
+    for extension in built_in_extensions().values():
+        for name, place in getattr(extension, group.removeprefix("treering.")).items():
+            yield name, Place(place)
 
 
 def _may_be_installed(group: str) -> bool:
@@ -115,104 +133,86 @@ def load(place: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A feature with its own name, such as discussions, and its additions to each surface.
+class Extension:
+    """A feature with its own name, such as discussions: what it adds to each surface, and the things it plugs in.
 
-    All fields except the name are locations, `module:name`; empty if the part adds nothing there.
+    All fields except the name and the mappings are locations, `module:name`; empty if the extension adds nothing there.
     """
 
     name: str
     needs: tuple[str, ...] = ()
-    """Parts without which it does nothing: where one of them is not there, it is not there either."""
+    """Extensions that it requires. It is left out if one of them is missing."""
     commands: tuple[str, ...] = ()
-    """Functions that add commands to the command line. Their modules load nothing heavy."""
+    """Functions that add commands to the command line. Their modules import nothing heavy."""
     operations: str = ""
     """A tuple of operations on a space, for Python and the command line."""
     spaces: str = ""
-    """A function from a place, empty for the usual one, and settings to further spaces (`extensions.server.served`)."""
-    serving: str = ""
-    """A function from a server's context, and what its flags chose, to what it serves (`extensions.server.served`)."""
-    serving_flags: str = ""
-    """A group of flags of `treering serve`, whose method `chosen(settings)` gives what `serving` is told of them."""
+    """A function from a place, empty for the default, and settings to further spaces (`extensions.server.served`)."""
+    http_routes: str = ""
+    """A function from a server's context and the values of `serve_flags` to routes (`extensions.server.served`)."""
+    serve_flags: str = ""
+    """A group of flags of `treering serve`; its method `chosen(settings)` returns the argument of `http_routes`."""
     pages: str = ""
     """A tuple of pages of the web page (`extensions.server.web.view.WebPage`)."""
     node_types: str = ""
     """A tuple of types of workflow nodes (`extensions.workflows.registry.NodeType`)."""
     lint_rules: str = ""
     """A tuple of lint rules (`verbs.lint.survey.LintRule`)."""
-    making: str = ""
+    memory_plan: str = ""
     """A function from flags of the command line to how memories of discussions are made (`MakingPlan`)."""
-    tending: str = ""
-    """A function called with a space after the vectors that waited in it were made."""
+    on_vectors_ready: str = ""
+    """A function called with a space after its pending texts were embedded."""
     own_files: str = ""
-    """What recognises files that the part wrote itself (`ports.adapter.OwnFiles`): nothing is evidence of itself."""
+    """Recognizes files that the extension wrote itself (`ports.adapter.OwnFiles`), which are not evidence."""
     help: str = ""
-    """Examples of its commands, and the groups of the help that they stand in (`surfaces.cli.help.CommandHelp`)."""
+    """Examples of its commands, and the groups of the help that list them (`surfaces.cli.help.CommandHelp`)."""
+    trees: str = ""
+    """A function from file access to the branches and work trees of repositories (`ports.adapter.TreeLookup`)."""
+    vector_engines: str = ""
+    """A function that opens the engine in use of a space (`spaces.vector_mirror.OpenMirror`)."""
+    named_embedders: str = ""
+    """A function from a name that is not in `embedders`, and settings, to an embedder."""
+    ledgers: Mapping[str, str] = field(default_factory=dict)
+    engines: Mapping[str, str] = field(default_factory=dict)
+    embedders: Mapping[str, str] = field(default_factory=dict)
+    rerankers: Mapping[str, str] = field(default_factory=dict)
+    adapters: Mapping[str, str] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)
+    """Entries for the tables of these names, as other packages add them by entry points: locations by name."""
 
 
-PARTS: Table[Part] = Table(
-    "treering.parts",
-    {
-        "projects": Part(
-            "projects",
-            commands=("treering.extensions.projects.commands:add_supervising",),
-            help="treering.extensions.projects.commands:HELP",
-            spaces="treering.extensions.projects.spaces:spaces_at",
-            serving="treering.extensions.projects.routes:serve_projects",
-            serving_flags="treering.extensions.projects.commands:ProjectFlags",
-        ),
-        "discussions": Part(
-            "discussions",
-            commands=("treering.extensions.discussions.commands:add_discussions",),
-            help="treering.extensions.discussions.commands:HELP",
-            operations="treering.extensions.discussions.folder:OPERATIONS",
-            pages="treering.extensions.discussions.web:PAGES",
-            serving="treering.extensions.discussions.chat.endpoint:serve_chats",
-            serving_flags="treering.extensions.discussions.commands:ChatFlags",
-        ),
-        "client": Part("client"),
-        "wiki": Part(
-            "wiki",
-            needs=("client",),
-            commands=(
-                "treering.extensions.wiki.commands:add_wiki",
-                "treering.extensions.wiki.commands:add_mongodb",
-            ),
-            help="treering.extensions.wiki.commands:HELP",
-            operations="treering.extensions.wiki.operations:OPERATIONS",
-            pages="treering.extensions.wiki.web:PAGES",
-            own_files="treering.extensions.wiki.own_pages:OWN_FILES",
-        ),
-        "workflows": Part(
-            "workflows",
-            needs=("discussions",),
-            commands=("treering.extensions.workflows.commands:add_workflows",),
-            help="treering.extensions.workflows.commands:HELP",
-            making="treering.extensions.workflows.endpoints:plan_of",
-        ),
-        "checks": Part(
-            "checks",
-            commands=("treering.extensions.checks.commands:add_checking",),
-            help="treering.extensions.checks.commands:HELP",
-        ),
-        "exams": Part(
-            "exams",
-            commands=("treering.extensions.exams.commands:add_exams",),
-            help="treering.extensions.exams.commands:HELP",
-            pages="treering.extensions.exams.web:PAGES",
-        ),
-        "coding_agents": Part(
-            "coding_agents",
-            commands=("treering.extensions.coding_agents.commands:add_connecting",),
-            help="treering.extensions.coding_agents.commands:HELP",
-        ),
-    },
-)
-"""The parts, by name. A package adds one by an entry point that names a `Part`."""
+_FORMER_FIELDS = {
+    "serving": "http_routes",
+    "serving_flags": "serve_flags",
+    "making": "memory_plan",
+    "tending": "on_vectors_ready",
+}
 
 
-def parts() -> tuple[Part, ...]:
-    """Return the parts whose needs are there, the built-in ones first.
+def Part(name: str, **fields: Any) -> Extension:  # noqa: N802 - the name of the class before
+    """Return an `Extension`. Deprecated: the former name, with the former names of its fields."""
+    from warnings import warn
+
+    warn("Part is deprecated: use Extension.", DeprecationWarning, stacklevel=2)
+    return Extension(name, **{_FORMER_FIELDS.get(field, field): value for field, value in fields.items()})
+
+
+@cache
+def built_in_extensions() -> dict[str, Extension]:
+    """Return the extensions that come with Treering, by name."""
+    try:
+        names = load("treering.extensions:BUILT_IN")
+    except ModuleNotFoundError:
+        return {}
+    return {name: load(f"treering.extensions.{name}.extension:EXTENSION") for name in names}
+
+
+EXTENSIONS: Table[Extension] = Table("treering.parts", built_in_extensions)
+"""The extensions, by name. A package adds one by an entry point that names an `Extension`."""
+
+
+def extensions() -> tuple[Extension, ...]:
+    """Return the extensions whose needs are installed, the built-in ones first.
 
     One of another package that cannot be loaded is logged and left out.
     """
@@ -223,44 +223,46 @@ def parts() -> tuple[Part, ...]:
     return tuple(found.values())
 
 
-def _loaded() -> Iterator[tuple[str, Part]]:
-    for name in PARTS:
+def _loaded() -> Iterator[tuple[str, Extension]]:
+    for name in EXTENSIONS:
         try:
-            part = PARTS[name]
+            part = EXTENSIONS[name]
         except Exception as error:  # importing a package may raise anything
-            if name in PARTS.built_in:
+            if name in EXTENSIONS.built_in:
                 raise
-            leave_out(f"The part {name} cannot be used: {str(error).rstrip('.')}.")
+            leave_out(f"The extension {name} cannot be used: {str(error).rstrip('.')}.")
         else:
             yield name, part
 
 
 def brought(what: str) -> Iterator[Any]:
-    """Load the additions of all parts for one field of `Part`, such as `making`."""
-    for part in parts():
-        place = getattr(part, what)
+    """Load the additions of all extensions for one field of `Extension`, such as `memory_plan`."""
+    for extension in extensions():
+        place = getattr(extension, what)
         if place:
             yield load(place)
 
 
 def brought_by_name(what: str, name_of: Callable[[Any], str], taken: Collection[str] = ()) -> Iterator[Any]:
-    """Load each thing of the tuples that parts bring under a field of `Part`, such as `pages`.
+    """Load each thing of the tuples that extensions bring under a field of `Extension`, such as `pages`.
 
-    One whose name is taken, by `taken` or by a part before, is logged and left out.
+    One whose name is taken, by `taken` or by an extension before, is logged and left out.
     """
     known = set(taken)
-    for part in parts():
-        for one in load(getattr(part, what)) if getattr(part, what) else ():
+    for extension in extensions():
+        for one in load(getattr(extension, what)) if getattr(extension, what) else ():
             name = name_of(one)
             if name in known:
-                leave_out(f"{name!r} of {what} of the part {part.name} is ignored: that name is already taken.")
+                leave_out(
+                    f"{name!r} of {what} of the extension {extension.name} is ignored: that name is already taken."
+                )
                 continue
             known.add(name)
             yield one
 
 
 def leave_out(why: str) -> None:
-    """Log why something that a part brings is not used."""
+    """Log why something that an extension brings is not used."""
     # Imported here: most processes have nothing to log.
     import logging
 

@@ -15,6 +15,7 @@ from treering.extensions.encoder import onnx
 from treering.extensions.encoder.embedders import open_embedder
 from treering.extensions.encoder.language_models import PydanticAIModel, ScriptedModel
 from treering.extensions.encoder.onnx import BgeSmall
+from treering.models import shipped as shipped_files
 from treering.models.static_model import StaticEmbedder
 from treering.ports.models import ToolCall
 from treering.ports.search import Lag
@@ -65,8 +66,8 @@ class TestStatic(EmbedderContract):
 def folder(tmp_path_factory):
     """The built-in model as a sentence transformer is published."""
     made = tmp_path_factory.mktemp("bge")
-    for name in (onnx.TOKENIZER, onnx.WEIGHTS):
-        (made / name).write_bytes((onnx.place_of_model() / name).read_bytes())
+    for name in (shipped_files.TOKENIZER, shipped_files.WEIGHTS):
+        (made / name).write_bytes((shipped_files.place_of_model() / name).read_bytes())
     (made / "1_Pooling").mkdir()
     (made / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_cls_token": True}))
     prompts = {"prompts": {"query": onnx.QUERY_PREFIX}}

@@ -13,14 +13,17 @@ from hypothesis import strategies as st
 
 import treering
 from treering.core.errors import Corrupt
-from treering.models import onnx, static_model
+from treering.models import shipped as shipped_files
+from treering.models import static_model
 from treering.models.static_model import StaticEmbedder
 from treering.ports.models import prose_share_of
 from treering.testing.fakes import HashingEmbedder
 
 SHIPPED = files("treering.models") / "static_bge_small"
 _EMBEDDER = StaticEmbedder()
-_TOKENIZER = onnx.load_tokenizer(onnx.verified(onnx.place_of_model(), onnx.TOKENIZER), static_model.LONGEST)
+_TOKENIZER = shipped_files.load_tokenizer(
+    shipped_files.verified(shipped_files.place_of_model(), shipped_files.TOKENIZER), static_model.LONGEST
+)
 _SPECIAL = ("[CLS]", "[SEP]", "[PAD]", "[UNK]", "[MASK]")
 
 
@@ -49,7 +52,7 @@ def test_a_question_is_nearest_to_the_text_that_answers_it():
 def test_it_cuts_texts_into_the_tokens_of_the_built_in_model(text):
     if any(name in text for name in _SPECIAL):
         return
-    expected = _TOKENIZER.encode(onnx.readable(text, 512), add_special_tokens=False).ids
+    expected = _TOKENIZER.encode(shipped_files.readable(text, 512), add_special_tokens=False).ids
     assert _EMBEDDER.tokens(text) == (expected or [_TOKENIZER.token_to_id("[UNK]")])
 
 

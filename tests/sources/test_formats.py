@@ -10,11 +10,12 @@ import pytest
 from git_scratch import Scratch
 
 from treering.core.errors import InvalidInput
+from treering.extensions.code.format import CODE
 from treering.extensions.code.repository.repo import RepoAdapter
 from treering.extensions.conversations.exports import ConversationFormat, ExportBounds
 from treering.ports.adapter import AlreadyRead, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import DocumentDraft, FileToRead, FormatLimits, Formats
-from treering.sources.formats import BUILT_IN, CODE, MARKDOWN, TEXT, TextFormat, draft_file
+from treering.sources.formats import MARKDOWN, TEXT, TextFormat, built_in_formats, draft_file
 from treering.sources.path import PathAdapter
 from treering.sources.reading.binary import BinaryFormat
 from treering.testing.format_contract import LONG, CollectionContract, FileSaying, FormatContract
@@ -163,7 +164,7 @@ class Shouting:
         return DocumentDraft("text", title=data.decode().upper()) if data.startswith(b"!") else None
 
 
-LOUD = Formats((Shouting(), *BUILT_IN.documents))
+LOUD = Formats((Shouting(), *built_in_formats().documents))
 
 
 def drafted(path: str, data: bytes, formats: Formats, *, most: int = 20) -> SourceDraft | Skipped:
@@ -197,7 +198,7 @@ def test_a_format_may_read_longer_files_than_others() -> None:
 def test_segments_over_the_limit_of_a_format_are_left_out_with_what_they_state() -> None:
     short = replace(MARKDOWN, limits=FormatLimits(max_segments=1))
     rules = f"# A\n\n{LONG}\n\n# B\n\nYou must never push to main by hand.\n".encode()
-    whole = drafted("CONTRIBUTING.md", rules, BUILT_IN, most=100_000)
+    whole = drafted("CONTRIBUTING.md", rules, built_in_formats(), most=100_000)
     first = drafted("CONTRIBUTING.md", rules, Formats((short,)), most=100_000)
     assert isinstance(whole, SourceDraft)
     assert isinstance(first, SourceDraft)
@@ -220,8 +221,8 @@ def test_both_adapters_read_with_the_formats_they_are_given(tmp_path: Path) -> N
 
 
 def test_inline_texts_are_cut_by_the_formats_that_can() -> None:
-    assert sorted(BUILT_IN.segmenters) == ["markdown", "text"]
-    (segment,) = BUILT_IN.segmenters["markdown"]("# A\n\nText.", max_chars=100)
+    assert sorted(built_in_formats().segmenters) == ["markdown", "text"]
+    (segment,) = built_in_formats().segmenters["markdown"]("# A\n\nText.", max_chars=100)
     assert segment.heading == "A"
 
 

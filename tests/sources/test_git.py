@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from treering.core.characters import printable
 from treering.core.errors import InvalidInput, NotFound, TimedOut, Unavailable
-from treering.extensions.code.repository.git import TreeChange, TreeEntry, open_repository, without_credentials
-from treering.extensions.code.repository.git_blobs import changed_together, often_changed, telling_commits
 from treering.ports.runtime import interruptible
+from treering.sources.git.blobs import changed_together, often_changed, telling_commits
+from treering.sources.git.repository import TreeChange, TreeEntry, open_repository, without_credentials
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from attacks.hostile_repositories import TRAPS, fetched_from_a_command, filtered
 from git_scratch import Scratch
 
 from treering.core.errors import TreeringError, Unavailable
-from treering.extensions.code.repository.git import open_repository
 from treering.extensions.code.repository.repo import RepoAdapter
 from treering.ports.adapter import AlreadyRead, ReadLimits
+from treering.sources.git.repository import open_repository
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the traps are commands for a POSIX shell")
 TREERING = (sys.executable, "-P", "-m", "treering")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from git_scratch import Scratch
 
-from treering.extensions.code.repository.ignoring import rules_around
+from treering.sources.git.ignoring import rules_around
 from treering.sources.reading.access import AnyFile, files_below
 from treering.sources.reading.folder import FoundFile, walk
 

@@ -7,7 +7,7 @@ import pytest
 from space_parts import open_space
 from treering.core.errors import InvalidInput
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, SourceDraft
-from treering.sources.formats import BUILT_IN, formats_here
+from treering.sources.formats import built_in_formats, formats_here
 from treering.sources.path import PathAdapter
 from treering.sources.plugins import installed_adapters
 from treering.surfaces.cli.verbs import mode_for
@@ -123,7 +123,7 @@ def read(folder, formats, **files):
 
 def test_the_format_of_a_package_is_asked_before_those_built_in(install, tmp_path):
     formats = install({"logbook": "acme_logbook:Logbook"})
-    assert [one.name for one in formats.documents] == ["logbook", *(one.name for one in BUILT_IN.documents)]
+    assert [one.name for one in formats.documents] == ["logbook", *(one.name for one in built_in_formats().documents)]
     found = read(tmp_path / "ship", formats, a_logbook="08:00 left port", b_md="# Fog\n")
     assert found["a.logbook"].segments[0].text == "08:00 left port"
     assert found["b.md"].kind == "markdown"
@@ -160,7 +160,7 @@ def test_a_format_that_fails_on_a_file_fails_that_file_alone(install, tmp_path):
 def test_a_package_that_cannot_be_used_is_logged_and_left_out(install, caplog, value, why):
     with caplog.at_level(logging.WARNING):
         formats = install({"one": value})
-    assert formats == BUILT_IN
+    assert formats == built_in_formats()
     assert why in caplog.text
     assert "acme-logbook" in caplog.text
 

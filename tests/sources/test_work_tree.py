@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from git_scratch import Scratch
 
-from treering.extensions.code.repository.git import GitRepository, open_repository
+from treering.sources.git.repository import GitRepository, open_repository
 
 
 @pytest.fixture

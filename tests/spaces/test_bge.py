@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from treering.core.errors import Corrupt, InvalidInput
-from treering.extensions.encoder import onnx
 from treering.extensions.encoder.onnx import QUERY_PREFIX, BgeSmall
+from treering.models import shipped as shipped_files
 from treering.ports.models import Embedder
 
 SHIPPED = files("treering.models") / "bge_small_en_v1_5_int8"
@@ -113,9 +113,9 @@ def test_settings_outside_what_the_model_can_do_are_refused(options):
     assert refusal.value.hint
 
 
-@pytest.mark.parametrize("name", [onnx.TOKENIZER, onnx.WEIGHTS])
+@pytest.mark.parametrize("name", [shipped_files.TOKENIZER, shipped_files.WEIGHTS])
 def test_a_changed_or_missing_model_file_is_reported_with_what_to_do(tmp_path: Path, name: str):
-    for shipped in onnx.SHA256:
+    for shipped in shipped_files.SHA256:
         (tmp_path / shipped).write_bytes((SHIPPED / shipped).read_bytes())
     with (tmp_path / name).open("r+b") as file:
         file.seek(1_000)
@@ -130,5 +130,5 @@ def test_a_changed_or_missing_model_file_is_reported_with_what_to_do(tmp_path: P
 
 def test_the_notices_name_the_very_bytes_that_are_shipped():
     notices = (Path(__file__).parents[2] / "THIRD_PARTY_NOTICES.md").read_text(encoding="utf-8")
-    for name in onnx.SHA256:
+    for name in shipped_files.SHA256:
         assert f"`{sha256((SHIPPED / name).read_bytes()).hexdigest()}`" in notices

@@ -11,7 +11,7 @@ from attacks.hostile_remotes import shipped_cache
 from attacks.hostile_repositories import TRAPS, repository, trap
 
 import treering
-from treering.extensions.code.repository.git_process import hooks_folder
+from treering.sources.git.process import hooks_folder
 from treering.system import git_start
 
 SOURCE = Path(treering.__file__).parent

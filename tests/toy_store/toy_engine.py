@@ -5,7 +5,7 @@ from treering.core.patch import Author
 from treering.extensions.code.repository.repo import RepoAdapter
 from treering.models.vectoriser import BackgroundVectoriser, OnRequest
 from treering.ports.adapter import ReadLimits
-from treering.sources.formats import BUILT_IN
+from treering.sources.formats import built_in_formats
 from treering.sources.path import PathAdapter
 from treering.testing.fakes import HashingEmbedder, MemoryJobs, MemoryLeases, SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
@@ -24,9 +24,9 @@ def toy_engine(*, policy=None, channel="user", late=False, clock=None):
         vectoriser=OnRequest(BackgroundVectoriser(index.vectors, leases, embedder, clock)),
         jobs=MemoryJobs(ledger),
         leases=leases,
-        adapters={"path": PathAdapter(BUILT_IN), "repo": RepoAdapter(BUILT_IN)},
+        adapters={"path": PathAdapter(), "repo": RepoAdapter()},
         clock=clock,
         author=Author(actor="ada", channel=channel),
         limits=ReadLimits(),
-        segmenters=BUILT_IN.segmenters,
+        segmenters=built_in_formats().segmenters,
     )

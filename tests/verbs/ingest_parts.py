@@ -27,7 +27,7 @@ from treering.ports.adapter import (
 from treering.ports.ledger import Ledger, Selection
 from treering.ports.runtime import JobRow
 from treering.ports.search import Lag
-from treering.sources.formats import BUILT_IN
+from treering.sources.formats import built_in_formats
 from treering.sources.reading.lines import in_file
 from treering.sources.reading.text import outline_markdown, segment_text, segments_of_markdown
 from treering.testing.fakes import SteppingClock
@@ -207,6 +207,6 @@ def desk_of(ledger: Ledger, clock: Any, *adapters: Any, index: Any = None, jobs:
         clock=clock,
         author=ADA,
         limits=ReadLimits(),
-        segmenters=BUILT_IN.segmenters,
+        segmenters=built_in_formats().segmenters,
     )
     return Desk(ledger, engine, jobs, vectors)

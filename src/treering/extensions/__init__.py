@@ -1,1 +1,21 @@
-"""The parts that people use by name; each can be left out."""
+"""What Treering does beyond its kernel: one folder for each extension, with its value in `extension.py`."""
+
+BUILT_IN = (
+    "documents",
+    "code",
+    "conversations",
+    "encoder",
+    "postgres",
+    "engines",
+    "mcp",
+    "server",
+    "projects",
+    "discussions",
+    "client",
+    "wiki",
+    "workflows",
+    "checks",
+    "exams",
+    "coding_agents",
+)
+"""Names of the folders, in the order in which they are asked and listed."""

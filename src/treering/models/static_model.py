@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.core.errors import InvalidInput
-from treering.extensions.encoder import onnx
+from treering.models import shipped
 from treering.models.latin import knows_most_words
 from treering.models.vocabulary import vocabulary
 from treering.ports.models import Vector
@@ -116,7 +116,7 @@ class StaticEmbedder:
 
     def knows(self, text: str) -> bool:
         """Return whether the model knows most of the words of a text."""
-        return knows_most_words(onnx.readable(text, LONGEST))
+        return knows_most_words(shipped.readable(text, LONGEST))
 
     def tokens(self, text: str) -> Sequence[int]:
         """Return the numbers of the tokens that are read of a text."""
@@ -177,7 +177,7 @@ class _Words:
 
     def tokens(self, text: str) -> Sequence[int]:
         """Return the first `LONGEST` tokens of a text, or that of the unknown word where there is none."""
-        read = text[: LONGEST * onnx.CHARS_PER_TOKEN] if text.isascii() else onnx.readable(text, LONGEST)
+        read = text[: LONGEST * shipped.CHARS_PER_TOKEN] if text.isascii() else shipped.readable(text, LONGEST)
         words = (read.translate(_REMOVED) if _CONTROL.search(read) else read).split()
         known = self.known
         try:
@@ -216,7 +216,7 @@ class _Words:
 
     def _cut_by_tokenizer(self, word: str) -> Sequence[int]:
         if self.tokenizer is None:
-            self.tokenizer = onnx.load_tokenizer(onnx.verified(self.place, onnx.TOKENIZER), LONGEST)
+            self.tokenizer = shipped.load_tokenizer(shipped.verified(self.place, shipped.TOKENIZER), LONGEST)
         tokens: Sequence[int] = self.tokenizer.encode(word, add_special_tokens=False).ids
         return tokens
 
@@ -236,14 +236,14 @@ def _together(texts: Iterable[Mapping[int, int]]) -> Iterator[list[Mapping[int, 
 
 
 def _load(folder: Traversable | None) -> _Tables:
-    place = onnx.place_of_model()
+    place = shipped.place_of_model()
     ours = folder or files(__package__) / _FOLDER
     return _Tables(_Words(place, vocabulary()), _mapped(ours, VECTORS), _mapped(ours, WEIGHTS))
 
 
 def _mapped(folder: Traversable, name: str) -> npt.NDArray[Any]:
     """Map a table into memory, so that processes share it."""
-    onnx.verified(folder, name, SHA256, model="static model")
+    shipped.verified(folder, name, SHA256, model="static model")
     with as_file(folder / name) as path:
         table: npt.NDArray[Any] = np.load(path, mmap_mode="r")
     return table

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from math import log
 
-from treering.extensions.encoder import onnx
+from treering.models import shipped
 
 _FIRST_WORD = 1996
 """The number of "the": letters and signs come before it, and behind it words and parts of words by frequency."""
@@ -14,7 +14,9 @@ _FIRST_WORD = 1996
 @cache
 def vocabulary() -> Mapping[str, int]:
     """Return the number of each word and part of a word that the built-in models know."""
-    known: Mapping[str, int] = json.loads(onnx.verified(onnx.place_of_model(), onnx.TOKENIZER))["model"]["vocab"]
+    known: Mapping[str, int] = json.loads(shipped.verified(shipped.place_of_model(), shipped.TOKENIZER))["model"][
+        "vocab"
+    ]
     return known
 
 

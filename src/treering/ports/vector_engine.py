@@ -2,13 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from treering.ports.passages import Reach
 from treering.ports.search import Vector
+
+if TYPE_CHECKING:
+    from treering.ports.index import Index
+    from treering.ports.models import Embedder
+    from treering.ports.stores import Needs, Stores
 
 Keys = npt.NDArray[np.int64]
 """Keys of passages."""
@@ -221,4 +226,36 @@ class EngineSelection(Protocol):
 
     def drop(self) -> EngineReport:
         """Delete the engine's data and stop using it; return the previous engine."""
+        ...
+
+
+class VectorMirror(EngineSelection, Protocol):
+    """The engine in use of an open space, and its background work."""
+
+    def index_over(self, own: "Index") -> "Index":
+        """Return an index whose vectors the engine searches."""
+        ...
+
+    def is_due(self) -> bool:
+        """Return whether the engine has something to follow up."""
+        ...
+
+    def follow(self, goes_on: Callable[[], bool]) -> None:
+        """Bring the engine up to date, for as long as `goes_on` returns true."""
+        ...
+
+    def close(self) -> None:
+        """Close the engine, if it is open."""
+        ...
+
+
+class VectorMirrors(Protocol):
+    """Opens the engine of a space. `given`: an engine or a vector store of the program that opens the space."""
+
+    def embedder(self, given: object | None, embedder: "Embedder") -> "Embedder":
+        """Return the embedder of the space, which may note queries for the store that was given."""
+        ...
+
+    def open(self, given: object | None, stores: "Stores", needs: "Needs", embedder: "Embedder") -> VectorMirror | None:
+        """Return the engine of a space, or `None` if its stores report no changes of vectors."""
         ...

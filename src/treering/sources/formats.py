@@ -1,7 +1,7 @@
 """The formats built in: which are known, in which order they are asked, and how those that are text are read."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
@@ -9,14 +9,6 @@ from typing import Any, Literal
 
 from treering.core.screening import instruction_flags
 from treering.core.secrets.redaction import SecretFinding
-from treering.extensions.code.parsing.languages import language_of
-from treering.extensions.code.parsing.outline import CodeOutline, OutlineProcess, OutlineStopped
-from treering.extensions.code.parsing.segments import segment_code
-from treering.extensions.conversations.exports import ConversationFormat, ExportBounds
-from treering.extensions.conversations.memory_exports import MemoryFormat
-from treering.extensions.conversations.tickets import TicketFormat
-from treering.extensions.documents.formats import DOCUMENTS
-from treering.extensions.documents.structured import NotebookFormat, OpenApiFormat
 from treering.ports.adapter import ContentType, Failed, ReadLimits, SegmentDraft, Skipped, SourceDraft
 from treering.ports.format import (
     HEAD_BYTES,
@@ -31,10 +23,11 @@ from treering.ports.format import (
     allowed_bytes,
     posix_path,
 )
+from treering.registry import places_of_extensions
 from treering.sources.manifests import MAX_VALUE_CHARS, read_manifest
-from treering.sources.plugins import installed_formats
+from treering.sources.plugins import FORMATS, installed_formats
 from treering.sources.reading.binary import BinaryFormat
-from treering.sources.reading.encodings import decode, opening
+from treering.sources.reading.encodings import decode
 from treering.sources.reading.lines import Place, in_file, pack, split_lines
 from treering.sources.reading.text import (
     is_markdown,
@@ -114,7 +107,8 @@ class Cut:
     segments: Sequence[SegmentDraft]
     title: str = ""
     language: str = ""
-    outline: CodeOutline | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Further metadata of the file."""
     hint: str | None = None
     """Why only its first lines are kept."""
     warning: str = ""
@@ -138,6 +132,8 @@ class TextFormat:
     cut: Callable[[CleanText], Cut]
     kind: str = "file"
     limits: FormatLimits = field(default_factory=FormatLimits)
+    language_of: Callable[[str, str], str] = lambda _path, _text: ""
+    """Returns the programming language of a path and text, or "" for prose and data."""
 
     def read(self, data: bytes, file: FileToRead, /) -> DocumentDraft | None:
         """Read a file. Raises `RecursionError` for a text nested too deeply."""
@@ -159,11 +155,10 @@ class TextFormat:
         )
 
     def _cut(self, file: FileToRead, text: str) -> Cut:
-        language = language_of(file.path, text)
-        name = language.name if language else ""
-        clean = CleanText(file.path, text, file.commit, file.limits.max_segment_chars, name)
-        hint = generated_hint(file.path, text, code=language is not None)
-        return Cut(_first_lines(clean), language=name, hint=hint) if hint else self.cut(clean)
+        language = self.language_of(file.path, text)
+        clean = CleanText(file.path, text, file.commit, file.limits.max_segment_chars, language)
+        hint = generated_hint(file.path, text, code=bool(language))
+        return Cut(_first_lines(clean), language=language, hint=hint) if hint else self.cut(clean)
 
     def _content_type(self, path: str) -> ContentType:
         if self.kind == "markdown":
@@ -179,8 +174,6 @@ class InlineTextFormat(TextFormat):
 
 
 _STUB_LINES, _STUB_CHARS = 20, 1_000
-_MOST_IMPORTS = 200
-_LONGEST_SUMMARY = 300
 
 
 def _first_lines(clean: CleanText) -> list[SegmentDraft]:
@@ -198,13 +191,7 @@ def _metadata(file: FileToRead, cut: Cut, text: str) -> dict[str, Any]:
         "vendored": is_vendored(file.path),
         "package": read_manifest(file.path, text).name[:MAX_VALUE_CHARS] if is_manifest(file.path) else "",
     }
-    if cut.outline:
-        described |= {
-            "symbols": len(cut.outline.symbols),
-            "imports": list(cut.outline.imports[:_MOST_IMPORTS]),
-            "summary": cut.outline.module_doc[:_LONGEST_SUMMARY],
-        }
-    return {name: value for name, value in described.items() if value}
+    return {name: value for name, value in (described | dict(cut.metadata)).items() if value}
 
 
 def _flags(text: str) -> dict[str, Any]:
@@ -216,19 +203,23 @@ def _warning(finding: SecretFinding) -> str:
     return f"{finding.kind} at line {finding.line}: redacted"
 
 
-def built_in_formats(*, exports: ExportBounds | None = None) -> Formats:
-    """Return the formats built in; `exports` bounds what is read of exports of conversations."""
+@cache
+def built_in_formats() -> Formats:
+    """Return the formats that come with Treering: those of its extensions, then Markdown, text and binary files."""
+    found = [place.load() for _, place in places_of_extensions(FORMATS)]
+    formats = [one() if isinstance(one, type) else one for one in found]
     return Formats(
-        documents=(*DOCUMENTS, MARKDOWN, NotebookFormat(), OpenApiFormat(), CODE, TEXT, BinaryFormat()),
-        collections=(MemoryFormat(), TicketFormat(), ConversationFormat(exports or ExportBounds())),
+        documents=(*(one for one in formats if hasattr(one, "limits")), MARKDOWN, TEXT, BinaryFormat()),
+        collections=tuple(one for one in formats if not hasattr(one, "limits")),
     )
 
 
 @cache
 def formats_here() -> Formats:
     """Return the formats built in and those of packages that are installed here, which are asked first."""
-    taken = [*(one.name for one in BUILT_IN.documents), *(one.name for one in BUILT_IN.collections)]
-    return replace(BUILT_IN, documents=(*installed_formats(taken), *BUILT_IN.documents))
+    own = built_in_formats()
+    taken = [*(one.name for one in own.documents), *(one.name for one in own.collections)]
+    return replace(own, documents=(*installed_formats(taken), *own.documents))
 
 
 def _is_markdown(path: str, _head: bytes) -> bool:
@@ -242,17 +233,6 @@ def _cut_markdown(clean: CleanText) -> Cut:
     return Cut(segments, title=title, language="markdown")
 
 
-def _is_code(path: str, head: bytes) -> bool:
-    return language_of(path, opening(head)) is not None
-
-
-def _cut_code(clean: CleanText) -> Cut:
-    found = _OUTLINES.outline(clean.path, clean.text)
-    outline, warning = (None, found.why) if isinstance(found, OutlineStopped) else (found, "")
-    segments = segment_code(clean.path, clean.text, outline, commit=clean.commit, max_chars=clean.max_chars)
-    return Cut(segments, language=clean.language, outline=outline, warning=warning)
-
-
 def _is_any(_path: str, _head: bytes) -> bool:
     return True
 
@@ -261,11 +241,8 @@ def _cut_text(clean: CleanText) -> Cut:
     return Cut(segment_text(clean.path, clean.text, commit=clean.commit, max_chars=clean.max_chars))
 
 
-_OUTLINES = OutlineProcess()
 MARKDOWN = InlineTextFormat("markdown", _is_markdown, _cut_markdown, segmenter=segment_inline_markdown, kind="markdown")
-CODE = TextFormat("code", _is_code, _cut_code)
 TEXT = InlineTextFormat("text", _is_any, _cut_text, segmenter=segment_inline_text)
-BUILT_IN = built_in_formats()
 
 
 # A file's bytes as a source: the one way, whoever found the file.
@@ -281,7 +258,7 @@ def draft_file(
     redact_secrets: bool = True,
     address: str = "",
     fingerprint: str = "",
-    formats: Formats = BUILT_IN,
+    formats: Formats | None = None,
 ) -> SourceDraft | Skipped | Failed:
     """Read a file's bytes as a source, by the first format that knows them.
 
@@ -291,7 +268,7 @@ def draft_file(
     """
     file = FileToRead(path, limits, commit, redact_secrets, address)
     allowed = 0
-    for one in formats.claiming(path, data[:HEAD_BYTES]):
+    for one in (formats or built_in_formats()).claiming(path, data[:HEAD_BYTES]):
         if len(data) > allowed_bytes(one, limits):
             allowed = max(allowed, allowed_bytes(one, limits))
             continue

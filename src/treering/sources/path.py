@@ -9,18 +9,6 @@ from typing import Any
 
 from treering.core.errors import InvalidInput
 from treering.core.evidence import moved_files, moves_by_contents
-from treering.extensions.code.repository.ignoring import rules_around
-from treering.extensions.code.repository.repo_identity import (
-    FileOrigins,
-    OwningRepository,
-    earlier_origins,
-    identity_at,
-    known_by_path,
-    names_below,
-    place_of_repository,
-    renames,
-)
-from treering.extensions.code.repository.repo_selection import flag
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,
@@ -34,7 +22,19 @@ from treering.ports.adapter import (
     Vanished,
 )
 from treering.ports.format import Collection, FileToRead, Formats
-from treering.sources.formats import BUILT_IN, draft_file, over_limit
+from treering.sources.formats import built_in_formats, draft_file, over_limit
+from treering.sources.git.identity import (
+    FileOrigins,
+    OwningRepository,
+    earlier_origins,
+    identity_at,
+    known_by_path,
+    names_below,
+    place_of_repository,
+    renames,
+)
+from treering.sources.git.ignoring import rules_around
+from treering.sources.options import flag
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import (
     FolderEntry,
@@ -201,8 +201,8 @@ class PathAdapter:
     every file.
     """
 
-    def __init__(self, formats: Formats = BUILT_IN, *, access: FileAccess | None = None) -> None:
-        self._formats = formats
+    def __init__(self, formats: Formats | None = None, *, access: FileAccess | None = None) -> None:
+        self._formats = formats or built_in_formats()
         self._access = access or AnyFile()
 
     def origin(self, target: str) -> str:

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from treering.extensions.conversations.memory import noted
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
 from treering.ports.format import posix_path
 from treering.sources.manifests import MAX_VALUE_CHARS, read_manifest
+from treering.sources.memory import noted
 from treering.sources.reading.lines import Heading, MarkupOutline, segment_at
 from treering.sources.reading.text import is_markdown, outline_markdown
 from treering.sources.rules import constraints, sets_rules

@@ -17,7 +17,7 @@ from treering.core.characters import shown
 from treering.core.errors import InvalidInput
 from treering.ports.adapter import AlreadyRead, Reading, ReadLimits, Skipped, Unchanged, Vanished
 from treering.ports.format import FileToRead, Formats
-from treering.sources.formats import BUILT_IN, draft_file, over_limit
+from treering.sources.formats import built_in_formats, draft_file, over_limit
 from treering.sources.reading.binary import Archive, Refused, ZipBounds, is_plain, leads_out, open_archive
 
 # Archives that strangers sent: checked as a whole first, then read file by file into memory, never put on a disk.
@@ -322,10 +322,10 @@ class UploadAdapter:
     file that an archive does not hold any more is gone. Option: `redact_secrets` (default true).
     """
 
-    def __init__(self, stream: BinaryIO, formats: Formats = BUILT_IN, bounds: PackedBounds | None = None) -> None:
+    def __init__(self, stream: BinaryIO, formats: Formats | None = None, bounds: PackedBounds | None = None) -> None:
         """`stream` can seek."""
         self._stream = stream
-        self._formats = formats
+        self._formats = formats or built_in_formats()
         self._bounds = bounds or PackedBounds()
 
     def origin(self, target: str) -> str:

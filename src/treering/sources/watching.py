@@ -15,8 +15,8 @@ from typing import Literal
 
 from treering.core.characters import shown
 from treering.core.errors import Conflict, InvalidInput, MissingExtra
-from treering.extensions.code.repository.git_process import hooks_folder
-from treering.extensions.code.repository.ignoring import rules_around
+from treering.sources.git.ignoring import rules_around
+from treering.sources.git.process import hooks_folder
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import IgnoreRules
 from treering.system.machine import replace_file

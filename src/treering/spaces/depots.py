@@ -13,8 +13,8 @@ from typing import Literal, Protocol
 
 from treering.core.characters import printable
 from treering.core.errors import Corrupt, Denied, InvalidInput, NotFound, Unavailable
-from treering.extensions.code.repository.git import open_repository
-from treering.extensions.code.repository.git_process import run_git
+from treering.sources.git.process import run_git
+from treering.sources.git.repository import open_repository
 from treering.sources.reading.folder import read_bytes, reason
 from treering.system.git_start import isolated_environment, remote_environment, remote_options, served
 from treering.system.machine import make_folder, replace_file

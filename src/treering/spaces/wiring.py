@@ -2,18 +2,15 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TypeVar, cast
 
 from treering.core.errors import InvalidInput, MissingExtra, NotFound, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
-from treering.extensions.encoder.onnx import BUILT_IN_EMBEDDER, SCHEME, BgeSmall
-from treering.extensions.engines.engine_address import ENGINES, GIVEN, EngineAddress, EngineBackend
-from treering.extensions.engines.selection import EngineIndex, SelectedEngine
 from treering.models.vectoriser import BackgroundVectoriser, OnRequest
 from treering.models.vocabulary import word_rarity
 from treering.ports.adapter import Adapter, FileAccess, ReadLimits, TreeLookup
@@ -23,11 +20,11 @@ from treering.ports.ledger import Ledger
 from treering.ports.models import Embedder, Reranker, is_quick
 from treering.ports.runtime import Clock, SpacesWithWork
 from treering.ports.stores import AccessKeys, BackUp, Needs, Stores
-from treering.registry import Place, Table
-from treering.retrieval.index.engine_mirror import MAX_COMPARED
-from treering.retrieval.index.passage_texts import PassageDescriber
+from treering.ports.vector_engine import VectorMirrors
+from treering.registry import Place, Table, brought, places_of_extensions
 from treering.retrieval.index.rounds import make_whole
 from treering.sources.reading.access import AnyFile
+from treering.spaces.backends import BACKENDS, Backend, OpenStores
 from treering.spaces.policy_and_anchor import AnchorPlace, PolicyFile, anchor_at, policy_file, put_in_force
 from treering.system.address import MEMORY, Address
 from treering.system.machine import SystemClock, is_busy, shared_secret
@@ -35,28 +32,9 @@ from treering.system.settings import Settings
 from treering.system.tracked_space import refuse_tracked
 from treering.verbs.engine import Engine
 
-if TYPE_CHECKING:
-    from treering.extensions.engines.host import HostStore
-    from treering.extensions.postgres.connection.pools import LentPool
-
 _Item = TypeVar("_Item")
-_LOG = logging.getLogger(__name__)
-
 _Opens = TypeVar("_Opens", covariant=True)
-
-OpenStores = Callable[[Address, Needs], Stores]
-
-
-@dataclass(frozen=True, slots=True)
-class Backend(Generic[_Opens]):
-    """A technology that spaces are kept in.
-
-    `load` imports what opens them, when the first is opened. `extra`: the optional dependencies it imports; empty
-    where it needs none.
-    """
-
-    load: Callable[[], _Opens]
-    extra: str = ""
+_LOG = logging.getLogger(__name__)
 
 
 class LazyMapping(Mapping[str, _Item]):
@@ -80,27 +58,23 @@ class LazyMapping(Mapping[str, _Item]):
 
 
 def _adapters(access: FileAccess) -> Mapping[str, Adapter]:
-    from treering.extensions.code.repository.repo import RepoAdapter
-    from treering.extensions.documents.url import UrlAdapter
     from treering.sources.formats import formats_here
     from treering.sources.path import PathAdapter
-    from treering.sources.plugins import installed_adapters
+    from treering.sources.plugins import ADAPTERS, installed_adapters
 
     formats = formats_here()
     return {
         **installed_adapters(),
         "path": PathAdapter(formats, access=access),
-        "repo": RepoAdapter(formats, access=access),
-        "url": UrlAdapter(formats),
+        **{name: place.load().for_space(formats, access) for name, place in places_of_extensions(ADAPTERS)},
     }
 
 
-def _trees(access: FileAccess) -> Callable[[], TreeLookup]:
+def _trees(access: FileAccess) -> Callable[[], TreeLookup | None]:
     @cache
-    def looked_up() -> TreeLookup:
-        from treering.extensions.code.repository.repo_selection import RepositoryTrees
-
-        return RepositoryTrees(access)
+    def looked_up() -> TreeLookup | None:
+        trees = next(brought("trees"), None)
+        return cast("TreeLookup", trees(access)) if trees else None
 
     return looked_up
 
@@ -111,38 +85,22 @@ def _segmenters() -> Mapping[str, Segmenter]:
     return formats_here().segmenters
 
 
-def _ledger_at(place: str, extra: str = "") -> Backend[OpenStores]:
-    found: Place[OpenStores] = Place(f"treering.stores.{place}")
-    return Backend(found.load, extra=extra)
-
-
-BACKENDS: Table[Backend[OpenStores]] = Table(
-    "treering.ledgers",
-    {
-        "sqlite": _ledger_at("sqlite.opening:open_stores"),
-        "postgresql": _ledger_at("postgres.opening:open_stores", extra="postgres"),
-    },
-)
-"""Databases that spaces are kept in, by the scheme of an address. Entry points name a `Backend`."""
-
 ERASURE_KEY = "erasure.key"
 """The file of the data folder that keys what a space remembers of erased texts."""
-_MODELS = "treering.models."
+DEFAULT_EMBEDDER = "bge-small-en-v1.5"
+"""The embedder of a space without settings, if an extension offers it; else the quick one."""
 QUICK_EMBEDDER = "static"
 EMBEDDERS: Table[Callable[[int], Embedder]] = Table(
     "treering.embedders",
-    {BUILT_IN_EMBEDDER: BgeSmall, QUICK_EMBEDDER: Place("treering.models.static_model:StaticEmbedder")},
+    lambda: (
+        dict(places_of_extensions("treering.embedders"))
+        | {QUICK_EMBEDDER: Place("treering.models.static_model:StaticEmbedder")}
+    ),
 )
-"""What makes an embedding model that uses so many threads, by the name that `TREERING_EMBEDDER` says."""
+"""Embedding models by the value of `TREERING_EMBEDDER`: functions from a number of threads to an embedder."""
 
-RERANKERS: Table[Callable[[str, int], Reranker]] = Table(
-    "treering.rerankers",
-    {
-        "onnx": Place("treering.extensions.encoder.onnx:open_reranker"),
-        "sentence-transformers": Place("treering.extensions.encoder.sentence_reranker:open_sentence_reranker"),
-    },
-)
-"""What opens a reranker by its whole name, with so many threads, by what stands before the colon of the name."""
+RERANKERS: Table[Callable[[str, int], Reranker]] = Table("treering.rerankers")
+"""Rerankers by the start of their name, up to the colon: functions from the whole name and a number of threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +131,7 @@ class Opening:
     """Which of the files that a call names may be read."""
     connection: object | None = None
     """An open driver of the database that the space lies in, used and not closed."""
-    given_engine: "EngineBackend | HostStore | None" = None
+    given_engine: object | None = None
     """What opens the engine at an address `given:…`, or the store of the host that lies there."""
 
 
@@ -196,7 +154,10 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
     _check_trust(opening)
     load_stores = _loaded(opening.address, backends)
     _require_no_folder(opening.address)
-    embedder = _listening(_embedder(opening), opening)
+    mirrors = _vector_mirrors()
+    embedder = _embedder(opening)
+    if mirrors:
+        embedder = mirrors.embedder(opening.given_engine, embedder)
     given = policy_file(opening.address.place if opening.address.is_file else MEMORY, _named_policy(opening))
     quick = _quick(opening, embedder)
     needs = _needs(opening, embedder, given, quick)
@@ -205,11 +166,10 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
         closing.callback(stores.close)
         if given and not stores.read_only:
             put_in_force(given, stores.ledger, opening.author)
-        selected = _selected(opening, stores, needs, embedder)
-        if selected:
-            closing.callback(selected.close)
-            compared = _compared_one_by_one(opening.given_engine)
-            stores = replace(stores, index=EngineIndex.over(stores.index, selected, compared=compared))
+        mirror = mirrors.open(opening.given_engine, stores, needs, embedder) if mirrors else None
+        if mirror:
+            closing.callback(mirror.close)
+            stores = replace(stores, index=mirror.index_over(stores.index))
         upkeep = stores.index.upkeep
         vectoriser = BackgroundVectoriser(
             stores.index.vectors,
@@ -219,14 +179,14 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
             claims=stores.claims,
             quick=(meanwhile, quick) if quick and (meanwhile := quick_vectors(stores.index)) else None,
             upkeep=None if stores.read_only else upkeep,
-            follow=selected.follow if selected and not stores.read_only else None,
+            follow=mirror.follow if mirror and not stores.read_only else None,
             is_busy=is_busy,
         )
         closing.callback(vectoriser.stop)
         engine = _engine(opening, stores, embedder, vectoriser, needs.clock)
-        engine = replace(engine, selection=selected, quick=quick if quick_vectors(stores.index) else None)
+        engine = replace(engine, selection=mirror, quick=quick if quick_vectors(stores.index) else None)
         if not stores.read_only:
-            _catch_up(opening, stores.index, vectoriser, is_due=selected.is_due if selected else lambda: False)
+            _catch_up(opening, stores.index, vectoriser, is_due=mirror.is_due if mirror else lambda: False)
         return Opened(engine, closing.pop_all().close, stores.back_up, vectoriser.take_turn)
 
 
@@ -253,70 +213,39 @@ def _check_trust(opening: Opening) -> None:
 
 def postgres_plan(*, writer: str, reader: str, tablespaces: Sequence[str], citus: bool) -> str:
     """Return SQL for an administrator of a Postgres. Raises `InvalidInput`, `MissingExtra`."""
-    with _postgres_needed("A plan for Postgres"):
-        from treering.extensions.postgres.plan import Wanted, plan_of
-    return plan_of(Wanted(writer=writer, reader=reader, tablespaces=tuple(tablespaces), citus=citus))
-
-
-def postgres_of(connection: object) -> str:
-    """Return which database a pool of connections is of: its host, port and name. Raises `InvalidInput`."""
-    return _lent_pool(connection).place()
-
-
-def check_postgres(connection: object) -> None:
-    """Raise `InvalidInput` for what is no pool of Postgres connections that a space can use. Connects to nothing."""
-    _lent_pool(connection)
-
-
-def _lent_pool(connection: object) -> "LentPool":
     try:
-        from treering.extensions.postgres.connection.pools import LentPool
+        from treering.extensions.postgres.plan import Wanted, plan_of
     except ModuleNotFoundError as error:
-        raise MissingExtra("postgres", needed_for="A space in a Postgres database") from error
-    return LentPool(connection)
+        raise MissingExtra("postgres", needed_for="A plan for Postgres") from error
+    return plan_of(Wanted(writer=writer, reader=reader, tablespaces=tuple(tablespaces), citus=citus))
 
 
 def spaces_with_work(address: Address) -> SpacesWithWork:
     """Return what looks for spaces with work, in the database of an address. Raises as opening one of them does."""
-    if address.scheme != "postgresql":
+    backend = _backend(address, BACKENDS)
+    if backend.spaces_with_work is None:
         raise InvalidInput(
             f"{address} does not name a database with several spaces.",
             hint="Use one: postgresql://USER@HOST/DATABASE?space=ANY.",
         )
-    with _postgres_needed("Work for spaces on Postgres"):
-        from treering.extensions.postgres.connection.target import target_of
-        from treering.extensions.postgres.opening import WaitingSpaces
-    return WaitingSpaces(target_of(address))
+    return backend.loaded(backend.spaces_with_work, f"Work for spaces in {backend.title}")(address)
 
 
 def open_access_keys(address: Address, *, create: bool) -> AccessKeys:
-    """Open the access keys that an address names: a file of their own, or those of a Postgres database.
+    """Open the access keys that an address names: a file of their own, or those of a database.
 
-    Raises `NotFound` where there are none and `create` is false, `UnknownBackend`, `InvalidInput` for another file.
+    Raises `NotFound` if there are none and `create` is false, `UnknownBackend`, `InvalidInput` for another file.
     """
-    if address.scheme not in BACKENDS:
-        raise UnknownBackend(address.scheme, known=BACKENDS)
-    if address.scheme == "postgresql":
-        with _postgres_needed("Access keys in a Postgres database"):
-            from treering.extensions.postgres.access_keys import PostgresAccessKeys
-        return PostgresAccessKeys(address)
-    from treering.stores.sqlite.access_keys import SqliteAccessKeys
-
+    backend = _backend(address, BACKENDS)
+    if backend.access_keys is None:
+        raise InvalidInput(f"{address} cannot store access keys.", hint="Give --keys a file.")
     try:
-        return SqliteAccessKeys(address, create=create)
+        return backend.loaded(backend.access_keys, f"Access keys in {backend.title}")(address, create)
     except NotFound as error:
         raise NotFound(
             f"There are no access keys at {address}.",
             hint="Create one with `treering key create NAME`, or give the location of the keys with --keys.",
         ) from error
-
-
-@contextmanager
-def _postgres_needed(what: str) -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise MissingExtra("postgres", needed_for=what) from error
 
 
 def author(actor: str | None, channel: Channel, settings: Settings) -> Author:
@@ -340,9 +269,14 @@ def _quick(opening: Opening, embedder: Embedder) -> Embedder | None:
     if is_quick(embedder):
         return embedder
     # One that a server opened for all its spaces is one of these.
-    named = opening.embedder is None or type(embedder).__module__.startswith(_MODELS)
+    named = opening.embedder is None or _is_own(embedder)
     wanted = (named and opening.settings.quick) if opening.quick is None else opening.quick
     return _the_quick_one() if wanted else None
+
+
+def _is_own(embedder: Embedder) -> bool:
+    module = type(embedder).__module__
+    return module.startswith("treering.") and not module.startswith("treering.testing.")
 
 
 @cache
@@ -356,40 +290,39 @@ def open_embedder(settings: Settings) -> Embedder:
 
     Raises `InvalidInput` for one that is not installed, and what opening a model of a provider or of a folder raises.
     """
-    return embedder_named(settings.embedder or BUILT_IN_EMBEDDER, settings)
+    default = DEFAULT_EMBEDDER if DEFAULT_EMBEDDER in EMBEDDERS else QUICK_EMBEDDER
+    return embedder_named(settings.embedder or default, settings)
 
 
 def embedder_named(name: str, settings: Settings) -> Embedder:
     """Return the model of a name: of the table, `onnx:FOLDER` or PROVIDER:MODEL. Raises as `open_embedder`."""
     if name in EMBEDDERS:
         return EMBEDDERS[name](settings.threads)
-    if ":" not in name and not settings.embedder_url:
+    opens = next(brought("named_embedders"), None)
+    if opens is None or (":" not in name and not settings.embedder_url):
         raise InvalidInput(
             f"Unknown embedder {name!r}.",
             hint=f"Available: {', '.join(EMBEDDERS)}; onnx:FOLDER; PROVIDER:MODEL such as ollama:nomic-embed-text "
             "or sentence-transformers:all-MiniLM-L6-v2; or an embedder of an installed package.",
             details={"field": "TREERING_EMBEDDER"},
         )
-    # Imported for who names one: most spaces use the built-in model.
-    from treering.extensions.encoder import embedders
+    return cast("Embedder", opens(name, settings))
 
-    if name.startswith(SCHEME):
-        return embedders.open_folder_embedder(name, settings.threads)
-    return embedders.open_embedder(name, base_url=settings.embedder_url or None)
+
+def _vector_mirrors() -> VectorMirrors | None:
+    return next(brought("vector_engines"), None)
+
+
+def _backend(address: Address, backends: Mapping[str, Backend[_Opens]]) -> Backend[_Opens]:
+    if address.scheme not in backends:
+        raise UnknownBackend(address.scheme, known=backends)
+    return backends[address.scheme]
 
 
 def _loaded(address: Address, backends: Mapping[str, Backend[_Opens]]) -> _Opens:
     """Import what opens the spaces of a scheme."""
-    if address.scheme not in backends:
-        raise UnknownBackend(address.scheme, known=backends)
-    backend = backends[address.scheme]
-    try:
-        return backend.load()
-    except ModuleNotFoundError as error:
-        ours = (error.name or "").partition(".")[0] == __name__.partition(".")[0]
-        if ours or not backend.extra:
-            raise  # it is not the extra that is missing
-        raise MissingExtra(backend.extra, needed_for=f"A space with an address {address.scheme}:…") from error
+    backend = _backend(address, backends)
+    return backend.loaded(backend.load, f"A space with an address {address.scheme}:…")
 
 
 def _require_no_folder(address: Address) -> None:
@@ -483,51 +416,3 @@ def _catch_up(opening: Opening, index: Index, vectoriser: BackgroundVectoriser, 
     lag = index.vectors.lag()
     if lag.pending or lag.behind or is_due():
         vectoriser.start()
-
-
-def _selected(opening: Opening, stores: Stores, needs: Needs, embedder: Embedder) -> SelectedEngine | None:
-    """Return which engine searches the vectors of a space, if its stores can tell engines of them."""
-    if stores.feed is None:
-        return None
-    engines: Mapping[str, EngineBackend] = ENGINES
-    if opening.given_engine:
-        engines = {**ENGINES, GIVEN: _given(opening.given_engine, stores, embedder)}
-    return SelectedEngine(
-        stores.feed,
-        stores.leases,
-        needs.clock,
-        engines,
-        model=needs.model_id,
-        dimension=needs.dimension,
-        describe=PassageDescriber(stores.index, stores.ledger),
-    )
-
-
-def _listening(embedder: Embedder, opening: Opening) -> Embedder:
-    """Return an embedder that remembers questions, where a store of the host is asked with them."""
-    if opening.given_engine is None or isinstance(opening.given_engine, EngineBackend):
-        return embedder
-    from treering.extensions.engines.host import QuestionRecorder
-
-    return QuestionRecorder(embedder)
-
-
-def _compared_one_by_one(given: "EngineBackend | HostStore | None") -> int:
-    """Return how many passages that pass a filter are compared before the engine is asked: a store says that itself."""
-    return MAX_COMPARED if given is None or isinstance(given, EngineBackend) else given.store.compare_up_to
-
-
-def _given(given: "EngineBackend | HostStore", stores: Stores, embedder: Embedder) -> EngineBackend:
-    """Return what opens the engine that a program gives."""
-    if isinstance(given, EngineBackend):
-        return given
-    from treering.extensions.engines.host import HostEngine, QuestionRecorder, StateFile
-    from treering.retrieval.index.passage_texts import PassageTexts
-
-    texts, file = PassageTexts(stores.index.passages, stores.ledger), StateFile(given.file)
-    recorder = embedder if isinstance(embedder, QuestionRecorder) else QuestionRecorder(embedder)
-
-    def opened(_address: EngineAddress, mark: str, dimension: int) -> HostEngine:
-        return HostEngine(given.store, mark, dimension, file=file, texts=texts, question=recorder.question)
-
-    return EngineBackend(lambda: opened, extra="")

@@ -13,10 +13,11 @@ from treering.ports.adapter import Vanished as Vanished
 from treering.ports.format import DocumentDraft as DocumentDraft
 from treering.ports.format import FileToRead as FileToRead
 from treering.ports.format import FormatLimits as FormatLimits
+from treering.registry import Extension as Extension
 from treering.registry import Part as Part
 from treering.retrieval.index.projection import follow as follow
-from treering.spaces.wiring import BACKENDS as BACKENDS
-from treering.spaces.wiring import Backend as Backend
+from treering.spaces.backends import BACKENDS as BACKENDS
+from treering.spaces.backends import Backend as Backend
 from treering.testing.adapter_contract import AdapterContract as AdapterContract
 from treering.testing.adapter_contract import FileAdapterContract as FileAdapterContract
 from treering.testing.builders import Builder as Builder

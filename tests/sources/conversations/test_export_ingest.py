@@ -7,9 +7,9 @@ import pytest
 from export_parts import ONE, TWO, chatgpt, claude_line, lines, packed, slack
 
 from treering.core.fencing import fence
-from treering.extensions.conversations.exports import ExportBounds
+from treering.extensions.conversations.exports import ConversationFormat, ExportBounds
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, SourceDraft
-from treering.sources.formats import built_in_formats
+from treering.ports.format import Formats
 from treering.sources.path import PathAdapter
 from treering.sources.reading.binary import ZipBounds
 
@@ -182,7 +182,7 @@ def test_an_export_may_be_far_larger_than_other_files(tmp_path: Path) -> None:
 
 def test_a_conversation_over_its_own_limit_fails_alone(tmp_path: Path) -> None:
     file = export(tmp_path, chatgpt(("user", "tea " * 50)), chatgpt(("user", "Hi"), identity=TWO))
-    adapter = PathAdapter(built_in_formats(exports=ExportBounds(max_conversation_chars=100, zip=ZipBounds())))
+    adapter = PathAdapter(Formats((), (ConversationFormat(ExportBounds(max_conversation_chars=100, zip=ZipBounds())),)))
     found = list(adapter.read(str(file), known=AlreadyRead(), limits=ReadLimits(), options={}))
     assert [type(one) for one in found] == [Failed, SourceDraft]
 
@@ -191,7 +191,7 @@ def test_a_conversation_over_its_own_limit_fails_alone(tmp_path: Path) -> None:
 def test_what_is_too_large_to_be_parsed_fails_alone(tmp_path: Path, name: str) -> None:
     talks = [{"messages": [{"role": "user", "content": "tea " * times}]} for times in (1, 100, 2)]
     (tmp_path / name).write_text(lines(*talks) if name.endswith("l") else json.dumps(talks))
-    adapter = PathAdapter(built_in_formats(exports=ExportBounds(max_part_bytes=200)))
+    adapter = PathAdapter(Formats((), (ConversationFormat(ExportBounds(max_part_bytes=200)),)))
     found = list(adapter.read(str(tmp_path / name), known=AlreadyRead(), limits=ReadLimits(), options={}))
     assert [type(one) for one in found] in ([SourceDraft, Failed, SourceDraft], [SourceDraft, SourceDraft, Failed])
     assert [one.why for one in found if isinstance(one, Failed)] == ["it exceeds the limit max_part_bytes of 200 bytes"]

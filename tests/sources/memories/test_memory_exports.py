@@ -14,7 +14,7 @@ from treering.core.objects import PAYLOADS
 from treering.extensions.conversations.memory_exports import MemoryFormat
 from treering.ports.adapter import Failed, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import FileToRead
-from treering.sources.formats import BUILT_IN
+from treering.sources.formats import built_in_formats
 
 AT = "2026-03-01T09:30:00Z"
 MEM0 = {
@@ -348,4 +348,4 @@ def test_deep_nesting_raises_nothing() -> None:
 
 
 def test_the_formats_built_in_ask_it_before_conversations() -> None:
-    assert [one.name for one in BUILT_IN.collections] == ["memories", "tickets", "conversations"]
+    assert [one.name for one in built_in_formats().collections] == ["memories", "tickets", "conversations"]

@@ -15,13 +15,13 @@ from treering.core.evidence import Segment, changed_stretches
 from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Source, WorkItem
 from treering.core.scope import ROOT
-from treering.extensions.code.repository.git import ChangeKind, GitRepository, TouchedFile, TreeChange, TreeEntry
-from treering.extensions.code.repository.git_blobs import CommitMessage, TouchedLines, blob_id
-from treering.extensions.code.repository.repo_identity import RepositoryIdentity, earlier_origins, path_origin
 from treering.ports.adapter import KnownRepository, ReadLimits, SourceDraft
 from treering.ports.ledger import Altered, Ledger, ObjectRequest, Selection
 from treering.ports.runtime import fresh_id, fresh_salt
-from treering.sources.formats import BUILT_IN, draft_file
+from treering.sources.formats import draft_file
+from treering.sources.git.blobs import CommitMessage, TouchedLines, blob_id
+from treering.sources.git.identity import RepositoryIdentity, earlier_origins, path_origin
+from treering.sources.git.repository import ChangeKind, GitRepository, TouchedFile, TreeChange, TreeEntry
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import read_bytes
@@ -220,7 +220,7 @@ def _text(data: bytes) -> str | None:
 
 def _draft(path: str, text: str) -> Drafted:
     data = text.encode()
-    draft = draft_file(data, path=path, origin=path, commit=None, limits=_LIMITS, formats=BUILT_IN)
+    draft = draft_file(data, path=path, origin=path, commit=None, limits=_LIMITS)
     if not isinstance(draft, SourceDraft):
         return Drafted()
     numbers = count()

@@ -28,9 +28,9 @@ from treering.extensions.checks.change import (
     states,
     still_there,
 )
-from treering.extensions.code.repository.git import TouchedFile
 from treering.extensions.code.repository.repo_selection import Globs
 from treering.retrieval.index.passages import passages_of
+from treering.sources.git.repository import TouchedFile
 from treering.sources.reading.folder import own_files_below, own_manifests
 from treering.sources.statements import states_by_name, withdrawn_as
 from treering.verbs.envelope import Value

@@ -23,10 +23,10 @@ from treering.extensions.checks.change import (
     together,
 )
 from treering.extensions.checks.findings import RULES, Checked, CheckFinding, Held, Level, find
-from treering.extensions.code.repository.git import open_repository
 from treering.extensions.code.repository.repo_selection import Globs
 from treering.ports.ledger import Ledger
-from treering.registry import PARTS
+from treering.registry import EXTENSIONS
+from treering.sources.git.repository import open_repository
 from treering.sources.reading.bounded_files import parse_toml
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.printing import say_document
@@ -119,7 +119,7 @@ def _held(access: Access, settings: Settings, change: BranchChange, *, no_space:
 
 
 def _kept_pages(ledger: Ledger, paths: Mapping[str, str]) -> "Sequence[CitingPage]":
-    if "wiki" not in PARTS:
+    if "wiki" not in EXTENSIONS:
         return ()
     from treering.extensions.wiki.kept_wikis import citing_pages
 
@@ -127,7 +127,7 @@ def _kept_pages(ledger: Ledger, paths: Mapping[str, str]) -> "Sequence[CitingPag
 
 
 def _pages(checked: Checked) -> list[CheckFinding]:
-    if "wiki" not in PARTS:
+    if "wiki" not in EXTENSIONS:
         return []
     from treering.extensions.checks.pages import rotten_pages
 

@@ -5,9 +5,10 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from treering.core.canonical import digest
-from treering.core.errors import InvalidInput, TreeringError, Unavailable, as_sentence
+from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable, as_sentence
 from treering.extensions.client.config import (
     ENGINES,
     HOST_STORES,
@@ -33,9 +34,11 @@ from treering.extensions.engines.engine_address import (
 from treering.extensions.engines.engine_address import ENGINES as WIRED_ENGINES
 from treering.extensions.engines.host import HostStore, VectorStoreAdapter
 from treering.ports.models import Embedder, Reranker
-from treering.spaces.wiring import check_postgres, postgres_of
 from treering.system.address import MEMORY, Address, file_address, parse_address
 from treering.system.settings import Settings
+
+if TYPE_CHECKING:
+    from treering.extensions.postgres.connection.pools import LentPool
 
 _LOG = logging.getLogger(__name__)
 _SPACE = "space"
@@ -193,11 +196,20 @@ def _ledger(
         address = _postgres(config)
         database = str(address)
     else:
-        check_postgres(connection)
+        pool = lent_pool(connection)
         space = config.postgres.space
         address = Address("postgresql", "connection/", options=((_SPACE, space),))
-        database = f"{postgres_of(connection)}?{space}" if connect else ""
+        database = f"{pool.place()}?{space}" if connect else ""
     return address, settings.data_dir / "memories" / digest(database)[:_DIGITS]
+
+
+def lent_pool(connection: object) -> "LentPool":
+    """Return a pool of Postgres connections that a space can use. Raises `InvalidInput`, `MissingExtra`."""
+    try:
+        from treering.extensions.postgres.connection.pools import LentPool
+    except ModuleNotFoundError as error:
+        raise MissingExtra("postgres", needed_for="A space in a Postgres database") from error
+    return LentPool(connection)
 
 
 def _postgres(config: MemoryConfig) -> Address:

@@ -204,7 +204,7 @@ def may_be_read(name: str) -> bool:
 class ConversationFormat:
     """Reads exports of conversations and files of one: a source per conversation."""
 
-    bounds: ExportBounds
+    bounds: ExportBounds = field(default_factory=lambda: ExportBounds())
     name: str = "conversations"
 
     def claims(self, path: str, /) -> bool:

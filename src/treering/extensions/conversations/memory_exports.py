@@ -8,8 +8,10 @@ from typing import BinaryIO
 
 from pydantic import JsonValue, ValidationError
 
-from treering.extensions.conversations import memory
-from treering.extensions.conversations.memory import (
+from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
+from treering.ports.format import FileToRead, posix_path
+from treering.sources import memory
+from treering.sources.memory import (
     ForeignMemory,
     LeftOut,
     Told,
@@ -20,8 +22,6 @@ from treering.extensions.conversations.memory import (
     under_headings,
     written,
 )
-from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
-from treering.ports.format import FileToRead, posix_path
 from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import read_at_most
 from treering.sources.reading.loose_json import Malformed, Record, first_words, listed, moment, parse, record, words

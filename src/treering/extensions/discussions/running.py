@@ -291,7 +291,7 @@ def plan_by(flags: MakingFlags) -> MakingPlan:
 
     Raises `InvalidInput` where it names models or workflows and the part that reads them is not there.
     """
-    for plan_of in brought("making"):
+    for plan_of in brought("memory_plan"):
         return cast("MakingPlan", plan_of(flags))
     if flags != MakingFlags():
         raise InvalidInput(

@@ -12,9 +12,19 @@ from protego import Protego
 
 from treering.core.errors import InvalidInput
 from treering.extensions.documents.fetching import FetchedPage, Fetcher, Missing, NotModified, Validators, unpacked
-from treering.ports.adapter import AlreadyRead, Failed, Reading, ReadLimits, Skipped, SourceDraft, Unchanged, Vanished
+from treering.ports.adapter import (
+    AlreadyRead,
+    Failed,
+    FileAccess,
+    Reading,
+    ReadLimits,
+    Skipped,
+    SourceDraft,
+    Unchanged,
+    Vanished,
+)
 from treering.ports.format import Formats
-from treering.sources.formats import BUILT_IN, draft_file, is_read_in_part
+from treering.sources.formats import built_in_formats, draft_file, is_read_in_part
 from treering.sources.reading.encodings import decode
 from treering.sources.reading.web_addresses import FetchRefused, WebAddress, address_of, joined, parse_address
 
@@ -181,9 +191,15 @@ class UrlAdapter:
     address that is asked for by name is fetched whatever `robots.txt` says; pages that are listed only where it lets.
     """
 
-    formats: Formats = BUILT_IN
+    formats: Formats = field(default_factory=built_in_formats)
     fetcher: Fetcher = field(default_factory=Fetcher)
     pace: CrawlPace = CrawlPace()
+
+    @classmethod
+    def for_space(cls, formats: Formats, access: FileAccess) -> "UrlAdapter":
+        """Return the adapter of a space; it reads no files."""
+        del access
+        return cls(formats)
 
     def origin(self, target: str) -> str:
         """Return the address as it is always written; of a list the first. Raises `InvalidInput`."""

@@ -24,20 +24,15 @@ from treering.extensions.encoder.language_models import (
     endpoint_provider,
     provider_with_key,
 )
-from treering.extensions.encoder.onnx import (
-    LONGEST,
-    SCHEME,
-    files_in,
-    inputs_of,
-    load_session,
-    load_tokenizer,
-    readable,
-)
+from treering.extensions.encoder.onnx import LONGEST, SCHEME, files_in, inputs_of, load_session
 from treering.extensions.encoder.provider_calls import ModelLoop, missing_setting, translating
+from treering.models.shipped import load_tokenizer, readable
 from treering.ports.models import Embedder, Vector
 
 if TYPE_CHECKING:
     from pydantic_ai.embeddings import EmbeddingModel
+
+    from treering.system.settings import Settings
 
 EmbeddingFunction = Callable[[list[str]], Sequence[Sequence[float]]]
 """Returns a vector for each text, in their order; of any length, and of the same dimension always."""
@@ -269,6 +264,13 @@ _HINT = (
     "Use PROVIDER:MODEL, such as openai:text-embedding-3-small, and set the provider's key; for "
     "an OpenAI-compatible endpoint give the model's own name and the URL."
 )
+
+
+def embedder_named(name: str, settings: Settings) -> Embedder:
+    """Open the embedding model of a folder, `onnx:FOLDER`, or of a provider, `PROVIDER:MODEL`."""
+    if name.startswith(SCHEME):
+        return open_folder_embedder(name, settings.threads)
+    return open_embedder(name, base_url=settings.embedder_url or None)
 
 
 def open_embedder(name: str, *, base_url: str | None = None, api_key: str | None = None) -> Embedder:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treering.core.errors import Corrupt, InvalidInput
+from treering.core.errors import InvalidInput
 from treering.models.latin import knows_most_words
+from treering.models.shipped import TOKENIZER, WEIGHTS, load_tokenizer, place_of_model, readable, verified
 from treering.ports.models import Scores, Vector
 
 if TYPE_CHECKING:
@@ -22,23 +21,6 @@ if TYPE_CHECKING:
 
     from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
-
-# How networks and their tokenizers are loaded, whatever they compute.
-
-
-CHARS_PER_TOKEN = 32
-"""Text beyond this many characters per token is not tokenised at all, which bounds the work for huge texts."""
-
-
-def load_tokenizer(content: bytes, max_tokens: int) -> Tokenizer:
-    """Load a `tokenizer.json` that cuts what is longer than `max_tokens`. Raises what `tokenizers` raises."""
-    # Imported here, as onnxruntime below: together they take 0.2 s, which a command that needs no model should not pay.
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_str(content.decode())
-    tokenizer.enable_truncation(max_tokens)
-    tokenizer.no_padding()  # every text is computed at its own length
-    return tokenizer
 
 
 def load_session(content: bytes) -> InferenceSession:
@@ -55,12 +37,6 @@ def load_session(content: bytes) -> InferenceSession:
     return InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
-def readable(text: str, max_tokens: int) -> str:
-    """Return the part of a text that is tokenised, without what no tokenizer takes."""
-    # A lone surrogate, as undecodable file names hold, is refused by the tokenizer.
-    return text[: max_tokens * CHARS_PER_TOKEN].encode("utf-8", "replace").decode()
-
-
 # The built-in embedder, BAAI/bge-small-en-v1.5. There is nothing to download.
 
 
@@ -73,13 +49,6 @@ UNRELATED_BELOW = 0.62
 
 LONGEST = 512
 """Tokens the model has positions for."""
-
-WEIGHTS = "model_quantized.onnx"
-TOKENIZER = "tokenizer.json"
-SHA256 = {
-    WEIGHTS: "6c9c6101a956d62dfb5e7190c538226c0c5bb9cb27b651234b6df063ee7dbfe4",
-    TOKENIZER: "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
-}
 
 BUILT_IN_EMBEDDER = "bge-small-en-v1.5"
 PREPARATION = "p1"
@@ -182,30 +151,6 @@ def _load(folder: Traversable | None, max_tokens: int) -> _Network:
     place = folder or place_of_model()
     tokenizer = load_tokenizer(verified(place, TOKENIZER), max_tokens)
     return _Network(tokenizer, load_session(verified(place, WEIGHTS)), max_tokens)
-
-
-def place_of_model() -> Traversable:
-    """Return the folder of the model's two files in this package."""
-    return files(__package__) / "bge_small_en_v1_5_int8"
-
-
-def verified(
-    folder: Traversable, name: str, hashes: Mapping[str, str] = SHA256, *, model: str = "embedding model"
-) -> bytes:
-    """Read a file of a model that is shipped. Raises `Corrupt` if it is missing, or has not the hash of its name."""
-    hint = "Reinstall treering: pip install --force-reinstall --no-deps treering."
-    file = folder / name
-    if not file.is_file():
-        raise Corrupt(f"The {model}'s file {name} is missing.", hint=hint, details={"file": name})
-    content = file.read_bytes()
-    found = sha256(content).hexdigest()
-    if found != hashes[name]:
-        details = {"file": name, "expected": hashes[name], "found": found}
-        raise Corrupt(f"The {model}'s file {name} was modified.", hint=hint, details=details)
-    return content
-
-
-# Networks from a folder that somebody names.
 
 
 SCHEME = "onnx:"

@@ -187,7 +187,7 @@ def _over_connection(place: str, extra: str, *, shows_graph: bool = False) -> Co
 
 ENGINES: Table[EngineBackend] = Table(
     "treering.engines",
-    {
+    lambda: {
         "faiss": replace(_engine_at("faiss_engine:open_faiss", "faiss"), collects=True),
         "pgvector": _engine_at("pgvector:open_pgvector", "postgres"),
         "redis": _engine_at("redis:open_redis", "redis"),

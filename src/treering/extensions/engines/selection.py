@@ -48,6 +48,7 @@ class SelectedEngine:
         dimension: int,
         describe: Describe | None = None,
         page: int = PAGE,
+        compared: int = MAX_COMPARED,
     ) -> None:
         self.feed = feed
         self._leases = leases
@@ -57,6 +58,7 @@ class SelectedEngine:
         self._dimension = dimension
         self._describe = describe
         self._page = page
+        self._compared = compared
         self._owner = clock.random_bytes(8).hex()
         self._lock = RLock()
         self._open: _Opened | None = None
@@ -213,6 +215,10 @@ class SelectedEngine:
         if told.state == "ready" and told.vectors != told.total:
             return [f"the engine {told.address} has {told.vectors} vectors, the space {told.total}"]
         return []
+
+    def index_over(self, own: Index) -> "EngineIndex":
+        """Return an index whose vectors the engine in use searches."""
+        return EngineIndex.over(own, self, compared=self._compared)
 
     def close(self) -> None:
         """Close the engine, if it is open."""

@@ -9,7 +9,6 @@ import yaml
 from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.objects import Decision, Knowledge, Source
-from treering.extensions.code.repository.git import GitRepository, open_repository
 from treering.extensions.exams.exam import FOLDER, ExamQuestion, ExpectedFind, ask_all, read_questions
 from treering.extensions.exams.results import (
     ExamRun,
@@ -23,6 +22,7 @@ from treering.extensions.exams.results import (
     report_on,
 )
 from treering.ports.ledger import ObjectRequest, Selection
+from treering.sources.git.repository import GitRepository, open_repository
 from treering.sources.reading.bounded_files import check_inside
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.printing import line, say

@@ -40,6 +40,12 @@ SELECT to_regclass(%s) IS NOT NULL,
 _ALL = f"SELECT {', '.join(COLUMNS)} FROM {_TABLE}"  # noqa: S608 - our own names
 
 
+def open_access_keys(address: Address, create: bool) -> "PostgresAccessKeys":
+    """Open the access keys of a database, which always has them."""
+    del create
+    return PostgresAccessKeys(address)
+
+
 class PostgresAccessKeys:
     """`ports.stores.AccessKeys` in a database. Any address of a space of it will do."""
 

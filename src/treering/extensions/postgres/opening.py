@@ -105,6 +105,11 @@ _FREE = {"vector_queue": "claimed_until <= {now}", "promised_work": "claimed_unt
 _NOW = "extract(epoch FROM now())::double precision"
 
 
+def spaces_with_work(address: Address) -> "WaitingSpaces":
+    """Return what finds the spaces with pending work in the database of an address."""
+    return WaitingSpaces(target_of(address))
+
+
 class WaitingSpaces:
     """Looks which spaces of a database have work that nobody is at. `close` gives its connections back."""
 

@@ -45,7 +45,7 @@ from treering.extensions.server.web.view import (
     read_form,
     respond,
 )
-from treering.registry import brought_by_name, parts
+from treering.registry import brought_by_name, extensions
 from treering.surfaces.python.logs import RecentCalls
 from treering.system.access_keys import space_name
 from treering.verbs.envelope import READS, Answer, Envelope, Operation, Report
@@ -261,7 +261,7 @@ class _StaticFiles(StaticFiles):
 def _menu(part_pages: Sequence[WebPage]) -> list[tuple[str, str]]:
     """Return the paths and names of the pages that the parts bring to the menu, by name, and of the last one."""
     pages = [(page.path.strip("/"), page.title) for page in part_pages if page.title]
-    further = [("projects", "Projects")] if any(part.spaces for part in parts()) else []
+    further = [("projects", "Projects")] if any(part.spaces for part in extensions()) else []
     return [*sorted((*pages, *further), key=lambda one: one[1]), ("live", "Live")]
 
 

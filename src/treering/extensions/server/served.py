@@ -16,7 +16,7 @@ from treering.extensions.server.web.view import ReadSpace
 from treering.extensions.server.workers import Stop, Workers, report_progress
 from treering.ports.adapter import NoFiles
 from treering.ports.models import Embedder
-from treering.registry import load, parts
+from treering.registry import extensions, load
 from treering.sources.reading.access import files_below
 from treering.spaces.wiring import start_waiting
 from treering.surfaces.python.space import Space, open_space
@@ -243,4 +243,8 @@ class ServedPart:
 
 def served_parts(context: ServerContext, chosen: Mapping[str, Any]) -> list[ServedPart]:
     """Return what each part serves. `chosen`: what its flags say, by the name of the part."""
-    return [load(part.serving)(context, chosen.get(part.name)) for part in parts() if part.serving]
+    return [
+        load(extension.http_routes)(context, chosen.get(extension.name))
+        for extension in extensions()
+        if extension.http_routes
+    ]

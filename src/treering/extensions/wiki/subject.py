@@ -10,8 +10,6 @@ from treering.core.filters import Compare
 from treering.core.objects import Source
 from treering.core.scope import ROOT
 from treering.core.secrets.redaction import redact
-from treering.extensions.code.repository.git import open_repository
-from treering.extensions.code.repository.repo_identity import RepositoryIdentity, place_of_repository
 from treering.extensions.wiki.citing import Citations, RepositoryPlace
 from treering.extensions.wiki.files.links import FileAddresses, LinkForm, NoAddresses, SourceAddresses, forge_of
 from treering.extensions.wiki.files.manifest import short_digest
@@ -19,6 +17,8 @@ from treering.extensions.wiki.memories.wiki_memory import WikiGenerationStore, W
 from treering.extensions.wiki.pages import LineCitation, WikiPage, WikiPlan, WikiWriter
 from treering.ports.adapter import FileAccess, KnownRepository
 from treering.ports.ledger import ObjectRequest, Selection
+from treering.sources.git.identity import RepositoryIdentity, place_of_repository
+from treering.sources.git.repository import open_repository
 from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import open_regular, read_at_most
 from treering.sources.reading.lines import split_lines

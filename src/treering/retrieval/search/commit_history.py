@@ -1,7 +1,7 @@
 """What commits say of files: a question that reads like the subject of a commit leads to the files it touched.
 
 The map of a repository keeps the subjects of its last commits with the files of code that they touched
-(`extensions.code.repository.repo_map`). A question is compared with the subjects by BM25; a file counts for what the commits
+(`repo_map`). A question is compared with the subjects by BM25; a file counts for what the commits
 nearest to the question say, each shared out among the files it touched. It also keeps which files changed together:
 what is no code and changed with files of code, such as a changelog, is named beside them.
 """

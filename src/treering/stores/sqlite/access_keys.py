@@ -33,6 +33,11 @@ PRAGMA user_version = {_VERSION};
 _ALL = f"SELECT {', '.join(COLUMNS)} FROM access_keys"  # noqa: S608 - our own names
 
 
+def open_access_keys(address: Address, create: bool) -> "SqliteAccessKeys":
+    """Open the access keys of a file. Raises as `SqliteAccessKeys`."""
+    return SqliteAccessKeys(address, create=create)
+
+
 class SqliteAccessKeys:
     """`ports.stores.AccessKeys` in one file, whose transactions survive `kill -9` and loss of power."""
 

@@ -213,7 +213,7 @@ def _work_quietly(space: Space) -> None:
 
 
 def _tend(space: Space) -> None:
-    for tend in brought("tending"):
+    for tend in brought("on_vectors_ready"):
         tend(space)
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from treering.core.canonical import render_time
 from treering.core.errors import Conflict, InvalidInput, TreeringError
-from treering.extensions.code.repository.git import GitRepository, open_repository
-from treering.extensions.code.repository.git_process import locate
+from treering.sources.git.process import locate
+from treering.sources.git.repository import GitRepository, open_repository
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import reason
 from treering.sources.watching import (

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import starmap
 from typing import Any
 
-from treering.extensions.code.repository.git import TreeEntry
 from treering.extensions.code.repository.project_commands import commands_of
 from treering.extensions.code.repository.project_layout import main_folders, main_languages, test_places
+from treering.sources.git.repository import TreeEntry
 from treering.sources.manifests import MANIFESTS, PackageManifest, is_about, is_of_helper, read_manifest
 
 _MAX_PURPOSE_CHARS = 160

@@ -11,24 +11,6 @@ from treering.core.errors import InvalidInput, TreeringError
 from treering.core.evidence import moves_by_contents
 from treering.core.secrets.redaction import redact
 from treering.core.versions import GIT_BLOB, HeldContents, known_branches, places_of_branches
-from treering.extensions.code.repository.git import GitRepository, TreeEntry, open_repository
-from treering.extensions.code.repository.git_blobs import (
-    CommitFiles,
-    blob_id,
-    changed_together,
-    often_changed,
-    telling_commits,
-)
-from treering.extensions.code.repository.repo_identity import (
-    CommitRelation,
-    RepositoryIdentity,
-    SettledRepository,
-    detached_trees,
-    git_fingerprint,
-    known_by_path,
-    names_below,
-    renames,
-)
 from treering.extensions.code.repository.repo_map import RepoFacts, RepoHistory, draw_map, key_files
 from treering.extensions.code.repository.repo_selection import (
     Attributes,
@@ -59,7 +41,25 @@ from treering.ports.adapter import (
 from treering.ports.format import Formats
 from treering.retrieval.index.code_names import file_at
 from treering.retrieval.index.code_places import is_test_path
-from treering.sources.formats import BUILT_IN, draft_file, over_limit
+from treering.sources.formats import built_in_formats, draft_file, over_limit
+from treering.sources.git.blobs import (
+    CommitFiles,
+    blob_id,
+    changed_together,
+    often_changed,
+    telling_commits,
+)
+from treering.sources.git.identity import (
+    CommitRelation,
+    RepositoryIdentity,
+    SettledRepository,
+    detached_trees,
+    git_fingerprint,
+    known_by_path,
+    names_below,
+    renames,
+)
+from treering.sources.git.repository import GitRepository, TreeEntry, open_repository
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import (
@@ -92,9 +92,14 @@ class RepoAdapter:
     about the files outside it. All that is opened, objects included, lies where `access` allows (without it anywhere).
     """
 
-    def __init__(self, formats: Formats = BUILT_IN, *, access: FileAccess | None = None) -> None:
-        self._formats = formats
+    def __init__(self, formats: Formats | None = None, *, access: FileAccess | None = None) -> None:
+        self._formats = formats or built_in_formats()
         self._access = access or AnyFile()
+
+    @classmethod
+    def for_space(cls, formats: Formats, access: FileAccess) -> "RepoAdapter":
+        """Return the adapter of a space."""
+        return cls(formats, access=access)
 
     def origin(self, target: str) -> str:
         """Return `repo:` and the remote's address without credentials, or the absolute path without a remote.

@@ -15,11 +15,11 @@ from typing import Any
 
 from treering.core.evidence import Section
 from treering.extensions.code.parsing.languages import counted_language
-from treering.extensions.code.repository.git import TreeEntry
-from treering.extensions.code.repository.git_blobs import ChangedTogether, CommitFiles, PathHistory
 from treering.extensions.code.repository.project_card import card_files, draw_card
 from treering.ports.adapter import NodeDraft, SegmentDraft, SourceDraft
 from treering.retrieval.index.code_names import HAS_HISTORY
+from treering.sources.git.blobs import ChangedTogether, CommitFiles, PathHistory
+from treering.sources.git.repository import TreeEntry
 from treering.sources.manifests import MANIFESTS, read_manifest
 
 _MODULES = 60

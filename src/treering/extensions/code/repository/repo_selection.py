@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 from treering.core.errors import InvalidInput, NotFound, TreeringError
 from treering.core.versions import GIT_BLOB
-from treering.extensions.code.repository.git import GitRepository, TreeEntry, WorkChange, open_repository
-from treering.extensions.code.repository.git_blobs import blob_id
 from treering.extensions.code.repository.repo_map import api_entries, document_entries, folders_of, module_paths
 from treering.ports.adapter import CheckedOut, FileAccess, LyingFile, ReadLimits
 from treering.ports.format import Formats
+from treering.sources.git.blobs import blob_id
+from treering.sources.git.repository import GitRepository, TreeEntry, WorkChange, open_repository
+from treering.sources.options import flag
 from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import (
     Pattern,
@@ -128,14 +129,6 @@ def _optional_text(options: Mapping[str, Any], name: str) -> str | None:
     if value is None or isinstance(value, str):
         return value
     raise InvalidInput(f"`{name}` must be text, not {type(value).__name__}.", hint=f"Give {name} as a string.")
-
-
-def flag(options: Mapping[str, Any], name: str, *, default: bool) -> bool:
-    """Read an option that is true or false. Raises `InvalidInput` for another value."""
-    value = options.get(name, default)
-    if isinstance(value, bool):
-        return value
-    raise InvalidInput(f"`{name}` must be true or false, not {value!r}.", hint=f"Give {name} as a boolean.")
 
 
 def _folder(prefix: str, subfolder: str) -> str:

@@ -6,7 +6,7 @@ import typer
 from typer.main import get_command_name
 from typer.models import CommandInfo, TyperInfo
 
-from treering.registry import Part, leave_out, load, parts
+from treering.registry import Extension, extensions, leave_out, load
 from treering.surfaces.cli.commands.everyday import EVERYDAY, add_everyday
 from treering.surfaces.cli.commands.verbs import VERBS, add_verbs
 from treering.surfaces.cli.help import GroupedCommands
@@ -64,18 +64,18 @@ def _add_others(app: typer.Typer) -> None:
 
     for add in (add_reviews, add_spaces, add_watching, add_serving, add_keys, add_postgres, add_index):
         add(app)
-    for part in parts():
+    for part in extensions():
         _add_commands_of(part, app)
 
 
-def _add_commands_of(part: Part, app: typer.Typer) -> None:
+def _add_commands_of(part: Extension, app: typer.Typer) -> None:
     """Add what a part brings; a command whose name is taken is logged and left out."""
     for place in part.commands:
         known = {*_names(app)}
         brought = typer.Typer()
         load(place)(brought)
         for name in known.intersection(_names(brought)):
-            leave_out(f"The command {name!r} of the part {part.name} is ignored: that name is already taken.")
+            leave_out(f"The command {name!r} of the extension {part.name} is ignored: that name is already taken.")
         app.registered_commands += [one for one in brought.registered_commands if _name(one) not in known]
         app.registered_groups += [one for one in brought.registered_groups if _name(one) not in known]
 

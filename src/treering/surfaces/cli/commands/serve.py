@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option, Typer
 
 from treering.core.errors import InvalidInput, MissingExtra
-from treering.registry import load
-from treering.registry import parts as all_parts
+from treering.registry import extensions, load
 from treering.surfaces.cli.flags import spread
 from treering.surfaces.cli.help import Command
 from treering.surfaces.cli.printing import say
@@ -23,7 +22,7 @@ _OF_THE_EXTRA = {"fastapi", "httpx", "prometheus_client", "uvicorn"}
 
 def add_serving(app: Typer) -> None:
     """Add the command to the command line."""
-    further = {part.name: load(part.serving_flags) for part in all_parts() if part.serving_flags}
+    further = {part.name: load(part.serve_flags) for part in extensions() if part.serve_flags}
     app.command("serve", cls=Command)(spread(serve, further))
 
 

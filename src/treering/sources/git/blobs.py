@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import IO
 
 from treering.core.characters import printable
-from treering.extensions.code.repository.git_process import started_git
+from treering.sources.git.process import started_git
 
 
 def blob_id(data: bytes, *, like: str) -> str:

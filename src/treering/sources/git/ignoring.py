@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from treering.core.errors import TreeringError
-from treering.extensions.code.repository.git_private import comparing_as_the_user
-from treering.extensions.code.repository.git_process import locate, read_part
 from treering.ports.adapter import FileAccess
+from treering.sources.git.private import comparing_as_the_user
+from treering.sources.git.process import locate, read_part
 from treering.sources.reading.folder import IgnoreRules, parse_patterns
 
 _MAX_BYTES = 1_000_000

@@ -18,7 +18,8 @@ from weakref import finalize
 
 from treering.core.characters import printable, shown
 from treering.core.errors import Unavailable
-from treering.extensions.code.repository.git_process import (
+from treering.ports.adapter import FileAccess
+from treering.sources.git.process import (
     GitLayout,
     Settings,
     object_folders,
@@ -29,7 +30,6 @@ from treering.extensions.code.repository.git_process import (
     user_file,
     user_settings,
 )
-from treering.ports.adapter import FileAccess
 from treering.sources.reading.folder import read_at_most
 from treering.system.git_start import isolated_environment
 

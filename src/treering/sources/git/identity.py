@@ -17,10 +17,10 @@ from typing import Literal
 from treering.core.characters import printable
 from treering.core.errors import TreeringError
 from treering.core.versions import GIT_BLOB, detached_name
-from treering.extensions.code.repository.git import GitRepository, open_repository
-from treering.extensions.code.repository.git_blobs import blob_id
-from treering.extensions.code.repository.git_process import read_part
 from treering.ports.adapter import AlreadyRead, BranchRead, FileAccess, KnownRepository
+from treering.sources.git.blobs import blob_id
+from treering.sources.git.process import read_part
+from treering.sources.git.repository import GitRepository, open_repository
 
 _PREFIX = "repo:"
 _NETWORK = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^@/]*@)?(?P<host>[^/:]+)(?::\d+)?[:/](?P<path>.+)", re.IGNORECASE)

@@ -15,7 +15,8 @@ from typing import Literal
 
 from treering.core.characters import printable, shown
 from treering.core.errors import InvalidInput, NotFound, TreeringError, Unavailable
-from treering.extensions.code.repository.git_blobs import (
+from treering.ports.adapter import FileAccess
+from treering.sources.git.blobs import (
     LOG_FORMAT,
     MESSAGE_FORMAT,
     BlobReader,
@@ -26,8 +27,8 @@ from treering.extensions.code.repository.git_blobs import (
     messages_in,
     touched_lines,
 )
-from treering.extensions.code.repository.git_private import PrivateGitFolder, RepositoryConfig, parse_config
-from treering.extensions.code.repository.git_process import (
+from treering.sources.git.private import PrivateGitFolder, RepositoryConfig, parse_config
+from treering.sources.git.process import (
     GitLayout,
     failure,
     locate,
@@ -35,7 +36,6 @@ from treering.extensions.code.repository.git_process import (
     reading,
     run_git,
 )
-from treering.ports.adapter import FileAccess
 from treering.sources.reading.access import AnyFile
 from treering.system.git_start import SECONDS
 

@@ -1,0 +1,7 @@
+"""The memory client for agent frameworks."""
+
+from treering.registry import Extension
+
+EXTENSION = Extension(
+    "client",
+)

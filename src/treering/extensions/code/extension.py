@@ -1,0 +1,14 @@
+"""Git repositories, and files of code."""
+
+from treering.registry import Extension
+
+EXTENSION = Extension(
+    "code",
+    trees="treering.extensions.code.repository.repo_selection:RepositoryTrees",
+    adapters={
+        "repo": "treering.extensions.code.repository.repo:RepoAdapter",
+    },
+    formats={
+        "code": "treering.extensions.code.format:CODE",
+    },
+)

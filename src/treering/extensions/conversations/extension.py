@@ -1,0 +1,12 @@
+"""Exports of conversations, tickets, and memories of other programs."""
+
+from treering.registry import Extension
+
+EXTENSION = Extension(
+    "conversations",
+    formats={
+        "memories": "treering.extensions.conversations.memory_exports:MemoryFormat",
+        "tickets": "treering.extensions.conversations.tickets:TicketFormat",
+        "conversations": "treering.extensions.conversations.exports:ConversationFormat",
+    },
+)

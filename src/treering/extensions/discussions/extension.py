@@ -1,0 +1,13 @@
+"""Memories and summaries of discussions."""
+
+from treering.registry import Extension
+
+EXTENSION = Extension(
+    "discussions",
+    commands=("treering.extensions.discussions.commands:add_discussions",),
+    help="treering.extensions.discussions.commands:HELP",
+    operations="treering.extensions.discussions.folder:OPERATIONS",
+    pages="treering.extensions.discussions.web:PAGES",
+    http_routes="treering.extensions.discussions.chat.endpoint:serve_chats",
+    serve_flags="treering.extensions.discussions.commands:ChatFlags",
+)

@@ -1,0 +1,7 @@
+"""The four tools over HTTP, and the web page."""
+
+from treering.registry import Extension
+
+EXTENSION = Extension(
+    "server",
+)
