@@ -1,4 +1,4 @@
-"""The page on architecture names the folders, parts and entry points that there are."""
+"""The page on architecture names the folders, extensions and entry points that there are."""
 
 import re
 import tomllib
@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from treering.extensions.engines.engine_address import ENGINES
-from treering.registry import PARTS
+from treering.registry import EXTENSIONS
 from treering.sources.plugins import ADAPTERS, FORMATS
-from treering.spaces.wiring import BACKENDS, EMBEDDERS, RERANKERS
+from treering.spaces.backends import BACKENDS
+from treering.spaces.wiring import EMBEDDERS, RERANKERS
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "treering"
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-TABLES = {table.group: table for table in (PARTS, BACKENDS, ENGINES, EMBEDDERS, RERANKERS)}
+TABLES = {table.group: table for table in (EXTENSIONS, BACKENDS, ENGINES, EMBEDDERS, RERANKERS)}
 
 
 def rows_below(heading: str) -> list[list[str]]:
@@ -29,7 +30,7 @@ def quoted(text: str) -> list[str]:
 
 
 FOLDERS = [SOURCE / name for row in rows_below("Folders") for name in quoted(row[0])]
-GROUPS = {name: row for row in rows_below("Parts and the registry") for name in quoted(row[0])}
+GROUPS = {name: row for row in rows_below("Extensions and the registry") for name in quoted(row[0])}
 
 
 def test_every_folder_of_the_table_is_there() -> None:
@@ -44,10 +45,10 @@ def test_every_folder_with_modules_is_in_the_table_or_in_one_that_is() -> None:
     assert sorted({str(file) for file in modules if not set(FOLDERS).intersection(file.parents)}) == []
 
 
-def test_the_parts_of_the_table_of_folders_are_those_of_the_registry() -> None:
-    named = [folder.name for folder in FOLDERS if folder.parent == SOURCE / "parts"]
+def test_folders_of_extensions_are_those_of_the_registry() -> None:
+    named = [folder.name for folder in FOLDERS if folder.parent == SOURCE / "extensions"]
 
-    assert sorted(named) == sorted(PARTS.built_in)
+    assert sorted(named) == sorted(EXTENSIONS.built_in)
 
 
 def test_the_groups_of_entry_points_are_all_that_are_asked_for() -> None:
@@ -57,7 +58,7 @@ def test_the_groups_of_entry_points_are_all_that_are_asked_for() -> None:
     assert set(GROUPS) == {*TABLES, ADAPTERS, FORMATS}
 
 
-@pytest.mark.parametrize("group", [group for group in TABLES if group != PARTS.group])
+@pytest.mark.parametrize("group", [group for group in TABLES if group != EXTENSIONS.group])
 def test_what_is_said_to_be_built_in_is(group: str) -> None:
     told = quoted(GROUPS[group][2])
 
@@ -80,3 +81,17 @@ def test_the_layers_are_told_as_they_are_checked(page: str) -> None:
     order = " → ".join(layer.replace("treering.", "").replace(" | ", ", ") for layer in layers)
 
     assert f"`{order}`" in (ROOT / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", EXTENSIONS.built_in)
+def test_every_extension_has_a_short_readme(name: str) -> None:
+    folder = SOURCE / "extensions" / name
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    files = [found for found in quoted(text) if re.fullmatch(r"[\w/]+(\.py|/)", found)]
+    links = re.findall(r"\]\(([^)]+)\)", text)
+
+    assert len(text.split()) <= 300
+    assert files
+    assert links
+    assert [found for found in files if not any((base / found).exists() for base in (folder, SOURCE, ROOT))] == []
+    assert [link for link in links if not (folder / link).exists()] == []
