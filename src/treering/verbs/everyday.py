@@ -128,6 +128,8 @@ def conditions(engine: Engine, *, kind: str = "", path: str = "", since: str = "
 
 def mode_of_path(engine: Engine, path: str) -> str:
     """Return the mode of `ingest` that reads a path: `repo` for a git repository, else `path`."""
+    if "repo" not in engine.adapters:
+        return "path"
     try:
         engine.adapters["repo"].origin(path)
     except (InvalidInput, Unavailable):
