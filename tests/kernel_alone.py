@@ -31,7 +31,6 @@ COMMANDS = (
     "show|Retry three times",
     "undo",
     "lint",
-    "query --mode status",
     "log",
     "backup|copy.db",
 )

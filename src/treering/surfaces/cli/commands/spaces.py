@@ -224,7 +224,7 @@ def mcp(
 ) -> None:
     """Serve the four tools to an agent over MCP (stdio)."""
     # Only what serving needs: a client waits for the handshake.
-    from treering.extensions.mcp import serve
+    from treering.extensions.mcp.loading import serve
     from treering.ports.runtime import end_loading
     from treering.system.settings import Settings
 
