@@ -293,7 +293,7 @@ class _Work:
             )
 
     def _touched(self) -> Iterator[str]:
-        """Yield the objects changed here since the last merge, and objects that it may have joined or moved with them."""
+        """Yield the objects changed here since the last merge, and objects joined or moved together with them."""
         for identity in self.incoming.touched:
             yield identity
             here = self.stored.get(identity)

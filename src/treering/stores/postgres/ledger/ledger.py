@@ -12,7 +12,7 @@ from treering.core.objects import Object
 from treering.core.patch import Link
 from treering.core.policy import Policy
 from treering.core.scope import ROOT, lineage
-from treering.ports.copying import ReadRevision, revisions_told
+from treering.ports.copying import ReadRevision, revisions_in
 from treering.ports.ledger import (
     Altered,
     AnchorStore,
@@ -171,7 +171,7 @@ class PostgresSnapshot(Snapshot):
 
     def _revisions_told(self, events: Sequence[AuditEvent]) -> ReadRevision:
         """Read all of them together."""
-        found = self.objects.some_revisions(revisions_told(events))
+        found = self.objects.some_revisions(revisions_in(events))
         return lambda identity, number: found.get((identity, number))
 
     def _begun_by(self, seq: int) -> list[str]:
