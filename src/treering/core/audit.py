@@ -1,7 +1,7 @@
-"""The audit log: one event per change, each hashing its content and the event before it.
+"""The audit log: one event per change, each with the hash of its content and of the previous event.
 
-A chain shows an edit, a deletion or a reordering inside the log. A cut tail or a restored old copy shows only
-against an `Anchor` kept outside the store.
+The chain reveals an edit, a deletion or a reordering inside the log. A truncated log or a restored old copy is only
+revealed by an `Anchor` stored outside the database.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,9 +18,9 @@ LINK_EVENTS = frozenset({"linked", "unlinked"})
 
 
 class AuditEvent(BaseModel):
-    """One change. `before` and `after` name revision, status and content hash, never the content of an object.
+    """One change. `before` and `after` contain revision, status and content hash, never the content of an object.
 
-    A field added later is left out where it is empty: events written before it keep their hashes.
+    Fields added later are left out if they are empty, so that older events keep their hashes.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -41,7 +41,7 @@ class AuditEvent(BaseModel):
     """Hash of the record of a patch that was applied directly; the last event of such a patch carries it. An event
     about a patch itself carries the hash of its record in `after`."""
     merged: dict[str, Any] | None = Field(default=None, exclude_if=lambda merged: merged is None)
-    """Of an event that merging another space made: which event of whose log it repeats (`core.writing.merging`)."""
+    """If merging another space wrote the event: the event and log it repeats (`core.writing.merging`)."""
     hash: str = ""
 
     def sealed(self) -> "AuditEvent":
@@ -59,15 +59,15 @@ class Anchor(BaseModel):
 
 
 def event_hash(event: AuditEvent) -> str:
-    """Hash everything an event says, with the hash of the event before it."""
+    """Hash all fields of an event, including the hash of the previous one."""
     return digest(canonical_json(event.model_dump(mode="json", exclude={"hash"})))
 
 
 def verify_chain(events: Iterable[AuditEvent], *, anchor: Anchor | None = None, after: Anchor | None = None) -> Anchor:
-    """Check that events follow one another without gap or edit, and pass through `anchor`; return the head.
+    """Check that events are consecutive and unchanged and include `anchor`; return the head.
 
-    `after`: what the first of them follows; `None`: the beginning. Raises `Corrupt` naming the first event that does
-    not verify.
+    `after` is the event before the first of them; `None` means the beginning. Raises `Corrupt` naming the first event
+    that does not verify.
     """
     chain = CheckedChain(events, anchor, after=after)
     for _ in chain:
@@ -76,7 +76,7 @@ def verify_chain(events: Iterable[AuditEvent], *, anchor: Anchor | None = None, 
 
 
 class CheckedChain:
-    """Events that are checked, as `verify_chain` checks them, while somebody reads them once; `head`: of those read."""
+    """Events that are checked like in `verify_chain` while they are read, once. `head` is the last event read."""
 
     def __init__(self, events: Iterable[AuditEvent], anchor: Anchor | None, *, after: Anchor | None = None) -> None:
         self.head: Anchor = after or Anchor(seq=0, hash=GENESIS)
@@ -98,9 +98,9 @@ class CheckedChain:
             raise _broken(self._anchor.seq, f"the log does not match the anchor at event {self._anchor.seq}")
 
 
-def _broken(seq: int, what: str) -> Corrupt:
+def _broken(seq: int, problem: str) -> Corrupt:
     return Corrupt(
-        f"The audit log does not verify: {what}.",
+        f"The audit log does not verify: {problem}.",
         hint="Restore the space from a backup or an export made before the damage, and compare it with the anchor.",
         details={"seq": seq},
     )

@@ -1,4 +1,4 @@
-"""Canonical forms: ids, times, and values written as bytes, so that equal meanings have equal hashes."""
+"""Canonical forms: ids, times, and JSON values as bytes, so that equal values have equal hashes."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, PlainSerializer
 
-from treering.core.characters import digest as digest  # who has no time to load this module finds them there
+from treering.core.characters import digest as digest  # callers that must start fast import it from there
 from treering.core.characters import normalise_text as normalise_text
 from treering.core.errors import InvalidInput
 
@@ -27,10 +27,16 @@ PREFIXES = {
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _BODY = 26
+_OBJECTS = frozenset({"source", "node", "knowledge", "activity", "work_item"})
+_KINDS = {prefix: kind for kind, prefix in PREFIXES.items()}
+_UTC_OFFSET = -len("+00:00")
+_KEY_CHARS = 20
+"""Characters of a message's hash."""
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def make_id(kind: str, *, at: datetime, entropy: bytes) -> str:
-    """Make the id of a new thing of `kind` from the time and 10 random bytes (ULID, Crockford base 32)."""
+    """Make the id of a new object of `kind` from the time and 10 random bytes (ULID, Crockford base 32)."""
     milliseconds = int(at.timestamp() * 1000)
     number = (milliseconds << 80) | int.from_bytes(entropy[:10], "big")
     return f"{PREFIXES[kind]}:{_base32(number, _BODY)}"
@@ -42,7 +48,7 @@ def make_segment_id(entropy: bytes) -> str:
 
 
 def kind_of(identity: str) -> str:
-    """Tell what kind of thing an id names. Raises `InvalidInput` for text that is not an id."""
+    """Return the kind of object an id names. Raises `InvalidInput` for text that is not an id."""
     prefix, _, body = identity.partition(":")
     kind = _KINDS.get(prefix)
     if kind is None or len(body) != _BODY or not set(body) <= set(_ALPHABET):
@@ -55,18 +61,18 @@ def kind_of(identity: str) -> str:
 
 
 def is_object(text: str) -> bool:
-    """Tell whether a text has the form of an object's id: a source's, a node's, and so on."""
+    """Return whether a text has the form of an object id: of a source, a node, and so on."""
     prefix, _, body = text.partition(":")
     return _KINDS.get(prefix) in _OBJECTS and len(body) == _BODY and set(body) <= set(_ALPHABET)
 
 
 def is_node(identity: str) -> bool:
-    """Tell whether an id is a node's."""
+    """Return whether an id is the id of a node."""
     return identity.startswith(f"{PREFIXES['node']}:")
 
 
 def is_patch(target: str) -> bool:
-    """Tell whether what an audit event is about is a patch: not an object, and not the policy."""
+    """Return whether the target of an audit event is a patch, and not an object or the policy."""
     return target.startswith(f"{PREFIXES['patch']}:")
 
 
@@ -78,25 +84,18 @@ def _base32(number: int, length: int) -> str:
     return "".join(reversed(pairs))[-length:]
 
 
-_OBJECTS = frozenset({"source", "node", "knowledge", "activity", "work_item"})
-_KINDS = {prefix: kind for kind, prefix in PREFIXES.items()}
-
-
-# Times are UTC, timezone-aware, and in JSON ISO 8601 with microseconds.
-
-
-@lru_cache(maxsize=256)  # all that is written in one transaction has the same time
+@lru_cache(maxsize=256)  # all events of a transaction have the same time
 def render_time(time: datetime) -> str:
-    """Write a time in the one form the ledger stores: `2026-01-31T12:00:00.000000Z`."""
+    """Write a time in the form the ledger stores: `2026-01-31T12:00:00.000000Z`."""
     moment = time if time.tzinfo is UTC else time.astimezone(UTC)
     return f"{moment.isoformat(timespec='microseconds')[:_UTC_OFFSET]}Z"
 
 
 def parse_time(text: str) -> datetime:
-    """Read an ISO 8601 time. Raises `InvalidInput` where it is malformed or has no zone."""
+    """Read an ISO 8601 time. Raises `InvalidInput` if it is malformed or has no time zone."""
     try:
         time = datetime.fromisoformat(text)
-        # Near the first and the last year an offset can lead out of the calendar.
+        # Near the first and the last year, an offset can lead outside the calendar.
         moment = time.astimezone(UTC) if time.tzinfo else None
     except (ValueError, OverflowError) as error:
         raise InvalidInput(f"{text!r} is not a valid time.", hint="Write 2026-01-31T12:00:00Z.") from error
@@ -105,8 +104,6 @@ def parse_time(text: str) -> datetime:
     return moment
 
 
-_UTC_OFFSET = -len("+00:00")
-
 Instant = Annotated[
     AwareDatetime,
     AfterValidator(lambda time: time.astimezone(UTC)),
@@ -114,14 +111,8 @@ Instant = Annotated[
 ]
 
 
-# One way to write a value as bytes, so that equal meanings have equal hashes.
-
-
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
 def plain_json(value: Any) -> Any:
-    """Return a value as it reads back from JSON. Raises `ValueError` for what JSON cannot hold (NaN, bytes, …)."""
+    """Return a value as it is after a round trip through JSON. Raises `ValueError` if JSON cannot contain it."""
     try:
         text = canonical_json(value)
         text.encode()
@@ -135,12 +126,12 @@ JsonObject = Annotated[dict[str, Any], AfterValidator(plain_json)]
 
 
 def canonical_json(value: Any) -> str:
-    """Write a JSON value with sorted keys and no spare space."""
+    """Write a JSON value with sorted keys and without white space."""
     return _ENCODER.encode(value)
 
 
 def normalise(value: Any) -> Any:
-    """Fold every text inside a JSON value with `normalise_text`; empty parts are dropped from objects."""
+    """Apply `normalise_text` to every text inside a JSON value; drop empty parts of objects."""
     match value:
         case str():
             return normalise_text(value)
@@ -152,19 +143,13 @@ def normalise(value: Any) -> Any:
             return value
 
 
-# Which message is which: hashes that tell equal messages apart and show where two records of a conversation differ.
-
-
-_KEY_CHARS = 20
-
-
 def message_key(role: str, content: str) -> str:
-    """Hash what a message says, by whom; white space does not count."""
+    """Hash the role and content of a message; white space does not count."""
     return digest(f"{role}\n{' '.join(content.split())}")[:_KEY_CHARS]
 
 
 def chain_hashes(keys: Iterable[str], *, after: str = "") -> Iterator[str]:
-    """Yield for each message, by its `message_key`, the hash of it and of all before it.
+    """Yield a hash of each message, given by its `message_key`, together with all messages before it.
 
     `after` is the hash of the message before the first. Equal messages at different places have different hashes,
     and two records of one conversation have the same hashes up to the first message in which they differ.

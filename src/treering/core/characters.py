@@ -1,7 +1,7 @@
-r"""Characters that a terminal, a log or a reader would obey instead of show: written out, or escaped in JSON.
+r"""Characters that a terminal or a reader would interpret instead of display, written out or escaped in JSON.
 
-Controls move a cursor or retitle a window, direction marks make text read as something else, and line separators other
-than a line feed begin a line where none was meant.
+Controls move a cursor or retitle a window, direction marks reorder the displayed text, and line separators other than
+a line feed start a new line. Also: hashing and folding of texts.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _CONTROLS = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{_SEPARATORS}{_DIR
 _CONTROLS_AND_BREAKS = re.compile(rf"[\x00-\x1f\x7f-\x9f{_SEPARATORS}{_DIRECTION}]")
 _PRINTED = re.compile(r"\\(x(?:0[1-9a-f]|1[0-9a-f]|7f|[89a-f][0-9a-f])|u202[89a-e]|u206[6-9]|[tnr])")
 _LETTERS = {"t": "\t", "n": "\n", "r": "\r"}
-_ESCAPED_BYTE = 0xDC00  # where Python puts the bytes of a path that are not UTF-8
+_ESCAPED_BYTE = 0xDC00  # offset of the surrogates that Python uses for bytes of a path that are not UTF-8
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u206f\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -34,35 +34,38 @@ _SPACES = re.compile(r"\s+")
 _STRUCTURE = re.compile(r"[\\`*\[\]]")
 _QUOTES = str.maketrans({'"': "'", "<": "‹", ">": "›"})
 _LABEL_CHARS = 120
+_LATIN = 0xFF
+SHORT_ID_CHARS = 7
+"""Length of a short id that Treering prints, as in git."""
 
 
 def visible(text: str) -> str:
-    r"""Write controls, direction marks and line separators out (`\x1b`, `\u202e`); keep line feeds and tabs."""
+    r"""Write out controls, direction marks and line separators (`\x1b`, `\u202e`), except line feeds and tabs."""
     return _CONTROLS.sub(_written_out, text)
 
 
 def visible_line(text: str) -> str:
-    """Write a text as one line: as `visible` does, and line feeds and tabs too."""
+    """Write a text as one line: like `visible`, with line feeds and tabs written out, too."""
     return _CONTROLS_AND_BREAKS.sub(_written_out, text)
 
 
 def visible_json(text: str) -> str:
-    r"""Escape in a JSON text what a terminal would obey (`\u009b`). It stays JSON, of equal value."""
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    r"""Escape the characters of a JSON text that a terminal would interpret (`\u009b`). The value does not change."""
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def printable(name: bytes) -> str:
     r"""Decode a file name to stable, printable text: bytes that are not UTF-8 and controls become `\x..`."""
     text = name.decode("utf-8", "backslashreplace")
-    return _CONTROLS_AND_BREAKS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _CONTROLS_AND_BREAKS.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def unprinted(path: str) -> str:
-    """Return the name that `printable` wrote as this text, bytes that are not UTF-8 as Python holds them in paths.
+    """Reverse `printable`: return the file name, with bytes that are not UTF-8 as Python represents them in paths.
 
-    A name with a backslash of its own may read the same: look for that one first.
+    A name that contains a backslash can look the same, so try the given name first.
     """
-    return _PRINTED.sub(lambda found: _LETTERS.get(found[1]) or _of_code(int(found[1][1:], 16)), path)
+    return _PRINTED.sub(lambda match: _LETTERS.get(match[1]) or _of_code(int(match[1][1:], 16)), path)
 
 
 def _of_code(code: int) -> str:
@@ -75,7 +78,7 @@ def shown(path: object) -> str:
 
 
 def without_invisible(text: str) -> str:
-    """Drop characters that take no place: zero-width characters, tags, variation selectors, soft hyphens."""
+    """Drop characters without width: zero-width characters, tags, variation selectors, soft hyphens."""
     return text if text.isascii() else _INVISIBLE.sub("", text)
 
 
@@ -119,22 +122,22 @@ def _well_formed(value: object) -> object:
 
 
 def well_formed_json(data: bytes) -> tuple[bytes, int]:
-    r"""Return JSON in which no escape (`\ud83d`) is half of a pair that is alone, and how many were replaced."""
+    r"""Replace every escape that is a lone surrogate (`\ud83d`) in JSON; return the JSON and their number."""
     if not _HALF_ESCAPES.search(data):
         return data, 0
-    halves = [found.span(1) for found in _ESCAPES.finditer(data) if found[1]]
+    halves = [match.span(1) for match in _ESCAPES.finditer(data) if match[1]]
     parts = [data[end:start] for (_, end), (start, _) in pairwise([(0, 0), *halves, (len(data), len(data))])]
     return b"ufffd".join(parts), len(halves)
 
 
 def replaced_halves(count: int) -> str:
-    """Say that halves of characters were replaced; empty if none were."""
+    """Return a warning about replaced surrogates; empty if there were none."""
     return f"replaced invalid Unicode (a lone surrogate) in {count} text(s)" if count else ""
 
 
 def one_line(text: str, *, most: int = _LABEL_CHARS) -> str:
     """Return a text as one line of at most `most` characters, without controls and invisible characters."""
-    # More is never shown; what is cut off here does not have to be looked at.
+    # The rest is never displayed, so it need not be searched.
     bare = _CONTROLS.sub(" ", without_invisible(text[: 4 * most + 256]))
     words = _SPACES.sub(" ", bare).strip()
     return words if len(words) <= most and len(text) <= 4 * most + 256 else words[: most - 1].rstrip() + "…"
@@ -146,37 +149,28 @@ def named(text: str) -> str:
 
 
 def label(text: str, *, most: int = _LABEL_CHARS) -> str:
-    r"""Quote stored text that stands outside a fence: one short line in which no Markdown and no marker begins.
+    r"""Quote stored text that is displayed outside a fence: one short line without Markdown or a marker.
 
-    Backslashes stand before `` ` ``, `*`, `[` and `]`; a quote becomes `'`, angle brackets become ‹ and ›.
+    `` ` ``, `*`, `[` and `]` are escaped with a backslash; a quote becomes `'`, angle brackets become ‹ and ›.
     """
     return f'"{unmarked(text, most=most)}"'
 
 
 def unmarked(text: str, *, most: int = _LABEL_CHARS) -> str:
-    """Return what stands inside the quotes of a `label`."""
-    return _STRUCTURE.sub(lambda found: f"\\{found[0]}", one_line(text, most=most).translate(_QUOTES))
+    """Return a `label` without its quotes."""
+    return _STRUCTURE.sub(lambda match: f"\\{match[0]}", one_line(text, most=most).translate(_QUOTES))
 
 
-def _written_out(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _written_out(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"\\x{code:02x}" if code <= _LATIN else f"\\u{code:04x}"
 
 
-_LATIN = 0xFF
-
-
-# What texts have in common: a hash of one, and what of it does not change its meaning.
-
-
-_SPACES = re.compile(r"\s+")
-
-
 def digest(text: str, *, salt: str = "") -> str:
-    """Hash a text (BLAKE2b, 160 bits, hex), keyed with `salt` where one is given.
+    """Hash a text (BLAKE2b, 160 bits, hex), keyed with `salt` if one is given.
 
-    A salted hash of a short text cannot be guessed once the salt is gone; that is what lets the audit keep
-    hashes of erased content. Raises `InvalidInput` for text that is not valid Unicode: no store could keep it.
+    A salted hash of a short text cannot be guessed after the salt is erased, so the audit log may retain hashes of
+    erased content. Raises `InvalidInput` for text that is not valid Unicode, which no store could save.
     """
     try:
         data = text.encode()
@@ -189,14 +183,10 @@ def digest(text: str, *, salt: str = "") -> str:
 
 
 def normalise_text(text: str) -> str:
-    """Fold what does not change meaning: Unicode form (NFKC), case, runs of white space."""
+    """Normalize Unicode form (NFKC), case and white space, which do not change the meaning."""
     return _SPACES.sub(" ", unicodedata.normalize("NFKC", text)).strip().casefold()
 
 
 def short_id(identity: str) -> str:
-    """Return the start and the end of an id, enough to name it, such as `patch:…3x8q6rv`."""
+    """Return the start and the end of an id, such as `patch:…3x8q6rv`."""
     return f"{identity.partition(':')[0]}:…{identity[-SHORT_ID_CHARS:]}"
-
-
-SHORT_ID_CHARS = 7
-"""Characters of a short id that Treering prints, as git does of commits."""

@@ -7,15 +7,15 @@
     │   ├── UnknownBackend
     │   └── MissingExtra
     ├── NotFound
-    │   └── UnknownProject  nothing was ever kept for it
-    ├── Conflict            somebody else was first; carries the current revision
+    │   └── UnknownProject  nothing was ever stored for it
+    ├── Conflict            a concurrent write; carries the current revision
     ├── Denied
     ├── Unavailable         try again later: locked, full, read-only
     ├── Corrupt             stored data does not verify
     └── Defect              Treering contradicts itself
 
-An error carries a message, a hint a person can act on, and details for a program. The hint is a note of the exception,
-too, so that a traceback shows it.
+An error carries a message, a hint that a person can act on, and details for a program. The hint is also a note of the
+exception, so that a traceback shows it.
 """
 
 import re
@@ -29,16 +29,16 @@ class TreeringError(Exception):
     code = "error"
 
     def __init__(self, message: str, *, hint: str = "", details: Mapping[str, Any] | None = None) -> None:
-        # It may quote what somebody gave, of any length.
+        # The message may quote input of any length.
         shown = message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}…"
-        # The message of another error, which it may quote at its end, often brings its own full stop.
+        # A quoted message of another error may already end with a full stop.
         shown = _TWO_STOPS.sub(r"\1", shown)
         super().__init__(shown)
         self.message = shown
         self.hint = hint
         self.details: dict[str, Any] = dict(details or {})
         if hint:
-            # A traceback shows notes; `str` stays the message, beside which every surface shows the hint itself.
+            # Tracebacks show notes. `str` remains the message; surfaces show the hint separately.
             self.add_note(f"Hint: {hint}")
 
     def as_dict(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class Corrupt(TreeringError):
 
 
 class Defect(TreeringError):
-    """Treering is inconsistent: an error in the program, not in the call; nothing was changed."""
+    """Treering is inconsistent: a bug in the program, not in the call; nothing was changed."""
 
     code = "defect"
 
@@ -149,11 +149,11 @@ def as_sentence(text: str) -> str:
 
 def nearest(given: str, known: Iterable[str]) -> str:
     """Return a hint with the most similar name in `known`, else all of them; never the given text."""
-    # Imported here: few processes ever need it, and the hooks of coding agents have no time for it.
+    # Imported here: it is rarely needed, and hooks of coding agents must start fast.
     from difflib import get_close_matches
 
     names = [name for name in known if name != given]
-    # Comparing takes the product of the lengths, and `given` may be of any.
+    # Comparing takes time in proportion to the product of the lengths.
     close = get_close_matches(given[:_LONGEST_NAME], names, n=1, cutoff=0.5)
     return f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(names)}."
 

@@ -1,4 +1,4 @@
-"""Segments of sources, the evidence that cites them, and finding them again after an edit."""
+"""Segments of sources, evidence that cites them, and matching of segments after an edit."""
 
 import re
 from bisect import bisect_left
@@ -12,7 +12,18 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
 from treering.core.canonical import Instant, digest
 
-# Where in a source a segment stands, typed by the kind of source.
+_CITED_LINES = re.compile(r"#L(\d+)-L(\d+)(?: @ [0-9a-f]{7,40})?")
+_MAX_PAIRS = 40_000
+"""The most pairs of items that are compared at once: two stretches of 200."""
+_MAX_CUT_DEPTH = 20
+_MAX_EQUAL_FILES = 20
+"""If more files have the same contents, such as empty ones, this is no sign of a move."""
+_BETWEEN = re.compile("[/#]")
+
+_Key = TypeVar("_Key", bound=Hashable)
+Pair = tuple[int, int]
+_Parts = tuple[str, ...]
+_Folders = tuple[_Parts, _Parts]
 
 
 class _Locator(BaseModel):
@@ -22,7 +33,7 @@ class _Locator(BaseModel):
 class Lines(_Locator):
     """Lines `start..end` (1-based, inclusive) of a file, at a commit if it is from a repository.
 
-    `heading` is the place's name for people: a heading path or a symbol's qualified name.
+    `heading` is a heading path or the qualified name of a symbol.
     """
 
     type: Literal["lines"] = "lines"
@@ -33,7 +44,7 @@ class Lines(_Locator):
     heading: str = ""
 
     def cite(self) -> str:
-        """Name the place for people."""
+        """Return the place for display."""
         at = f" @ {self.commit[:12]}" if self.commit else ""
         return f"{self.path}#L{self.start}-L{self.end}{at}"
 
@@ -41,7 +52,7 @@ class Lines(_Locator):
 class Section(_Locator):
     """A part of an inline text: its heading path and character offset.
 
-    `link` is the URL of a passage of a web page: the address of the page with a text fragment.
+    `link` is the URL of a passage on a web page: the address of the page with a text fragment.
     """
 
     type: Literal["section"] = "section"
@@ -50,12 +61,12 @@ class Section(_Locator):
     link: str = Field(default="", exclude_if=lambda link: not link)
 
     def cite(self) -> str:
-        """Name the place for people."""
+        """Return the place for display."""
         return f"{self.heading or 'text'} (offset {self.offset})"
 
 
 class Page(_Locator):
-    """A page of a paginated document (from 1); `paragraph` counts on it from 1. `box` is in points."""
+    """A page of a paginated document (from 1); `paragraph` is the paragraph on that page (from 1); `box` in points."""
 
     type: Literal["page"] = "page"
     page: PositiveInt
@@ -63,7 +74,7 @@ class Page(_Locator):
     paragraph: PositiveInt | None = Field(default=None, exclude_if=lambda paragraph: paragraph is None)
 
     def cite(self) -> str:
-        """Name the place for people, as the fragment of an address that programs open PDF files with."""
+        """Return the place as the fragment of an address that opens a PDF file at that page."""
         return f"#page={self.page}"
 
 
@@ -83,7 +94,7 @@ class Turn(_Locator):
     chain: str = Field(default="", exclude_if=lambda chain: not chain)
 
     def cite(self) -> str:
-        """Name the place for people."""
+        """Return the place for display."""
         return f"turn {self.turn}" + (f" ({self.speaker})" if self.speaker else "")
 
 
@@ -94,7 +105,7 @@ class Pointer(_Locator):
     pointer: str
 
     def cite(self) -> str:
-        """Name the place for people."""
+        """Return the place for display."""
         return self.pointer or "/"
 
 
@@ -102,7 +113,7 @@ Locator = Annotated[Lines | Section | Page | Turn | Pointer, Field(discriminator
 
 
 def place_in(locator: Locator, origin: str) -> str:
-    """Name a place with what it is a place of; lines of a file and a link to a passage name it themselves."""
+    """Return a place together with the origin of its source, unless the place already contains it."""
     match locator:
         case Lines():
             return locator.cite()
@@ -115,7 +126,7 @@ def place_in(locator: Locator, origin: str) -> str:
 
 def places_as_typed(text: str) -> str:
     """Return a text with the lines of files as people type them, without commits: `README.md:5-11`."""
-    return _CITED_LINES.sub(lambda found: f":{found[1]}" + (f"-{found[2]}" if found[1] != found[2] else ""), text)
+    return _CITED_LINES.sub(lambda match: f":{match[1]}" + (f"-{match[2]}" if match[1] != match[2] else ""), text)
 
 
 def short_place(place: str) -> str:
@@ -124,12 +135,9 @@ def short_place(place: str) -> str:
 
 
 def lines_in(place: str) -> tuple[int, int] | None:
-    """Return the first and last line that a citation names; `None` for one without lines."""
-    found = _CITED_LINES.search(place)
-    return (int(found[1]), int(found[2])) if found else None
-
-
-_CITED_LINES = re.compile(r"#L(\d+)-L(\d+)(?: @ [0-9a-f]{7,40})?")
+    """Return the first and last line in a citation, or `None` if it contains no lines."""
+    match = _CITED_LINES.search(place)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 class Triple(BaseModel):
@@ -188,7 +196,7 @@ class Segment(BaseModel):
     """Its place in each version of the contents, if its source has several (`core.versions`)."""
 
     def place_in_contents(self, contents: str | None) -> Locator | None:
-        """Return where it stands in some contents of its source; `None` where they do not have it."""
+        """Return its place in some contents of its source; `None` if they do not contain it."""
         if contents is None:
             return None
         if not self.places:
@@ -196,7 +204,7 @@ class Segment(BaseModel):
         return next((one.locator for one in self.places if one.contents == contents), None)
 
     def in_contents(self, contents: str | None) -> "Segment | None":
-        """Return it as it stands in some contents of its source; `None` where they do not have it."""
+        """Return it with its place in some contents of its source; `None` if they do not contain it."""
         locator = self.place_in_contents(contents)
         if locator is None or not self.places:
             return self if locator else None
@@ -219,7 +227,7 @@ class EvidenceRef(BaseModel):
     Together with the path and commit of the segment, it locates the text in git.
     """
     lines: tuple[PositiveInt, PositiveInt] | None = Field(default=None, exclude_if=lambda lines: lines is None)
-    """The first and last cited line of the segment, from 1 in its text; `None`: all of it."""
+    """The first and last cited line of the segment, from 1 in its text; `None` for all of it."""
     together: bool = Field(default=False, exclude_if=lambda together: not together)
     """Whether it is part of a place that spans several segments, which support only together."""
 
@@ -239,7 +247,7 @@ class EvidenceRef(BaseModel):
 
 
 def any_place_holds(refs: Iterable[EvidenceRef], holds: Callable[[EvidenceRef], bool]) -> bool:
-    """Return whether a place that supports knowledge holds; one in several segments holds if all of these do."""
+    """Return whether some place that supports knowledge is valid; if it spans several segments, all must be."""
     supporting = [ref for ref in refs if ref.role == "supports"]
     parts: dict[str, list[EvidenceRef]] = {}
     for ref in supporting:
@@ -250,7 +258,7 @@ def any_place_holds(refs: Iterable[EvidenceRef], holds: Callable[[EvidenceRef], 
 
 
 def united(refs: Iterable[EvidenceRef]) -> tuple[EvidenceRef, ...]:
-    """Return one reference to each segment; of several to one segment, one to all lines between theirs."""
+    """Return one reference per segment, spanning the lines of all references to that segment."""
     by_segment: dict[tuple[str, str, str], EvidenceRef] = {}
     for ref in refs:
         key = (ref.source_id, ref.segment_id, ref.role)
@@ -268,10 +276,10 @@ def segment_hash(excerpt: str, *, salt: str) -> str:
 
 
 def relocate(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
-    """Match texts of an earlier reading to those of a new one, for each new text the index of its old self.
+    """Match new texts to the texts of an earlier reading; return for each the index of the old text.
 
-    Equal texts in the same order are matched by their neighbours first (longest common runs); what is left,
-    moved texts, by equality in order of appearance. A text without an equal is new (`None`).
+    Equal texts in the same order are matched first (longest common runs), then moved texts by equality in order of
+    appearance. A new text without an equal old one gets `None`.
     """
     matched: list[int | None] = [None] * len(new)
     taken: set[int] = set()
@@ -279,13 +287,13 @@ def relocate(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
         for step in range(stretch.size):
             matched[stretch.new + step] = stretch.old + step
             taken.add(stretch.old + step)
-    left: dict[str, list[int]] = {}
+    unmatched: dict[str, list[int]] = {}
     for index in reversed(range(len(old))):
         if index not in taken:
-            left.setdefault(old[index], []).append(index)
+            unmatched.setdefault(old[index], []).append(index)
     for index, text in enumerate(new):
-        if matched[index] is None and left.get(text):
-            matched[index] = left[text].pop()
+        if matched[index] is None and unmatched.get(text):
+            matched[index] = unmatched[text].pop()
     return matched
 
 
@@ -300,20 +308,9 @@ def find_lines(quote: str, text: str) -> tuple[int, int] | None:
     return None
 
 
-# Matching two sequences in order, as a diff does, at a cost that grows little faster than their length.
-
-
-_COMPARED = 40_000
-"""The most pairs of items that are compared at once: two stretches of 200."""
-_DEEPEST = 20  # cuts within cuts
-
-_Key = TypeVar("_Key", bound=Hashable)
-Pair = tuple[int, int]
-
-
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Items of both sequences that are equal: `size` of them, from `old` on in one and from `new` on in the other."""
+    """A run of equal items of two sequences: its start in each, and its length."""
 
     old: int
     new: int
@@ -321,19 +318,19 @@ class Stretch:
 
 
 def matching_stretches(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Stretch]:
-    """Return what two sequences share, in the order of both. Short ones share the longest runs, as in `difflib`."""
-    found: list[Stretch] = []
+    """Return the common stretches of two sequences, in order. Short ones share the longest runs, as in `difflib`."""
+    stretches: list[Stretch] = []
     for at_old, at_new in _pairs(old, new, (0, len(old)), (0, len(new)), 0):
-        last = found[-1] if found else None
+        last = stretches[-1] if stretches else None
         if last and (at_old, at_new) == (last.old + last.size, last.new + last.size):
-            found[-1] = Stretch(last.old, last.new, last.size + 1)
+            stretches[-1] = Stretch(last.old, last.new, last.size + 1)
         else:
-            found.append(Stretch(at_old, at_new, 1))
-    return found
+            stretches.append(Stretch(at_old, at_new, 1))
+    return stretches
 
 
 def changed_stretches(old: Sequence[Hashable], new: Sequence[Hashable]) -> Iterator[tuple[int, int, int, int]]:
-    """Yield what is between the matching stretches: where it begins and ends in `old`, and where in `new`."""
+    """Yield the gaps between the matching stretches: start and end in `old`, start and end in `new`."""
     at_old = at_new = 0
     for one in [*matching_stretches(old, new), Stretch(len(old), len(new), 0)]:
         if (at_old, at_new) != (one.old, one.new):
@@ -344,8 +341,9 @@ def changed_stretches(old: Sequence[Hashable], new: Sequence[Hashable]) -> Itera
 def _pairs(
     old: Sequence[Hashable], new: Sequence[Hashable], within_old: Pair, within_new: Pair, depth: int
 ) -> Iterator[Pair]:
+    """Yield the indexes of equal items in order, as a diff does, in little more than linear time."""
     (start, end), (first, last) = within_old, within_new
-    if (end - start) * (last - first) <= _COMPARED:
+    if (end - start) * (last - first) <= _MAX_PAIRS:
         yield from _compared(old, new, within_old, within_new)
         return
     while start < end and first < last and old[start] == new[first]:
@@ -363,12 +361,12 @@ def _inner_pairs(
     old: Sequence[Hashable], new: Sequence[Hashable], within_old: Pair, within_new: Pair, depth: int
 ) -> Iterator[Pair]:
     (start, end), (first, last) = within_old, within_new
-    if (end - start) * (last - first) <= _COMPARED:
+    if (end - start) * (last - first) <= _MAX_PAIRS:
         yield from _compared(old, new, within_old, within_new)
         return
-    cuts = _anchors(_once(old, start, end), _once(new, first, last)) if depth < _DEEPEST else []
+    cuts = _anchors(_once(old, start, end), _once(new, first, last)) if depth < _MAX_CUT_DEPTH else []
     if not cuts:
-        # Nothing stands in both once: the first of an item is the first there, the second the second, and so on.
+        # No item occurs exactly once in both: match the first occurrence to the first, the second to the second, …
         yield from _anchors(_numbered(old, start, end), _numbered(new, first, last))
         return
     for cut, other in [*cuts, (end, last)]:
@@ -386,7 +384,7 @@ def _compared(old: Sequence[Hashable], new: Sequence[Hashable], within_old: Pair
 
 
 def _once(items: Sequence[Hashable], start: int, end: int) -> dict[Hashable, int]:
-    """Return the places of the items that a stretch has once."""
+    """Return the places of the items that occur once in a stretch."""
     places: dict[Hashable, int] = {}
     for at in range(start, end):
         places[items[at]] = -1 if items[at] in places else at
@@ -394,7 +392,7 @@ def _once(items: Sequence[Hashable], start: int, end: int) -> dict[Hashable, int
 
 
 def _numbered(items: Sequence[Hashable], start: int, end: int) -> dict[tuple[Hashable, int], int]:
-    """Return the places of the items of a stretch, each with how many equal ones stand before it."""
+    """Return the places of the items of a stretch, each keyed with the number of equal items before it."""
     counts: dict[Hashable, int] = defaultdict(int)
     places: dict[tuple[Hashable, int], int] = {}
     for at in range(start, end):
@@ -404,7 +402,7 @@ def _numbered(items: Sequence[Hashable], start: int, end: int) -> dict[tuple[Has
 
 
 def _anchors(old: dict[_Key, int], new: dict[_Key, int]) -> list[Pair]:
-    """Return the longest list of places of equal items that rises in both (by patience sorting)."""
+    """Return the longest list of places of equal items that increases in both (by patience sorting)."""
     pairs = sorted((old[key], new[key]) for key in old.keys() & new.keys())
     tops: list[int] = []
     ends: list[int] = []  # of `pairs`, by the length of the list that ends there
@@ -421,21 +419,11 @@ def _anchors(old: dict[_Key, int], new: dict[_Key, int]) -> list[Pair]:
     return chosen[::-1]
 
 
-# Telling moved files by what they say: a folder that is gone, and one where most of its files stand again.
-
-
-_Parts = tuple[str, ...]
-_Folders = tuple[_Parts, _Parts]
-_MOST_ALIKE = 20
-"""Files that say the same: more of them, such as empty ones, are no sign of a move."""
-_BETWEEN = re.compile("[/#]")
-
-
 def moves_by_contents(gone: Mapping[str, str], arrived: Mapping[str, str]) -> dict[str, str]:
-    """Return, by the origins of files that are gone, the new origins with the same contents, each taken once.
+    """Match files that are gone to new files with the same contents, each new file once; return the new origins.
 
-    Both give fingerprints by origin. Of several that say the same, one of the same name is taken. An empty fingerprint
-    is like no other: empty files are all alike, and one that arrives is no sign that another one moved.
+    Both mappings give fingerprints by origin. Among several equal files, one with the same name is preferred. Empty
+    fingerprints never match: all empty files are alike, so a new one is no sign of a move.
     """
     places: dict[str, list[str]] = defaultdict(list)
     for origin, fingerprint in arrived.items():
@@ -451,29 +439,29 @@ def moves_by_contents(gone: Mapping[str, str], arrived: Mapping[str, str]) -> di
 
 
 def moved_files(gone: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str]:
-    """Return, by the origins of files that are gone, the origins at which they stand now.
+    """Match files that are gone to their new origins.
 
-    `gone` and `there` give fingerprints by origin. A file stands where one of its name says the same. Where more than
-    half of the files that are gone from a folder stand again in another one, under the same paths, the folder has
-    moved: then so have its other files, whatever they say now. An empty fingerprint is like no other.
+    `gone` and `there` give fingerprints by origin. A file has moved to a file of the same name and contents. If more
+    than half of the missing files of a folder are in another folder under the same paths, the folder has moved, and
+    its other files with it, even if they changed. Empty fingerprints never match.
     """
     same = _by_fingerprint(there)
     same_content = {origin: list(_same_content(origin, fingerprint, same)) for origin, fingerprint in gone.items()}
-    votes = Counter(folders for found in same_content.values() for folders in {_folders(*pair) for pair in found})
+    votes = Counter(folders for pairs in same_content.values() for folders in {_folders(*pair) for pair in pairs})
     moves: dict[str, str] = {}
-    for origin, found in same_content.items():
-        best = max(found, key=lambda pair: (votes[_folders(*pair)], pair[1]), default=None)
+    for origin, pairs in same_content.items():
+        best = max(pairs, key=lambda pair: (votes[_folders(*pair)], pair[1]), default=None)
         if best is not None:
             moves[origin] = best[1]
     return moves | _carried_along(gone, there, moves, votes)
 
 
 def _by_fingerprint(there: Mapping[str, str]) -> Mapping[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
+    origins_by_fingerprint: dict[str, list[str]] = defaultdict(list)
     for origin, fingerprint in there.items():
         if fingerprint:
-            found[fingerprint].append(origin)
-    return {fingerprint: origins for fingerprint, origins in found.items() if len(origins) <= _MOST_ALIKE}
+            origins_by_fingerprint[fingerprint].append(origin)
+    return {one: origins for one, origins in origins_by_fingerprint.items() if len(origins) <= _MAX_EQUAL_FILES}
 
 
 def _same_content(origin: str, fingerprint: str, there: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
@@ -482,7 +470,7 @@ def _same_content(origin: str, fingerprint: str, there: Mapping[str, list[str]])
 
 
 def _folders(before: str, after: str) -> _Folders:
-    """Return what differs of two origins: both without the parts at the end that they share."""
+    """Return the differing parts of two origins: both without the parts at the end that they share."""
     old, new = _parts(before), _parts(after)
     shared = 0
     while shared < min(len(old), len(new)) - 1 and old[-shared - 1] == new[-shared - 1]:
@@ -493,7 +481,7 @@ def _folders(before: str, after: str) -> _Folders:
 def _carried_along(
     gone: Mapping[str, str], there: Mapping[str, str], moves: Mapping[str, str], votes: Counter[_Folders]
 ) -> dict[str, str]:
-    """Return the files that moved with most of their folder and say something else now."""
+    """Return the changed files that moved with most of their folder."""
     places = {_parts(origin): origin for origin in there}
     carried: dict[str, str] = {}
     for (old, new), count in votes.most_common():

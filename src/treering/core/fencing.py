@@ -1,7 +1,7 @@
-"""Marks around recalled text: a model reads it as data, and it is never ingested again as new memory.
+"""Fences around recalled text: a model reads it as data, and it is never ingested again as new memory.
 
-The closing marker carries a hash of what stands between the markers. Text inside cannot close the fence early:
-whatever could be read as a marker in it is rewritten, and its own hash is nothing a text can contain.
+The closing marker contains a hash of the text between the markers. Text inside cannot close the fence early:
+anything that could be read as a marker is rewritten, and no text can contain its own hash.
 """
 
 import re
@@ -16,15 +16,17 @@ _OPENING = re.compile(r'<<treering:recalled origin="([^"\n]{0,600})" ([0-9a-f]{1
 _MARK = re.compile(rf"{_OPENING.pattern}|<<treering:(?:end ([0-9a-f]{{16}})>>|(cited ))?")
 _SURROUNDINGS = re.compile(r"<(hook_context|session_context)>.*?</\1>", re.DOTALL)
 _ORIGIN_CHARS = 200
-_NESTED = 4
+_MAX_NESTING = 4
+QUOTED = "(quoted marker) "
+"""The replacement for the brackets of a marker inside a fence."""
 
 
 def fence(text: str, *, origin: str) -> str:
-    """Wrap recalled text as data for a model, naming where it comes from.
+    """Wrap recalled text as data for a model, with its origin.
 
-    A reader may change the white space inside without breaking the fence, and a terminal shows it as it is: controls
-    inside are written out. Marker-like text inside is kept readable but rewritten, so fencing a fenced text again
-    leaves one complete fence: the outer one.
+    The fence survives changes of white space inside. Controls inside are written out, so a terminal shows the text
+    unchanged. Marker-like text inside is rewritten but readable, so fencing a fenced text again leaves one complete
+    fence: the outer one.
     """
     return _fenced(_inner(text), origin)
 
@@ -32,8 +34,8 @@ def fence(text: str, *, origin: str) -> str:
 def fence_items(items: Iterable[tuple[str, str]], *, origin: str) -> str:
     """Wrap several recalled texts in one fence, each below a marker that cites it.
 
-    `items`: what the marker says, on one line without stored text that is not `unmarked`, and the text. No text can
-    end the fence or begin another item: what reads as one of these markers in it is rewritten.
+    `items` are pairs of a citation and a text. Stored text in a citation must be one line and `unmarked`. No text can
+    end the fence or begin another item: marker-like text in it is rewritten.
     """
     return _fenced("\n".join(f"{_START}cited {cited}>>\n{_inner(text)}" for cited, text in items), origin)
 
@@ -49,25 +51,24 @@ def _fenced(inner: str, origin: str) -> str:
 
 
 def without_surroundings(text: str) -> str:
-    """Return what a person said, without what Gemini CLI and its hooks put around it."""
+    """Return a user's message without the wrappers that Gemini CLI and its hooks add."""
     return _SURROUNDINGS.sub("", text).strip()
 
 
 def is_fenced(text: str) -> bool:
-    """Tell whether `text` may hold a fence at all; cheap."""
+    """Return whether `text` may contain a fence; cheap."""
     return _START in text
 
 
 def without_recalled(text: str) -> tuple[str, int]:
-    """Return `text` without its complete fences, and how many were taken out.
+    """Return `text` without its complete fences, and their number.
 
-    A fence whose content was changed, or whose end is missing, is left alone: it holds something new. What is left
-    holds no complete fence, not even one that the parts around another one would make. `fence` nests no fence in
-    another: where somebody did, many times over, the markers that are left are rewritten instead of taking the square
-    of the length.
+    A fence with changed content or without an end is left alone, because it contains something new. The result
+    contains no complete fence, not even one that the parts around another one would make. `fence` never nests fences;
+    if the text nests them deeper than four times, the remaining markers are rewritten, which avoids quadratic time.
     """
     taken = 0
-    for _ in range(_NESTED):
+    for _ in range(_MAX_NESTING):
         spans = recalled_spans(text)
         if not spans:
             return text, taken
@@ -79,8 +80,8 @@ def without_recalled(text: str) -> tuple[str, int]:
 def recalled_spans(text: str) -> list[tuple[int, int]]:
     """Return start and end of each complete fence in `text`, in order.
 
-    No fence holds a marker but those that cite its items: the next other one after an opening is its end, or the fence
-    is not complete. So each stretch of a text is hashed once, whatever markers somebody has written into it.
+    Inside a fence there are only markers that cite its items: the next other marker after an opening is its end, or
+    the fence is incomplete. So each part of a text is hashed only once, whatever markers it contains.
     """
     spans: list[tuple[int, int]] = []
     opening: re.Match[str] | None = None
@@ -94,7 +95,7 @@ def recalled_spans(text: str) -> list[tuple[int, int]]:
 
 
 def cut(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Return `text` without the stretches `spans`, which are in order and do not overlap."""
+    """Return `text` without the ranges `spans`, which must be in order and not overlap."""
     parts, at = [], 0
     for start, end in spans:
         parts.append(text[at:start])
@@ -106,15 +107,8 @@ def _key(inner: str) -> str:
     return digest(normalise_text(inner))[:16]
 
 
-# Text that a program or a model could take for a fence marker, in whatever letters it is written.
-
-
-QUOTED = "(quoted marker) "
-"""What stands in place of the brackets of a marker."""
-
-
 def without_markers(text: str) -> str:
-    """Return `text` with the brackets before everything that reads as a fence marker replaced by `QUOTED`."""
+    """Return `text` with the brackets of everything that can be read as a fence marker replaced by `QUOTED`."""
     if not _may_hold_one(text):
         return text
     parts, at = [], 0
@@ -125,7 +119,7 @@ def without_markers(text: str) -> str:
 
 
 def _may_hold_one(text: str) -> bool:
-    """Tell, quickly, whether the letters of the marker stand in a text one after the other."""
+    """Return whether a text contains the letters of the marker in order; quick."""
     folded = text if text.isascii() else unicodedata.normalize("NFKD", without_invisible(text)).translate(_ALIKE)
     return bool(_LETTERS.search(folded.casefold().translate(_ALIKE)))
 
@@ -133,13 +127,13 @@ def _may_hold_one(text: str) -> bool:
 def _markers(text: str) -> Iterator[tuple[int, int]]:
     """Yield start and end of the brackets of each marker."""
     folded, places = _folded(text)
-    for found in _MARKER.finditer(folded):
-        kind = found.lastgroup or ""
-        yield places[found.start(kind)], places[found.end(kind)]
+    for match in _MARKER.finditer(folded):
+        kind = match.lastgroup or ""
+        yield places[match.start(kind)], places[match.end(kind)]
 
 
 def _folded(text: str) -> tuple[str, list[int]]:
-    """Fold a text, and say for each character of the result, and for its end, where in the text it stands."""
+    """Fold a text; also return the offset in the text for each character of the result and for its end."""
     if text.isascii():
         return text.lower().translate(_ALIKE), list(range(len(text) + 1))
     folded: list[str] = []
@@ -157,21 +151,21 @@ def _folded(text: str) -> tuple[str, list[int]]:
 
 @lru_cache(maxsize=4_096)
 def _fold(character: str) -> str:
-    """Fold one character of any script; to nothing where it is not a sign of its own."""
+    """Fold one character of any script; to an empty text if it is a control or combining mark."""
     signs = without_invisible(unicodedata.normalize("NFKD", character))
-    kept = "".join(sign for sign in signs if sign.isspace() or unicodedata.category(sign) not in _NO_SIGN)
-    return kept.translate(_ALIKE).casefold().translate(_ALIKE)
+    letters = "".join(sign for sign in signs if sign.isspace() or unicodedata.category(sign) not in _NO_SIGN)
+    return letters.translate(_ALIKE).casefold().translate(_ALIKE)
 
 
 _RUNS = re.compile(r"(?P<plain>[\t-\r -~]+)|.", re.DOTALL)
-"""Characters of ASCII that are no controls, together; every other one by itself."""
+"""Printable ASCII characters together; every other character by itself."""
 
 _NO_SIGN = frozenset({"Cc", "Cf", "Mn", "Me"})
-"""Controls, formats and marks above a letter: no letter of a marker."""
+"""Controls, formats and combining marks, which are no letters of a marker."""
 
-# Letters of other scripts that look like those of `treering`, `recalled`, `cited` and `end`, and brackets like `<`;
+# Letters of other scripts that look like those of `treering`, `recalled`, `cited` and `end`, and brackets like `<`,
 # after NFKD and casefolding, which already fold width, mathematical styles, circled letters and accents. `l` and `1`
-# read as `i`.
+# are folded to `i`.
 _ALIKE = str.maketrans(
     {
         **dict.fromkeys("а\u03b1ɑᴀꭺ\u237a", "a"),
@@ -189,11 +183,11 @@ _ALIKE = str.maketrans(
 )
 _GAP = r"[\W_]{0,3}"
 _WORD = _GAP.join("treering")
-_SAID = rf"{_GAP}(?:{_GAP.join('end')}\b|{_GAP.join('recaiied')}|{_GAP.join('cited')}\b)"
+_KEYWORD = rf"{_GAP}(?:{_GAP.join('end')}\b|{_GAP.join('recaiied')}|{_GAP.join('cited')}\b)"
 _LETTERS = re.compile(r"[\W_]*".join("treering"))
-# Angle brackets and the name are enough; other brackets, or none, are a marker only with what a marker says.
+# Angle brackets and the name suffice; other brackets, or none, only make a marker together with a marker's keyword.
 _MARKER = re.compile(
-    rf"(?P<angles>(?=[\[({{\s/\\]{{0,20}}<)[<\[({{][<\[({{\s/\\]{{0,20}}){_WORD}(?={_GAP}:|{_SAID})"
-    rf"|(?P<brackets>[\[({{][\[({{\s/\\]{{0,20}}){_WORD}(?={_SAID})"
-    rf"|(?P<none>(?<!quoted marker\) )(?<![^\W_])){_WORD}(?=\s{{0,3}}:{_SAID})"
+    rf"(?P<angles>(?=[\[({{\s/\\]{{0,20}}<)[<\[({{][<\[({{\s/\\]{{0,20}}){_WORD}(?={_GAP}:|{_KEYWORD})"
+    rf"|(?P<brackets>[\[({{][\[({{\s/\\]{{0,20}}){_WORD}(?={_KEYWORD})"
+    rf"|(?P<none>(?<!quoted marker\) )(?<![^\W_])){_WORD}(?=\s{{0,3}}:{_KEYWORD})"
 )

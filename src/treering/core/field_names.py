@@ -1,4 +1,4 @@
-"""Which names a model takes at a place in its data, so that a wrong name can be corrected to one that is accepted."""
+"""The names that a model accepts at a place in its data, to suggest a correction for a wrong name."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, get_args
@@ -7,10 +7,9 @@ from pydantic import BaseModel
 
 
 def names_beside(model: type[BaseModel], place: Sequence[int | str]) -> list[str]:
-    """Return the names that are accepted at a place, as Pydantic's errors give it, sorted.
+    """Return the accepted names at a place, as in Pydantic's errors, sorted; empty if the model takes any data.
 
-    Empty where the model takes any data. A place leads through lists and unions: the index of an item and the tag of a
-    union are parts of it and no names.
+    A place leads through lists and unions, so it also contains indexes of items and tags of unions.
     """
     models = [model]
     for part in place[:-1]:

@@ -1,4 +1,4 @@
-"""Filters over records, as a small syntax tree with one meaning, `matches`, which every store must equal.
+"""Filters over records, as a small syntax tree. `matches` is the reference implementation for every store.
 
 JSON form: `{"kind": "decision"}`, `{"updated_at": {"gte": "2026-01-01T00:00:00Z"}}`,
 `{"or": [{"kind": "fact"}, {"not": {"status": "stale"}}]}`; several keys in one object are joined with AND.
@@ -22,7 +22,7 @@ FIELDS = frozenset(
 TIMES = frozenset({"created_at", "updated_at"})
 METADATA = "metadata."
 MOST_CONDITIONS = 200
-"""Conditions in one filter, with those that join others."""
+"""Conditions in one filter, including `and`, `or` and `not`."""
 MOST_VALUES = 10_000
 """Values in the lists of one filter, together."""
 _MAX_DEPTH = 12
@@ -65,7 +65,7 @@ EVERYTHING = And(())
 
 
 def matches(where: Filter, record: Mapping[str, Any]) -> bool:
-    """Tell whether a flat record (fields of `FIELDS` and `metadata.<key>`) passes: the reference meaning."""
+    """Return whether a flat record (fields of `FIELDS` and `metadata.<key>`) passes: the reference implementation."""
     match where:
         case Compare(field, operator, value):
             return _compare(record.get(field), operator, value)
@@ -78,7 +78,7 @@ def matches(where: Filter, record: Mapping[str, Any]) -> bool:
 
 
 def element_name(name: str, value: Scalar | None = None) -> str:
-    """Return the name under which a record says that its list `name` holds a value; without one, that it is a list."""
+    """Return the key by which a record states that its list `name` contains `value`, or is a list if `None`."""
     if value is None:
         return f"{name}[]"
     whole = isinstance(value, float) and value.is_integer()
@@ -86,9 +86,10 @@ def element_name(name: str, value: Scalar | None = None) -> str:
 
 
 def over_lists(where: Filter) -> Filter:
-    """Return a filter that passes lists in metadata, too, which hold a value that is asked for.
+    """Extend a filter to lists in metadata that contain the requested value.
 
-    Equality and `in` with up to 100 values find elements, and `exists` finds lists; order knows single values only.
+    Equality and `in` with up to 100 values match elements, and `exists` matches lists; order compares single values
+    only.
     """
     match where:
         case And(parts):
@@ -113,9 +114,9 @@ def over_lists(where: Filter) -> Filter:
 
 
 def asked_texts(where: Filter) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Return fields of which a filter asks that they are one of some texts: where it passes, each of these holds.
+    """Return text fields with the values a filter allows for them; a record that passes fulfills all of them.
 
-    For stores that narrow by an index before they look at each record.
+    Stores use it to narrow down by an index before they look at each record.
     """
     match where:
         case And(parts):
@@ -154,10 +155,10 @@ def _check_size(where: Filter) -> None:
     _check_limit(values, MOST_VALUES, "values in its lists")
 
 
-def _check_limit(count: int, most: int, what: str) -> None:
+def _check_limit(count: int, most: int, things: str) -> None:
     if count > most:
         raise InvalidInput(
-            f"The filter has {count} {what}; at most {most} are allowed.",
+            f"The filter has {count} {things}; at most {most} are allowed.",
             hint="Use a narrower filter, or split it into several queries.",
             details={"count": count, "most": most},
         )
@@ -248,7 +249,7 @@ def _compare(actual: Any, operator: Operator, value: Scalar | tuple[Scalar, ...]
 
 
 def _equal(actual: Any, value: object) -> bool:
-    # True == 1 in Python; in a filter a truth value and a number are different things.
+    # True == 1 in Python; a filter distinguishes booleans and numbers.
     return isinstance(actual, bool) == isinstance(value, bool) and bool(actual == value)
 
 

@@ -1,6 +1,6 @@
-"""The five objects that carry all meaning: Source, Node, Knowledge, Activity, WorkItem.
+"""The five types of objects: Source, Node, Knowledge, Activity, WorkItem.
 
-They are values: frozen, complete, checked when made. Everything that changes one makes a new revision of it.
+They are frozen, complete, and checked when created. Every change creates a new revision.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,7 +25,11 @@ from treering.core.evidence import EvidenceRef, Segment
 from treering.core.field_names import names_beside
 from treering.core.scope import Scope
 
-# What each kind of knowledge says, as one model per kind.
+SETTLED = frozenset({"status", "scope", "origin_channel", "merged_into", "disputed"})
+"""Fields that no `Update` changes: other operations or the ledger do."""
+_MAX_PROBLEMS = 100
+_SHOWN_CHARS = 300
+_BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
 
 class _Payload(BaseModel):
@@ -45,7 +49,7 @@ class Fact(_Payload):
 
     @property
     def relation(self) -> str:
-        """The predicate as it is compared: `lives in` and `Lives_in` are one relation."""
+        """The predicate in normalized form: `lives in` and `Lives_in` are the same relation."""
         return normalise_text(self.predicate).replace(" ", "_")
 
     @model_validator(mode="after")
@@ -73,7 +77,7 @@ class Decision(_Payload):
 
     @property
     def asked(self) -> str:
-        """The question as it is compared: `Which store?` and `which  store` are one question."""
+        """The question in normalized form: `Which store?` and `which  store` are the same question."""
         return normalise_text(self.question).rstrip("?!. ")
 
 
@@ -148,15 +152,11 @@ ObjectType = Literal["source", "node", "knowledge", "activity", "work_item"]
 MemorySource = Literal["user_declared", "human_curated", "agent_inferred", "system_generated", "imported"]
 
 
-SETTLED = frozenset({"status", "scope", "origin_channel", "merged_into", "disputed"})
-"""Fields that no update changes: operations of their own do, or the ledger does."""
-
-
 class _Object(BaseModel):
-    """The envelope all objects share.
+    """The fields that all objects share.
 
-    `salt` (random, hex) keys the hashes made of the object's content; erasing the object erases it, and with
-    it the chance of guessing what the remaining hashes stood for.
+    `salt` (random, hex) keys the hashes of the object's content. Erasing the object erases the salt, so that the
+    content cannot be guessed from the remaining hashes.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -249,9 +249,9 @@ class Knowledge(_Object):
     last_verified_at: Instant | None = None
     memory_source: MemorySource = "agent_inferred"
     disputed: bool = Field(default=False, exclude_if=lambda disputed: not disputed)
-    """Whether somebody, or evidence in the role `contradicts`, contests it: it stays contested until that is settled.
+    """Whether an actor or evidence with the role `contradicts` contests it; it stays contested until that is settled.
 
-    The ledger sets it. Other claims that contradict it contest it without that.
+    The ledger sets it. Conflicting claims contest knowledge without setting it.
     """
 
     @model_validator(mode="before")
@@ -268,19 +268,19 @@ class Knowledge(_Object):
         return self
 
     def duplicate_key(self) -> str:
-        """Hash scope, kind and normalised payload: equal keys mean exact duplicates."""
+        """Hash scope, kind and normalized payload: equal keys mean exact duplicates."""
         payload = self.payload.model_dump(mode="json")
         return digest(canonical_json([self.scope, self.kind, normalise(payload)]))
 
     @property
     def was_active(self) -> bool:
-        """Whether it is or was active: candidates too become contested or stale."""
+        """Whether it is or was active, because candidates can also become contested or stale."""
         return self.status == "active" or self.last_verified_at is not None
 
     def claim_key(self) -> str | None:
-        """Hash what two claims of one scope may contradict each other about; `None` where they cannot.
+        """Hash the subject of possible contradictions between claims of one scope; `None` if there is none.
 
-        Of a fact that is its subject and predicate, of a decision with an outcome its question.
+        This is subject and predicate of a fact, and the question of a decision with an outcome.
         """
         match self.payload:
             case Fact(subject=subject):
@@ -348,31 +348,26 @@ TYPES: dict[str, type[Object]] = {
 
 def parse_object(data: Mapping[str, Any]) -> Object:
     """Read an object from JSON data. Raises `InvalidInput` naming each wrong field."""
-    named = TYPES.get(str(data.get("type")))
-    if named is not None:
+    model = TYPES.get(str(data.get("type")))
+    if model is not None:
         with suppress(ValidationError):
-            return named.model_validate(data)
-    # The checks of all types are made only to say what is wrong.
+            return model.model_validate(data)
+    # The validator of all types is only needed for its error message.
     try:
         checks: TypeAdapter[Object] = TypeAdapter(AnyObject)
         return checks.validate_python(data)
     except ValidationError as error:
-        refused = {"merged_into", "disputed"}
-        raise invalid_fields(error, model=named, refused=refused) from error
-
-
-_MOST_PROBLEMS = 100
-_SHOWN_CHARS = 300
+        raise invalid_fields(error, model=model, refused={"merged_into", "disputed"}) from error
 
 
 def invalid_fields(
     error: ValidationError, *, model: type[BaseModel] | None = None, refused: Collection[str] = ()
 ) -> InvalidInput:
-    """Turn a validation error into ours: each wrong field, what is wrong, and the nearest name that is accepted.
+    """Convert a validation error: each wrong field, the problem, and the most similar accepted name.
 
-    `model`: what the data was read into. `refused`: names it has and the caller may not give.
+    `model` is the model that the data was parsed as, `refused` are fields of it that the caller may not set.
     """
-    items = error.errors(include_url=False, include_input=False)[:_MOST_PROBLEMS]
+    items = error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
     problems = [
         {"field": ".".join(map(str, item["loc"]))[:_SHOWN_CHARS], "problem": _problem(item), "kind": item["type"]}
         for item in items
@@ -389,34 +384,31 @@ def invalid_fields(
 
 
 def _problem(item: ErrorDetails) -> str:
-    """Say what is wrong with a field: a bound in our words, all else in those of Pydantic."""
+    """Describe the problem with a field: bounds in our words, everything else in Pydantic's."""
     bounds = item.get("ctx", {})
     if item["type"] == "string_too_short" and bounds.get("min_length") == 1:
         return "it is empty"
     return next(
-        (f"must be {what} {bounds[name]}" for name, what in _BOUNDS.items() if name in bounds),
+        (f"must be {bound} {bounds[name]}" for name, bound in _BOUNDS.items() if name in bounds),
         item["msg"].removeprefix("Value error, "),
     )
 
 
-_BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
-
-
 def no_export(error: Exception) -> InvalidInput:
-    """Turn what reading a record raised into our error: this is not an export."""
-    said = invalid_fields(error).message if isinstance(error, ValidationError) else f"{error}."
-    return InvalidInput(f"Cannot read this as an export: {said}", hint="Export the space again.")
+    """Convert an error from reading a record to the error that a file is not an export."""
+    problem = invalid_fields(error).message if isinstance(error, ValidationError) else f"{error}."
+    return InvalidInput(f"Cannot read this as an export: {problem}", hint="Export the space again.")
 
 
 def title_of(item: Object) -> str:
-    """Return what people call the object."""
+    """Return the title or name of the object."""
     return item.name if isinstance(item, Node) else item.title
 
 
 def name_held(item: Object) -> tuple[str, ...] | None:
     """Return the unique name of an object: a source's scope and origin, or a node's scope, kind and slug.
 
-    `None` for objects without one, and for objects that gave theirs up.
+    `None` for objects without a unique name, and for objects that gave it up.
     """
     match item:
         case Source(status="active" | "invalid"):
@@ -428,11 +420,11 @@ def name_held(item: Object) -> tuple[str, ...] | None:
 
 
 def stored_form(item: Object) -> str:
-    """Write an object as the ledger keeps it: JSON, without the words of its segments (their hashes stay)."""
+    """Write an object as the ledger stores it: JSON without the text of its segments (their hashes stay)."""
     leave_out = {"segments": {"__all__": {"excerpt"}}} if isinstance(item, Source) else None
     return canonical_json(item.model_dump(mode="json", exclude=leave_out))
 
 
 def content_hash(stored: str, *, salt: str) -> str:
-    """Hash what an object says, from its stored form, keyed by its own salt."""
+    """Hash an object in its stored form, keyed by its salt."""
     return digest(stored, salt=salt)

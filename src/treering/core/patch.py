@@ -162,7 +162,7 @@ class RecordedTransition(_Value):
 RecordedOperation = (
     RecordedCreate | RecordedUpdate | RecordedTransition | AddLink | RemoveLink | Merge | Supersede | MoveScope | Erase
 )
-"""An operation as the record of its patch keeps it (`core.writing.draft`): ids, revisions and names of fields."""
+"""An operation as stored in the record of its patch (`core.writing.draft`): ids, revisions and names of fields."""
 
 PatchStatus = Literal["proposed", "applied", "rejected", "reverted"]
 
@@ -201,13 +201,13 @@ class PatchRecord(_Value):
     reverts: str = ""
     reverted_by: str = ""
     scope: Scope | None = Field(default=None, exclude_if=lambda scope: scope is None)
-    """The scope the patch was made at; `None` where it had no limit."""
+    """The scope the patch was made at; `None` if it had no limit."""
     salt: str = Field(default="", exclude_if=lambda salt: not salt)
-    """Keys the hash of a proposal, as long as it has operations: what they say cannot be guessed afterwards."""
+    """Keys the hash of a proposal while it has operations, so that they cannot be guessed after they are erased."""
 
 
 def record_hash(record: PatchRecord) -> str:
-    """Hash what is remembered of a patch, keyed by its salt where it has one."""
+    """Hash the record of a patch, keyed by its salt if it has one."""
     return digest(canonical_json(record.model_dump(mode="json")), salt=record.salt)
 
 
@@ -246,31 +246,28 @@ class Receipt(_Value):
 
 
 class Waiting(_Value):
-    """What an idempotency key remembers of a patch that went to review instead of being applied."""
+    """The stored result of an idempotency key whose patch went to review instead of being applied."""
 
     patch_id: str
 
 
 class Remembered(_Value):
-    """What an idempotency key stands for: what became of the first call, and which request that was."""
+    """The stored result of an idempotency key: the outcome of the first call, and the identity of that request."""
 
     outcome: Receipt | Waiting
     request: str = ""
-    """The patch's `request`; empty where none was told."""
+    """The patch's `request`; empty if it had none."""
 
     @model_validator(mode="before")
     @classmethod
     def _reads_the_outcome_alone(cls, data: Any) -> Any:
-        # Spaces and exports written before 0.2 keep the outcome by itself.
+        # Spaces and exports written before 0.2 contain the outcome alone.
         return {"outcome": data} if isinstance(data, dict) and "outcome" not in data else data
 
     @property
     def patch_id(self) -> str:
         """The patch that the first call made."""
         return self.outcome.patch_id
-
-
-# How long names may be: titles, headings, slugs, actors, reasons.
 
 
 TITLE = 1_000
@@ -289,16 +286,16 @@ FIELDS: Mapping[str, int] = {
     "resolution": 1_000_000,
     "artifact_refs": 8_000,
 }
-"""The longest a field of an object may be, in characters; of a list, each text in it."""
+"""The maximum length of each field of an object, in characters; in a list, of each text."""
 
 
 def shortened(text: str, most: int) -> str:
-    """Cut a text to `most` characters, the last of which is `…` then."""
+    """Cut a text to `most` characters, ending with `…` if it was longer."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def check_length(field: str, text: str, most: int) -> None:
-    """Raise `InvalidInput` naming the field, its limit and its length, where a text is longer than it may be."""
+    """Raise `InvalidInput` naming the field, its limit and its length if a text is too long."""
     if len(text) > most:
         problem = f"it has {len(text)} characters; the maximum is {most}"
         raise InvalidInput(
@@ -322,12 +319,12 @@ def check_object(item: Object, *, changed: Iterable[str] = FIELDS, earlier: Obje
 
 
 def check_patch(patch: Patch) -> None:
-    """Check who writes a patch, and why."""
+    """Check the lengths of the author and reason of a patch."""
     check_decision(patch.source, patch.reason)
 
 
-def check_decision(by: Author, reason: str) -> None:
-    """Check who decides, and why."""
-    check_length("actor", by.actor, ACTOR)
-    check_length("tool", by.tool, ACTOR)
+def check_decision(author: Author, reason: str) -> None:
+    """Check the lengths of the author and reason of a decision."""
+    check_length("actor", author.actor, ACTOR)
+    check_length("tool", author.tool, ACTOR)
     check_length("reason", reason, REASON)

@@ -1,4 +1,4 @@
-"""The rules of changes: a space's policy states who may write what, and the lifecycle which status may follow which."""
+"""The rules of changes: a space's policy (who may write), and the lifecycle (allowed status transitions)."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -12,9 +12,7 @@ from treering.core.evidence import EvidenceRef
 from treering.core.objects import Channel, Knowledge, Object, WorkItem
 from treering.core.patch import Author, Create, Erase, MoveScope, Operation, Patch, Supersede, Transition, Update
 
-# How far a text is trusted: by the channel it came through and its status, never by what it says of itself.
-
-
+# A text is trusted according to its channel and status, never according to its content.
 TrustLevel = Literal["high", "medium", "low"]
 
 LEVELS: tuple[TrustLevel, ...] = ("high", "medium", "low")
@@ -27,10 +25,10 @@ CHANNEL_TRUST: Mapping[Channel, TrustLevel] = {
     "agent": "low",
     "import": "low",
 }
-"""What a person said; what was read from files somebody named; what a program or a model passes on."""
+"""`high`: written by a person; `medium`: read from files a person chose; `low`: passed on by a program or model."""
 
 TRUST_WEIGHTS: Mapping[TrustLevel, float] = {"high": 1.0, "medium": 0.85, "low": 0.7}
-"""What a score counts for by trust (`docs/poisoning.md`)."""
+"""The factor on a score by trust (`docs/poisoning.md`)."""
 
 _WORDS = frozenset({"title", "summary", "name", "aliases", "payload", "segments", "resolution"})
 
@@ -55,14 +53,14 @@ def changes_words(fields: Mapping[str, object]) -> bool:
 
 
 def _place(channel: str, levels: Mapping[Channel, TrustLevel]) -> int:
-    # An unknown channel stands in a damaged row: nothing is trusted less.
+    # Only a damaged row has an unknown channel; it gets the least trust.
     return LEVELS.index(levels.get(cast("Channel", channel), LEVELS[-1]))
 
 
 ALL_CHANNELS: frozenset[Channel] = frozenset({"user", "agent", "adapter", "import", "system"})
 
 PERSONS: frozenset[Channel] = frozenset({"user", "system"})
-"""Channels that speak for a person, or for whoever runs the space."""
+"""Channels of a person, or of the operator of the space."""
 
 FUNCTIONAL_PREDICATES = frozenset(
     "age birthday birthplace born_in capital ceo date_of_birth deadline default_branch died_in due_date email "
@@ -86,7 +84,7 @@ class Policy(BaseModel):
     direct_channels: frozenset[Channel] = ALL_CHANNELS
     """Channels whose patches are applied at once; patches of others wait as `proposed` for review."""
     reviewed_operations: frozenset[str] = frozenset()
-    """Operations (`erase`, `supersede`, …) that wait for review whatever the channel."""
+    """Operations (`erase`, `supersede`, …) that wait for review on every channel."""
     candidate_only_channels: frozenset[Channel] = frozenset({"adapter"})
     """Channels that may propose knowledge but never make it active."""
     erasing_channels: frozenset[Channel] = frozenset({"user", "system"})
@@ -203,7 +201,7 @@ def check_policy_change(old: Policy, new: Policy, author: Author) -> None:
 def loosened_fields(old: Policy, new: Policy) -> tuple[str, ...]:
     """Return the fields in which `new` allows, trusts or hides more than `old`, in order."""
     stricter = {
-        # Where no channel is direct, each may approve what others propose.
+        # If no channel is direct, each may approve what others propose.
         "direct_channels": new.direct_channels <= old.direct_channels
         and bool(new.direct_channels or not old.direct_channels),
         "reviewed_operations": new.reviewed_operations >= old.reviewed_operations,
@@ -233,7 +231,7 @@ def _check_operation(operation: Operation, author: Author, policy: Policy) -> No
         case Update(changes=changes):
             _check_declaration(changes.get("memory_source"), author, policy)
         case Transition(id=identity, to="active") if is_node(identity):
-            return  # a node is not a belief: it comes back with what it stands for
+            return  # a node is not a belief
         case Transition(to="active") | Supersede() | MoveScope():
             if author.channel in policy.candidate_only_channels:
                 raise _denied(author, f"{operation.op} objects")
@@ -248,23 +246,21 @@ def _check_declaration(memory_source: object, author: Author, policy: Policy) ->
         _require(author, policy.declaring_channels, f"say {memory_source!r}")
 
 
-def _require(author: Author, allowed: frozenset[Channel], what: str, *, hint: str = _PROPOSING) -> None:
+def _require(author: Author, allowed: frozenset[Channel], action: str, *, hint: str = _PROPOSING) -> None:
     if author.channel not in allowed:
-        raise _denied(author, what, hint=hint)
+        raise _denied(author, action, hint=hint)
 
 
-def _denied(author: Author, what: str, *, hint: str = _PROPOSING) -> Denied:
+def _denied(author: Author, action: str, *, hint: str = _PROPOSING) -> Denied:
     return Denied(
-        f"The channel {author.channel!r} may not {what}.",
+        f"The channel {author.channel!r} may not {action}.",
         hint=hint,
         details={"channel": author.channel},
     )
 
 
-# Statuses and the moves between them. A move outside these tables is refused.
-
-
 Table = Mapping[str, frozenset[str]]
+"""The statuses that may follow each status."""
 
 
 def _table(**moves: str) -> Table:
@@ -308,12 +304,12 @@ CURRENT: Mapping[str, frozenset[str]] = {
     "activity": frozenset({"draft", "finalized"}),
     "work_item": frozenset({"open", "in_progress", "blocked", "resolved", "closed"}),
 }
-"""Statuses in which an object may be presented as how things stand, as long as it is not over (`is_over`)."""
+"""Statuses in which an object may be presented as current, unless it is over (`is_over`)."""
 
 WITHDRAWN_BY_CASCADE = frozenset({"candidate", "active", "contested"})
-"""Knowledge in these statuses becomes `stale` when its last support goes. The table lets only `active` move
-there on request; the cascade also takes candidates and contested claims, because leaving them presentable
-without any evidence would be worse, and archiving them would hide that they can be verified again."""
+"""Knowledge with these statuses becomes `stale` when its last support is lost. `TRANSITIONS` allows only `active` to
+become stale on request. The cascade includes candidates and contested claims, because without evidence they may not
+be presented as current, and archiving them would hide that they can be verified again."""
 
 
 def check_transition(item: Object, to: str) -> None:

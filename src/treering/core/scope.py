@@ -14,7 +14,7 @@ _MAX_PARTS = 64
 
 
 def parse_scope(text: str) -> str:
-    """Check a scope and return its normal form. Raises `InvalidInput` naming what is wrong."""
+    """Check a scope and return its normal form. Raises `InvalidInput` for an invalid one."""
     if text == ROOT:
         return ROOT
     parts = text.removesuffix("/").split("/")
@@ -27,7 +27,7 @@ def parse_scope(text: str) -> str:
 
 
 def lineage(scope: str) -> tuple[str, ...]:
-    """Return the scope and its ancestors, root first: what a read at `scope` sees."""
+    """Return the scope and its ancestors, root first: the scopes that a read at `scope` sees."""
     if scope == ROOT:
         return (ROOT,)
     parts = scope.split("/")[1:]
@@ -35,12 +35,12 @@ def lineage(scope: str) -> tuple[str, ...]:
 
 
 def is_within(scope: str, ancestor: str) -> bool:
-    """Tell whether `scope` is `ancestor` or lies below it."""
+    """Return whether `scope` is `ancestor` or below it."""
     return ancestor == ROOT or scope == ancestor or scope.startswith(ancestor + "/")
 
 
 def sees(reader: str, scope: str, *, descend: bool = False) -> bool:
-    """Tell whether a read at `reader` sees what lies at `scope`."""
+    """Return whether a read at `reader` sees objects at `scope`."""
     return is_within(reader, scope) or (descend and is_within(scope, reader))
 
 
@@ -60,7 +60,7 @@ def _validate(text: str) -> str:
 
 
 def _named(given: Any) -> Any:
-    """Return the path of a scope given as an object: the root for an empty one."""
+    """Convert a scope given as an object to a path; an empty object is the root."""
     if not isinstance(given, Mapping):
         return given
     if not given:
@@ -77,11 +77,11 @@ Scope = Annotated[str, AfterValidator(_validate)]
 
 
 def scope_schema(**text: Any) -> dict[str, Any]:
-    """Return the JSON schema of a scope as a call names it; `text` is what else the schema of its path says."""
+    """Return the JSON schema of a scope in a call; `text` adds to the schema of its path."""
     path = {"type": "string", **text}
     named = dict.fromkeys(_NAMES, path)
     return {"anyOf": [path, {"type": "object", "properties": named, "additionalProperties": False, "maxProperties": 1}]}
 
 
 ScopeGiven = Annotated[Scope, BeforeValidator(_named), WithJsonSchema(scope_schema())]
-"""A scope as a call names it: a path, or an object that holds one (`{}`: the root)."""
+"""A scope in a call: a path, or an object with one (`{}` is the root)."""

@@ -1,6 +1,6 @@
-"""What comes in, screened: every text in a value without its secrets, however deep it stands.
+"""Screening of input: redact the secrets in all texts of a value, at any depth; flag instructions to a model.
 
-A new field or a new kind of object is screened without a word about it here: what is a text is looked at.
+Every text of a value is screened, so new fields and new kinds of objects need no change here.
 """
 
 import re
@@ -26,7 +26,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A secret that was taken out: its kind and the field it stood in; never the secret."""
+    """A redacted secret: its kind and the field it was in; never the secret."""
 
     kind: str
     place: str
@@ -34,45 +34,45 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Screened(Generic[_Value]):
-    """A value as it is kept, and what was taken out of it."""
+    """A value as it is stored, and the secrets that were redacted in it."""
 
     value: _Value
     secrets: tuple[Secret, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Say what was redacted, once for each kind and field."""
-        return tuple(_told(secret, self.secrets.count(secret)) for secret in dict.fromkeys(self.secrets))
+        """A warning for each kind and field."""
+        return tuple(_warning(secret, self.secrets.count(secret)) for secret in dict.fromkeys(self.secrets))
 
 
 def screened(value: _Value, *, place: str = "") -> Screened[_Value]:
     """Return a text, a mapping, a list, a model or a dataclass with the secrets in all its texts redacted.
 
-    What holds no secret is returned as it is. `place` names the value in what is said of it.
+    A value without secrets is returned unchanged. `place` names the value in warnings.
     """
-    # Most values hold none. All their texts are looked through at once, in a row: no pattern reaches over the gap.
+    # Most values contain no secrets, so all texts are first searched at once; no pattern matches across the gap.
     texts = list(_texts(value))
     if not redact(_PIECE_GAP.join(texts)).findings:
         return Screened(value)
-    found: list[Secret] = []
-    return Screened(_screen(value, place, found), tuple(found))
+    secrets: list[Secret] = []
+    return Screened(_screen(value, place, secrets), tuple(secrets))
 
 
 def kept_key(key: str | None) -> str | None:
-    """Return an idempotency key as it is kept: a digest where it holds a secret, so that different ones stay so."""
+    """Return an idempotency key as it is stored: hashed if it contains a secret, so that different keys differ."""
     return f"redacted:{digest(key)}" if key and redact(key).findings else key
 
 
 def redact(text: str) -> "Redacted":
     """Redact the secrets of a text."""
-    # Imported here: whoever reads needs none of the patterns of secrets, and they take long to make.
+    # Imported here: reading needs no patterns of secrets, and compiling them is slow.
     from treering.core.secrets.redaction import redact
 
     return redact(text)
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Return every text in a value, as it stands and as what its name says that it is."""
+    """Yield every text in a value, by itself and as an assignment to its name."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
@@ -82,17 +82,17 @@ def _texts(value: Any) -> Iterator[str]:
             waiting += parts.values()
             is_mapping = isinstance(one, Mapping)
             waiting += parts if is_mapping else ()
-            if is_mapping or "predicate" in parts:  # nothing else names its texts
+            if is_mapping or "predicate" in parts:  # other values do not name their texts
                 yield from (_assignment(name, parts[key]) for key, name in _names(one, parts).items())
 
 
-def _screen(value: Any, place: str, found: list[Secret]) -> Any:
+def _screen(value: Any, place: str, secrets: list[Secret]) -> Any:
     if isinstance(value, str):
-        return _text(value, place, found)
-    changes = _changes(value, place, found)
+        return _text(value, place, secrets)
+    changes = _changes(value, place, secrets)
     match value:
         case Mapping():
-            return _mapping(value, changes, place, found)
+            return _mapping(value, changes, place, secrets)
         case _ if not changes:
             return value
         case BaseModel():
@@ -103,45 +103,45 @@ def _screen(value: Any, place: str, found: list[Secret]) -> Any:
             return replace(value, **changes)
 
 
-def _text(text: str, place: str, found: list[Secret]) -> str:
+def _text(text: str, place: str, secrets: list[Secret]) -> str:
     result = redact(text)
-    found += [Secret(finding.kind, place) for finding in result.findings]
+    secrets += [Secret(finding.kind, place) for finding in result.findings]
     return result.text
 
 
 def _mapping(
-    value: Mapping[Any, Any], changes: Mapping[Any, Any], place: str, found: list[Secret]
+    value: Mapping[Any, Any], changes: Mapping[Any, Any], place: str, secrets: list[Secret]
 ) -> Mapping[Any, Any]:
-    keys = {key: _text(key, place, found) if isinstance(key, str) else key for key in value}
+    keys = {key: _text(key, place, secrets) if isinstance(key, str) else key for key in value}
     if not changes and all(keys[key] is key for key in value):
         return value
     return {keys[key]: changes.get(key, part) for key, part in value.items()}
 
 
-def _changes(value: Any, place: str, found: list[Secret]) -> dict[Any, Any]:
-    """Return the parts of a value that change."""
+def _changes(value: Any, place: str, secrets: list[Secret]) -> dict[Any, Any]:
+    """Return the changed parts of a value."""
     parts = _parts(value)
-    # Read without the secrets in them: else a subject that holds one would make a secret of what is said of it.
+    # The names are redacted, too: otherwise a subject with a secret would make its value look like a secret.
     names = {key: redact(name).text for key, name in _names(value, parts).items()}
     changes = {}
     for key, before in parts.items():
         inside = _inside(place, redact(str(key)).text)
-        after = _screen(before, inside, found)
+        after = _screen(before, inside, secrets)
         if after is before and key in names:
-            after = _assigned(before, names[key], inside, found)
+            after = _assigned(before, names[key], inside, secrets)
         if after is not before:
             changes[key] = after
     return changes
 
 
 def _parts(value: Any) -> Mapping[Any, Any]:
-    """Return what a value holds, by its key, field or place: nothing for what may hold no text."""
+    """Return the parts of a value by key, field or index; empty for values that contain no text."""
     return _opener(value.__class__)(value)
 
 
 @cache
 def _opener(kind: type) -> Callable[[Any], Mapping[Any, Any]]:
-    """Return what tells the parts of values of a type."""
+    """Return a function that reads the parts of values of a type."""
     if issubclass(kind, Mapping):
         return dict
     if issubclass(kind, tuple | list):
@@ -156,18 +156,18 @@ def _opener(kind: type) -> Callable[[Any], Mapping[Any, Any]]:
 
 
 def _names(value: Any, parts: Mapping[Any, Any]) -> Mapping[Any, str]:
-    """Return the names of the texts among the parts of a value that say what they are, such as `password`."""
+    """Return the names of those texts among the parts of a value that have a telling name, such as `password`."""
     named = {key: str(key) for key in parts} if isinstance(value, Mapping) else {}
     if isinstance(parts.get("predicate"), str):
-        # The ends of a fact are named by what it states: `database password` is the value of the database's password.
+        # The value of a fact is named by subject and predicate: `database password` is the password of the database.
         named |= dict.fromkeys(("object", "value"), f"{parts.get('subject', '')} {parts['predicate']}")
     return {key: name for key, name in named.items() if isinstance(parts.get(key), str)}
 
 
-def _assigned(value: str, name: str, place: str, found: list[Secret]) -> str:
-    """Return a value, or a mark in its place where its name and its look say that it is a secret."""
+def _assigned(value: str, name: str, place: str, secrets: list[Secret]) -> str:
+    """Return a value, or a mark in its place if its name and form indicate a secret."""
     findings = redact(_assignment(name, value)).findings
-    found += [Secret(finding.kind, place) for finding in findings]
+    secrets += [Secret(finding.kind, place) for finding in findings]
     return f"[redacted:{findings[0].kind}]" if findings else value
 
 
@@ -179,25 +179,24 @@ def _inside(place: str, name: str) -> str:
     return f"{place}.{name}" if place else name
 
 
-def _told(secret: Secret, count: int) -> str:
-    what = "a secret was" if count == 1 else f"{count} secrets were"
-    return f"{what} redacted: {secret.kind}, {secret.place}" if secret.place else f"{what} redacted: {secret.kind}"
+def _warning(secret: Secret, count: int) -> str:
+    subject = "a secret was" if count == 1 else f"{count} secrets were"
+    return (
+        f"{subject} redacted: {secret.kind}, {secret.place}" if secret.place else f"{subject} redacted: {secret.kind}"
+    )
 
 
 _NO_WORD = re.compile(r"\W+")
 _NAME_CHARS = 40
 _PIECE_GAP = "\n" * 10
-"""Longer than any white space that a pattern takes between two words."""
-
-
-# Text shaped like instructions to a language model: flagged, never removed, never obeyed.
+"""Longer than any white space that a pattern matches between two words."""
 
 
 def instruction_flags(text: str) -> tuple[str, ...]:
-    """Name the patterns found in `text`, in a fixed order; empty for ordinary text.
+    """Return the flags of instructions to a model found in `text`, in a fixed order; empty for ordinary text.
 
     `ignore_instructions`, `new_identity`, `system_tag`, `tool_call`, `exfiltration`, `concealment`, `request` (a
-    polite order about what belongs to its writer: "please transfer $500 from my account"), `hidden_unicode` (tag
+    polite order about property of the writer: "please transfer $500 from my account"), `hidden_unicode` (tag
     characters, bidirectional overrides, runs of invisible characters).
     """
     plain = without_disguise(text)
@@ -208,15 +207,15 @@ def instruction_flags(text: str) -> tuple[str, ...]:
 
 
 def _is_hiding(text: str) -> bool:
-    """Tell whether characters that nobody sees stand in a text as hidden words do."""
+    """Return whether invisible characters in a text could hide words."""
     return not text.isascii() and bool(_UNSEEN.search(text) and _HIDDEN.search(text))
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """A flag and its pattern, over lower-case text, matched only where one of `triggers` stands.
+    """A flag and its pattern over lower-case text, which is matched only at one of `triggers`.
 
-    A text without any of `needs` cannot match.
+    A text that contains none of `needs` cannot match.
     """
 
     flag: str
@@ -225,7 +224,7 @@ class _Shape:
     pattern: re.Pattern[str]
 
     def shows_in(self, text: str) -> bool:
-        # Plain loops: most texts are told by them, and generators would cost more than what they look for.
+        # Plain loops: they decide most texts, and generators would cost more than the search itself.
         for need in self.needs:
             if need in text:
                 return self.stands_behind(self.triggers, text)
@@ -242,9 +241,9 @@ class _Shape:
 
 
 def without_disguise(text: str) -> str:
-    """Return `text` in lower case without what hides words from a pattern but not from a model.
+    """Return `text` in lower case without disguises that fool a pattern but not a model.
 
-    That is: width, styled letters, invisible characters.
+    These are full-width and styled letters, and invisible characters.
     """
     if text.isascii():
         return text.lower()
@@ -256,10 +255,10 @@ def without_disguise(text: str) -> str:
 
 _INVISIBLE = re.compile("[\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff]")
 _UNSEEN = re.compile("[\u180e\u200b-\u200d\u202a-\u202e\u2060-\u2069\ufeff\U000e0001-\U000e01ef]")
-"""What a text that hides words cannot be without: one class, which is looked for faster than `_HIDDEN`."""
+"""Characters one of which every match of `_HIDDEN` contains; a single class is faster to search for."""
 
-# A tag sequence right behind a black flag is a regional flag. Overrides and isolates reorder what a person
-# sees; the marks U+200E and U+200F, which right-to-left text needs, do not.
+# A tag sequence behind a black flag is a regional flag. Overrides and isolates reorder the displayed text;
+# the marks U+200E and U+200F, which right-to-left text needs, do not.
 _HIDDEN = re.compile(
     "(?<![\U0001f3f4\U000e0020-\U000e007e])[\U000e0001-\U000e007f]{2}"
     "|[\U000e0100-\U000e01ef]{4}"
@@ -271,7 +270,7 @@ _GAP = r"[\s,;:*_>\"'-]{1,6}"
 
 
 def _words(least: int, most: int) -> str:
-    # A word and a gap share no character: there is one way to read a text, so nothing to backtrack over.
+    # A word and a gap share no character, so there is only one way to match and no backtracking.
     return rf"(?:(?:[^\W_]|’){{1,20}}{_GAP}){{{least},{most}}}"
 
 
@@ -403,16 +402,13 @@ _SHAPES = (
 )
 
 
-# What a long text shows: one pass lists what stands next to what in it, which tells of most words that they do not.
-
-
 _LONG = 2_000
-"""Characters; in a shorter text it costs less to look for each word."""
+"""Characters. In a shorter text, searching for each word is cheaper than `_shown_in_long`."""
 
 _STRETCH = 1 << 12  # bytes
 _NUMBERS = 1 << 16
 _ANYTHING = _NUMBERS
-"""The number of a word of fewer than three bytes, which may stand in any text."""
+"""The number of a word of fewer than three bytes, which is never ruled out."""
 
 
 def _shown_in(text: str) -> Iterator[_Shape]:
@@ -420,27 +416,27 @@ def _shown_in(text: str) -> Iterator[_Shape]:
 
 
 def _shown_in_long(text: str) -> Iterator[_Shape]:
-    """Return the shapes that a text shows; only words of which each three bytes stand in it are looked for."""
-    import numpy as np  # who only reads short texts needs none of it
+    """Return the shapes in a text; it first rules out words whose trigrams of bytes do not all occur in it."""
+    import numpy as np  # imported here: not needed for short texts
 
     data = text.encode("utf-8", "surrogatepass")
     numbers, starts = _sought()
-    held = np.zeros(_NUMBERS + 1, np.bool_)
-    held[_ANYTHING] = True
-    for at in range(0, len(data), _STRETCH):  # a long text would take ten times its room
-        held[_neighbours(data[at : at + _STRETCH + 2])] = True
-    possible = iter(np.logical_and.reduceat(held[numbers], starts).tolist())
+    present = np.zeros(_NUMBERS + 1, np.bool_)
+    present[_ANYTHING] = True
+    for at in range(0, len(data), _STRETCH):  # all at once would take ten times the memory of the text
+        present[_neighbours(data[at : at + _STRETCH + 2])] = True
+    possible = iter(np.logical_and.reduceat(present[numbers], starts).tolist())
     for shape in _SHAPES:
         triggers = [word for word in shape.triggers if next(possible)]
         needs = [word for word in shape.needs if next(possible)]
-        # In bytes a word is looked for several times faster than in a text of other letters than Latin ones.
+        # Searching bytes is several times faster than searching a text with letters other than Latin ones.
         if triggers and needs and shape.stands_behind([word for word in triggers if word.encode() in data], text):
             yield shape
 
 
 @cache
 def _sought() -> "tuple[NDArray[intp], list[int]]":
-    """Return the numbers of all triggers and needs, shape by shape, and where those of each word begin."""
+    """Return the trigram numbers of all triggers and needs, shape by shape, and the start of each word in them."""
     import numpy as np
 
     words = [word for shape in _SHAPES for word in (*shape.triggers, *shape.needs)]
@@ -449,7 +445,7 @@ def _sought() -> "tuple[NDArray[intp], list[int]]":
 
 
 def _neighbours(data: bytes) -> "NDArray[uint16]":
-    """Return a number for every three bytes that stand next to each other; some share one."""
+    """Return a hash of each trigram of bytes; different ones may collide."""
     import numpy as np
 
     wide = np.frombuffer(data, np.uint8).astype(np.uint16)

@@ -1,9 +1,9 @@
-"""Which contents of a file stand on which branches of a repository, and which of them an answer is about.
+"""The contents of a file on the branches of a repository, and the branch that an answer is about.
 
-A source is one file. Where the branches that were read hold different contents of it, the source keeps the segments of
-all of them, each once: its fingerprint names the contents with the branches they stand on, and each segment the
-contents it is part of (`core.evidence.Segment.places`). A source whose contents are the same on every branch says none
-of this. So what differs between branches is all that costs anything.
+A source is one file. If the branches differ, the source stores the segments of all contents, each once: its
+fingerprint names the contents with their branches, and each segment names the contents it is part of
+(`core.evidence.Segment.places`). If the contents are the same on every branch, nothing of this is stored. So only
+differences between branches cost anything.
 """
 
 import json
@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from treering.core.canonical import canonical_json
 
 SEVERAL = "versions:"
-"""How the fingerprint of a source begins that holds several contents."""
+"""The prefix of the fingerprint of a source with several contents."""
 GIT_BLOB = "git-blob:"
-"""How the fingerprint of a file of a repository begins, before the id of its blob."""
+"""The prefix of the fingerprint of a file of a repository, before the id of its blob."""
 DETACHED = "detached HEAD"
-"""What stands in the place of a branch where a commit is read that is on none of those that are known."""
+"""The name used instead of a branch if a commit is read that is on no known branch."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContentsOnBranches:
-    """The contents of a file, by their fingerprint, and the branches they stand on; `None`: on every one."""
+    """The contents of a file, by their fingerprint, and their branches; `None` means every branch."""
 
     fingerprint: str
     branches: tuple[str, ...] | None = None
@@ -30,7 +30,7 @@ class ContentsOnBranches:
 
 @dataclass(frozen=True, slots=True)
 class HeldContents:
-    """The contents of one file. Where there is more than one, or a branch without the file, each names its branches."""
+    """The contents of one file. If they are not the same on all branches, each names its branches."""
 
     each: tuple[ContentsOnBranches, ...]
 
@@ -40,9 +40,9 @@ class HeldContents:
         if not fingerprint.startswith(SEVERAL):
             return cls((ContentsOnBranches(fingerprint),))
         try:
-            told = json.loads(fingerprint.removeprefix(SEVERAL))
-            return cls(tuple(ContentsOnBranches(one, tuple(branches)) for one, branches in told))
-        except (ValueError, TypeError):  # a row that somebody changed: whoever reads the source itself says so
+            data = json.loads(fingerprint.removeprefix(SEVERAL))
+            return cls(tuple(ContentsOnBranches(one, tuple(branches)) for one, branches in data))
+        except (ValueError, TypeError):  # a changed row: readers of the source itself report it
             return cls((ContentsOnBranches(fingerprint),))
 
     @property
@@ -54,7 +54,7 @@ class HeldContents:
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
-        """All contents, the first of them those that the source itself tells of."""
+        """All contents, starting with the contents that the source itself represents."""
         return tuple(one.fingerprint for one in self.each)
 
     @property
@@ -63,19 +63,19 @@ class HeldContents:
         return len(self.each) == 1 and self.each[0].branches is None
 
     def on(self, branch: str) -> str | None:
-        """Return the contents on a branch; `None` where it has no such file."""
+        """Return the contents on a branch; `None` if it has no such file."""
         return next((one.fingerprint for one in self.each if one.branches is None or branch in one.branches), None)
 
     def branches_of(self, fingerprints: Iterable[str]) -> tuple[str, ...] | None:
-        """Return the branches that some of the contents stand on; `None` for every one."""
-        asked = set(fingerprints)
-        found = [one.branches for one in self.each if one.fingerprint in asked]
-        if any(branches is None for branches in found):
+        """Return the branches of some of the contents; `None` for every branch."""
+        wanted = set(fingerprints)
+        branches = [one.branches for one in self.each if one.fingerprint in wanted]
+        if None in branches:
             return None
-        return tuple(dict.fromkeys(name for branches in found for name in branches or ()))
+        return tuple(dict.fromkeys(name for names in branches for name in names or ()))
 
     def moved(self, branch: str, fingerprint: str | None, *, known: Iterable[str]) -> "HeldContents":
-        """Return the contents after a branch got others, or with `None` lost the file. `known`: all branches now."""
+        """Return the contents after a branch changed, or with `None` lost the file. `known`: all branches now."""
         everywhere = tuple(known)
         each: list[ContentsOnBranches] = []
         for one in self.each:
@@ -89,7 +89,7 @@ class HeldContents:
         return HeldContents(tuple(each))._settled(everywhere)
 
     def without(self, gone: Iterable[str], *, known: Iterable[str]) -> "HeldContents":
-        """Return the contents that are left where branches are gone. `known`: the branches that remain."""
+        """Return the remaining contents after branches were removed. `known`: the branches that remain."""
         lost = set(gone)
         left = ((one.fingerprint, tuple(b for b in one.branches or () if b not in lost)) for one in self.each)
         if self.is_everywhere:
@@ -99,7 +99,7 @@ class HeldContents:
         )
 
     def leading(self, fingerprint: str | None) -> "HeldContents":
-        """Return them with those contents first that the source itself is to tell of."""
+        """Return the contents with those first that the source itself should represent."""
         first = [one for one in self.each if one.fingerprint == fingerprint]
         return HeldContents((*first, *(one for one in self.each if one.fingerprint != fingerprint)))
 
@@ -112,46 +112,46 @@ class HeldContents:
 
 
 def detached_name(tree: str) -> str:
-    """Return what stands in the place of a branch where none is checked out; `tree` names a linked work tree."""
+    """Return the name for a checked-out commit without a branch; `tree` names a linked work tree."""
     return f"{DETACHED} of {tree}" if tree else DETACHED
 
 
 def known_branches(payload: Mapping[str, object]) -> dict[str, str]:
-    """Return the branches that were read of a repository, each with its commit, from the payload of its map."""
-    told = payload.get("branches")
-    if isinstance(told, Mapping):
-        return {str(name): str(one.get("commit") or "") for name, one in told.items() if isinstance(one, Mapping)}
-    # A map from before branches were told apart: it was of one.
+    """Return the branches of a repository that were read, with their commits, from the payload of its map."""
+    branches = payload.get("branches")
+    if isinstance(branches, Mapping):
+        return {str(name): str(one.get("commit") or "") for name, one in branches.items() if isinstance(one, Mapping)}
+    # Maps of older versions describe a single branch.
     return {str(payload.get("branch") or DETACHED): str(payload.get("commit") or "")} if payload else {}
 
 
 def places_of_branches(payload: Mapping[str, object]) -> dict[str, str]:
-    """Return where the branches of a repository were read, by their names, from the payload of its map."""
-    told = payload.get("branches")
-    named = told.items() if isinstance(told, Mapping) else ()
+    """Return the directories from which the branches of a repository were read, from the payload of its map."""
+    branches = payload.get("branches")
+    named = branches.items() if isinstance(branches, Mapping) else ()
     return {str(name): str(one["place"]) for name, one in named if isinstance(one, Mapping) and one.get("place")}
 
 
 @dataclass(frozen=True, slots=True)
 class TreeView:
-    """The tree that an answer is about: a branch of a repository as it was read, and what differs from that.
+    """The tree that an answer is about: a branch of a repository as it was read, and the differences from it.
 
-    `root` is the origin of the repository, `branch` one that was read. `changed` gives by path the blob that the tree
-    has in the place of that of the branch, `None` where it has no such file.
+    `root` is the origin of the repository, `branch` a branch that was read. `changed` maps each differing path to the
+    blob of the tree, or `None` if the tree does not have the file.
     """
 
     root: str
     branch: str
     name: str
-    """What people call the tree: a branch, or a commit."""
+    """The displayed name: a branch or a commit."""
     changed: Mapping[str, str | None] = field(default_factory=dict, hash=False)
 
     def has(self, origin: str) -> bool:
-        """Tell whether an origin is one of the repository's."""
+        """Return whether an origin belongs to the repository."""
         return origin == self.root or origin.startswith(f"{self.root}#")
 
     def stands(self, origin: str, fingerprint: str) -> bool:
-        """Tell whether something stands in the tree: all does that is not of the repository."""
+        """Return whether a source is in the tree; sources outside the repository always are."""
         return not self.has(origin) or self.contents(origin, fingerprint) is not None
 
     def path(self, origin: str) -> str:
@@ -159,7 +159,7 @@ class TreeView:
         return origin[len(self.root) + 1 :].partition("#")[0]
 
     def contents(self, origin: str, fingerprint: str) -> str | None:
-        """Return which of the contents of a source stand in the tree; `None` where none of them does."""
+        """Return which contents of a source are in the tree, or `None`."""
         held = HeldContents.parse(fingerprint)
         if origin == self.root or self.path(origin) not in self.changed:
             return held.on(self.branch)
@@ -168,5 +168,5 @@ class TreeView:
 
 
 def is_blob(contents: str, blob: str) -> bool:
-    """Tell whether contents of a file are those of a blob, whether or not secrets were taken out of them."""
+    """Return whether contents of a file come from a blob, with or without redacted secrets."""
     return contents.removeprefix(GIT_BLOB).partition("+")[0] == blob.removeprefix(GIT_BLOB)

@@ -37,7 +37,7 @@ class SegmentDraft:
 
 @dataclass(frozen=True, slots=True)
 class NodeDraft:
-    """A stable thing the source shows to exist. `slug` is unique within a scope and kind."""
+    """An entity that the source mentions or defines. `slug` is unique within a scope and kind."""
 
     kind: str
     name: str
@@ -50,7 +50,7 @@ class NodeDraft:
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeDraft:
-    """Something the text itself states, as a candidate. `segment` indexes the draft's segments."""
+    """A statement of the text, as a candidate. `segment` indexes the draft's segments."""
 
     kind: str
     title: str
@@ -61,7 +61,7 @@ class KnowledgeDraft:
     about: str | None = None
     """Node it is about, as `kind:slug`."""
     imported: bool = False
-    """Another memory held it to be true, and the source is all that it shows."""
+    """Whether it comes from another memory, so that the source is its only evidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class SourceDraft:
     warnings: Sequence[str] = ()
     """Warnings for people about this item, such as a redacted secret (kind and line, never the secret)."""
     cleaned: bool = False
-    """Its segments come from a format, which takes secrets out of every text before it cuts it (`ports.format`)."""
+    """Whether its segments come from a format, which redacts every text before it cuts it (`ports.format`)."""
     awaits_review: bool = False
     """Whether a person must review it, even if the policy lets an adapter write."""
     screened: bool = False
@@ -124,7 +124,7 @@ class BranchRead:
     """The previous payload of the repository's map; empty if there is none."""
     existing: frozenset[str] | None = None
     heads: Mapping[str, str] = field(default_factory=dict)
-    """The newest commit of each of the branches that there are."""
+    """The newest commit of each existing branch."""
     place: str = ""
 
     @property
@@ -162,10 +162,10 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class RootNodes:
-    """How the nodes of a root and its sources belong together, of everything that is there now."""
+    """The current relations between the nodes of a root and its sources."""
 
     whole: str
-    """The node of the root itself, as `kind:slug`; it is tied to the source at the root's origin."""
+    """The node of the root itself, as `kind:slug`; it is linked to the source at the root's origin."""
     prefix: str
     """The prefix of the slugs of all other nodes of the root."""
     present: Mapping[str, frozenset[str]]
@@ -176,7 +176,7 @@ class RootNodes:
 
 @dataclass(frozen=True, slots=True)
 class RootRead:
-    """The latest reading of a root. `survey` returns how its nodes and sources belong together, on request."""
+    """The latest reading of a root. `survey` returns its nodes and their sources, on request."""
 
     origin: str
     whole: str
@@ -189,7 +189,7 @@ Reading = SourceDraft | Unchanged | Vanished | Renamed | Skipped | Failed | Root
 
 @dataclass(frozen=True, slots=True)
 class KnownRepository:
-    """A repository the ledger holds the map of: the origin, title and payload of its map."""
+    """A repository whose map is in the ledger: the origin, title and payload of the map."""
 
     origin: str
     title: str
@@ -305,9 +305,6 @@ class TreeLookup(Protocol):
         ...
 
 
-# The port of file access: which of the files that a caller names may be read.
-
-
 class FileAccess(Protocol):
     """Decides on every path before anything opens it."""
 
@@ -341,11 +338,11 @@ class FileAccess(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NoFiles:
-    """No file at all."""
+    """Access to no files."""
 
     @property
     def root(self) -> None:
-        """The folder below which files may be read: there is none."""
+        """No folder."""
 
     def place(self, target: str) -> Path:  # noqa: ARG002 - one shape for all kinds of access
         """Raise `Denied`."""
@@ -356,7 +353,7 @@ class NoFiles:
         raise _no_files()
 
     def holds(self, path: Path) -> bool:  # noqa: ARG002 - one shape for all kinds of access
-        """Return false."""
+        """Return `False`."""
         return False
 
     def text(self, path: Path) -> str | None:  # noqa: ARG002 - one shape for all kinds of access
@@ -369,9 +366,6 @@ def _no_files() -> Denied:
         "This server may not read files.",
         hint="Start it with --files FOLDER, or give the text itself with mode 'source'.",
     )
-
-
-# Files that Treering wrote itself: nothing is evidence of itself.
 
 
 class WrittenFiles(Protocol):
@@ -388,7 +382,7 @@ class WrittenFiles(Protocol):
         ...
 
     def cited_by(self, path: str) -> list[str]:
-        """Return the paths of the files that a file of the part rests on, each once."""
+        """Return the paths of the files that a file of the part cites, each once."""
         ...
 
 
@@ -404,9 +398,9 @@ class FilesAround(Protocol):
 class OwnFiles:
     """Recognition of files written by a part, for adapters.
 
-    `is_manifest`: whether a file is a manifest of written files, by its name. `below`: the files listed in manifests,
-    which are given by path. `around`: a lookup in the folders above each file. `as_they_lie`: of a work tree, the
-    manifests and the paths of a commit, the files that are gone from the work tree, and those to read from it.
+    `is_manifest` returns whether a file is a manifest of written files, by its name. `below` returns the files listed
+    in manifests, given by path. `around` looks them up in the folders above each file. `as_they_lie` returns for a work
+    tree, the manifests and the paths of a commit the files missing from the work tree, and the files to read from it.
     """
 
     is_manifest: Callable[[str], bool]

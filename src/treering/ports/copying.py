@@ -1,4 +1,4 @@
-"""Copying a ledger into another one, of whatever technology: in parts, and compared record by record at the end."""
+"""Copying a ledger into another one of any technology: in parts, and compared record by record at the end."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -28,16 +28,18 @@ Told = Callable[[str, int, int | None], None]
 PART = 200
 """Events per part: their content is held in memory at once and written in one transaction."""
 
-_VECTORS = 500  # texts that are looked up together
-_ROUNDS = 3  # times to go on behind a source that was written meanwhile
-_TOLD_EVERY = 1_000
+_VECTORS = 500
+"""Texts that are looked up together."""
+_ROUNDS = 3
+"""Attempts to catch up with a source that is being written."""
+_PROGRESS_EVERY = 1_000
 _KEYS = {"patch": "id", "receipt": "key"}
 _OUTCOMES = tuple(_KEYS)
 _PARSED: dict[str, type[AuditEvent] | type[PatchRecord]] = {"event": AuditEvent, "patch": PatchRecord}
 
 
 class _StillWritten(Exception):
-    """The source holds more than the copy: it was written since."""
+    """The source contains more than the copy: it was written meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,25 +109,25 @@ def end_of(part: LedgerPart) -> Anchor:
 
 
 def copy_vectors(source: KeptVectors, target: Vectors, *, told: Told) -> int:
-    """Give the texts that wait at the target the vectors that the source has; return their number."""
-    made, size = 0, _VECTORS
+    """Copy vectors for the texts that are pending in the target; return their number."""
+    copied, size = 0, _VECTORS
     while waiting := target.pending(size):
         if known := source.known([one.text_hash for one in waiting]):
             target.add(known)
-            made += len(known)
-            told("Copying vectors", made, None)
+            copied += len(known)
+            told("Copying vectors", copied, None)
         elif len(waiting) < size:
             break
         else:
-            size *= 2  # those at the front have none
-    return made
+            size *= 2  # the source has no vectors for the first texts
+    return copied
 
 
 def part_of(ledger: Ledger, after: Anchor, limit: int) -> LedgerPart:
-    """Read at most `limit` events after one, and the remaining content they wrote."""
+    """Read at most `limit` events after an anchor, and the objects and links they wrote, unless erased since."""
     events = list(ledger.events(after=after.seq, limit=limit))
     changes = {change.seq: change for change in ledger.changes(after.seq, len(events))}
-    # Read last: an object that is there now was there when the changes were read.
+    # Read last: an object that exists now existed when the changes were read.
     there = ledger.heads({end for event in events for end in _ends(event)})
     entries: list[CopiedEvent] = []
     for event in events:
@@ -138,7 +140,7 @@ def part_of(ledger: Ledger, after: Anchor, limit: int) -> LedgerPart:
 
 
 def _copy_outcomes(source: Ledger, target: Ledger) -> None:
-    """Have the target hold the records of patches and the idempotency keys that the source holds."""
+    """Update the records of patches and the idempotency keys of the target to those of the source."""
     records: list[PatchRecord] = []
     keys: list[tuple[str, Remembered]] = []
     dropped: list[str] = []
@@ -158,7 +160,7 @@ def _copy_outcomes(source: Ledger, target: Ledger) -> None:
 
 
 def _paired(ours: Iterator[Record], theirs: Iterator[Record]) -> Iterator[tuple[Record | None, Record | None]]:
-    """Return the records that differ, from two sequences in the order of table and key; `None` where one is missing."""
+    """Yield the differing records of two sequences ordered by table and key; `None` for a missing record."""
     left, right = next(ours, None), next(theirs, None)
     while left or right:
         if right is None or (left and _place(left) < _place(right)):
@@ -168,7 +170,7 @@ def _paired(ours: Iterator[Record], theirs: Iterator[Record]) -> Iterator[tuple[
             yield None, right
             right = next(theirs, None)
         else:
-            if left != right and _said(left) != _said(right):
+            if left != right and _content(left) != _content(right):
                 yield left, right
             left, right = next(ours, None), next(theirs, None)
 
@@ -177,17 +179,17 @@ def _compared(source: Ledger, target: Ledger, told: Told) -> dict[str, int]:
     """Compare all records of both; return their number per table."""
     counts: dict[str, int] = {}
     for done, (ours, theirs) in enumerate(zip_longest(source.records(), target.records())):
-        # Records of the same words say the same: only others have to be parsed.
-        if ours is None or theirs is None or (ours != theirs and _said(ours) != _said(theirs)):
+        # Only records with different text have to be parsed.
+        if ours is None or theirs is None or (ours != theirs and _content(ours) != _content(theirs)):
             raise _difference(ours, theirs)
         counts[ours.table] = counts.get(ours.table, 0) + 1
-        if done % _TOLD_EVERY == 0:
+        if done % _PROGRESS_EVERY == 0:
             told("Comparing records", done, None)
     return counts
 
 
 def _difference(ours: Record | None, theirs: Record | None) -> Exception:
-    """Return what to raise for the first records that differ: what an event brings comes after the events."""
+    """Return the error for the first differing records; records written with events follow the events."""
     more = ours and ours.table == "event" and (theirs is None or theirs.table != "event")
     late = all(one is None or one.table in _KEYS for one in (ours, theirs))
     if more or late:
@@ -203,8 +205,8 @@ def _place(record: Record) -> tuple[int, str]:
     return _OUTCOMES.index(record.table), record.row[_KEYS[record.table]]
 
 
-def _said(record: Record) -> object:
-    """Return what a record says. An older version may have left out what has its default."""
+def _content(record: Record) -> object:
+    """Return the parsed content of a record, because older versions may have omitted default values."""
     if model := _PARSED.get(record.table):
         return model.model_validate(record.row)
     if record.table == "receipt":
@@ -223,24 +225,24 @@ def _linking(event: AuditEvent) -> Linked | Unlinked | None:
 
 
 def _ends(event: AuditEvent) -> tuple[str, ...]:
-    """Return the ids that the link of an event joins."""
+    """Return the ids of the ends of an event's link."""
     linking = _linking(event)
     return (linking.link.source, linking.link.target) if linking else ()
 
 
-# The writes of a ledger, once for all: each is `core.writing.transaction` over a session that the ledger opens.
-
-
 class LedgerWrites(ABC):
-    """The writes of `ports.ledger.Ledger`. A subclass opens sessions and ends their transactions."""
+    """The writes of `ports.ledger.Ledger`, each a function of `core.writing.transaction` over a session.
+
+    A subclass opens sessions and ends their transactions.
+    """
 
     @abstractmethod
     def _writing(self) -> AbstractContextManager[ImportSession[Record]]:
-        """Hold the one write transaction; keep what the session kept, durably, or nothing where an error came."""
+        """Hold the only write transaction; commit it durably, or roll it back after an error."""
 
     @abstractmethod
     def _planning(self) -> AbstractContextManager[Session]:
-        """Hold a session over the current state that keeps nothing."""
+        """Hold a session over the current state that stores nothing."""
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch in one transaction, durable before this returns."""
@@ -263,7 +265,7 @@ class LedgerWrites(ABC):
             return transaction.approve(session, patch_id, by=by)
 
     def reject(self, patch_id: str, *, by: Author, reason: str) -> PatchRecord:
-        """Turn a proposed patch down."""
+        """Reject a proposed patch."""
         with self._writing() as session:
             return transaction.reject(session, patch_id, by=by, reason=reason)
 
@@ -273,7 +275,7 @@ class LedgerWrites(ABC):
             return transaction.revert(session, patch_id, by=by, reason=reason)
 
     def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:
-        """Put another policy in force, with an audit event; return whether it differs."""
+        """Replace the policy, with an audit event; return whether it changed."""
         with self._writing() as session:
             return transaction.change_policy(session, policy, by=by, reason=reason)
 
@@ -298,24 +300,25 @@ class LedgerWrites(ABC):
             copying.keep_outcomes(session, outcomes)
 
 
-# The change feed: what audit events tell of changes of objects, with the objects as they stood.
-
-
 ReadRevision = Callable[[str, int], Object | None]
 """Return one revision of an object by id and number, or `None` if the object was erased since."""
 
 
-def changes_told(events: Iterable[AuditEvent], revision: ReadRevision) -> list[Change]:
+def changes_in(events: Iterable[AuditEvent], revision: ReadRevision) -> list[Change]:
     """Return the changes of objects in some events, in order: the reference implementation of `Ledger.changes`."""
-    # What one event ends with, the next about the same object begins with.
+    # Consecutive events about an object share a revision.
     read = cache(revision)
     return [change for event in events if (change := _change(event, read))]
 
 
-def revisions_told(events: Iterable[AuditEvent]) -> list[tuple[str, int]]:
-    """Return id and number of the revisions that `changes_told` may ask for, each once: to read them together."""
-    told = (event for event in events if event.event_type != "erased")
-    states = ((event.target, state) for event in told for state in (event.before, event.after))
+def revisions_in(events: Iterable[AuditEvent]) -> list[tuple[str, int]]:
+    """Return id and number of the revisions that `changes_in` may read, each once, to read them together."""
+    states = (
+        (event.target, state)
+        for event in events
+        if event.event_type != "erased"
+        for state in (event.before, event.after)
+    )
     return list(dict.fromkeys((target, number) for target, state in states if (number := _revision_in(state))))
 
 
@@ -325,7 +328,7 @@ def _change(event: AuditEvent, revision: ReadRevision) -> Change | None:
     number, earlier = _revision_in(event.after), _revision_in(event.before)
     after = revision(event.target, number) if number else None
     if after is None:
-        return None  # about a link, a patch, or an object that is gone
+        return None  # about a link, a patch, or an object that was erased since
     return Change(event.seq, event.target, revision(event.target, earlier) if earlier else None, after)
 
 

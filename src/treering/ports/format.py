@@ -23,22 +23,20 @@ from treering.ports.adapter import (
 if TYPE_CHECKING:
     from treering.core.secrets.redaction import Redacted
 
-# The port for cutting an inline text into segments.
-
 
 class Segmenter(Protocol):
-    """Cuts a text that is not a file, such as a note; every line that shows something is in some segment."""
+    """Cuts a text that is not a file, such as a note, into segments that together contain every line with text."""
 
     def __call__(self, text: str, *, max_chars: int) -> Sequence[SegmentDraft]:
-        """Return the segments in order, none longer than `max_chars`, placed by heading path and offset."""
+        """Return the segments in order, each of at most `max_chars`, with heading path and offset."""
         ...
 
 
 HEAD_BYTES = 4_096
-"""How much of a file's beginning a format is shown when it is asked whether a file is its own."""
+"""The number of bytes at the beginning of a file that a format sees to decide whether it can read the file."""
 
 ONLY_FIRST_LINES = "only its first lines are indexed"
-"""End of the warning about a file, such as a lock file, of which no more is stored."""
+"""End of the warning about a file, such as a lock file, of which only the first lines are stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +44,14 @@ class FormatLimits:
     """How much of one file a format reads, as the format declares it."""
 
     max_bytes: int | None = None
-    """A longer file is left to other formats. `None`: as many bytes as of any file (`ReadLimits.max_file_bytes`)."""
+    """Longer files are left to other formats. `None`: the limit of any file (`ReadLimits.max_file_bytes`)."""
     max_segments: int | None = None
     """The maximum number of segments; the rest is omitted with a warning. `None`: no limit."""
 
 
 @lru_cache(maxsize=256)
 def posix_path(path: str) -> PurePosixPath:
-    """Return a path, taken apart once: each format asks a file for its name or its ending."""
+    """Parse a path, with a cache, because each format checks its name or suffix."""
     return PurePosixPath(path)
 
 
@@ -62,7 +60,7 @@ class FileToRead:
     """A file's properties apart from its bytes, and how to read it."""
 
     path: str
-    """POSIX. Its segments cite it, and formats recognise the file by it."""
+    """The POSIX path, which its segments cite and formats recognize it by."""
     limits: ReadLimits
     commit: str | None = None
     redact_secrets: bool = True
@@ -71,15 +69,15 @@ class FileToRead:
 
     @property
     def suffix(self) -> str:
-        """Return the ending of its name in small letters, with the dot."""
+        """Return the suffix of its name in lower case, with the dot."""
         return posix_path(self.path).suffix.lower()
 
     def cleaned(self, text: str) -> "Redacted":
-        """Return a text of the file with its secrets replaced, unless they are to stay.
+        """Redact the secrets in a text of the file, unless that is disabled.
 
-        A format calls it on every text before it cuts it: no segment may hold a secret.
+        A format calls it on every text before it cuts it, because no segment may contain a secret.
         """
-        # Imported here: who asks a space reads no files, and the patterns of secrets take long to make.
+        # Imported here: most processes read no files, and compiling the patterns of secrets is slow.
         from treering.core.secrets.redaction import Redacted, redact
 
         return redact(text) if self.redact_secrets else Redacted(text)
@@ -98,10 +96,10 @@ class DocumentDraft:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     knowledge: Sequence[KnowledgeDraft] = ()
     nodes: Sequence[NodeDraft] = ()
-    """Things in the world that it shows to exist, with names without secrets."""
+    """Entities that it mentions or defines; their names contain no secrets."""
     captured_at: datetime | None = None
     missing_extra: str = ""
-    """The extra that is not installed and would read more of it: the file is read again, in case it is by then."""
+    """The missing extra that could read more of it; the file is read again, in case it was installed meanwhile."""
     warnings: Sequence[str] = ()
     """Warnings for people, such as a redacted secret (kind and line, never the secret)."""
 
@@ -122,7 +120,7 @@ class Format(Protocol):
 
     @property
     def name(self) -> str:
-        """Name the format in one word."""
+        """The name of the format, in one word."""
         ...
 
     @property
@@ -140,7 +138,7 @@ class Format(Protocol):
     def read(self, data: bytes, file: FileToRead, /) -> DocumentDraft | Unreadable | None:
         """Read a file. `None`: it is not of this format after all, and the next one is asked.
 
-        Text shaped like instructions is named in `metadata["flags"]`.
+        Flags of text that looks like instructions are in `metadata["flags"]`.
         """
         ...
 
@@ -150,7 +148,7 @@ class Collection(Protocol):
 
     @property
     def name(self) -> str:
-        """Name the format in one word."""
+        """The name of the format, in one word."""
         ...
 
     def claims(self, path: str, /) -> bool:
@@ -170,27 +168,27 @@ class Collection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Formats:
-    """The formats known, in the order in which they are asked. Raises `InvalidInput` for two of one name."""
+    """The known formats, in the order in which they are tried. Raises `InvalidInput` for duplicate names."""
 
     documents: tuple[Format, ...]
     collections: tuple[Collection, ...] = ()
 
     def __post_init__(self) -> None:
         names = Counter([*(one.name for one in self.documents), *(one.name for one in self.collections)])
-        twice = [name for name, times in names.items() if times > 1]
-        if twice:
-            raise InvalidInput(f"Two formats are named {twice[0]!r}.", hint="Give each a unique name.")
+        duplicates = [name for name, count in names.items() if count > 1]
+        if duplicates:
+            raise InvalidInput(f"Two formats are named {duplicates[0]!r}.", hint="Give each a unique name.")
 
     def claiming(self, path: str, head: bytes) -> Iterator[Format]:
-        """Return the formats that may read a file, the first to be asked first."""
+        """Return the formats that may read a file, in the order in which they are tried."""
         return (one for one in self.documents if one.claims(path, head))
 
     def collections_of(self, path: str) -> Iterator[Collection]:
-        """Return the formats of many sources that a file may be of, by its path."""
+        """Return the collection formats that may read a file, by its path."""
         return (one for one in self.collections if one.claims(path))
 
     def max_bytes(self, path: str, limits: ReadLimits) -> int:
-        """Return how long a file may be, by its path, to be read as one source."""
+        """Return the maximum size of a file to be read as one source, by its path."""
         return max((allowed_bytes(one, limits) for one in self.claiming(path, b"")), default=limits.max_file_bytes)
 
     @property
@@ -203,5 +201,5 @@ class Formats:
 
 
 def allowed_bytes(one: Format, limits: ReadLimits) -> int:
-    """Return how long a file may be that a format reads."""
+    """Return the maximum size of a file that a format reads."""
     return limits.max_file_bytes if one.limits.max_bytes is None else one.limits.max_bytes

@@ -22,7 +22,7 @@ class Behind:
 
     @property
     def waiting(self) -> int:
-        """Return how many objects or changes it does not know yet."""
+        """The number of objects or changes that it does not contain yet."""
         return self.total - self.done
 
 
@@ -30,7 +30,7 @@ class Upkeep(Protocol):
     """The maintenance of an index, which can always be rebuilt from the ledger."""
 
     def remains(self, object_ids: Sequence[str]) -> int:
-        """Count what the index still contains of objects in any state; 0 after their erasure was applied."""
+        """Count entries of objects in any state; 0 after their erasure was applied."""
         ...
 
     def rebuild(self) -> int:
@@ -95,7 +95,7 @@ class Index(Protocol):
 def quick_vectors(index: Index) -> Vectors | None:
     """Return the vectors of the quick model, from the attribute `quick` of an index that has one.
 
-    Texts get them when they are written; `lag` counts the passages that wait for the space's own model.
+    Texts get them when they are written; `lag` counts the passages pending for the space's own model.
     """
     vectors: Vectors | None = getattr(index, "quick", None)
     return vectors
@@ -111,7 +111,7 @@ class CarryingIndex(Protocol):
         ...
 
     def carry_from(self, source: Index) -> None:
-        """Take from the index of the space that is copied, as far as that holds the same; make the rest."""
+        """Copy from the index of the copied space as far as its content is the same; compute the rest."""
         ...
 
 
@@ -122,9 +122,6 @@ def one_moment(index: Index) -> AbstractContextManager[object]:
     """
     hold: Callable[[], AbstractContextManager[object]] = getattr(index, "one_moment", nullcontext)
     return hold()
-
-
-# The port of projections: what is made of a ledger's changes, and may be made anew from them at any time.
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +143,12 @@ class Projection(Protocol):
         ...
 
     def apply(self, changes: Sequence[Change], *, upto: int) -> None:
-        """Apply the changes behind the cursor, in order, and move the cursor to `upto`: all of it or nothing.
+        """Apply the changes after the cursor, in order, and move the cursor to `upto`, atomically.
 
-        Changes at or before the cursor were applied already and are left out.
+        Changes up to the cursor were already applied and are skipped.
         """
         ...
 
     def clear(self) -> None:
-        """Throw everything away, and start over at 0."""
+        """Delete everything, and start again at 0."""
         ...

@@ -41,14 +41,14 @@ class noted:  # noqa: N801 - it is called like a function
     __slots__ = ("_altered",)
 
     def __init__(self, altered: Altered | None) -> None:
-        """Take where to note it."""
+        """Use a mapping that collects the errors, or `None`."""
         self._altered = altered
 
     def __enter__(self) -> None:
         """Begin."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        """Note the error, if it is such."""
+        """Record an error of integrity."""
         if self._altered is None or not isinstance(error, Corrupt) or not (identity := error.details.get("id")):
             return False
         self._altered[identity] = error.message
@@ -71,7 +71,7 @@ class Head:
     origin: str = ""
     """The origin of a source."""
     fingerprint: str = ""
-    """Of a source, which contents it holds (`core.versions`)."""
+    """The contents of a source (`core.versions`)."""
 
 
 def head_of(item: Object) -> Head:
@@ -126,7 +126,7 @@ def selects(selection: Selection, item: Object) -> bool:
 
 
 def missing_object(identity: str) -> NotFound:
-    """Return the error for an id that leads nowhere; one of another scope is answered in the same words."""
+    """Return the error for an unknown id; also used for objects of other scopes, to reveal nothing."""
     return NotFound(
         f"There is no object {identity}.",
         hint="Reports and hits contain the ids. The object may be in another scope (name it, or set options.descend), "
@@ -136,7 +136,7 @@ def missing_object(identity: str) -> NotFound:
 
 
 def missing_segment(source_id: str, segment_id: str) -> NotFound:
-    """Return the error for a segment that is not there."""
+    """Return the error for a missing segment."""
     return NotFound(
         f"{source_id} has no segment {segment_id}.",
         hint="Take source_id and segment_id from a hit.",
@@ -176,7 +176,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class ObjectRequest:
-    """The objects that one read wants, from one snapshot. Unknown ids are not an error."""
+    """The objects to read in one snapshot. Unknown ids are not an error."""
 
     heads: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
@@ -186,7 +186,7 @@ class ObjectRequest:
     dependents: tuple[str, ...] = ()
     """Ids whose dependent knowledge is read in its current state: knowledge with them in its evidence or derivation."""
     resting: tuple[str, ...] = ()
-    """The same of which only the heads are read, which costs a tenth."""
+    """The same, but only the heads are read, which costs a tenth."""
     referrers: tuple[str, ...] = ()
     """Ids whose referring objects are read, as of `as_of`: objects with them in a field at that time."""
     links: tuple[str, ...] = ()
@@ -205,23 +205,23 @@ class ObjectsFound:
     policy: Policy
     """The current policy, which determines the trust of each channel."""
     heads: Mapping[str, Head] = field(default_factory=dict)
-    """Of the ids asked for, and of the sources that the objects read name."""
+    """Heads of the requested ids, and of the sources cited by the objects."""
     objects: Mapping[str, Object] = field(default_factory=dict)
     segments: Mapping[tuple[str, str], Segment] = field(default_factory=dict)
     dependents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By id asked for, ids of knowledge that names it; these are in `objects`."""
+    """By requested id, ids of knowledge that cites it or is derived from it; these are in `objects`."""
     resting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The same; these are in `heads`."""
     referrers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By id asked for, ids of objects that name it in a field; these are in `objects`."""
+    """By requested id, ids of objects that refer to it in a field; these are in `objects`."""
     links: Mapping[str, tuple[Link, ...]] = field(default_factory=dict)
-    """By id asked for, the links that start or end there."""
+    """By requested id, the links that start or end there."""
     altered: Mapping[str, str] = field(default_factory=dict)
     """By id, the problem of objects that do not match the audit log; they are omitted."""
 
 
 def sources_named(items: Iterable[Object]) -> Iterator[str]:
-    """Return the ids of the sources that objects rest on or name."""
+    """Return the ids of the sources that objects cite or refer to."""
     for item in items:
         match item:
             case Knowledge():
@@ -285,7 +285,7 @@ class Ledger(Protocol):
         ...
 
     def reject(self, patch_id: str, *, by: Author, reason: str) -> PatchRecord:
-        """Turn a proposed patch down."""
+        """Reject a proposed patch."""
         ...
 
     def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:
@@ -293,7 +293,7 @@ class Ledger(Protocol):
         ...
 
     def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:
-        """Put another policy in force, with an audit event that contains it; return whether it differs.
+        """Replace the policy, with an audit event that contains it; return whether it changed.
 
         Raises `Denied` if a channel without a person would loosen an existing policy.
         """
@@ -338,7 +338,7 @@ class Ledger(Protocol):
         ...
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
-        """Give, by origin, the sources in exactly this scope at or below `root`: it, or it with `#` or `/` and more."""
+        """Return by origin the sources in exactly this scope at or below `root` (`root` with `#` or `/` and more)."""
         ...
 
     def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
@@ -346,7 +346,7 @@ class Ledger(Protocol):
         ...
 
     def scopes(self, below: str) -> Sequence[str]:
-        """Return the scopes below one, not itself, that objects lie in, whatever their status; in order."""
+        """Return the scopes below a scope that contain objects of any status, in order."""
         ...
 
     def dependents(self, identity: str) -> Sequence[str]:
@@ -406,9 +406,9 @@ class Ledger(Protocol):
         ...
 
     def records(self, *, only: Collection[str] = TABLES) -> Iterator[Record]:
-        """Return everything the ledger holds, for an export: `load` of them gives an identical ledger.
+        """Return all records of the ledger for an export; `load` of them gives an identical ledger.
 
-        `only`: the tables whose records are wanted; of the others nothing is read.
+        `only` limits them to some tables; others are not read.
         """
         ...
 
@@ -513,25 +513,25 @@ def read_one_by_one(ledger: _Reads, request: ObjectRequest) -> ObjectsFound:
 
 
 def _referrers(ledger: _Reads, request: ObjectRequest, altered: Altered) -> dict[str, list[Object]]:
-    """Return, by id asked for, the objects that name it; those of which only another revision does are left out."""
+    """Return, by requested id, the objects that refer to it in the requested state."""
     named = {identity: ledger.referrers(identity) for identity in request.referrers}
-    found: dict[str, Object] = {}
+    referring: dict[str, Object] = {}
     everyone = (one for ids in named.values() for one in ids)
-    _collect(found, everyone, lambda one: ledger.get(one, as_of=request.as_of), altered)
+    _collect(referring, everyone, lambda one: ledger.get(one, as_of=request.as_of), altered)
     return {
-        identity: [found[one] for one in ids if one in found and identity in references_of(found[one])]
+        identity: [referring[one] for one in ids if one in referring and identity in references_of(referring[one])]
         for identity, ids in named.items()
     }
 
 
 def _collect(
-    found: dict[_Place, _Item], places: Iterable[_Place], read: Callable[[_Place], _Item], altered: Altered
+    items: dict[_Place, _Item], places: Iterable[_Place], read: Callable[[_Place], _Item], altered: Altered
 ) -> None:
-    """Read what stands at some places into `found`; what is not there or does not verify is left out."""
+    """Read the items at some places into `items`, except missing and damaged ones."""
     for place in places:
-        if place not in found:
+        if place not in items:
             with suppress(NotFound), noted(altered):
-                found[place] = read(place)
+                items[place] = read(place)
 
 
 def _segment_as_of(ledger: _Reads, place: tuple[str, str], as_of: AsOf) -> Segment:

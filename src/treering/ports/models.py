@@ -34,7 +34,7 @@ class Usage:
     cost: Decimal | None = Decimal(0)
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Add up; a price that is not known makes the sum unknown."""
+        """Add two usages; an unknown price makes the sum unknown."""
         cost = None if self.cost is None or other.cost is None else self.cost + other.cost
         return Usage(
             self.requests + other.requests,
@@ -118,7 +118,7 @@ class LanguageModel(Protocol):
 
     @property
     def model_id(self) -> str:
-        """Name the model, as its provider calls it."""
+        """The provider's name for the model."""
         ...
 
     def answer(
@@ -139,7 +139,7 @@ class LanguageModel(Protocol):
 
 @runtime_checkable
 class Streaming(Protocol):
-    """A language model that can say its answer bit by bit."""
+    """A language model that can stream its answer."""
 
     def stream(
         self,
@@ -179,10 +179,10 @@ def messages_of(prompt: Prompt) -> tuple[PromptMessage, ...]:
 
 
 def words_of(prompt: Prompt, tools: Sequence[ToolSpec] = ()) -> str:
-    """Return all words of a prompt and its tools, to estimate how many tokens they are."""
-    told = [prompt] if isinstance(prompt, str) else [part for message in prompt for part in _words(message)]
+    """Return the text of a prompt and its tools, to estimate its tokens."""
+    parts = [prompt] if isinstance(prompt, str) else [part for message in prompt for part in _words(message)]
     described = [part for tool in tools for part in (tool.name, tool.description, _json(tool.schema))]
-    return "\n".join([*described, *told])
+    return "\n".join([*described, *parts])
 
 
 def _words(message: PromptMessage) -> Iterator[str]:
@@ -194,9 +194,6 @@ def _words(message: PromptMessage) -> Iterator[str]:
 
 def _json(value: Mapping[str, Any]) -> str:
     return json.dumps(dict(value), ensure_ascii=False)
-
-
-# The port for turning text into vectors.
 
 
 Vector = npt.NDArray[np.float32]
@@ -242,10 +239,10 @@ class Embedder(Protocol):
 
 
 class _QueryVectors:
-    """The vectors of the questions that were embedded last, by embedder and by a hash of the text.
+    """A cache of the vectors of recent questions, by embedder and a hash of the text.
 
-    The first goes first, however often it was asked for since: a host's store is told the text of a question by its
-    vector (`extensions.engines.host.QuestionRecorder`), and remembers as many in the same order.
+    First in, first out, regardless of use: a host's store finds the text of a question by its vector
+    (`extensions.engines.host.QuestionRecorder`), and evicts in the same order.
     """
 
     def __init__(self) -> None:
@@ -260,11 +257,11 @@ class _QueryVectors:
         if known and known[0]() is embedder:
             return known[1]
         vector = embedder.embed_query(text)
-        with suppress(TypeError):  # an embedder with slots may allow no reference that does not keep it alive
-            self._keep(key, ref(embedder), np.array(vector, np.float32))
+        with suppress(TypeError):  # an embedder with slots may not be weakly referenced
+            self._add(key, ref(embedder), np.array(vector, np.float32))
         return vector
 
-    def _keep(self, key: tuple[int, str, bytes], embedder: "ReferenceType[Embedder]", vector: Vector) -> None:
+    def _add(self, key: tuple[int, str, bytes], embedder: "ReferenceType[Embedder]", vector: Vector) -> None:
         vector.flags.writeable = False
         with self._lock:
             self._vectors.pop(key, None)
@@ -274,7 +271,7 @@ class _QueryVectors:
 
 
 MOST_QUERIES = 256
-"""Questions whose vectors are remembered: 0.4 MB at 384 dimensions."""
+"""Questions whose vectors are cached: 0.4 MB at 384 dimensions."""
 
 _QUERIES = _QueryVectors()
 
@@ -323,15 +320,12 @@ def expected_of(embedder: Embedder) -> tuple[float, float]:
 
 
 Rarity = Callable[[str], float]
-"""How rare a word is in texts of any kind: from 0 for the most common ones to 1 for one that no vocabulary has."""
+"""Returns the rarity of a word in general text: from 0 for the most common ones to 1 for unknown words."""
 
 
 def equally_rare(_word: str) -> float:
-    """Take every word for a rare one, if no vocabulary is at hand."""
+    """Return 1 for every word, for use without a vocabulary."""
     return 1.0
-
-
-# The port for reading a question and a text together.
 
 
 Scores = npt.NDArray[np.float32]
@@ -353,9 +347,6 @@ class Reranker(Protocol):
     def score(self, question: str, texts: Sequence[str]) -> Scores:
         """Score each text by how well it answers, in the order given. Empty texts are allowed."""
         ...
-
-
-# The port for finding what a text speaks of: entities, and triples that say how they are related.
 
 
 Form = Literal["prose", "dialogue", "code", "data"]
@@ -411,7 +402,7 @@ class PlainExtraction(NamedTuple):
 
     @classmethod
     def of(cls, extraction: Extraction) -> "PlainExtraction":
-        """Leave out places and kinds."""
+        """Omit places and kinds."""
         stated = [(one.subject, one.relation, one.object) for one in extraction.triples]
         return cls([one.name for one in extraction.entities], stated)
 

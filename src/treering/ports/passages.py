@@ -8,8 +8,6 @@ from typing import Protocol
 from treering.core.evidence import Triple
 from treering.core.filters import EVERYTHING, Filter
 
-# What a read may see.
-
 
 @dataclass(frozen=True, slots=True)
 class Reach:
@@ -91,7 +89,7 @@ class AskedDays:
 
 
 MOST_NAMED = 200
-"""Passages found by one name of code: those with the lowest keys."""
+"""The maximum number of passages found by one name of code: those with the lowest keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +117,13 @@ class PassagesFound:
     heads: Mapping[int, PassageHead] = field(default_factory=dict)
     """Metadata of the requested passages, their neighbors, and those found by name."""
     visible: frozenset[int] = frozenset()
-    """Those asked for that a read in reach may see, filters included."""
+    """The requested passages that a read in reach may see, filters included."""
     beside: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    """Of turns of a conversation, the turns before and after."""
+    """By turn of a conversation, the turns before and after it."""
     dated: Mapping[int, float] = field(default_factory=dict)
     """How well the passages in `heads` match the requested days, as in `TextFound.days`."""
     named: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """By name of code, the passages that vouch for it, by key; their heads are in `heads`."""
+    """By name of code, the keys of passages that define it; their heads are in `heads`."""
 
 
 class Passages(Protocol):

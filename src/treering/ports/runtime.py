@@ -33,7 +33,7 @@ class Clock(Protocol):
 
 
 def fresh_id(kind: str, clock: Clock) -> str:
-    """Make the id of a new thing of `kind` (`source`, `knowledge`, `patch`, …)."""
+    """Make a new id of `kind` (`source`, `knowledge`, `patch`, …)."""
     return make_id(kind, at=clock.now(), entropy=clock.random_bytes(10))
 
 
@@ -47,11 +47,8 @@ def fresh_salt(clock: Clock) -> str:
     return clock.random_bytes(16).hex()
 
 
-# Ending work that nobody waits for any more: a check that is carried with a call, and looked at by its long steps.
-
-
 Check = Callable[[], None]
-"""Raises `Unavailable` once the work has to end."""
+"""Raises `Unavailable` when the work should end."""
 
 
 class _Work:
@@ -75,7 +72,7 @@ def interruptible(check: Check) -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Have the work inside come to its end, such as a commit."""
+    """Let the work in the block finish without interruption, such as a commit."""
     token = _CURRENT.set(None)
     try:
         yield
@@ -103,12 +100,9 @@ def check_between_steps() -> None:
 
 
 def note_commit() -> None:
-    """Note that the work under way has written: it is no longer interrupted within a step."""
+    """Record that the current work has committed, so that it is no longer interrupted within a step."""
     if work := _CURRENT.get():
         work.committed = True
-
-
-# Work that makes very many objects, which go as soon as nothing names them, and hardly a cycle.
 
 
 _OBJECTS_PER_COLLECTION = 100_000
@@ -119,7 +113,7 @@ _thresholds_before: list[tuple[int, int, int]] = []
 
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
-    """Run the garbage collector less often, which otherwise takes up to a tenth of the time of such work.
+    """Collect garbage less often in work that creates many objects and few cycles; saves up to a tenth of its time.
 
     With several such threads, the collector is reset when the last one is done.
     """
@@ -142,9 +136,6 @@ def end_loading() -> None:
     """
     gc.freeze()
     gc.set_threshold(_OBJECTS_OF_CALLS)
-
-
-# The port of jobs: what long work has done so far, per item, across crashes.
 
 
 JobRow = Mapping[str, Any]
@@ -189,9 +180,6 @@ class JobsInCommits(Protocol):
         ...
 
 
-# The port for leases: who of several processes does a piece of work now.
-
-
 VECTORS = "vectors"
 """The holder of this lease embeds pending passages."""
 
@@ -201,9 +189,9 @@ LONGEST_SECONDS = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A lease that is held: by whom, in which process of this machine, and for how long.
+    """A lease that is held: its owner, the process on this machine, and its times.
 
-    `renewed`: seconds since it was taken or renewed last. `left`: seconds until it is anybody's.
+    `renewed`: seconds since it was taken or last renewed. `left`: seconds until it expires.
     """
 
     name: str
@@ -233,7 +221,7 @@ class Leases(Protocol):
         ...
 
     def held(self) -> Sequence[Holding]:
-        """List the leases that are held now, by name."""
+        """List the current leases, by name."""
         ...
 
     def clear(self, name: str) -> Holding | None:
@@ -241,16 +229,13 @@ class Leases(Protocol):
         ...
 
 
-# The port of promised work: what is still to be done for a space, whichever process comes to do it.
-
-
 MEMORIES = "memories"
-"""The kind of work that makes the memories of a discussion."""
+"""The kind of work that creates the memories of a discussion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A piece of work that one process is at. `times`: how often it had been promised when it was claimed."""
+    """A piece of work claimed by one process. `times`: how often it had been promised when it was claimed."""
 
     kind: str
     key: str
@@ -266,7 +251,7 @@ class Backlog(Protocol):
     """
 
     def promise(self, kind: str, key: str, owner: str, *, seconds: float) -> Claim:
-        """Record work durably and claim it for this many seconds. Work that is promised again is done once more."""
+        """Record work durably and claim it for this many seconds. If it is promised again, it is done once more."""
         ...
 
     def claim(self, kind: str, owner: str, *, seconds: float) -> Claim | None:
@@ -274,7 +259,7 @@ class Backlog(Protocol):
         ...
 
     def done(self, claim: Claim) -> None:
-        """Take work off the list, unless it was promised again since it was claimed."""
+        """Remove work, unless it was promised again since it was claimed."""
         ...
 
     def postpone(self, claim: Claim, *, seconds: float) -> None:
@@ -294,11 +279,8 @@ class SpacesWithWork(Protocol):
         ...
 
     def close(self) -> None:
-        """Give up the connections."""
+        """Close the connections."""
         ...
-
-
-# Reads that may be of a moment ago: a store may answer them from a replica, and tells how old the answer may be.
 
 
 NEVER = 2**63 - 1
@@ -306,9 +288,9 @@ NEVER = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Staleness:
-    """How old an answer may be: it holds everything that was committed `seconds` ago or earlier.
+    """The age of an answer, which includes everything that was committed `seconds` ago or earlier.
 
-    `sequence`: the last audit event that it holds. `behind`: how many more there are known to be.
+    `sequence`: the last audit event in it. `behind`: the number of later events, as far as known.
     """
 
     sequence: int
@@ -317,9 +299,9 @@ class Staleness:
 
 
 class LateReads:
-    """The reads of one call. None is older than those before it, nor than `at_least`.
+    """The reads of one call. Each is at least as new as the ones before it, and as `at_least`.
 
-    `told`: the maximum age of the oldest answer of a replica; `None` as long as all were current.
+    `told` is the maximum age of answers from a replica, or `None` while all were current.
     """
 
     def __init__(self, at_least: int) -> None:
@@ -338,7 +320,7 @@ _LATE_READS: ContextVar[LateReads | None] = ContextVar("treering_late_reads", de
 
 @contextmanager
 def late_reads(*, at_least: int = 0) -> Iterator[LateReads]:
-    """Allow the reads that this thread does inside to be late, but of the audit event `at_least` or a later one."""
+    """Allow reads of this thread in the block to be late, but at least of the audit event `at_least`."""
     late = LateReads(at_least)
     token = _LATE_READS.set(late)
     try:
@@ -353,6 +335,6 @@ def current_late_reads() -> LateReads | None:
 
 
 def require_newest() -> None:
-    """Have the rest of the reads under way be of now."""
+    """Require all further reads of the call to be current."""
     if late := _LATE_READS.get():
         late.at_least = NEVER

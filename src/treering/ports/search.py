@@ -11,7 +11,7 @@ import numpy.typing as npt
 from treering.ports.passages import AskedDays, Reach
 
 MOST_COUNTED = 2_000
-"""Counting the passages with a term ends here: such a term is common."""
+"""Passages with a term are only counted up to this number; beyond it, the term counts as common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class TextRequest:
 
     reach: Reach
     limit: int
-    """Of each ranking but that by days."""
+    """The limit of each ranking except the one by days."""
     words: tuple[str, ...] = ()
     """Terms, and phrases of several terms separated by spaces; any of them matches.
 
@@ -63,9 +63,9 @@ class TextRequest:
     days: tuple[AskedDays, ...] = ()
     days_limit: int = 2_000
     counted: tuple[str, ...] = ()
-    """Terms of which is asked how many current passages in the scopes of the reach have them. No filter counts."""
+    """Terms whose number of current passages in the scopes of the reach is requested, regardless of filters."""
     words_in: str = ""
-    """A role of places (`retrieval.index.code_places`) whose passages are ranked by the same words once more, alone."""
+    """A role of places (`retrieval.index.code_places`) whose passages are also ranked separately by the same words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +75,16 @@ class TextFound:
     words: Sequence[Scored] = ()
     """By BM25 over the words."""
     names: Sequence[Scored] = ()
-    """By BM25 over stretches of names."""
+    """By BM25 over parts of names."""
     places: Sequence[Scored] = ()
-    """By how much of an id, origin, title or heading it is, from 0 to 1."""
+    """By the share of an id, origin, title or heading that matches, from 0 to 1."""
     days: Sequence[Scored] = ()
     """Turns from the requested days or about them; then the newest.
 
     A period that overlaps only partly counts in proportion; the best period counts.
     """
     counts: Mapping[str, int] = field(default_factory=dict)
-    """By each of the terms to be counted that occurs: how many passages have it, at most `MOST_COUNTED`."""
+    """By requested term that occurs: the number of passages with it, at most `MOST_COUNTED`."""
     passages: int = 0
     """The number of passages in which terms were counted, at most `MOST_COUNTED`; 0 if none were to be counted."""
     words_in: Sequence[Scored] = ()
@@ -97,9 +97,6 @@ class TextSearch(Protocol):
     def search(self, requests: Sequence[TextRequest]) -> Sequence[TextFound]:
         """Search for several requests, in one round trip; the answers are in their order."""
         ...
-
-
-# The port of search by meaning: vectors of passages, and the queue of texts that wait for one.
 
 
 Vector = npt.NDArray[np.float32]
@@ -126,9 +123,9 @@ class Near:
 
     found: frozenset[int]
     cosines: Sequence[Mapping[int, float]]
-    """By vector: the cosine of each passage in `found` or asked for by key that has a vector."""
+    """By vector: the cosine of each passage in `found` or in the requested keys that has a vector."""
     quick: Sequence[Mapping[int, float]] = ()
-    """By vector of the quick model: the cosines of passages that have a vector of that model alone."""
+    """By vector of the quick model: the cosines of passages that only have a vector of that model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +168,7 @@ class Vectors(Protocol):
         ...
 
     def pending(self, limit: int) -> Sequence[Pending]:
-        """Return texts that wait for a vector, those first that gain most (`index.projection.priority_of`)."""
+        """Return texts without a vector, most useful first (`index.projection.priority_of`)."""
         ...
 
     def add(self, vectors: Mapping[str, Vector]) -> None:
@@ -223,29 +220,26 @@ class VectorClaims(Protocol):
         ...
 
     def claimed_by_others(self, owner: str) -> int:
-        """Count the texts that others are at."""
+        """Count the texts claimed by other owners."""
         ...
 
 
-# The port of the entity graph: which passages speak of what, and what they say is related.
-
-
 Nodes = npt.NDArray[np.int64]
-"""Node numbers, as the view that gave them counts them: passages, entities and objects.
+"""Node numbers of a view: passages, entities and objects.
 
-Not negative. They may be far apart: a walk gives the nodes it meets numbers of its own.
+They are not negative, and may be sparse; a walk renumbers the nodes it visits.
 """
 
 
 class EdgeType(IntEnum):
-    """Why two nodes are tied."""
+    """The reason for an edge."""
 
     MENTION = 0
     """A passage mentions an entity."""
     TITLE = 1
-    """A passage's source is called so."""
+    """A passage's source has this title."""
     FACT = 2
-    """A passage states something of two entities."""
+    """A passage states a relation between two entities."""
     FORM = 3
     """A name and its plain form (without accents, endings, order of words), which near-equal names share."""
     PART = 4
@@ -256,10 +250,10 @@ class EdgeType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Edges out of some nodes, in no order: `int64[m]` each, but `tie` `uint8[m]`.
+    """Edges out of some nodes, unordered: `int64[m]` each, but `tie` `uint8[m]`.
 
-    `source` indexes the nodes that were asked for; `target` is a node number. Two passages that state the same
-    give two edges.
+    `source` indexes the requested nodes; `target` is a node number. Two passages with the same statement give two
+    edges.
     """
 
     source: npt.NDArray[np.int64]
@@ -306,11 +300,11 @@ class GraphView(Protocol):
         ...
 
     def edges(self, nodes: Nodes) -> Edges:
-        """Return all edges out of some nodes that passages in reach (by scope; filters apart) vouch for."""
+        """Return all edges out of some nodes that come from passages in reach (by scope, ignoring filters)."""
         ...
 
     def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
-        """Count the edges that `edges` would give for each node."""
+        """Count the edges that `edges` would return for each node."""
         ...
 
     def statements(self, passages: Sequence[int]) -> Statements:

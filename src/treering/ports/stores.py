@@ -38,18 +38,18 @@ class Needs:
     connection: object | None = None
     """An open driver of the database, which is used and left open, if the technology has one."""
     arriving: bool = False
-    """Whether a copy is to be put there: a space that is made, or was left unfinished, is opened for that alone."""
+    """Whether the space will receive a copy: a new or unfinished space is only opened for that."""
 
 
 class IncomingCopy(Protocol):
     """Keep a space closed to other users while it receives a copy: it becomes usable when the copy is complete."""
 
     def begin(self) -> None:
-        """Refuse, durably, to open the space from now on, and all writes except those of the copy."""
+        """Refuse, durably, to open the space, and all writes except those of the copy."""
         ...
 
     def end(self) -> None:
-        """Let the space be used."""
+        """Make the space usable."""
         ...
 
 
@@ -57,7 +57,7 @@ class BackUp(Protocol):
     """Copies a space into a file while others use it."""
 
     def __call__(self, target: Path, *, replace: bool, copied: Callable[[int, int], None]) -> Anchor:
-        """Make the copy, telling how many bytes of how many are copied; return the head of its audit log."""
+        """Copy the space, reporting the bytes copied and the total; return the head of the copy's audit log."""
         ...
 
 
@@ -66,20 +66,20 @@ class Protection:
     """Whether a database confines a connection to one of its spaces."""
 
     role: str
-    """As whom the space is opened there."""
+    """The role with which the space is opened."""
     exempt: str = ""
-    """Why the database does not restrict that role to one space, such as `is a superuser`; empty if it does."""
+    """The reason why the database does not restrict that role to one space, such as `is a superuser`, or empty."""
 
 
 class NoteAnswer(Protocol):
-    """Notes which files an answer named, for hooks that see an agent open or edit one of them next."""
+    """Records the files in an answer, for hooks that see which of them an agent opens or edits next."""
 
     def __call__(
         self, answer: str, scope: str, files: Mapping[str, str], asked: Collection[str], *, in_shell: bool
     ) -> None:
-        """Note it: what feedback calls the answer, by path the place in the space, and what may have been asked.
+        """Record the id of the answer, the places in the space by path, and possible askers.
 
-        `in_shell`: a command asked, which may be anybody's. Raises `OSError`.
+        With `in_shell`, a command asked, possibly on behalf of any session. Raises `OSError`.
         """
         ...
 
@@ -89,7 +89,7 @@ class Stores:
     """The stores of one open space. Safe to use from many threads.
 
     `read_only`: whether nothing can be written, as on a read-only medium. `close` releases files and connections of
-    all of them; doing it twice is harmless.
+    all of them, and may be called twice.
     """
 
     ledger: Ledger
@@ -108,12 +108,9 @@ class Stores:
     protection: Callable[[], Protection] | None = None
     """Checks how the database separates spaces; `None` if it has only one space."""
     note_answer: NoteAnswer | None = None
-    """Notes which files an answer named; `None` if no hook uses it."""
+    """Records which files an answer named; `None` if no hook uses it."""
     arrival: IncomingCopy | None = None
     """Marks the space as an unfinished copy; `None` if it was not opened for one, or cannot be marked."""
-
-
-# The port of access keys: who may ask a server that other machines reach, for what, and until when.
 
 
 KeyRight = Literal["read", "write", "review", "admin"]
@@ -122,11 +119,11 @@ KeyRight = Literal["read", "write", "review", "admin"]
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """How much the holder of a key may ask of one server. `None`: as much as that server allows every key."""
+    """The limits for the holder of a key on one server. `None`: the server's limit for every key."""
 
     requests_per_minute: int | None = None
     at_once: int | None = None
-    """Requests that are answered at the same time."""
+    """Concurrent requests."""
     max_body_bytes: int | None = None
     """The largest body of a request. A lower limit of the server takes precedence."""
 
@@ -136,7 +133,7 @@ class AccessKey:
     """One key, without its secret."""
 
     id: str
-    """Public: it is part of the key, and names it in lists and logs."""
+    """Public: a part of the key that identifies it in lists and logs."""
     name: str
     """Unique among the keys that are not revoked. The author of the key's writes has this name."""
     digest: bytes
@@ -149,10 +146,10 @@ class AccessKey:
     channel: Channel = "agent"
     created: datetime | None = None
     expires: datetime | None = None
-    """From then on it opens nothing."""
+    """The time at which it becomes invalid."""
     revoked: datetime | None = None
     used: datetime | None = None
-    """When it was used last, exact to a minute."""
+    """The time of its last use, to the minute."""
     limits: KeyLimits = field(default_factory=KeyLimits)
 
 
@@ -164,7 +161,7 @@ class AccessKeys(Protocol):
         ...
 
     def find(self, key_id: str) -> AccessKey | None:
-        """Return a key, also one that is revoked or has expired."""
+        """Return a key, even if it is revoked or expired."""
         ...
 
     def all(self) -> Sequence[AccessKey]:
@@ -172,7 +169,7 @@ class AccessKeys(Protocol):
         ...
 
     def revoke(self, key_id: str, *, at: datetime) -> None:
-        """Revoke a key. A key that is already revoked keeps its time of revocation."""
+        """Revoke a key. The revocation time of a revoked key does not change."""
         ...
 
     def note_use(self, key_id: str, *, at: datetime) -> None:

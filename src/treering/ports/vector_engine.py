@@ -189,7 +189,7 @@ class VectorEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EngineReport:
-    """How the engine of a space is: `address` is printed without its password.
+    """The state of a space's engine: `address` is printed without its password.
 
     `state`: `none` (no engine is used), `loading` (it takes vectors over), `following` (changes wait), `ready`, or
     `failing` (the built-in vectors answer, for the reason in `problem`).

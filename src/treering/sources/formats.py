@@ -1,4 +1,4 @@
-"""The formats built in: which are known, in which order they are asked, and how those that are text are read."""
+"""The built-in formats, in the order in which they are tried, and the reading of text formats."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -41,14 +41,11 @@ from treering.sources.reading.text import (
 from treering.sources.statements import is_manifest, statements
 from treering.sources.vendored import is_vendored
 
-# Files that no person wrote by hand: recognised, so that they do not bury those that people did.
-
-
 Hint = Literal["lock file", "minified", "generated", "bulk data"]
 
 
 def generated_hint(path: str, text: str, *, code: bool) -> Hint | None:
-    """Say why a file is not read in full; `None` for one that is. `code`: it is in a language read as code."""
+    """Return why a file is not read in full, or `None`. `code`: it is in a language read as code."""
     name = posix_path(path).name.lower()
     if name in _LOCKS:
         return "lock file"
@@ -85,24 +82,24 @@ def _has_endless_lines(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CleanText:
-    """A file's text, without secrets, with its lines ended by line feeds."""
+    """A file's text, without secrets, with line feeds as line ends."""
 
     path: str
     text: str
     commit: str | None
     max_chars: int
-    """The most characters of a segment."""
+    """The maximum characters of a segment."""
     language: str = ""
-    """The language of the code; empty where it is not code."""
+    """The language of the code; empty if it is not code."""
 
     def place(self) -> Place:
-        """Return what locates its segments."""
+        """Return the function that locates its segments."""
         return in_file(self.path, self.commit)
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A text in segments, and what its format tells of it."""
+    """A text in segments, and its metadata."""
 
     segments: Sequence[SegmentDraft]
     title: str = ""
@@ -110,21 +107,21 @@ class Cut:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Further metadata of the file."""
     hint: str | None = None
-    """Why only its first lines are kept."""
+    """Why only its first lines are stored."""
     warning: str = ""
-    """What a person should know of how it was cut."""
+    """A warning about how it was split."""
 
     def note(self) -> str:
-        """Say that only the first lines are kept; empty where all are."""
+        """Return the warning that only the first lines are stored; empty if all are."""
         return f"{self.hint}: {ONLY_FIRST_LINES}" if self.hint else ""
 
 
 @dataclass(frozen=True, slots=True)
 class TextFormat:
-    """A format whose files are text, cut by `cut`.
+    """A format whose files are text, split by `cut`.
 
-    A generated file (lock file, minified, marked as generated, bulk data) becomes a stub of its first lines. Secrets
-    are replaced and reported in the warnings. Bytes that are no text are not of the format.
+    A generated file (lock file, minified, marked as generated, bulk data) becomes a stub with its first lines. Secrets
+    are redacted, with warnings. Bytes that are not text are left to other formats.
     """
 
     name: str
@@ -168,12 +165,14 @@ class TextFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InlineTextFormat(TextFormat):
-    """A format that also cuts texts that are no files."""
+    """A format that also splits texts that are not files."""
 
     segmenter: Segmenter
 
 
 _STUB_LINES, _STUB_CHARS = 20, 1_000
+_NEEDS = "needs "
+"""The prefix of the fingerprint of a file that a missing extra could read more of."""
 
 
 def _first_lines(clean: CleanText) -> list[SegmentDraft]:
@@ -184,7 +183,7 @@ def _first_lines(clean: CleanText) -> list[SegmentDraft]:
 
 
 def _metadata(file: FileToRead, cut: Cut, text: str) -> dict[str, Any]:
-    """Describe the file; what does not hold is left out."""
+    """Return the metadata of a file, without empty fields."""
     described: dict[str, Any] = {
         "language": cut.language or posix_path(file.path).suffix.lower().removeprefix("."),
         "generated": cut.hint,
@@ -216,7 +215,7 @@ def built_in_formats() -> Formats:
 
 @cache
 def formats_here() -> Formats:
-    """Return the formats built in and those of packages that are installed here, which are asked first."""
+    """Return the formats of installed packages, which are tried first, and the built-in ones."""
     own = built_in_formats()
     taken = [*(one.name for one in own.documents), *(one.name for one in own.collections)]
     return replace(own, documents=(*installed_formats(taken), *own.documents))
@@ -227,9 +226,9 @@ def _is_markdown(path: str, _head: bytes) -> bool:
 
 
 def _cut_markdown(clean: CleanText) -> Cut:
-    found = outline_markdown(clean.text)
-    title = next((heading.name for heading in found.headings if heading.level == 1), "")
-    segments = segments_of_markdown(found, clean.place(), max_chars=clean.max_chars)
+    markup = outline_markdown(clean.text)
+    title = next((heading.name for heading in markup.headings if heading.level == 1), "")
+    segments = segments_of_markdown(markup, clean.place(), max_chars=clean.max_chars)
     return Cut(segments, title=title, language="markdown")
 
 
@@ -245,9 +244,6 @@ MARKDOWN = InlineTextFormat("markdown", _is_markdown, _cut_markdown, segmenter=s
 TEXT = InlineTextFormat("text", _is_any, _cut_text, segmenter=segment_inline_text)
 
 
-# A file's bytes as a source: the one way, whoever found the file.
-
-
 def draft_file(
     data: bytes,
     *,
@@ -260,11 +256,10 @@ def draft_file(
     fingerprint: str = "",
     formats: Formats | None = None,
 ) -> SourceDraft | Skipped | Failed:
-    """Read a file's bytes as a source, by the first format that knows them.
+    """Read a file's bytes as a source, by the first format that can read them.
 
-    `path` (POSIX) is what its segments cite and what it is recognised by; `address` is where on the web it was fetched.
-    The fingerprint is the one given, else the SHA-256 of the bytes; where an extra is missing it is one that no bytes
-    have.
+    `path` (POSIX) is cited by its segments and used to recognize the format; `address` is the web address it was
+    fetched from. The fingerprint is the given one, else the SHA-256 of the bytes, with a prefix if an extra is missing.
     """
     file = FileToRead(path, limits, commit, redact_secrets, address)
     allowed = 0
@@ -284,18 +279,18 @@ def draft_file(
 
 
 def is_read_in_part(fingerprint: str) -> bool:
-    """Tell whether a fingerprint is that of a file which an extra would have read more of."""
+    """Return whether a fingerprint belongs to a file that a missing extra could read more of."""
     return fingerprint.startswith(_NEEDS)
 
 
 def over_limit(size: int, most: int, limits: ReadLimits) -> str:
-    """Say that a file of `size` bytes is larger than is read, naming the limit."""
+    """Return why a file of `size` bytes is not read, with the limit."""
     name = "max_file_bytes" if most == limits.max_file_bytes else "its format"
     return f"{size:,} bytes exceed the limit {name} of {most:,}"
 
 
 def _bounded(document: DocumentDraft, one: Format) -> DocumentDraft:
-    """Leave out the segments that are more than the format allows, with what they state."""
+    """Omit the segments beyond the format's limit, with their statements."""
     most = one.limits.max_segments
     if most is None or len(document.segments) <= most:
         return document
@@ -325,6 +320,3 @@ def _source(document: DocumentDraft, data: bytes, path: str, origin: str, finger
         warnings=document.warnings,
         cleaned=True,
     )
-
-
-_NEEDS = "needs "

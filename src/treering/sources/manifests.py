@@ -1,4 +1,4 @@
-"""The manifests of packages, read once for everyone: facts, the project card, the map of a repository.
+"""The manifests of packages: facts, the project card, and the map of a repository use them.
 
 Pure functions on values. A field that a manifest does not state is empty; a broken manifest states nothing.
 """
@@ -36,21 +36,21 @@ class PackageManifest:
     purpose: str = ""
     licence: str = ""
     requires: Mapping[str, str] = field(default_factory=dict)
-    """The versions allowed of what the package runs on, such as `python`."""
+    """The allowed versions of the runtime, such as `python`."""
     dependencies: Mapping[str, str] = field(default_factory=dict)
-    """The versions allowed of its direct dependencies."""
+    """The allowed versions of its direct dependencies."""
     scripts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Tables of tasks: by the command that runs a task, with `{}` for its name, the tasks by name."""
     programs: Mapping[str, str] = field(default_factory=dict)
-    """Where the programs begin that the package installs."""
+    """The entry points of the programs that the package installs."""
     tools: frozenset[str] = frozenset()
     """The tools that it configures."""
     manager: str = ""
-    """The package manager that it declares."""
+    """The package manager it declares."""
     is_workspace: bool = False
     """Whether other packages of the repository belong to it."""
     is_private: bool = False
-    """Whether it is never published, so that its name means nothing to others."""
+    """Whether it is never published, so that its name is meaningless to others."""
 
 
 def read_manifest(path: str, text: str) -> PackageManifest:
@@ -63,7 +63,7 @@ def read_manifest(path: str, text: str) -> PackageManifest:
 
 
 def cargo_aliases(text: str) -> Mapping[str, Any]:
-    """Return the commands that the configuration of cargo adds, by name."""
+    """Return the commands added by cargo's configuration, by name."""
     try:
         return _table(parse_toml(text), "alias")
     except ValueError:
@@ -160,11 +160,11 @@ def _cargo(text: str) -> PackageManifest:
 
 def _go_mod(text: str) -> PackageManifest:
     module, version = _GO_MODULE.search(text), _GO_VERSION.search(text)
-    direct = [found for found in _GO_REQUIRE.finditer(text) if "// indirect" not in found["rest"]]
+    direct = [match for match in _GO_REQUIRE.finditer(text) if "// indirect" not in match["rest"]]
     return PackageManifest(
         name=module[1] if module else "",
         requires=_stated(go=version[1] if version else ""),
-        dependencies={found["name"]: found["version"] for found in direct},
+        dependencies={match["name"]: match["version"] for match in direct},
     )
 
 
@@ -233,7 +233,7 @@ MANIFESTS: Mapping[str, tuple[tuple[str, ...], Callable[[str], PackageManifest]]
     "build.gradle.kts": (_JVM, _gradle),
     "composer.json": (("PHP",), partial(_tasks_json, "composer {}", "scripts")),
 }
-"""The manifests that are read, by the name of the file: the languages that they are about, and their readers."""
+"""The supported manifests by file name: their languages, and their readers."""
 
 
 def _found(pattern: str, text: str) -> str:
@@ -242,17 +242,17 @@ def _found(pattern: str, text: str) -> str:
 
 
 def _requirements(listed: object) -> dict[str, str]:
-    """Read a list of Python requirements. The variants of one package, told apart by markers, are joined."""
+    """Read a list of Python requirements. Variants of a package with different markers are joined."""
     needs: dict[str, str] = {}
     for item in _list(listed):
-        if found := _REQUIREMENT.match(_word(item)):
-            known = needs.get(found["name"])
-            needs[found["name"]] = f"{known} | {found['versions']}" if known else found["versions"].strip()
+        if match := _REQUIREMENT.match(_word(item)):
+            known = needs.get(match["name"])
+            needs[match["name"]] = f"{known} | {match['versions']}" if known else match["versions"].strip()
     return needs
 
 
 def _versions(table: object) -> dict[str, str]:
-    """Read a table of versions by name; a version is a text or a table that holds one."""
+    """Read a table of versions by name; a version is a text or a table that contains one."""
     return {name: _word(entry) or _word(_table(entry).get("version")) for name, entry in _table(table).items()}
 
 

@@ -51,29 +51,26 @@ from treering.sources.reading.folder import (
     walk,
 )
 
-# What is known already of the files of one reading, by the origins they have today.
-
-
 _EVERY_FILE = "file:"
 
 
 @dataclass(frozen=True, slots=True)
 class KnownFiles:
-    """Fingerprints by today's origin; `renamed` gives, for what is known by another origin, the one of today."""
+    """Fingerprints by current origin; `renamed` maps earlier origins to the current ones."""
 
     fingerprints: Mapping[str, str]
     renamed: Mapping[str, str]
     owners: tuple[OwningRepository, ...]
     starts: tuple[str, ...]
-    """How the origins begin of what lies below the place that is read."""
+    """Prefixes of the origins of files below the path that is read."""
 
     def below(self) -> Iterator[str]:
-        """Yield the origins known of what lies, or lay, below the place that is read."""
+        """Yield the known origins of files that are or were below the path that is read."""
         return (origin for origin in self.fingerprints if origin.startswith(self.starts))
 
 
 def known_files(place: Path, files: Sequence[Path], origins: FileOrigins, known: AlreadyRead) -> KnownFiles:
-    """Return what is known of the files found at a place, however each was asked for when it was read."""
+    """Return the stored state of the files found at a path, under all origins they were read with."""
     before = {**known.fingerprints, **known_by_path(place, known)}
     renamed: dict[str, str] = {}
     owners = _owners(place, files, origins)
@@ -86,9 +83,9 @@ def known_files(place: Path, files: Sequence[Path], origins: FileOrigins, known:
             else [f"{owner.settled.root}#"]
         )
         for root in (owner.settled.root, *owner.settled.others):
-            told = known.below(root + inside)
-            here = [name for name in names_below(list(told), root) if name != root]
-            before |= {name: told[name] for name in here}
+            stored = known.below(root + inside)
+            here = [name for name in names_below(list(stored), root) if name != root]
+            before |= {name: stored[name] for name in here}
             if root != owner.settled.root:
                 renamed |= {name: owner.settled.root + name.removeprefix(root) for name in here}
             before.pop(root, None)  # the map is not a file
@@ -100,17 +97,17 @@ def known_files(place: Path, files: Sequence[Path], origins: FileOrigins, known:
 
 
 def _inside(owner: OwningRepository, place: Path) -> str:
-    """Return what the origin of a place adds to that of the repository it lies in; nothing where that lies in it."""
+    """Return the suffix of a path's origin after that of its repository; empty if the repository is inside it."""
     return f"#{owner.path(place)}" if place.is_relative_to(owner.top) and place != owner.top else ""
 
 
 def moved_here(
     arrived: Callable[[], Mapping[str, str]], here: Mapping[str, str], access: FileAccess, known: AlreadyRead
 ) -> dict[str, str]:
-    """Return, by the origins of files known elsewhere that are gone there, the ones at which they arrived.
+    """Return the new origins of files that were known elsewhere and are gone there, by their earlier origins.
 
-    `arrived` gives the fingerprints of the files that are new here, and is asked only where some are gone elsewhere.
-    `here` is what is known here.
+    `arrived` returns the fingerprints of the files that are new here; it is only called if some are gone elsewhere.
+    `here` is the stored state of this path.
     """
     elsewhere = {name: mark for name, mark in known.below(_EVERY_FILE).items() if name not in here}
     gone = {name: mark for name, mark in elsewhere.items() if _is_gone(name, access)}
@@ -118,20 +115,20 @@ def moved_here(
 
 
 def origins_today(origins: Iterable[str], named: FileOrigins) -> dict[str, str]:
-    """Return by origin the one that its file has today, empty where the file is gone."""
+    """Return the current origin of each file by origin, or an empty text if the file is gone."""
     roots: dict[str, str | None] = {}
-    found: dict[str, str] = {}
+    current: dict[str, str] = {}
     for origin in origins:
         root, sign, path = origin.partition("#")
         if not root.startswith("repo:"):
-            today = _of_file(origin, named)
+            new_origin = _of_file(origin, named)
         else:
             if root not in roots:
                 roots[root] = _root_today(root, named)
-            today = roots[root] and f"{roots[root]}{sign}{path}"
-        if today is not None:
-            found[origin] = today
-    return found
+            new_origin = roots[root] and f"{roots[root]}{sign}{path}"
+        if new_origin is not None:
+            current[origin] = new_origin
+    return current
 
 
 def _of_file(origin: str, named: FileOrigins) -> str | None:
@@ -139,12 +136,12 @@ def _of_file(origin: str, named: FileOrigins) -> str | None:
         return None
     if _is_gone(origin, named.access):
         return ""
-    found = next(((place, rest) for place, rest in _lying(origin) if named.access.holds(place)), None)
-    return named.origin(found[0]) + found[1] if found else None
+    match = next(((place, rest) for place, rest in _existing(origin) if named.access.holds(place)), None)
+    return named.origin(match[0]) + match[1] if match else None
 
 
 def _root_today(root: str, named: FileOrigins) -> str | None:
-    """Return the origin a repository goes by today, empty where it is gone, `None` where nobody can tell."""
+    """Return the current origin of a repository; empty if it is gone, `None` if that is unknown."""
     place, known = place_of_repository(root), named.repositories()
     if place is None or not named.access.holds(place):
         return None
@@ -155,19 +152,19 @@ def _root_today(root: str, named: FileOrigins) -> str | None:
         return None
     gone = next((one for one in known if one.origin == root), None)
     others = filter(None, (place_of_repository(one.origin) for one in known if one is not gone))
-    lying = filter(None, (identity_at(other, named.access) for other in others if named.access.holds(other)))
-    return next((other.settle(known).root for other in lying if gone and other.is_same(gone)), "")
+    present = filter(None, (identity_at(other, named.access) for other in others if named.access.holds(other)))
+    return next((other.settle(known).root for other in present if gone and other.is_same(gone)), "")
 
 
 def _is_gone(origin: str, access: FileAccess) -> bool:
-    """Tell whether no file lies any more where one was read; never of a place at which nobody may look."""
+    """Return whether a file is gone; `False` for a path that may not be read."""
     first, *rest = origin.removeprefix(_EVERY_FILE).split("#")
     place = Path(_unescaped(first) or "/", *rest)
-    return access.holds(place) and not any(_lying(origin))
+    return access.holds(place) and not any(_existing(origin))
 
 
-def _lying(origin: str) -> Iterator[tuple[Path, str]]:
-    """Yield the file that lies where an origin says, and the rest of the origin: what is meant inside of it."""
+def _existing(origin: str) -> Iterator[tuple[Path, str]]:
+    """Yield the existing file of an origin, and the rest of the origin, which refers to a part of it."""
     first, *rest = origin.removeprefix(_EVERY_FILE).split("#")
     for count in range(len(rest) + 1):
         place = Path(_unescaped(first) or "/", *rest[:count])
@@ -182,23 +179,22 @@ def _unescaped(path: str) -> str:
 
 def _owners(place: Path, files: Sequence[Path], origins: FileOrigins) -> list[OwningRepository]:
     folders = {file.parent for file in files} | {place if place.is_dir() else place.parent}
-    found = (origins.owner(folder) for folder in sorted(folders))
-    return list({owner.top: owner for owner in found if owner}.values())
+    owners = (origins.owner(folder) for folder in sorted(folders))
+    return list({owner.top: owner for owner in owners if owner}.values())
 
 
-def lies_in(owner: OwningRepository, origin: str) -> bool:
-    """Tell whether a file of a repository lies in its work tree, also one that is ignored."""
+def is_in_work_tree(owner: OwningRepository, origin: str) -> bool:
+    """Return whether a file of a repository exists in its work tree, even if it is ignored."""
     path = origin.removeprefix(f"{owner.settled.root}#").partition("#")[0]
     return os.path.isfile(place_in(owner.top, path))  # noqa: PTH113 - a path of any text
 
 
 class PathAdapter:
-    """Reads a file, or every file of a folder that its `.gitignore` files do not leave out.
+    """Reads a file, or every file of a folder except those ignored by its `.gitignore` files.
 
-    First comes what is gone, then a result per item in the order of names; a file that holds a collection, such as
+    Gone files come first, then a result per item in the order of names; a file with a collection, such as
     conversations, gives one per source in it. Links are not followed, and only regular files are opened. Option:
-    `redact_secrets` (default true). `formats` read what is found; `access` says which files may be read, without it
-    every file.
+    `redact_secrets` (default true). `formats` read the files; `access` decides which files may be read, by default all.
     """
 
     def __init__(self, formats: Formats | None = None, *, access: FileAccess | None = None) -> None:
@@ -206,26 +202,26 @@ class PathAdapter:
         self._access = access or AnyFile()
 
     def origin(self, target: str) -> str:
-        """Return `file:` and the real path; in a repository the repository's origin, `#` and the path there.
+        """Return `file:` and the real path; in a repository the repository's origin, `#` and the path in it.
 
-        So a file has one origin, however it was asked for. A conversation adds `#` and its id to its file, unless it
-        bears a name of its own that is the same in every export, such as `chatgpt:` and a UUID.
+        So a file has one origin, whichever way it is read. A conversation adds `#` and its id to its file, unless it
+        has a name that is the same in every export, such as `chatgpt:` and a UUID.
         """
         place = self._access.place(target)
         return FileOrigins(self._access).origin(place, folder=place.is_dir())
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:  # noqa: ARG002 - one shape for all adapters
-        """Count the items `read` will report on, besides those that are gone."""
+        """Count the items `read` will report, except gone files."""
         place = self._access.place(target)
         return sum(1 for _ in walk(place, _outer_rules(place, self._access)))
 
     def read(
         self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
     ) -> Iterator[Reading]:
-        """Yield what is gone, and one result per item.
+        """Yield gone files, and one result per item.
 
-        A file read before that is gone gives `Vanished`. Raises `InvalidInput` where `target` is not a file
-        and no folder, or an option is wrong, `Denied` where it lies outside of what may be read.
+        A stored file that is gone gives `Vanished`. Raises `InvalidInput` if `target` is neither a file nor a folder,
+        or an option is wrong, and `Denied` if it may not be read.
         """
         place, redact_secrets = self._access.place(target), flag(options, "redact_secrets", default=True)
         origins = FileOrigins(self._access, known.repositories)
@@ -241,13 +237,13 @@ class PathAdapter:
         )
 
     def origins_today(self, origins: Iterable[str], repositories: Sequence[KnownRepository]) -> Mapping[str, str]:
-        """Return by origin the one that its file has today, empty where the file is gone."""
+        """Return the current origin of each file by origin, or an empty text if the file is gone."""
         return origins_today(origins, FileOrigins(self._access, lambda: repositories))
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """How files are read."""
+    """The settings for reading files."""
 
     limits: ReadLimits
     redact_secrets: bool
@@ -275,7 +271,7 @@ class _Plan:
         return self.origins.origin(self.place, folder=self.place.is_dir())
 
     def path(self, entry: FoundFile) -> str:
-        """Return what the segments of a file cite: its path in its repository, else from the folder that is read."""
+        """Return the path in citations: from the top of the repository, else from the folder that is read."""
         owner = self.origins.owner(entry.file.parent)
         return owner.path(entry.file) if owner else entry.relative or entry.file.name
 
@@ -286,10 +282,10 @@ class _Plan:
 
 def _planned(place: Path, reader: _Reader, origins: FileOrigins, known: AlreadyRead) -> _Plan:
     entries = tuple(walk(place, _outer_rules(place, origins.access)))
-    found = [entry for entry in entries if isinstance(entry, FoundFile)]
-    here = known_files(place, [entry.file for entry in found], origins, known)
+    files = [entry for entry in entries if isinstance(entry, FoundFile)]
+    here = known_files(place, [entry.file for entry in files], origins, known)
     plan = _Plan(place, here, entries, reader, origins, own_files_around(origins.access))
-    new = [entry for entry in found if origins.origin(entry.file) not in here.fingerprints]
+    new = [entry for entry in files if origins.origin(entry.file) not in here.fingerprints]
     if not new:
         return plan
     moved = moved_here(lambda: _contents(plan, new), {**here.fingerprints, **here.renamed}, origins.access, known)
@@ -303,7 +299,7 @@ def _outer_rules(place: Path, access: FileAccess) -> IgnoreRules:
 
 
 def _contents(plan: _Plan, entries: Sequence[FoundFile]) -> Mapping[str, str]:
-    """Return what tells the contents of files apart wherever they lie, by origin; empty of what cannot be read."""
+    """Return hashes of the contents of files by origin, empty for unreadable files; comparable between folders."""
     return {plan.origin(entry.relative): _digest(plan, entry) for entry in entries}
 
 
@@ -313,14 +309,14 @@ def _digest(plan: _Plan, entry: FoundFile) -> str:
 
 
 def _known_as(place: Path, origins: FileOrigins, known: AlreadyRead) -> list[str]:
-    """Return the origins by which a file that is gone is known."""
+    """Return the known origins of a file that is gone."""
     names = dict.fromkeys((origins.origin(place), *earlier_origins(place)))
     return [name for name in names if name in known.fingerprints or name in known.below(name)]
 
 
 def _readings(plan: _Plan) -> Iterator[Reading]:
-    found = [entry.file for entry in plan.entries if isinstance(entry, FoundFile)]
-    yield from filter(None, (owner.read() for owner in _owners(plan.place, found, plan.origins)))
+    files = [entry.file for entry in plan.entries if isinstance(entry, FoundFile)]
+    yield from filter(None, (owner.read() for owner in _owners(plan.place, files, plan.origins)))
     yield from (Renamed(before, origin) for before, origin in plan.known.renamed.items())
     gone = _gone(plan)
     moves = _moves(plan, gone) if gone else {}
@@ -337,16 +333,16 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
 def _item(plan: _Plan, entry: FolderEntry, origin: str) -> Iterator[Reading]:
     if isinstance(entry, FoundFile):
         for collection in plan.reader.formats.collections_of(plan.path(entry)):
-            told = yield from _collected(plan, collection, entry, origin)
-            if told:
+            is_collection = yield from _collected(plan, collection, entry, origin)
+            if is_collection:
                 return
     yield _reading(plan, entry)
 
 
 def _collected(plan: _Plan, collection: Collection, entry: FoundFile, origin: str) -> Generator[Reading, None, bool]:
-    """Return a result per source of a file, and whether it holds that collection at all.
+    """Yield a result per source of a file, and return whether it contains that collection.
 
-    One that was kept as a file before is that no more.
+    If it was stored as a single file before, that source vanishes.
     """
     file = FileToRead(plan.path(entry), plan.reader.limits, redact_secrets=plan.reader.redact_secrets)
     as_file = origin in plan.known.fingerprints
@@ -355,16 +351,16 @@ def _collected(plan: _Plan, collection: Collection, entry: FoundFile, origin: st
         if stream is None:
             return False
         with stream:
-            found = collection.read(stream, file, origin=origin)
-            for reading in found or ():
+            readings = collection.read(stream, file, origin=origin)
+            for reading in readings or ():
                 as_file = as_file and reading.origin != origin
                 yield reading
     except OSError as error:
         yield Failed(origin, reason(error))
         return True
-    if found is not None and as_file:
+    if readings is not None and as_file:
         yield Vanished(origin)
-    return found is not None
+    return readings is not None
 
 
 def _reading(plan: _Plan, entry: FolderEntry) -> Reading:
@@ -406,7 +402,7 @@ def _file(plan: _Plan, entry: FoundFile, origin: str) -> Reading:
 
 
 def _gone(plan: _Plan) -> list[str]:
-    """Return the origins known below the root at which there is no file any more, unless nobody could look."""
+    """Return the known origins below the root whose files are gone, except below unreadable folders."""
     present = {plan.origin(entry.relative) for entry in plan.entries if not isinstance(entry, PassedOver)}
     unseen = [entry.relative for entry in plan.entries if isinstance(entry, UnreadablePath) and entry.folder]
     hidden = tuple(_as_path(plan.origin(relative)) + "/" for relative in unseen)
@@ -415,20 +411,21 @@ def _gone(plan: _Plan) -> list[str]:
         for origin in sorted(plan.known.below())
         if origin not in present
         and not (hidden and _as_path(origin).startswith(hidden))
-        and not _is_told(plan, origin, present)
-        and not _lies_ignored(plan, origin)
+        and not _is_in_collection(plan, origin, present)
+        and not _is_ignored_here(plan, origin)
     ]
 
 
-def _is_told(plan: _Plan, origin: str, present: Container[str]) -> bool:
-    """Tell whether this is a source of a file that is there: a newer export may leave it out, it was said."""
+def _is_in_collection(plan: _Plan, origin: str, present: Container[str]) -> bool:
+    """Return whether this is a source of an existing collection; missing in a newer export, it is still valid."""
     files = (origin[:at] for at, char in enumerate(origin) if char == "#")
     return any(file in present and any(plan.reader.formats.collections_of(file)) for file in files)
 
 
-def _lies_ignored(plan: _Plan, origin: str) -> bool:
-    """Tell whether a file of a repository is there after all: git may know what `.gitignore` leaves out here."""
-    return any(origin.startswith(f"{owner.settled.root}#") and lies_in(owner, origin) for owner in plan.known.owners)
+def _is_ignored_here(plan: _Plan, origin: str) -> bool:
+    """Return whether a file of a repository exists but is ignored; git may track it all the same."""
+    owners = plan.known.owners
+    return any(origin.startswith(f"{one.settled.root}#") and is_in_work_tree(one, origin) for one in owners)
 
 
 def _as_path(origin: str) -> str:
@@ -436,10 +433,10 @@ def _as_path(origin: str) -> str:
 
 
 def _moves(plan: _Plan, gone: list[str]) -> dict[str, str]:
-    """Find where vanished files went: the same bytes at a place that was not known before."""
+    """Match gone files to new files with the same contents."""
     known = plan.known.fingerprints
-    found = {plan.origin(entry.relative): entry for entry in plan.entries if isinstance(entry, FoundFile)}
-    arrived = {origin: _fingerprint(plan, entry) for origin, entry in found.items() if origin not in known}
+    files = {plan.origin(entry.relative): entry for entry in plan.entries if isinstance(entry, FoundFile)}
+    arrived = {origin: _fingerprint(plan, entry) for origin, entry in files.items() if origin not in known}
     return moves_by_contents({origin: known[origin] for origin in gone}, arrived)
 
 
@@ -449,7 +446,7 @@ def _fingerprint(plan: _Plan, entry: FoundFile) -> str:
 
 
 def _bytes(plan: _Plan, entry: FoundFile) -> bytes | None:
-    """Read a file within the limit, if it can be read; where not, that is reported when its turn comes."""
+    """Read a file within the limit; `None` if it cannot be read, which is reported with its own result."""
     try:
         most = plan.reader.max_bytes(entry)
         return read_bytes(entry.file, most) if entry.size <= most else None

@@ -1,4 +1,4 @@
-"""Formats and adapters of other packages: found by their entry points, and kept from doing harm."""
+"""Formats and adapters of other packages, found by entry points and isolated from the rest."""
 
 import logging
 import re
@@ -13,9 +13,9 @@ from treering.ports.adapter import Adapter, AlreadyRead, Failed, Reading, ReadLi
 from treering.ports.format import DocumentDraft, FileToRead, Format, FormatLimits, Unreadable
 
 FORMATS = "treering.formats"
-"""The group of entry points of formats; each names a format, or a class that makes one without arguments."""
+"""The group of entry points of formats: each is a format, or a class that creates one without arguments."""
 ADAPTERS = "treering.adapters"
-"""The group of entry points of adapters; what is written before the `:` of a target is the name of the entry point."""
+"""The group of entry points of adapters; the name of an entry point precedes the `:` of a target."""
 
 _LOG = logging.getLogger(__name__)
 _FORMAT_PARTS = ("name", "limits", "claims", "read")
@@ -25,7 +25,7 @@ _OWN_NAMES = frozenset(
     "path repo url source status file files git git-blob repo-map upload http https text declaration discussion slack"
     " chatgpt claude codex cursor wilmer node module api page wiki memory project ticket trace failures".split()
 )
-"""Origins of Treering's own begin with these, and a colon: no adapter of another package may write there."""
+"""Prefixes, before a colon, of Treering's own origins; no adapter of another package may use them."""
 _READINGS = get_args(Reading)
 
 _Plugin = TypeVar("_Plugin", "ForeignFormat", "ForeignAdapter")
@@ -33,42 +33,42 @@ _Plugin = TypeVar("_Plugin", "ForeignFormat", "ForeignAdapter")
 
 @dataclass(frozen=True, slots=True)
 class ForeignFormat:
-    """A format of another package. What it raises becomes the result of the one file that it was given."""
+    """A format of another package. Its exceptions become the result of the file it was reading."""
 
     name: str
     limits: FormatLimits
     _inner: Any
-    _told: set[str] = field(default_factory=set, compare=False)
+    _logged: set[str] = field(default_factory=set, compare=False)
 
     def claims(self, path: str, head: bytes, /) -> bool:
-        """Ask it; where it fails, it claims nothing."""
+        """Return whether it claims a file; `False` if it fails."""
         try:
             return bool(self._inner.claims(path, head))
         except Exception as error:  # noqa: BLE001 - code of others may raise anything
-            _tell_once(self._told, "asked about", f"The format {self.name}", path, error)
+            _log_once(self._logged, "asked about", f"The format {self.name}", path, error)
             return False
 
     def read(self, data: bytes, file: FileToRead, /) -> DocumentDraft | Unreadable | None:
-        """Have it read a file; where it fails, that is said of the file."""
+        """Read a file; if the format fails, the file is unreadable."""
         try:
-            found = self._inner.read(data, file)
+            document = self._inner.read(data, file)
         except Exception as error:  # noqa: BLE001 - code of others may raise anything
-            _tell_once(self._told, "reading", f"The format {self.name}", file.path, error)
+            _log_once(self._logged, "reading", f"The format {self.name}", file.path, error)
             return Unreadable(f"the format {self.name} failed on it: {type(error).__name__}")
-        if found is None or isinstance(found, DocumentDraft | Unreadable):
-            return found
-        return Unreadable(f"the format {self.name} returned {type(found).__name__}, which is not a document")
+        if document is None or isinstance(document, DocumentDraft | Unreadable):
+            return document
+        return Unreadable(f"the format {self.name} returned {type(document).__name__}, which is not a document")
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignAdapter:
-    """An adapter of another package. It tells of origins under its own name alone; what it raises is a failed item."""
+    """An adapter of another package. It may only return origins under its own name; its exceptions fail an item."""
 
     name: str
     _inner: Any
 
     def origin(self, target: str) -> str:
-        """Return the root of a target. Raises `InvalidInput` where the adapter fails, or its root is not its own."""
+        """Return the root of a target. Raises `InvalidInput` if the adapter fails, or the root is not its own."""
         try:
             origin = self._inner.origin(target)
         except TreeringError:
@@ -86,30 +86,30 @@ class ForeignAdapter:
         return str(origin)
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:
-        """Ask how many items there are; `None` where the adapter fails or does not know."""
+        """Return the number of items; `None` if the adapter fails or does not know."""
         try:
-            found = self._inner.count(target, options)
+            number = self._inner.count(target, options)
         except Exception:  # noqa: BLE001 - code of others may raise anything
             return None
-        return found if isinstance(found, int) else None
+        return number if isinstance(number, int) else None
 
     def read(
         self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
     ) -> Iterator[Reading]:
-        """Yield what it yields. Raises what Treering's own errors it raises; another one ends as a failed item."""
+        """Yield its results. Raises only Treering's own errors; any other exception becomes a failed item."""
         root = self.origin(target)
         try:
             for one in self._inner.read(target, known=known, limits=limits, options=options):
-                yield one if self._may_tell(one) else Failed(root, self._refused(one))
+                yield one if self._is_valid(one) else Failed(root, self._refused(one))
         except TreeringError:
             raise
         except Exception as error:  # noqa: BLE001 - code of others may raise anything
-            _tell_once(set(), "reading", f"The adapter {self.name}", target, error)
+            _log_once(set(), "reading", f"The adapter {self.name}", target, error)
             yield Failed(
                 root, f"the adapter {self.name} failed, and the remaining items were not read: {type(error).__name__}"
             )
 
-    def _may_tell(self, one: object) -> bool:
+    def _is_valid(self, one: object) -> bool:
         if not isinstance(one, _READINGS):
             return False
         elsewhere = one.moved_to if isinstance(one, Vanished) else one.before if isinstance(one, Renamed) else None
@@ -125,21 +125,21 @@ class ForeignAdapter:
 
 
 def installed_formats(taken: Collection[str]) -> Iterator[Format]:
-    """Return the formats of other packages, in the order of their names; `taken` are names that they cannot have.
+    """Yield the formats of other packages, in the order of their names, except those with a name in `taken`.
 
-    One that cannot be used is logged, with its package and the reason, and left out.
+    Unusable ones are logged, with package and reason, and skipped.
     """
     yield from _installed(FORMATS, _format, taken, "format")
 
 
 @cache
 def installed_adapters() -> Mapping[str, Adapter]:
-    """Return the adapters of other packages by name. One that cannot be used is logged and left out."""
+    """Return the adapters of other packages by name. Unusable ones are logged and skipped."""
     return {one.name: one for one in _installed(ADAPTERS, _adapter, _OWN_NAMES, "adapter")}
 
 
 def _installed(
-    group: str, load: Callable[[EntryPoint], _Plugin], taken: Collection[str], what: str
+    group: str, load: Callable[[EntryPoint], _Plugin], taken: Collection[str], kind: str
 ) -> Iterator[_Plugin]:
     names = set(taken)
     for point in sorted(entry_points(group=group), key=lambda one: (one.name, one.value)):
@@ -147,17 +147,17 @@ def _installed(
         try:
             one = load(point)
         except Exception as error:  # noqa: BLE001 - importing a package may raise anything
-            _LOG.warning("The %s %s of %s cannot be used: %s", what, point.name, package, error)
+            _LOG.warning("The %s %s of %s cannot be used: %s", kind, point.name, package, error)
             continue
         if one.name in names:
-            _LOG.warning("The %s %s of %s is ignored: that name is already taken.", what, one.name, package)
+            _LOG.warning("The %s %s of %s is ignored: that name is already taken.", kind, one.name, package)
             continue
         names.add(one.name)
         yield one
 
 
 def _format(point: EntryPoint) -> ForeignFormat:
-    inner = _made(point, _FORMAT_PARTS)
+    inner = _loaded(point, _FORMAT_PARTS)
     if not isinstance(inner.name, str) or not isinstance(inner.limits, FormatLimits):
         raise TypeError("its name is not text, or its limits are not FormatLimits")
     return ForeignFormat(inner.name, inner.limits, inner)
@@ -166,25 +166,22 @@ def _format(point: EntryPoint) -> ForeignFormat:
 def _adapter(point: EntryPoint) -> ForeignAdapter:
     if not _ADAPTER_NAME.fullmatch(point.name):
         raise ValueError("its name is not two or more lowercase letters, digits, hyphens or underscores")
-    return ForeignAdapter(point.name, _made(point, _ADAPTER_PARTS))
+    return ForeignAdapter(point.name, _loaded(point, _ADAPTER_PARTS))
 
 
-def _made(point: EntryPoint, parts: Collection[str]) -> Any:
-    found = point.load()
-    inner = found() if isinstance(found, type) else found
+def _loaded(point: EntryPoint, parts: Collection[str]) -> Any:
+    plugin = point.load()
+    inner = plugin() if isinstance(plugin, type) else plugin
     missing = [part for part in parts if not hasattr(inner, part)]
     if missing:
         raise TypeError(f"it has no {', '.join(missing)}")
     return inner
 
 
-def _tell_once(told: set[str], doing: str, who: str, what: str, error: Exception) -> None:
-    """Log the first failure of a kind as a warning; the traceback of each is for those who debug."""
-    if doing not in told:
-        told.add(doing)
-        _LOG.warning("%s failed %s %s: %s. Further failures are not logged.", who, doing, what, _said(error))
-    _LOG.debug("%s failed %s %s", who, doing, what, exc_info=error)
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error)[:200]}" if str(error) else type(error).__name__
+def _log_once(logged: set[str], doing: str, who: str, target: str, error: Exception) -> None:
+    """Log the first failure of a kind as a warning, and the traceback of each for debugging."""
+    if doing not in logged:
+        logged.add(doing)
+        message = f"{type(error).__name__}: {str(error)[:200]}" if str(error) else type(error).__name__
+        _LOG.warning("%s failed %s %s: %s. Further failures are not logged.", who, doing, target, message)
+    _LOG.debug("%s failed %s %s", who, doing, target, exc_info=error)

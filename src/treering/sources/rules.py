@@ -1,4 +1,4 @@
-"""Rules of a project: sentences that command or forbid, read from files and sections that are there to set them."""
+"""Rules of a project: sentences that command or forbid, from files and sections that set rules."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -73,9 +73,9 @@ _POINTS_ELSEWHERE = re.compile(
     r"|\bhere\b|^(?:(?! and | - |[–—;,]).)*\binstead[.!)]*$|\b(?:too|there|accordingly)[.!)]*$|\bexample\s*[,:]",
     re.IGNORECASE,
 )
-"""References to what stands outside the sentence."""
+"""References to text outside the sentence."""
 _PRONOUN_FIRST = re.compile(r"\W*(?:[\w'’-]+\W+){0,6}(?:it|its|them|they|their|one|ones)\b", re.IGNORECASE)
-"""A pronoun before anything that it could stand for."""
+"""A pronoun before any noun that it could refer to."""
 _MARK = re.compile(r"^[*_]{0,2}(?:important|note|rule|tip|warning)[*_]{0,2}\s*[:!–—-]\s*[*_]{0,2}", re.IGNORECASE)
 _LABEL = re.compile(r"[*_]{0,2}[A-Z`][^.:!?]{1,40}[*_]{0,2}(?: [–—-]|:)[*_]{0,2}\s+(?=[A-Z`])")
 _LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\s]{0,500}\)")
@@ -111,7 +111,7 @@ def sets_rules(path: str) -> bool:
 
 
 def constraints(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[KnowledgeDraft]:
-    """Return the rules (at most 30) that a file sets, each with the heading that names its subject."""
+    """Yield the rules (at most 30) that a file sets, each with the heading of its subject."""
     folder = str(posix_path(path).parent)
     scope = _globs(text) or "repository" if _EDITOR_RULES.search(path) or folder in _WHOLE else folder
     proposed: set[str] = set()
@@ -131,7 +131,7 @@ def _consists_of_rules(path: str) -> bool:
 
 
 def _titled(rule: str, heading: str) -> str:
-    """Return the title of a rule: of a short one that does not name its subject also the heading, which does."""
+    """Return the title of a rule, preceded by its heading if the rule is short and does not name its subject."""
     subject = heading.rpartition(" > ")[2]
     is_named = bool(subject) and not _NO_SUBJECT.fullmatch(subject) and not _LABEL.match(rule)
     needs_subject = len(rule) < _SHORT_RULE and is_named and _OPENING.match(rule)
@@ -139,10 +139,10 @@ def _titled(rule: str, heading: str) -> str:
 
 
 def _globs(text: str) -> str:
-    """Return for which files a rule is meant, from its front matter; empty for all."""
+    """Return the files a rule applies to, from the front matter; empty for all."""
     matter = text.split("\n---", 1)[0] if text.startswith("---") else ""
-    found = _GLOBS.search(matter)
-    return re.sub(r"[\"']", "", found[1]).strip() if found else ""
+    match = _GLOBS.search(matter)
+    return re.sub(r"[\"']", "", match[1]).strip() if match else ""
 
 
 def _blocks(path: str, text: str) -> Iterator[Paragraph]:
@@ -155,7 +155,7 @@ def _blocks(path: str, text: str) -> Iterator[Paragraph]:
 
 
 def _rules(block: Paragraph, *, strict: bool) -> Iterator[_Rule]:
-    """Return the sentences of a paragraph or list item that set a rule, with what the next states of breaking it."""
+    """Yield the sentences of a paragraph or list item that set a rule, with a following sentence about violations."""
     own = _NESTED.split(block.text, maxsplit=1)[0]
     plain = _MARK.sub("", _LINK.sub(r"\1", " ".join(own.replace("**", "").split())))
     sentences = _SENTENCE_END.split(plain)
@@ -165,9 +165,9 @@ def _rules(block: Paragraph, *, strict: bool) -> Iterator[_Rule]:
 
 
 def _is_rule(sentence: str, *, strict: bool, first: bool) -> bool:
-    """Return whether a sentence commands or forbids something of the work, and can be understood by itself.
+    """Return whether a sentence commands or forbids something about the work, and can be understood by itself.
 
-    `strict`: it is in a place of rules, so that a plain imperative is one; `first`: it begins a paragraph or an item.
+    `strict`: it is in a section of rules, in which plain imperatives count; `first`: it begins a paragraph or an item.
     """
     prose = _CODE.sub("`…`", sentence)
     return (
@@ -181,7 +181,7 @@ def _is_rule(sentence: str, *, strict: bool, first: bool) -> bool:
 
 def _commands(sentence: str, *, strict: bool, first: bool) -> bool:
     label = _LABEL.match(sentence)
-    said = (sentence[label.end() :] if label else sentence).lstrip("*_`\"' ")
-    if _COMMAND.match(said) or _MODAL.search(said):
+    command = (sentence[label.end() :] if label else sentence).lstrip("*_`\"' ")
+    if _COMMAND.match(command) or _MODAL.search(command):
         return True
-    return strict and first and bool((said[0].isupper() and _INSTRUCTION.match(said)) or _SHOULD.match(said))
+    return strict and first and bool((command[0].isupper() and _INSTRUCTION.match(command)) or _SHOULD.match(command))

@@ -1,4 +1,4 @@
-"""Knowledge a file itself states: recorded decisions, rules of the house, facts of manifests. No guessing."""
+"""Knowledge stated in files: recorded decisions, rules, facts of manifests, notes of other memories. No guessing."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,38 +15,35 @@ from treering.sources.rules import constraints, sets_rules
 
 
 def statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[KnowledgeDraft, ...]:
-    """Return what the text at `path` states, each pointing at the one of its `segments` that says so.
+    """Return the statements of the text at `path`, each with the segment that contains it.
 
-    Decisions come from decision records that are in force, rules (at most 30) from files that are there to
-    set them, such as CONTRIBUTING, facts from the manifests of the project itself, observations and relations
-    from notes that another memory saved as Markdown.
+    Decisions come from decision records in force, rules (at most 30) from files that set them, such as CONTRIBUTING,
+    facts from the manifests of the project itself, observations and relations from notes that another memory saved as
+    Markdown.
     """
     if not segments:
         return ()
     if is_manifest(path):
         return tuple(_facts(path, text, segments))
-    if is_markdown(path) and (found := _decision(path, text, segments)):
-        return (found,)
+    if is_markdown(path) and (decision := _decision(path, text, segments)):
+        return (decision,)
     if is_markdown(path) and (notes := tuple(_noted(path, text, segments))):
         return notes
     return tuple(constraints(path, text, segments)) if sets_rules(path) else ()
 
 
 def states_by_name(path: str) -> bool:
-    """Return whether a file is there to state decisions or rules, by its path."""
+    """Return whether a file states decisions or rules, by its path."""
     return _is_record_path(path) or sets_rules(path)
 
 
 def withdrawn_as(text: str) -> str:
-    """Return how a decision record says that it is not in force, such as `superseded`; empty where it does not."""
+    """Return the status of a decision record that is not in force, such as `superseded`; else empty."""
     outline = outline_markdown(text)
-    said = _NOT_IN_FORCE.search(
-        _status(outline, {_key(heading): (heading, body) for heading, body in _bodies(outline)})
-    )
-    return said[0].lower() if said else ""
+    parts = {_key(heading): (heading, body) for heading, body in _bodies(outline)}
+    status = _NOT_IN_FORCE.search(_status(outline, parts))
+    return status[0].lower() if status else ""
 
-
-# Decisions
 
 _RECORD_PATH = re.compile(
     r"(?:^|/)(?:adrs?|decisions?|decision-records?|architecture[-_]decisions?|architecture-decision-records?)/[^/]+$"
@@ -69,7 +66,7 @@ _LIST_ITEM = re.compile(r"^ {0,3}(?:[*+-]|\d{1,3}[.)])[ \t]+(.{1,400})$", re.MUL
 _NAMED_OPTION = re.compile(r"^\W{0,4}option \w{1,3}\W{1,4}(.{1,400})$", re.IGNORECASE | re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\s]{0,500}\)")
 _IMAGE = re.compile(r"!\[[^\]\n]{0,200}\]\([^)\n]{0,500}\)")
-_COMMENT = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)  # one that is never closed runs to the end, once
+_COMMENT = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)  # an unclosed comment extends to the end
 _HEAD_LINES = 30
 _LONGEST = 1_000
 _MOST_ALTERNATIVES = 20
@@ -82,15 +79,18 @@ _OPTIONS = (
     *("considered alternatives", "rejected alternatives", "other options"),
 )
 _OTHER_PARTS = ("status", "consequences", "positive consequences", "negative consequences")
+_FACT_MANIFESTS = frozenset({"pyproject.toml", "package.json", "Cargo.toml", "go.mod"})
+_MAX_DEPENDENCIES = 60
+_ANY = "any version"
 
 
 def _decision(path: str, text: str, segments: Sequence[SegmentDraft]) -> KnowledgeDraft | None:
     outline = outline_markdown(text)
     parts = {_key(heading): (heading, body) for heading, body in _bodies(outline)}
-    found = _first(parts, _DECISION)
-    if not found or not _is_record(path, parts) or _NOT_IN_FORCE.search(_status(outline, parts)):
+    section = _first(parts, _DECISION)
+    if not section or not _is_record(path, parts) or _NOT_IN_FORCE.search(_status(outline, parts)):
         return None
-    decision, context = _paragraph(found[1]), _first_text(parts, _CONTEXT)
+    decision, context = _paragraph(section[1]), _first_text(parts, _CONTEXT)
     title = _title(path, outline)
     if not decision or decision.endswith(":") or _is_of_template(title, decision):
         return None
@@ -102,11 +102,11 @@ def _decision(path: str, text: str, segments: Sequence[SegmentDraft]) -> Knowled
         "rationale": (chosen and chosen["why"] and chosen["why"].strip()) or _first_text(parts, _REASONS) or context,
         "alternatives": _alternatives(outline, parts),
     }
-    return KnowledgeDraft("decision", title, payload, segment_at(segments, found[0].start), outcome[:300])
+    return KnowledgeDraft("decision", title, payload, segment_at(segments, section[0].start), outcome[:300])
 
 
 def _is_of_template(title: str, decision: str) -> bool:
-    """Return whether a decision is a placeholder, or the text of the record that people copy to write their first."""
+    """Return whether a decision is a placeholder, or the well-known example of a first record."""
     is_of_first = "architecture decision records" in decision.casefold() and "decision" not in title.casefold()
     return is_of_first or bool(_PLACEHOLDER.match(decision))
 
@@ -122,7 +122,7 @@ def _is_record_path(path: str) -> bool:
 
 
 def _bodies(outline: MarkupOutline) -> Iterator[tuple[Heading, str]]:
-    """Return each heading with its own text, in reverse: of two of one name the first counts."""
+    """Yield each heading with its own text, in reverse, so that the first of two with one name counts."""
     ends = [*(heading.start for heading in outline.headings[1:]), len(outline.lines)]
     for heading, end in reversed(list(zip(outline.headings, ends, strict=False))):
         yield heading, _COMMENT.sub("", "\n".join(outline.lines[heading.body : end])).strip()
@@ -137,19 +137,19 @@ def _first(parts: Mapping[str, tuple[Heading, str]], names: Sequence[str]) -> tu
 
 
 def _first_text(parts: Mapping[str, tuple[Heading, str]], names: Sequence[str]) -> str:
-    found = _first(parts, names)
-    return _paragraph(found[1]) if found else ""
+    section = _first(parts, names)
+    return _paragraph(section[1]) if section else ""
 
 
 def _paragraph(body: str) -> str:
-    """Return the first paragraph in one line, with the list that it announces. Images are left out."""
+    """Return the first paragraph in one line, with a list it announces, without images."""
     blocks = [block for block in re.split(r"\n[ \t]*\n", _IMAGE.sub("", body)) if block.strip()]
     taken = blocks[:2] if blocks and blocks[0].rstrip().endswith((":", "because")) else blocks[:1]
     return _LINK.sub(r"\1", " ".join(" ".join(taken).split())).removeprefix("- ").removeprefix("* ")[:_LONGEST]
 
 
 def _status(outline: MarkupOutline, parts: Mapping[str, tuple[Heading, str]]) -> str:
-    """Return what the record says of its status: in its section, else on a `Status:` line or in front matter."""
+    """Return the status of a record: from its section, else from a `Status:` line or the front matter."""
     if "status" in parts:
         return parts["status"][1][:_LONGEST]
     line = _STATUS_LINE.search("\n".join(outline.lines[:_HEAD_LINES]))
@@ -164,17 +164,17 @@ def _title(path: str, outline: MarkupOutline) -> str:
 
 
 def _question(context: str) -> str:
-    asked = [found.strip() for found in re.findall(r"(?:^|(?<=[.!?:] ))[^.!?:]{8,300}\?", context)]
-    return next((question for question in reversed(asked) if not _REFERS_BACK.search(question)), "")
+    questions = [match.strip() for match in re.findall(r"(?:^|(?<=[.!?:] ))[^.!?:]{8,300}\?", context)]
+    return next((question for question in reversed(questions) if not _REFERS_BACK.search(question)), "")
 
 
 def _alternatives(outline: MarkupOutline, parts: Mapping[str, tuple[Heading, str]]) -> list[str]:
-    """List the options weighed: those named so, else the items of their section, else the headings below it."""
-    found = _first(parts, _OPTIONS)
-    if not found:
+    """Return the considered options: those labeled so, else the items of their section, else its sub-headings."""
+    section = _first(parts, _OPTIONS)
+    if not section:
         return []
-    listed = next((named for of in (_NAMED_OPTION, _LIST_ITEM) if (named := of.findall(found[1]))), [])
-    items = listed or list(_headings_below(outline, found[0]))
+    listed = next((named for of in (_NAMED_OPTION, _LIST_ITEM) if (named := of.findall(section[1]))), [])
+    items = listed or list(_headings_below(outline, section[0]))
     return [_LINK.sub(r"\1", item).strip()[:200] for item in items[:_MOST_ALTERNATIVES]]
 
 
@@ -185,14 +185,11 @@ def _headings_below(outline: MarkupOutline, above: Heading) -> Iterator[str]:
         yield heading.name
 
 
-# Facts
-
-
 def _facts(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[KnowledgeDraft]:
-    """Return the facts of the project itself. Manifests below the root belong to members, examples or tests."""
+    """Yield the facts of the project itself. Manifests below the root belong to members, examples or tests."""
     facts = list(manifest_facts(path, text)) if len(posix_path(path).parts) == 1 else []
     if path == "package.json" and all(fact.predicate != "version" for fact in facts):
-        return  # the root of a workspace, which lists the tools of its developers
+        return  # the root of a workspace, which lists development tools
     lines = text.split("\n")
     for fact in facts:
         line = next((at for at, line in enumerate(lines) if all(word in line for word in fact.spelled)), 0)
@@ -201,24 +198,14 @@ def _facts(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[K
         yield KnowledgeDraft("fact", title, payload, segment_at(segments, line), confidence=0.9)
 
 
-# Notes of another memory
-
-
 def _noted(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[KnowledgeDraft]:
     for one in noted(path, text):
         yield KnowledgeDraft(one.kind, one.text[:120], one.payload, segment_at(segments, one.line), one.text[:300])
 
 
-# What a package's manifest states about it: name, version, licence, what it runs on and depends on.
-
-_FACT_MANIFESTS = frozenset({"pyproject.toml", "package.json", "Cargo.toml", "go.mod"})
-_MAX_DEPENDENCIES = 60
-_ANY = "any version"
-
-
 @dataclass(frozen=True, slots=True)
 class ManifestFact:
-    """One attribute a manifest gives its package. The line that says so holds all words of `spelled`."""
+    """An attribute in a manifest. The line that states it contains all words of `spelled`."""
 
     subject: str
     predicate: str
@@ -232,7 +219,7 @@ def is_manifest(path: str) -> bool:
 
 
 def manifest_facts(path: str, text: str) -> Iterator[ManifestFact]:
-    """Read the facts of a `pyproject.toml`, `package.json`, `Cargo.toml` or `go.mod`; none if it is broken.
+    """Yield the facts of a `pyproject.toml`, `package.json`, `Cargo.toml` or `go.mod`; none if it is broken.
 
     Direct dependencies (at most 60) are one fact each: `depends on NAME` with the versions allowed.
     """

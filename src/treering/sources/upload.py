@@ -1,4 +1,4 @@
-"""The adapter for a file that was sent: a document, an export of conversations, or an archive of files."""
+"""The adapter for uploaded files: a document, an export of conversations, or an archive of files."""
 
 import stat
 import struct
@@ -20,9 +20,6 @@ from treering.ports.format import FileToRead, Formats
 from treering.sources.formats import built_in_formats, draft_file, over_limit
 from treering.sources.reading.binary import Archive, Refused, ZipBounds, is_plain, leads_out, open_archive
 
-# Archives that strangers sent: checked as a whole first, then read file by file into memory, never put on a disk.
-
-
 _MB = 1_000_000
 _BROKEN = (
     tarfile.TarError,
@@ -38,22 +35,28 @@ _HINT = "Nothing of it was stored. Send its files one by one, or in several arch
 _SHOWN = 80
 _NO_PATH = Refused("its name is not a path that can be stored")
 
+_MOST_WINDOW = 2**25
+_MOST_FRAMES = 100_000
+_PACKED_AT_ONCE = 1024
+"""Compressed bytes of zstd, from which at most 32 MB result."""
+_MOST_AT_ONCE = 2 * _MB
+
 Limit = Callable[[str], int]
-"""Says by its name how many bytes of a file are read."""
+"""Returns the maximum number of bytes read of a file, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackedBounds:
-    """How much an archive may hold. Sizes in bytes, of what is packed in it."""
+    """Limits of an archive. Sizes in bytes, after decompression."""
 
     max_files: int = 20_000
     max_bytes: int = 1_000 * _MB
     max_ratio: int = 200
-    """How many times larger it may be unpacked, from `ratio_from` on."""
+    """The maximum compression ratio of archives larger than `ratio_from`."""
     ratio_from: int = 10 * _MB
 
     def most_of(self, size: int) -> int:
-        """Return how many bytes an archive of a size may hold."""
+        """Return the maximum decompressed size of an archive."""
         return min(self.max_bytes, max(self.ratio_from, size * self.max_ratio))
 
 
@@ -66,7 +69,7 @@ class PackedFile:
 
 
 class PackedFiles(Protocol):
-    """An archive that was checked."""
+    """A checked archive. It is checked as a whole first, then read file by file in memory, never written to disk."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -74,14 +77,14 @@ class PackedFiles(Protocol):
         ...
 
     def files(self, most: Limit) -> Iterator[PackedFile]:
-        """Read its files, of each no more than it may have."""
+        """Read its files, each up to its maximum size."""
         ...
 
 
 def open_packed(stream: BinaryIO, name: str, bounds: PackedBounds) -> PackedFiles | None:
-    """Open a zip file, or a tar file, also one packed by gzip or zstd, by its name; `None` for any other name.
+    """Open a zip file, or a tar file, possibly compressed with gzip or zstd, by its name; `None` for other names.
 
-    Raises `InvalidInput` for one that is damaged, holds too much, or holds a name or a link that leads out of it.
+    Raises `InvalidInput` if it is damaged, too large, or contains a name or a link that points outside it.
     """
     lower = name.lower()
     if lower.endswith(".zip"):
@@ -129,7 +132,7 @@ class _TarFiles:
         self._unpacked = unpacked
         self._most = bounds.most_of(_size(stream))
         self._max_files = bounds.max_files
-        # Once through all of it: where something is wrong, nothing was kept yet.
+        # A first pass over all members, so that nothing is stored if one is invalid.
         self.names: Sequence[str] = [member.name for _, member in self._members() if not member.isdir()]
 
     def files(self, most: Limit) -> Iterator[PackedFile]:
@@ -170,7 +173,7 @@ class _TarFiles:
 
 
 class _Bytes(Protocol):
-    """What tar files are read from."""
+    """The methods of a stream that `tarfile` needs."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -183,9 +186,9 @@ _Unpacking = Callable[[BinaryIO], _Bytes]
 
 
 class _Unzstd:
-    """The bytes that zstd packed, from the beginning to the end.
+    """A decompressed zstd stream, read from the beginning to the end.
 
-    The library's own reader takes a file that was cut off for one that ends there. This one raises `EOFError`.
+    Unlike the library's own reader, it raises `EOFError` for a truncated file.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -200,10 +203,10 @@ class _Unzstd:
     def read(self, size: int, /) -> bytes:
         while len(self._waiting) < size and self._more():
             pass
-        found = bytes(self._waiting[:size])
+        data = bytes(self._waiting[:size])
         del self._waiting[:size]
-        self._place += len(found)
-        return found
+        self._place += len(data)
+        return data
 
     def seek(self, place: int, whence: int = 0, /) -> int:
         if whence != 0 or place < self._place:
@@ -216,7 +219,7 @@ class _Unzstd:
         return self._place
 
     def _more(self) -> bool:
-        """Unpack a little more. Nothing says how much comes of it before, so little is given at once."""
+        """Decompress a little more; little at once, because the size of the result is unknown."""
         given = self._given or self._stream.read(_PACKED_AT_ONCE)
         self._given = b""
         if not given:
@@ -232,12 +235,6 @@ class _Unzstd:
             if self._frames > _MOST_FRAMES:
                 raise ValueError("it has too many frames")
         return True
-
-
-_MOST_WINDOW = 2**25
-_MOST_FRAMES = 100_000
-_PACKED_AT_ONCE = 1024
-"""Bytes of zstd of which at most 32 MB come."""
 
 
 def _ungzip(stream: BinaryIO) -> _Bytes:
@@ -258,9 +255,9 @@ _UNPACKING: Mapping[str, _Unpacking] = {
 
 
 class _Bounded:
-    """The unpacked bytes of an archive, of which no more are read than it may hold, and only some at once.
+    """The decompressed bytes of an archive, limited in total and per read.
 
-    What an archive says of itself, such as the length of a name, is read as a whole before anybody sees it.
+    `tarfile` reads headers, such as long names, as a whole.
     """
 
     def __init__(self, stream: _Bytes, name: str, most: int) -> None:
@@ -269,28 +266,25 @@ class _Bounded:
         self._most = most
 
     def read(self, size: int = -1) -> bytes:
-        """Read so many bytes."""
+        """Read `size` bytes."""
         if size < 0 or size > _MOST_AT_ONCE:
             raise _refused(self._name, "a name or a header in it is too long")
         self._check(self._stream.tell() + size)
         return self._stream.read(size)
 
     def seek(self, place: int, whence: int = 0) -> int:
-        """Go to a place."""
+        """Go to a position."""
         if whence == 0:
             self._check(place)
         return self._stream.seek(place, whence)
 
     def tell(self) -> int:
-        """Tell the place."""
+        """Return the position."""
         return self._stream.tell()
 
     def _check(self, place: int) -> None:
         if place > self._most + tarfile.RECORDSIZE:
             raise _too_much(self._name, self._most)
-
-
-_MOST_AT_ONCE = 2 * _MB
 
 
 def _size(stream: BinaryIO) -> int:
@@ -316,14 +310,14 @@ def _leads_out(name: str, member: str) -> InvalidInput:
 
 
 class UploadAdapter:
-    """Reads one file from a stream, whatever is asked for: no file of the machine is opened.
+    """Reads one file from a stream, and never opens a file of the machine.
 
-    The name it was sent under is its origin, with `upload:` before it. So the same name again is an update, and a
-    file that an archive does not hold any more is gone. Option: `redact_secrets` (default true).
+    Its origin is `upload:` and the name it was sent under. So the same name again is an update, and files that an
+    archive no longer contains are gone. Option: `redact_secrets` (default true).
     """
 
     def __init__(self, stream: BinaryIO, formats: Formats | None = None, bounds: PackedBounds | None = None) -> None:
-        """`stream` can seek."""
+        """Read from a seekable stream."""
         self._stream = stream
         self._formats = formats or built_in_formats()
         self._bounds = bounds or PackedBounds()
@@ -333,13 +327,13 @@ class UploadAdapter:
         return f"upload:{target}"
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:  # noqa: ARG002 - one shape for all adapters
-        """Return nothing: an archive is not read to be counted."""
+        """Return `None`, because an archive is not read to be counted."""
         return None
 
     def read(
         self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
     ) -> Iterator[Reading]:
-        """Yield one result per file, then what is gone. Raises `InvalidInput` for an archive that is refused."""
+        """Yield one result per file, then gone files. Raises `InvalidInput` for an archive that is refused."""
         reader = _UploadReader(known, limits, self._formats, redact_secrets=bool(options.get("redact_secrets", True)))
         origin = self.origin(target)
         exported = reader.collected(self._stream, target, origin)
@@ -359,13 +353,13 @@ class _UploadReader:
         self._redact_secrets = redact_secrets
 
     def collected(self, stream: BinaryIO, path: str, origin: str) -> Iterator[Reading] | None:
-        """Return the sources of a file that holds many; `None` where it is no such file."""
+        """Return the sources of a file with many, or `None` for another file."""
         file = FileToRead(path, self._limits, redact_secrets=self._redact_secrets)
         for collection in self._formats.collections_of(path):
             stream.seek(0)
-            found = collection.read(stream, file, origin=origin)
-            if found is not None:
-                return found
+            readings = collection.read(stream, file, origin=origin)
+            if readings is not None:
+                return readings
         stream.seek(0)
         return None
 
@@ -379,12 +373,12 @@ class _UploadReader:
             yield self._file(data, path, origin)
 
     def unpacked(self, packed: PackedFiles, root: str) -> Iterator[Reading]:
-        """Return the files of an archive, and what it held before and does not hold any more."""
+        """Yield the files of an archive, and those it no longer contains."""
         names = {f"{root}#{shown(name)}" for name in packed.names}
         for file in packed.files(lambda name: self._formats.max_bytes(name, self._limits)):
             yield from self._packed_file(file, f"{root}#{shown(file.name)}")
         for origin in sorted(self._known.fingerprints):
-            if not _is_told(origin, names):
+            if not _is_in_archive(origin, names):
                 yield Vanished(origin)
 
     def _packed_file(self, file: PackedFile, origin: str) -> Iterator[Reading]:
@@ -411,6 +405,6 @@ class _UploadReader:
         )
 
 
-def _is_told(origin: str, files: Container[str]) -> bool:
-    """Tell whether a source is a file of the archive, or of an export in it: a newer export may leave it out."""
+def _is_in_archive(origin: str, files: Container[str]) -> bool:
+    """Return whether a source is a file of the archive, or from an export in it, which may be an excerpt."""
     return origin in files or any(origin[:at] in files for at, char in enumerate(origin) if char == "#")

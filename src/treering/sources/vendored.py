@@ -1,4 +1,4 @@
-"""Paths of copies of other people's work."""
+"""Recognition of vendored code by its path."""
 
 from treering.ports.format import posix_path
 
@@ -8,5 +8,5 @@ _VENDOR_FOLDERS = frozenset(
 
 
 def is_vendored(path: str) -> bool:
-    """Tell whether a path looks like a copy of somebody else's work."""
+    """Return whether a path looks like a copy of another project."""
     return not _VENDOR_FOLDERS.isdisjoint(posix_path(path).parts[:-1])

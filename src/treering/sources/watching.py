@@ -1,6 +1,6 @@
-"""What keeps a space up to date: waiting until files change, and hooks of git that call Treering.
+"""Waiting for changes of files, and git hooks that call Treering.
 
-The system tells of changes (watchfiles); where it cannot, time passes instead.
+The system reports changes (watchfiles); if it cannot, files are checked at intervals.
 """
 
 import os
@@ -22,66 +22,66 @@ from treering.sources.reading.folder import IgnoreRules
 from treering.system.machine import replace_file
 
 Occasion = Literal["begun", "changed", "time"]
-"""Why to look: watching has begun (again), something changed, or it is long since the last look."""
+"""The reason to check: watching began (again), something changed, or the interval is over."""
 
 _QUIET_MS = 300
 _BUSY_MS = 5_000
-"""Changes that follow each other within `_QUIET_MS` are one, for so long at most."""
+"""Changes within `_QUIET_MS` of each other count as one, for at most this time."""
 _TICK_MS = 1_000
 _BLIND_SECONDS = 60.0
-"""How often to look where the system tells of no changes."""
+"""The maximum interval if the system cannot report changes."""
 _BRANCHES = frozenset({"HEAD", "packed-refs", "refs", "reftable"})
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedPlace:
-    """What is watched, and which changes count. All paths are absolute, their links resolved."""
+    """The watched folders, and the changes that count. All paths are absolute, with links resolved."""
 
     place: Path
     git: tuple[Path, ...] = ()
-    """The git folders of a repository: what counts in them is where branches and HEAD point."""
+    """The git folders of a repository, in which only changes of branches and HEAD count."""
     files: bool = True
     """Whether files of `place` count; else only `git` does."""
     apart: tuple[str, ...] = ()
-    """Beginnings of paths that never count, such as the files of the space itself."""
+    """Prefixes of paths that never count, such as the files of the space itself."""
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        """Return the folders and files that the system is asked to watch."""
+        """The folders and files that the system watches."""
         return (*((self.place,) if self.files else ()), *self.git)
 
     def identities(self) -> list[tuple[int, int]]:
-        """Return what tells a folder from another one that took its place. Raises `OSError` where one is gone."""
-        found = (root.stat() for root in self.roots)
-        return [(one.st_dev, one.st_ino) for one in found]
+        """Return values that change if a folder is replaced by another one. Raises `OSError` if one is gone."""
+        stats = (root.stat() for root in self.roots)
+        return [(one.st_dev, one.st_ino) for one in stats]
 
 
 def occasions(
     watched: WatchedPlace, wait: Callable[[float], bool], *, every: float, on_blind: Callable[[OSError], None]
 ) -> Iterator[Occasion]:
-    """Yield whenever it is time to look: at the beginning, after changes, and every so many seconds without.
+    """Yield whenever it is time to check: at the beginning, after changes, and after `every` seconds without.
 
-    Changes are noticed from before the first occasion on, also those that come while an occasion is used. `wait` waits
-    for so many seconds or until this is to end, and tells which. `on_blind` is called where the system cannot tell of
-    changes, as when it has no more watches to give; time alone is the occasion then. Raises `MissingExtra`.
+    Changes are noticed from before the first occasion on, including those while an occasion is handled. `wait` waits
+    for some seconds, and returns whether to stop. `on_blind` is called if the system cannot report changes, as when it
+    has no watches left; then only intervals are used. Raises `MissingExtra`.
     """
     try:
-        import watchfiles  # noqa: F401 - its absence is told at once
+        import watchfiles  # noqa: F401 - reports a missing extra immediately
     except ModuleNotFoundError as error:
         raise MissingExtra("watch", needed_for="Watching files") from error
     while not wait(0):
         try:
-            yield from _told(watched, wait, every)
+            yield from _reported(watched, wait, every)
         except FileNotFoundError:
-            # The place is gone: another branch, a disk that is not there. It may come back.
+            # The folder is gone, for example after a change of branches, or a disk was removed; it may come back.
             wait(_TICK_MS / 1000)
         except OSError as error:
             on_blind(error)
             yield from _by_time(wait, min(every, _BLIND_SECONDS))
 
 
-def _told(watched: WatchedPlace, wait: Callable[[float], bool], every: float) -> Iterator[Occasion]:
-    """Yield occasions until this is to end, or a folder was replaced by another one, which nobody watches."""
+def _reported(watched: WatchedPlace, wait: Callable[[float], bool], every: float) -> Iterator[Occasion]:
+    """Yield occasions until watching should stop, or a folder was replaced by another one that is not watched."""
     from watchfiles import watch
 
     before, looked = watched.identities(), None
@@ -101,7 +101,7 @@ def _told(watched: WatchedPlace, wait: Callable[[float], bool], every: float) ->
             occasion: Occasion = "begun"
         elif _counts(watched, (path for _, path in batch)):
             occasion = "changed"
-        # By the clock on the wall: it goes on while a computer sleeps. One that was set back counts, too.
+        # The wall clock also runs while a computer sleeps. If it was set back, a check is due, too.
         elif not 0 <= time() - looked < every:
             occasion = "time"
         else:
@@ -118,7 +118,7 @@ def _by_time(wait: Callable[[float], bool], every: float) -> Iterator[Occasion]:
 
 @dataclass(frozen=True, slots=True)
 class _Stopping:
-    """A wish to stop in the form in which watchfiles asks for it."""
+    """The interface to stop watching that watchfiles requires."""
 
     wait: Callable[[float], bool]
 
@@ -127,7 +127,7 @@ class _Stopping:
 
 
 def _counts(watched: WatchedPlace, paths: Iterator[str]) -> bool:
-    """Tell whether one of some changes counts."""
+    """Return whether any of the changes counts."""
     outer = rules_around(watched.place, AnyFile()) if watched.files and watched.place.is_dir() else IgnoreRules()
     ignoring = _Ignoring(watched.place, outer)
     return any(_is_looked_at(watched, path, ignoring) for path in paths)
@@ -145,7 +145,7 @@ def _is_looked_at(watched: WatchedPlace, path: str, ignoring: "_Ignoring") -> bo
 
 @dataclass(frozen=True, slots=True)
 class _Ignoring:
-    """What git's rules leave out now. Each file is read once: it may be another one at the next change."""
+    """The current ignore rules of git. Each file is read once, because it may differ at the next change."""
 
     root: Path
     outer: IgnoreRules
@@ -173,17 +173,14 @@ class _Ignoring:
 
 
 def shown_reason(error: OSError) -> str:
-    """Say why the system tells of no changes."""
+    """Return why the system cannot report changes."""
     return os.strerror(error.errno) if error.errno else str(error)
 
 
-# Hooks of git that call Treering: a block of our own in each, which is taken out again without a trace.
-
-
 HOOKS = ("post-commit", "post-merge", "post-checkout", "post-rewrite")
-"""What moves a branch: `post-rewrite` is amended commits and rebases."""
+"""Hooks for changes of a branch; `post-rewrite` covers amended commits and rebases."""
 SENDING = "pre-push"
-"""What git calls before a push, with the name of the remote. It may refuse the push; ours never does."""
+"""The hook before a push, with the name of the remote. It could refuse the push; Treering's never does."""
 
 _BEGIN = b"# treering: begin (`treering hook uninstall` takes this out)\n"
 _END = b"# treering: end\n"
@@ -202,27 +199,27 @@ class GitHook:
     name: str
     file: Path
     state: HookState
-    """`beside others`: what stood there, and our block; `others`: not ours."""
+    """`beside others`: the block is next to other content; `others`: it has no block."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookCommands:
-    """What the hooks run in the background."""
+    """The commands that the hooks run in the background."""
 
     ingest: tuple[str, ...]
     fetch: tuple[str, ...] = ()
-    """Instead of it after a merge and the checkout of a branch; empty: nothing else."""
+    """Run instead of `ingest` after a merge and the checkout of a branch, if not empty."""
     push: tuple[str, ...] = ()
-    """Before a push; empty: nothing."""
+    """Run before a push, if not empty."""
     remote: str = ""
-    """Only before a push to the remote of this name; empty: to any."""
+    """Limits `push` to the remote of this name, if not empty."""
 
     def lines(self) -> dict[str, str]:
-        """Return the line of shell for each hook."""
+        """Return the shell command for each hook."""
         lines = dict.fromkeys(HOOKS, _in_background(self.ingest))
         if self.fetch:
             lines["post-merge"] = _in_background(self.fetch)
-            # git says whether a branch was checked out, or files.
+            # git passes whether a branch was checked out, or files.
             lines["post-checkout"] = (
                 f'if [ "$3" = 0 ]; then {_in_background(self.ingest)}; else {_in_background(self.fetch)}; fi'
             )
@@ -234,20 +231,20 @@ class HookCommands:
 
 
 def hooks_of(top: Path) -> list[GitHook]:
-    """Return the hooks that may call us, of the repository whose work tree is `top`. Raises `Unavailable`.
+    """Return the hooks that may call Treering, of the repository with the work tree `top`. Raises `Unavailable`.
 
-    Of `pre-push` only one that does call us is told.
+    `pre-push` is only returned if it does call Treering.
     """
     folder = hooks_folder(top)
-    found = [GitHook(name, folder / name, _state(_bytes(folder / name))) for name in (*HOOKS, SENDING)]
-    return [hook for hook in found if hook.name != SENDING or hook.state in _OURS]
+    hooks = [GitHook(name, folder / name, _state(_bytes(folder / name))) for name in (*HOOKS, SENDING)]
+    return [hook for hook in hooks if hook.name != SENDING or hook.state in _OURS]
 
 
 def install_hooks(top: Path, common: Path, commands: HookCommands) -> list[GitHook]:
-    """Put a block that runs its command in the background into each hook, and return the hooks.
+    """Put a block that runs a command in the background into each hook, and return the hooks.
 
-    A block of ours that is not wanted any more is taken out. Raises `InvalidInput` where the hooks lie outside of the
-    repository, for others use them too, and `Conflict` for a hook that no shell runs; nothing is changed then.
+    Obsolete blocks are removed. Raises `InvalidInput` if the hooks are outside the repository, because other
+    repositories use them, too, and `Conflict` for a hook that is not run by a shell; nothing is changed then.
     """
     folder, lines = hooks_folder(top), commands.lines()
     if not any(folder.resolve().is_relative_to(inside.resolve()) for inside in (top, common)):
@@ -269,7 +266,7 @@ def install_hooks(top: Path, common: Path, commands: HookCommands) -> list[GitHo
 
 
 def uninstall_hooks(top: Path) -> list[GitHook]:
-    """Take our block out of each hook; one that holds nothing else is removed. Return the hooks that were changed."""
+    """Remove Treering's block from each hook, and hooks without other content. Return the changed hooks."""
     changed = [hook for hook in hooks_of(top) if hook.state in _OURS]
     for hook in changed:
         _take_out(hook.file)
@@ -285,9 +282,9 @@ def _take_out(file: Path) -> None:
 
 
 def _in_background(command: Sequence[str]) -> str:
-    """Return shell that starts a command with no terminal: git and its caller do not wait.
+    """Return shell code that starts a command without a terminal, and does not wait for it.
 
-    A program that is gone is not an error.
+    A missing program is not an error.
     """
     return f"if [ -x {shlex.quote(command[0])} ]; then ( {shlex.join(command)} </dev/null >/dev/null 2>&1 & ); fi"
 
@@ -297,7 +294,7 @@ def _block(line: str) -> bytes:
 
 
 def _with_block(before: bytes | None, block: bytes, file: Path) -> bytes:
-    """Put our block in front of what a hook does: what follows may end with `exit` or `exec`."""
+    """Insert the block before the rest of a hook, because the rest may end with `exit` or `exec`."""
     if before is None:
         return _SHELL + block
     first = _RUN_BY_A_SHELL.match(before)
@@ -310,7 +307,7 @@ def _with_block(before: bytes | None, block: bytes, file: Path) -> bytes:
 
 
 def _without_block(data: bytes | None) -> bytes | None:
-    """Return what else stands in a hook; `None` where nothing does."""
+    """Return the other content of a hook, or `None` if there is none."""
     if data is None or _BEGIN not in data:
         return data
     before, _, rest = data.partition(_BEGIN)

@@ -220,7 +220,7 @@ def receive(
             touched=touched | files_unknown_to_readers(target, coming, maps),
             unsettled=files_of_erased_maps(target, coming, touched, maps),
             after=after,
-            told_anyway=told_anyway,
+            always_recorded=told_anyway,
             maps=maps,
         )
         try:

@@ -14,7 +14,7 @@ from treering.core.scope import is_within
 from treering.core.writing.journal import POLICY, Journal, Notice
 from treering.core.writing.plan import Plan
 from treering.core.writing.transaction import missing_patch
-from treering.ports.copying import LedgerWrites, changes_told
+from treering.ports.copying import LedgerWrites, changes_in
 from treering.ports.index import Change
 from treering.ports.ledger import (
     TABLES,
@@ -315,7 +315,7 @@ class MemoryLedger(LedgerWrites):
         """Return the changes of objects in the `limit` events after `after`, in order."""
         with self._lock:
             first = max(after, 0)
-            return changes_told(self._tables.events[first : first + max(limit, 0)], self._tables.revision)
+            return changes_in(self._tables.events[first : first + max(limit, 0)], self._tables.revision)
 
     def events_of(self, identity: str) -> Sequence[AuditEvent]:
         """Return the audit events about one object or patch."""

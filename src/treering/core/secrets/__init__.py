@@ -1,1 +1,1 @@
-"""Secrets in text: what they look like, where they stand, and how they are replaced."""
+"""Secrets in text: patterns, and redaction."""

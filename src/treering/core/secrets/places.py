@@ -1,4 +1,4 @@
-"""Secrets told by where they stand: behind a name that says so, in a URL, a header, a file of credentials, a key."""
+"""Secrets recognized by their place: after a telling name, in a URL, header, credentials file or private key."""
 
 import base64
 import binascii
@@ -11,14 +11,14 @@ Place = tuple[int, int, str]
 """Start, end and kind of a secret."""
 
 MARK = "[redacted:"
-"""What a redacted secret begins with."""
+"""The beginning of a redaction mark."""
 
 BY_PLACE = frozenset({"assigned_secret", "url_password", "header_token", "login_password"})
-"""Kinds that say where a secret stands, and not what it is."""
+"""Kinds that only state the place of a secret."""
 
 
 def may_hold_placed(text: str) -> bool:
-    """Tell whether a text has anything that a secret can stand behind: most short texts have not."""
+    """Return whether a text contains any sign that can precede a secret; most short texts do not."""
     if ":" in text or "=" in text or "--" in text or "LS0tLS1CRUdJTi" in text:
         return True
     lowered = _lowered(text)
@@ -26,7 +26,7 @@ def may_hold_placed(text: str) -> bool:
 
 
 def placed_secrets(text: str) -> Iterator[Place]:
-    """Return the secrets told by where they stand."""
+    """Yield the secrets recognized by their place."""
     if "PRIVATE KEY" in text or "LS0tLS1CRUdJTi" in text or "PuTTY-User-Key-File-" in text:
         yield from _private_keys(text)
     if "@" in text and "://" in text:
@@ -42,17 +42,17 @@ def placed_secrets(text: str) -> Iterator[Place]:
 
 
 def _lowered(text: str) -> str:
-    return text.replace("İ", "I").lower()  # the one letter that grows when lowered: positions must agree
+    return text.replace("İ", "I").lower()  # the only letter that grows in lower case, which would shift positions
 
 
 _UNSIGNED = ("bearer ", "authorization", "login", "passw", "passphrase", "pwd")
-"""Words behind which a secret stands without a sign."""
+"""Words that can precede a secret without a sign."""
 
 _DIGIT = re.compile(r"[0-9]")
 _SIGNED = re.compile(r"[=:]|--")
-"""What stands between a name and its value; a value looks random only with a digit in it."""
+"""Signs between a name and its value. Values without a digit are never random."""
 
-# A user or a password of a URL ends before its path, its question and its fragment.
+# User and password of a URL contain no `/`, `?` or `#`.
 _URL_PASSWORD = re.compile(r"://[^\s/:@\"'<>`,\[\]?#\\]{0,100}:([^\s/@\"'<>`?#]{3,200})@([\w.\-]{0,100})")
 _STOCK_PASSWORD = re.compile(
     r"[a-z_\-]{0,20}(?:password|passwd|secret|token)\d{0,4}|(?:my|the|your|db|user|some|new|old|a)?[_\-]?"
@@ -61,7 +61,7 @@ _STOCK_PASSWORD = re.compile(
     re.IGNORECASE,
 )
 _RESERVED_HOST = re.compile(r"(?:.*\.)?(?:example(?:\.(?:com|org|net|edu))?|test|invalid)\.?", re.IGNORECASE)
-"""Names that RFC 2606 keeps for documentation and tests."""
+"""Names that RFC 2606 reserves for documentation and tests."""
 
 _STAND_IN_HOST = re.compile(
     r"(?:.*\.)?(?:\w*host(?:name)?|(?:host|domain|site|server)(?:\.com)?|127\.0\.0\.1|0\.0\.0\.0)", re.IGNORECASE
@@ -75,14 +75,14 @@ def _url_passwords(text: str) -> Iterator[Place]:
 
 
 def _is_shown(password: str, *, host: str) -> bool:
-    """Tell whether a password of a URL stands there to show what such a URL looks like."""
+    """Return whether a password in a URL is only an example."""
     if _RESERVED_HOST.fullmatch(host) or _is_stock(password):
         return True
     return bool(_STAND_IN_HOST.fullmatch(host)) and not is_random(password)
 
 
 def _is_stock(password: str) -> bool:
-    """Tell whether a password is what everybody writes in an example."""
+    """Return whether a password is one commonly used in examples."""
     parts = list(filter(None, _ESCAPED.split(password)))
     short = sum(map(len, parts)) < _SHORTEST
     return short or is_placeholder(password) or all(_STOCK_PASSWORD.fullmatch(part) for part in parts)
@@ -93,12 +93,12 @@ _ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 def _ending_with(part: str, names: str) -> re.Pattern[str]:
-    """Return the pattern of names that all end with `part`, which is looked for first; the name is its group."""
+    """Compile names that all end with `part`, which is searched for first; the name is the group of the match."""
     return re.compile(f"{part}(?:{'|'.join(f'(?<=({name}))' for name in names.split())})")
 
 
 _BEARER = re.compile(r"(?:bearer|token|ssws)[ \t]{1,4}([A-Za-z0-9_~+/.\-]{16,2000}+=*)", re.IGNORECASE)
-# Only the scheme in any case: in a class of letters, re.IGNORECASE also takes U+017F and U+212A, which are no base64.
+# Only the scheme ignores case: with re.IGNORECASE, a class of letters also matches U+017F and U+212A.
 _BASIC = re.compile(r"(?i:basic)[ \t]{1,4}([A-Za-z0-9+/]{8,400}+={0,2})")
 _KEY_HEADER = re.compile(r"[\"'\\]{0,2}[ \t]?[:=][ \t]{0,4}[\"'\\]{0,2}([A-Za-z0-9_~+/.\-]{16,400}+=*)")
 _HEADERS = (
@@ -135,7 +135,7 @@ def _past_sign(text: str, at: int) -> int:
 
 
 def _is_login(code: str) -> bool:
-    """Tell whether base64 holds a user and a password that is not a stock one."""
+    """Return whether base64 text contains a user and a password that is not a common example."""
     try:
         user, colon, password = base64.b64decode(code, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):
@@ -179,7 +179,7 @@ def _cloud_keys(text: str, lowered: str) -> Iterator[Place]:
             yield *match.span(1), "aws_secret_key"
 
 
-# What an assigned secret is called, in lower case.
+# Names of secrets, in lower case.
 _NAMES = (
     *map(re.compile, ("pass(?:word|wd|phrase)", "pwd", "secret", "token", "credential")),
     _ending_with(
@@ -189,9 +189,9 @@ _NAMES = (
         "signingkey master_key masterkey license_key licensekey service_key",
     ),
 )
-# What stands right behind such a name. A quoted value may follow anything; a bare one fills its line, or stands in
+# The text right after such a name. A quoted value may follow anything; a bare value must fill its line, or be in
 # a URL, a connection string or a command.
-_OTHER_WORD = r"(?!(?i:i[sz]|ar[iy]))"  # a tokenizer's checksum is not a token, a secretary no secret
+_OTHER_WORD = r"(?!(?i:i[sz]|ar[iy]))"  # a tokenizer's checksum is not a token, and a secretary is not a secret
 _QUOTED = re.compile(
     _OTHER_WORD + r"([\w\-]{0,30})\\?[\"'`]?\]?(?:[ \t]{0,4}:[ \t]?[\w.]{1,20})?[ \t]{0,40}(?::=|=>|[=:])"
     r"[ \t]{0,40}\\?[\"'`]([^\"'`\s\\]{8,300})\\?[\"'`]"
@@ -205,16 +205,16 @@ _INLINE = re.compile(r"([\w\-]{0,30})[ \t]?=[ \t]?([A-Za-z0-9+/=_~!^*.%$\-]{12,3
 _INLINE_LEAD = re.compile(r"[?&;\"][ \t]?[\w.\- ]{0,30}\Z")
 _OPTION = re.compile(r"([\w\-]{0,30})[ =][\"']?([A-Za-z0-9+/=_~!@%^&*.#\-]{12,300})(?=[\s\"']|\Z)")
 _OPTION_LEAD = re.compile(r"(?<!\S)--?[\w\-]{0,30}\Z")
-_TOLD_OF = re.compile(
+_DESCRIPTION = re.compile(
     r"s?[_\-]?(?:ur[li]|endpoint|path|file(?:name)?|dir|name|types?|counts?|limit|fields?|label|hint|policy|ref|regex"
     r"|pattern|class(?:name)?|format|len|length|size|expir\w*|ttl|version|header|prefix|suffix|env|param|store|manager"
     r"|provider|message|error|placeholder|column|selector|arn|uses?|usage)s?",
     re.IGNORECASE,
 )
-"""Behind the name of a secret: then the value tells about the secret, and is not a secret."""
+"""Suffixes after which the value describes a secret and is not one."""
 
 _LEAD_CHARS = 40
-# A password that a person chose, wherever it stands: in a sentence, a call or a line of settings.
+# A password chosen by a person, anywhere: in a sentence, a call or a line of settings.
 _PASSWORD_NAMES = tuple(map(re.compile, ("pass(?:word|wd|phrase)", "(?<![a-z])pwd")))
 _CHOSEN = re.compile(
     r"\d?\\?[\"'`]?\]?(?:[ \t]{0,4}(?::=|=>|[=:：])[ \t]{0,4}|[ \t](?:is|was)[ \t]|(?<=--password) )\\?[\"'`]?"
@@ -235,7 +235,7 @@ def _assignments(text: str, lowered: str) -> Iterator[Place]:
     for names in _NAMES:
         for name in names.finditer(lowered):
             match = _assigned(text, *name.span(name.lastindex or 0))
-            if match and MARK not in match[0] and not _TOLD_OF.fullmatch(match[1]) and is_random(match[2]):
+            if match and MARK not in match[0] and not _DESCRIPTION.fullmatch(match[1]) and is_random(match[2]):
                 yield *match.span(2), "assigned_secret"
 
 
@@ -264,12 +264,12 @@ def _places(text: str, word: str) -> Iterator[int]:
 
 _KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_END = re.compile(r"-----END (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
-# Base64 with armour headers, and what surrounds its lines where it stands in a string literal.
+# Base64 with armor headers, and the characters around its lines in a string literal.
 _KEY_BODY = re.compile(r"[A-Za-z0-9+/=\s\\,:.\"'\-]{16,}+")
 _KEY_LINE = re.compile(r"[\s\"'+]*+[A-Za-z0-9+/=\\]{24,}+[\s\"',;+\\]*+")
 _KEY_MOST = 12_000
 _PUTTY = re.compile(r"Private-Lines: \d{1,3}\r?\n((?:[A-Za-z0-9+/=]{4,80}\r?(?:\n|\Z)){1,200})")
-# `-----BEGIN`, then `PRIVATE KEY` or the names of algorithms before it, in base64 as Kubernetes keeps them.
+# `-----BEGIN`, then `PRIVATE KEY` or the names of algorithms before it, in base64 as Kubernetes stores them.
 _KEY_CODED = re.compile(
     r"LS0tLS1CRUdJTi(?:BSU0EgUFJJ|BQUklWQVRF|BFQyBQUklW|BPUEVOU1NI|BFTkNSWVBU|BEU0EgUFJJ)[A-Za-z0-9+/]{40,}+=*+"
 )
@@ -289,7 +289,7 @@ def _private_keys(text: str) -> Iterator[Place]:
 
 
 def _cut_key_end(text: str, start: int) -> int:
-    """Find where the base64 lines below a `BEGIN` without its `END` stop; `start` where there are none."""
+    """Return the end of the base64 lines below a `BEGIN` without its `END`; `start` if there are none."""
     stop = start
     at = text.find("\n", start, start + 200) + 1
     while at:

@@ -1,7 +1,7 @@
-"""Secrets in text: found by their shape, replaced by what kind they were.
+"""Redaction of secrets in text: each is replaced by a mark with its kind.
 
-`core.secrets.shapes` knows what the keys of services look like, `core.secrets.places` where passwords stand. Every
-pattern is bounded or possessive, so that no text makes it slow, and tried only where a literal it needs occurs.
+`core.secrets.shapes` knows the formats of keys of services, `core.secrets.places` the places of passwords. Every
+pattern is bounded or possessive, so that no text makes it slow, and only tried at a literal it requires.
 """
 
 import re
@@ -19,7 +19,7 @@ from treering.core.secrets.shapes import ESCAPE, SHAPES, Inner, Shape
 
 @dataclass(frozen=True, slots=True)
 class SecretFinding:
-    """A secret that was found: its kind and the line (1-based) it starts on; never the secret."""
+    """A secret: its kind and the line (1-based) it starts on; never the secret itself."""
 
     kind: str
     line: int
@@ -27,21 +27,21 @@ class SecretFinding:
 
 @dataclass(frozen=True, slots=True)
 class Redacted:
-    """A text without its secrets, and what was taken out, by line."""
+    """A text without its secrets, and the secrets by line."""
 
     text: str
     findings: tuple[SecretFinding, ...] = ()
 
 
 def redact(text: str) -> Redacted:
-    """Replace each secret in `text` by `[redacted:kind]`; lines keep their number.
+    """Replace each secret in `text` by `[redacted:kind]`, without changing line numbers.
 
     Redacting the result again changes nothing.
     """
     if not (may_hold_placed(text) or may_hold_shaped(text)):
         return Redacted(text)
     findings: list[SecretFinding] = []
-    # What one secret hid from the patterns (its end was not a word boundary) may show once it is gone.
+    # Removing a secret can create a word boundary at which another pattern matches.
     while spans := _merged(sorted(_spans(text))):
         findings.extend(_findings(text, spans))
         text = _without(text, spans)
@@ -61,7 +61,7 @@ def _spans(text: str) -> Iterator[_Span]:
 
 
 def _merged(spans: list[_Span]) -> list[_Span]:
-    """Join overlapping spans under the kind of the first, or the first told by its own shape."""
+    """Join overlapping spans under the kind of the first one that is recognized by its shape, or of the first."""
     joined: list[_Span] = []
     for span in spans:
         if joined and span.start < joined[-1].end:
@@ -83,24 +83,21 @@ def _without(text: str, spans: list[_Span]) -> str:
     parts = []
     at = 0
     for span in spans:
-        kept_lines = "\n" * text.count("\n", span.start, span.end)
-        parts += [text[at : span.start], f"{MARK}{span.kind}]", kept_lines]
+        line_feeds = "\n" * text.count("\n", span.start, span.end)
+        parts += [text[at : span.start], f"{MARK}{span.kind}]", line_feeds]
         at = span.end
     return "".join([*parts, text[at:]])
 
 
-# Looking for secrets told by their own shape: first where one may begin, which costs little, then for all of it.
-
-
 def may_hold_shaped(text: str) -> bool:
-    """Tell whether a text has a run of characters that is long and dense enough for a secret of any shape."""
+    """Return whether a text contains a run of characters long and dense enough for a secret of any shape."""
     return _SHORTEST in _encoded(text).translate(_MARKS)
 
 
 def shaped_secrets(text: str) -> Iterator[tuple[int, int, str]]:
-    """Return start, end and kind of the secrets told by their own shape."""
-    # Most of a text is short words, which hold no secret. The rest holds each secret whole, and what stands around a
-    # run is as little part of a word as the ends of a line are: so a shape that is not found there is not in the text.
+    """Yield start, end and kind of the secrets recognized by their shape."""
+    # Most of a text is short words, which contain no secrets. The dense runs contain every secret completely, and the
+    # characters around a run are no part of a word, like line ends. So a shape not found there is not in the text.
     dense = _dense(text)
     for shape in _candidates(dense) if dense else ():
         if next(shape.found_in(dense), None):
@@ -109,7 +106,7 @@ def shaped_secrets(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _dense(text: str) -> str:
-    """Return the different runs that a secret may be part of, each on a line below the first, which is empty."""
+    """Return the distinct runs that a secret may be part of, one per line, after an empty first line."""
     data = _encoded(text)
     runs = {data[run.start() : run.end()] for run in _RUN.finditer(data.translate(_MARKS))}
     return b"\n".join([b"", *runs]).decode("ascii")
@@ -120,7 +117,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _candidates(dense: str) -> Iterator[Shape | Inner]:
-    """Return the shapes that something in dense runs begins like, and those that are not told by their beginning."""
+    """Yield the shapes that a beginning in dense runs matches, and all shapes without a fixed beginning."""
     begins = {
         *_beginnings(_NO_WORD).findall(dense),
         *(_beginnings(_ESCAPED).findall(dense) if _may_escape(dense) else ()),
@@ -135,15 +132,15 @@ def _may_escape(dense: str) -> bool:
 
 @cache
 def _beginnings(before: str) -> re.Pattern[str]:
-    """Return the pattern of the places right behind `before` where a shape may begin."""
-    # By their first letter, so that most of them are not tried at a place.
+    """Return the pattern of places after `before` at which a shape may begin."""
+    # Grouped by first letter, so that few alternatives are tried at each place.
     by_letter = groupby(_SHAPES_BY_BEGINNING, key=lambda beginning: beginning[0])
     rests = {letter: "|".join(re.escape(word[1:]) for word in words) for letter, words in by_letter}
     return re.compile(f"{before}(?=({'|'.join(f'{letter}(?:{rest})' for letter, rest in rests.items())}))", ASCII)
 
 
 def _by_beginning() -> Mapping[str, Sequence[Shape]]:
-    """Return the shapes by what their secrets begin with, in order; a beginning stands for the longer ones, too."""
+    """Return the shapes by their beginnings, in order; a beginning also includes the longer ones it is a prefix of."""
     starts = [(start, shape) for shape in SHAPES if isinstance(shape, Shape) for start in shape.starts]
     shapes: dict[str, list[Shape]] = {}
     beginning = None
@@ -162,10 +159,10 @@ _NO_WORD = r"[^\w\-]"
 _ESCAPED = f"(?:{ESCAPE})"
 
 _TAKEN = frozenset((string.ascii_letters + string.digits + "_-./+=:~%$|@?&;\\").encode())
-"""What any secret of a shape is part of a run of: no shape takes another character."""
+"""The characters of the runs that secrets are part of: no shape matches another character."""
 
 _MARKS = bytes(ord("a") if byte in _TAKEN else ord(" ") for byte in range(256))
 _SHORTEST = b"a" * 16
-"""No shape takes fewer characters."""
+"""No shape matches fewer characters."""
 
 _RUN = re.compile(_SHORTEST + b"a*+")

@@ -1,8 +1,8 @@
-"""Secrets told by their own shape: what the keys and tokens of known services look like.
+"""Secrets recognized by their shape: the formats of keys and tokens of known services.
 
-What a format looks like (its prefix, alphabet and length) is told by its service, and collected in the rules of
-gitleaks (https://github.com/gitleaks/gitleaks, MIT) and detect-secrets (https://github.com/Yelp/detect-secrets,
-Apache-2.0), where the formats of this table were checked.
+The formats (prefix, alphabet and length) are documented by the services and collected in the rules of gitleaks
+(https://github.com/gitleaks/gitleaks, MIT) and detect-secrets (https://github.com/Yelp/detect-secrets, Apache-2.0),
+against which this table was checked.
 """
 
 import math
@@ -13,78 +13,17 @@ from dataclasses import dataclass
 from functools import cache
 from re import ASCII
 
-# Telling what was drawn at random from names, words and placeholders.
-
-
-def is_random(value: str) -> bool:
-    """Tell whether a literal looks drawn at random, rather than a name, a word, a number or a placeholder."""
-    if not _DIGIT.search(value) or not _LETTER.search(value) or is_placeholder(value) or _is_named(value):
-        return False
-    most = 3.0 if _HEX.fullmatch(value) else 3.5
-    return entropy(value) >= min(most, 0.85 * math.log2(len(value)))
-
-
-def is_chosen(value: str) -> bool:
-    """Return whether a value looks like a password that a person chose: words and digits mixed, but not a name."""
-    if not _DIGIT.search(value) or not _LETTER.search(value) or is_placeholder(value) or len(set(value)) < _VARIED:
-        return False
-    if _ADDRESS.match(value) or _NAME.fullmatch(value) or _WORDS_AND_NUMBERS.fullmatch(value):
-        return False
-    return bool(_SPECIAL.search(value)) or not _is_named(value)
-
-
-def is_drawn(token: str) -> bool:
-    """Tell whether what has the shape of a token looks drawn at random. It may hold letters alone, in both cases."""
-    if _FILLED.search(token):
-        return False
-    if _DIGIT.search(token):
-        return not _is_named(token) and entropy(token) >= min(3.5, 0.85 * math.log2(len(token)))
-    return token.lower() != token and token.upper() != token and entropy(token) >= _MIXED
-
-
-def is_placeholder(value: str) -> bool:
-    """Tell whether a literal says that something else belongs in its place."""
-    return bool(_PLACEHOLDER.search(value))
-
-
-def is_filler(token: str) -> bool:
-    """Tell whether a token is a few characters over and over, such as `xxxx`, behind what it begins with.
-
-    A run to whose end such characters are joined is not a key.
-    """
-    return len(set(token[min(_TAIL, max(0, len(token) - _TAIL)) :])) < _DIFFERENT
-
-
-def entropy(value: str) -> float:
-    """Return Shannon's entropy of the characters of `value`, in bits per character."""
-    shares = [count / len(value) for count in Counter(value).values()]
-    return -sum(share * math.log2(share) for share in shares)
-
-
-def _is_named(value: str) -> bool:
-    """Tell whether a literal is made of words: a name, a path, an address, a call."""
-    if _ADDRESS.match(value) or _NAME.fullmatch(value):
-        return True
-    parts = _PARTS.findall(value)
-    letters = sum(map(str.isalpha, value))
-    least = _LONG_WORDS if value.lower() != value else _LONGER_WORDS
-    return 2 * letters >= len(value) and len(value) >= least * len(parts)
-
-
-_VARIED = 6
-"""The different characters that a chosen password has at least."""
+_MIN_DISTINCT = 6
+"""Distinct characters of a chosen password."""
 _SPECIAL = re.compile(r"[!@%^&*#$~+]")
-"""What a password holds, and a name in code does not."""
-
+"""Characters of passwords that names in code do not contain."""
 _TAIL = 16
-_DIFFERENT = 4
-_MIXED = 4.0
-"""Bits per character: names in camel case have less, letters drawn at random more."""
-
+_MIN_DISTINCT_TAIL = 4
+_MIXED_CASE_ENTROPY = 4.0
+"""Bits per character: names in camel case have less, random letters more."""
 _LONG_WORDS = 3.4
 _LONGER_WORDS = 4.0
-"""Mean length of the runs of letters or digits in a name; what was drawn at random has shorter ones."""
-
+"""Mean length of the runs of letters or digits in a name with and without upper case; random text has shorter runs."""
 _DIGIT = re.compile(r"[0-9]")
 _LETTER = re.compile(r"[A-Za-z]")
 _HEX = re.compile(r"[0-9a-fA-F\-]{20,}+")
@@ -99,22 +38,85 @@ _PLACEHOLDER = re.compile(
     r"|your|test|todo|none|null|undefined|environ|getenv|process\.env|secrets\.|vault|\$\{|\$\(|\{\{|%\(|<|>|\{",
     re.IGNORECASE,
 )
-# Short words occur in what was drawn at random, too.
+# Without the short words of `_PLACEHOLDER`, which also occur in random text.
 _FILLED = re.compile(
     r"[xX]{4,}|\*{3,}|\.{3,}|0{6,}|1234567|abcdef|[<>{}]|(?i:example|placeholder|changeme|dummy|sample|redact|replace|your[_\-])"
 )
+_JOINS = frozenset("_-")
+ESCAPE = r"\\[nrt]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2}"
+"""Escapes of characters in strings, JSON and URLs; the escaped character is part of no key."""
+_MAX_ESCAPE_CHARS = 6
+
+
+def is_random(value: str) -> bool:
+    """Return whether a literal looks random, rather than like a name, a word, a number or a placeholder."""
+    if not _DIGIT.search(value) or not _LETTER.search(value) or is_placeholder(value) or _is_named(value):
+        return False
+    most = 3.0 if _HEX.fullmatch(value) else 3.5
+    return entropy(value) >= min(most, 0.85 * math.log2(len(value)))
+
+
+def is_chosen(value: str) -> bool:
+    """Return whether a value looks like a password that a person chose: words and digits mixed, but not a name."""
+    if (
+        not _DIGIT.search(value)
+        or not _LETTER.search(value)
+        or is_placeholder(value)
+        or len(set(value)) < _MIN_DISTINCT
+    ):
+        return False
+    if _ADDRESS.match(value) or _NAME.fullmatch(value) or _WORDS_AND_NUMBERS.fullmatch(value):
+        return False
+    return bool(_SPECIAL.search(value)) or not _is_named(value)
+
+
+def is_drawn(token: str) -> bool:
+    """Return whether a token-shaped text looks random. It may consist of letters alone, in both cases."""
+    if _FILLED.search(token):
+        return False
+    if _DIGIT.search(token):
+        return not _is_named(token) and entropy(token) >= min(3.5, 0.85 * math.log2(len(token)))
+    return token.lower() != token and token.upper() != token and entropy(token) >= _MIXED_CASE_ENTROPY
+
+
+def is_placeholder(value: str) -> bool:
+    """Return whether a literal is a placeholder for another value."""
+    return bool(_PLACEHOLDER.search(value))
+
+
+def is_filler(token: str) -> bool:
+    """Return whether a token repeats a few characters, such as `xxxx`, after its prefix.
+
+    A run that ends with such characters is not a key, either.
+    """
+    return len(set(token[min(_TAIL, max(0, len(token) - _TAIL)) :])) < _MIN_DISTINCT_TAIL
+
+
+def entropy(value: str) -> float:
+    """Return the Shannon entropy of the characters of `value`, in bits per character."""
+    shares = [count / len(value) for count in Counter(value).values()]
+    return -sum(share * math.log2(share) for share in shares)
+
+
+def _is_named(value: str) -> bool:
+    """Return whether a literal consists of words: a name, a path, an address, a call."""
+    if _ADDRESS.match(value) or _NAME.fullmatch(value):
+        return True
+    parts = _PARTS.findall(value)
+    letters = sum(map(str.isalpha, value))
+    least = _LONG_WORDS if value.lower() != value else _LONGER_WORDS
+    return 2 * letters >= len(value) and len(value) >= least * len(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A shape of secrets. The secret is group 1 where there is one, else the whole match.
+    """A shape of secrets. The secret is group 1 if there is one, else the whole match.
 
-    `pattern` is tried where one of `starts` stands and no longer word runs into it. It is bounded or possessive, and
-    what it takes ends before another of its starts could begin a word: so no text is read over and over.
+    `pattern` is tried at each of `starts` that begins a word. It is bounded or possessive, and a match ends before
+    another start could begin a word, so that no text is read repeatedly.
 
-    Where `starts` begin keys and nothing else, the pattern asks little of what follows, and an example is taken for a
-    key: what is redacted too often costs little. `random`: other things begin alike, so the secret must also look drawn
-    at random.
+    If `starts` only begin keys, the pattern requires little of the rest, and examples count as keys, because redacting
+    too much is harmless. With `random`, the start is ambiguous, so the secret must also look random.
     """
 
     kind: str
@@ -141,9 +143,9 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """A shape whose literal stands inside: `after` begins with it, `before` is tried on what leads up to it.
+    """A shape with a literal inside: `after` begins with the literal, `before` is matched against the text before it.
 
-    `before` ends where the literal begins, and takes at most `most` characters.
+    `before` matches at most `most` characters, up to the literal.
     """
 
     kind: str
@@ -164,21 +166,17 @@ class Inner:
 
 
 def begins_word(text: str, at: int) -> bool:
-    """Tell whether no longer word runs into what stands at a place; the end of an escape before it does not count."""
+    """Return whether a word begins at a place; an escape sequence before it does not belong to the word."""
     before = text[at - 1 : at]
     inside = before.isascii() and (before.isalnum() or before in _JOINS)
-    return not before or not inside or bool(_compiled(rf"(?:{ESCAPE})\Z").search(text, max(0, at - _LONGEST), at))
-
-
-_JOINS = frozenset("_-")
-ESCAPE = r"\\[nrt]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2}"
-"""How strings, JSON and addresses write a character that is part of no key."""
-_LONGEST = 6
+    return (
+        not before or not inside or bool(_compiled(rf"(?:{ESCAPE})\Z").search(text, max(0, at - _MAX_ESCAPE_CHARS), at))
+    )
 
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern when its shape is first looked for: most processes meet few of them."""
+    """Compile a pattern on first use, because most processes need few of them."""
     return re.compile(pattern, ASCII)
 
 
@@ -282,7 +280,7 @@ _MODELS = (
     _shape("openrouter_key", "sk-or-v1-", r"sk-or-v1-[\w\-]{12,}+"),
     _shape("openrouter_key", "sk-or-", r"sk-or-[\w\-]{16,}+", random=True),
     _shape("langfuse_key", "sk-lf-", r"sk-lf-[\w\-]{12,}+"),
-    # Hyphenated names (CSS classes) also start with `sk-`: only keys of a known sort may hold hyphens.
+    # Hyphenated names (CSS classes) also start with `sk-`: only keys of a known kind may contain hyphens.
     _shape("openai_key", "sk-proj- sk-svcacct- sk-None-", r"sk-(?:proj|svcacct|None)-[\w\-]{12,}+"),
     _shape("openai_key", "sk-admin- sk-service-", r"sk-(?:admin|service)-[\w\-]{20,}+"),
     _shape("openai_key", "sk-", r"sk-[A-Za-z0-9]{32,}+"),
@@ -364,4 +362,4 @@ _INNER = (
 )
 
 SHAPES: tuple[Shape | Inner, ...] = (*_CLOUDS, *_CODE, *_CHAT, *_MONEY, *_MODELS, *_DATA, *_OPERATIONS, *_INNER)
-"""Every known shape; of two that fit one place, the first names the kind."""
+"""Every known shape; if two match at one place, the first determines the kind."""

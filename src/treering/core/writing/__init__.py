@@ -1,1 +1,1 @@
-"""From a patch to what is kept: drafts, plans, transactions, and the journal."""
+"""Applying patches: drafts, plans, transactions, and the journal."""

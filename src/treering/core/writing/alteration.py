@@ -1,4 +1,4 @@
-"""Changing what exists: fields, statuses, links, merges, successors, scopes."""
+"""Operations on objects: create and change them, their statuses, links, merges, successors and scopes."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -36,7 +36,7 @@ from treering.core.writing.integrity import (
 
 
 def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationResult:
-    """Change fields. Words that came through a less trusted channel bring the object down to that channel."""
+    """Change fields. Text from a less trusted channel lowers the trust of the object to that of the channel."""
     item = draft.expect(operation.id, operation.expected_revision)
     fixed = (item.STAMPED | SETTLED) & operation.changes.keys()
     if fixed:
@@ -63,15 +63,15 @@ def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationRes
                 require_support(revised, draft)
             if is_newly_disputed(revised, item.evidence_refs):
                 revised = revised.model_copy(update={"disputed": True})
-    made = draft.change(item, "updated", **_written(item, revised, operation, channel, draft))
-    if isinstance(item, WorkItem) and isinstance(made, WorkItem):
-        check_acyclic(made, draft)
-        update_child_refs(item.parent_ref, made, draft)
-    return changed(made)
+    revised_item = draft.change(item, "updated", **_written(item, revised, operation, channel, draft))
+    if isinstance(item, WorkItem) and isinstance(revised_item, WorkItem):
+        check_acyclic(revised_item, draft)
+        update_child_refs(item.parent_ref, revised_item, draft)
+    return changed(revised_item)
 
 
 def _written(item: Object, revised: Object, operation: Update, channel: Channel, draft: Draft) -> dict[str, Any]:
-    """Return the changed fields, and the channel where its trust falls."""
+    """Return the changed fields, and the channel if it lowers the trust."""
     fields = {name: getattr(revised, name) for name in operation.changes}
     if isinstance(revised, Knowledge):
         fields["disputed"] = revised.disputed
@@ -161,7 +161,7 @@ def merge(operation: Merge, draft: Draft) -> OperationResult:
 
 
 def supersede(operation: Supersede, draft: Draft) -> OperationResult:
-    """Replace knowledge by other knowledge that is believed."""
+    """Replace knowledge by other active knowledge."""
     item = draft.expect(operation.id, operation.expected_revision)
     by = draft.get(operation.by)
     if item.id == by.id:
@@ -182,18 +182,18 @@ def supersede(operation: Supersede, draft: Draft) -> OperationResult:
             hint="Promote it first, or create it as active with evidence.",
         )
     check_transition(item, "superseded")
-    made = draft.change(item, "superseded", status="superseded")
+    replaced = draft.change(item, "superseded", status="superseded")
     draft.link(Link(type="supersedes", source=by.id, target=item.id))
     draft.withdrawn.append(item.id)
     if by.status == "contested" and not by.disputed and not rivals(by, draft):
-        # Naming the winner is the resolution: it is believed again, on the evidence it has.
+        # Naming the winner settles the dispute: it becomes active again, on the evidence it has.
         require_support(by, draft)
         draft.change(by, "settled", status="active", last_verified_at=draft.now)
-    return changed(made)
+    return changed(replaced)
 
 
 def move(operation: MoveScope, draft: Draft) -> OperationResult:
-    """Move to another scope; an exact duplicate there takes the evidence over."""
+    """Move to another scope. An exact duplicate there receives the evidence instead."""
     item = draft.expect(operation.id, operation.expected_revision)
     if item.scope == operation.to:
         return OperationResult(outcome="unchanged", id=item.id, revision=item.revision)
@@ -208,8 +208,8 @@ def move(operation: MoveScope, draft: Draft) -> OperationResult:
 def erase(operation: Erase, draft: Draft, *, named: Collection[str]) -> OperationResult:
     """Erase an object, and the copies of it that a merge archived in its favor.
 
-    An object that such a copy gave way to stays, with a new revision: the next merge works it out without the copy.
-    `named`: the ids of all objects that the patch erases.
+    An object in favor of which such a copy was archived gets a new revision, so that the next merge determines its
+    state without the copy. `named` are the ids of all objects that the patch erases.
     """
     item = draft.expect(operation.id, operation.expected_revision)
     gone = [item]
@@ -226,11 +226,8 @@ def erase(operation: Erase, draft: Draft, *, named: Collection[str]) -> Operatio
     return OperationResult(outcome="erased", id=item.id)
 
 
-# Bringing new objects into a draft: starting states, names taken, duplicates merged.
-
-
 def create(item: Object, draft: Draft) -> OperationResult:
-    """Put a new object into the draft, or find what stands for it already."""
+    """Add a new object to the draft, or find the existing duplicate."""
     if not draft.is_fresh(item.id):
         raise Conflict(f"{item.id} already exists or was erased.", hint="Generate a new id.", details={"id": item.id})
     if item.status not in INITIAL[item.type]:
@@ -249,10 +246,10 @@ def create(item: Object, draft: Draft) -> OperationResult:
         case Knowledge():
             return _create_knowledge(item, draft)
         case WorkItem():
-            made = draft.create(item.model_copy(update={"opened_at": item.opened_at or draft.now}))
-            check_acyclic(made, draft)
-            update_child_refs(None, made, draft)
-            return created(made)
+            work = draft.create(item.model_copy(update={"opened_at": item.opened_at or draft.now}))
+            check_acyclic(work, draft)
+            update_child_refs(None, work, draft)
+            return created(work)
         case _:
             return created(draft.create(item))
 
@@ -282,10 +279,10 @@ def _create_node(item: Node, draft: Draft) -> OperationResult:
 
 
 def _new_summary(item: Node, known: Node, draft: Draft) -> dict[str, Any]:
-    """Return what changes where a node is sent again with another summary.
+    """Return the changes if a node is created again with another summary.
 
-    A channel that only proposes knowledge leaves the words of others as they are; one that is trusted less brings the
-    node down to it.
+    A channel that only proposes knowledge does not change the text of others; a less trusted one lowers the trust of
+    the node to its own.
     """
     channel, policy = item.origin_channel, draft.policy
     if item.summary in ("", known.summary) or channel in policy.candidate_only_channels:
@@ -309,7 +306,7 @@ def _create_knowledge(item: Knowledge, draft: Draft) -> OperationResult:
 
 
 def find_duplicate(item: Knowledge, draft: Draft) -> Knowledge | None:
-    """Return knowledge that says exactly the same in the same scope, for the same time."""
+    """Return other knowledge with exactly the same content, scope and validity."""
     key = item.duplicate_key()
     ids = {*draft.view.knowledge_by_duplicate_key(key), *(other.id for other in draft.touched_knowledge())}
     for other in draft.knowledge(sorted(ids)):
@@ -320,7 +317,7 @@ def find_duplicate(item: Knowledge, draft: Draft) -> Knowledge | None:
 
 
 def merge_duplicate(item: Knowledge, existing: Knowledge, draft: Draft) -> OperationResult:
-    """Merge an exact duplicate into what is known: evidence is added, support grows."""
+    """Merge an exact duplicate into existing knowledge: add its evidence and subjects."""
     known = {(ref.source_id, ref.segment_id, ref.role) for ref in existing.evidence_refs}
     fresh = tuple(ref for ref in item.evidence_refs if (ref.source_id, ref.segment_id, ref.role) not in known)
     changes: dict[str, Any] = {}
@@ -343,11 +340,8 @@ def _validity(item: Knowledge) -> tuple[datetime | None, datetime | None]:
     return item.valid_from, item.valid_until
 
 
-# What an object may rest on: segments that say what was hashed, evidence that is there, support that holds.
-
-
 def check_segments(item: Source, *, earlier: Sequence[Segment]) -> None:
-    """Raise `InvalidPatch` where a segment id is repeated or a hash does not match its text."""
+    """Raise `InvalidPatch` if a segment id is repeated or a hash does not match its text."""
     known = {segment.segment_id: segment.hash for segment in earlier}
     seen: set[str] = set()
     for segment in item.segments:
@@ -363,7 +357,7 @@ def check_segments(item: Source, *, earlier: Sequence[Segment]) -> None:
 
 
 def check_words(item: Source, earlier: Sequence[Segment], draft: Draft) -> None:
-    """Raise `InvalidPatch` where a segment comes back after a while with other words."""
+    """Raise `InvalidPatch` if the id of an earlier segment is used again for a different text."""
     known = {segment.segment_id for segment in earlier}
     for segment in item.segments:
         if segment.segment_id not in known and draft.view.segment_text(item.id, segment.segment_id) not in (
@@ -378,8 +372,8 @@ def check_words(item: Source, earlier: Sequence[Segment], draft: Draft) -> None:
 
 
 def with_checked_evidence(item: Knowledge, draft: Draft, *, earlier: Sequence[EvidenceRef] = ()) -> Knowledge:
-    """Return the knowledge with its evidence checked. Raises `InvalidPatch` for evidence that is not there."""
-    # A reference that was right when it was written may have lost its segment; that is the cascade's business.
+    """Return the knowledge with its evidence checked. Raises `InvalidPatch` for missing evidence."""
+    # An existing reference may have lost its segment; the cascade handles that.
     refs = tuple(ref if ref in earlier else _checked(ref, draft) for ref in item.evidence_refs)
     return item.model_copy(update={"evidence_refs": refs})
 
@@ -416,16 +410,16 @@ def _checked(ref: EvidenceRef, draft: Draft) -> EvidenceRef:
 
 
 def _contents(source: Source, segment: Segment) -> str:
-    """Return the contents of a file of a repository that evidence in it is read from."""
+    """Return the contents of a repository file that contain the segment; empty for other sources."""
     if not source.fingerprint.startswith((GIT_BLOB, SEVERAL)):
         return ""
     return segment.places[0].contents if segment.places else HeldContents.parse(source.fingerprint).fingerprints[0]
 
 
 def check_lineage(item: Knowledge, draft: Draft) -> None:
-    """Raise `InvalidPatch` where a summary would rest on itself: its parents are taken at their word.
+    """Raise `InvalidPatch` if a summary would be derived from itself, because its parents are not followed further.
 
-    Other knowledge may: whoever counts what is behind it passes each parent once.
+    Other knowledge may be: its support is counted with each parent visited once.
     """
     if item.id not in item.derived_from and not (item.derived_from and draft.dependents(item.id)):
         return
@@ -448,7 +442,7 @@ def check_lineage(item: Knowledge, draft: Draft) -> None:
 
 
 def require_support(item: Knowledge, draft: Draft) -> None:
-    """Raise `InvalidPatch` where nothing that holds supports the knowledge."""
+    """Raise `InvalidPatch` if no valid evidence supports the knowledge."""
     if not is_backed(item, draft):
         raise InvalidPatch(
             f"{item.title!r} has no valid evidence, so it cannot be active.",
@@ -457,11 +451,8 @@ def require_support(item: Knowledge, draft: Draft) -> None:
         )
 
 
-# Names that only one object of a scope may bear: a source's origin, a node's slug.
-
-
 def other_holder(item: Source | Node, draft: Draft) -> Source | Node | None:
-    """Return the other object that bears the name of `item` as the patch has left it so far, or `None`."""
+    """Return the other object that has the unique name of `item` after the patch so far, or `None`."""
     name = name_held(item)
     if name is None:
         return None
@@ -474,7 +465,7 @@ def other_holder(item: Source | Node, draft: Draft) -> Source | Node | None:
 
 
 def check_name_is_free(item: Object, draft: Draft) -> None:
-    """Raise `Conflict` where another source has this origin, or another active node this slug, in the scope."""
+    """Raise `Conflict` if another source of the scope has this origin, or another active node this slug."""
     if not isinstance(item, Source | Node) or name_held(item) is None:
         return
     if known := other_holder(item, draft):

@@ -1,6 +1,6 @@
-"""Copying a ledger piece by piece: what a piece holds, and how a session keeps it.
+"""Copying a ledger in parts, and verifying a ledger against its audit log.
 
-The audit log of a copy that was begun is the beginning of the log that is copied, so the copy says how far it is.
+The audit log of an unfinished copy is the beginning of the original log, so the copy knows how far it is.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,10 +20,7 @@ from treering.core.writing.transaction import Session
 
 @dataclass(frozen=True, slots=True)
 class CopiedEvent:
-    """An audit event, and what it wrote as far as that is still there.
-
-    An erasure is told by its event alone.
-    """
+    """An audit event and its write, unless that was erased since. An erasure has no write."""
 
     event: AuditEvent
     write: Put | Linked | Unlinked | None = None
@@ -31,7 +28,7 @@ class CopiedEvent:
 
 @dataclass(frozen=True, slots=True)
 class LedgerPart:
-    """Events of a ledger that follow one another, behind `after`."""
+    """Consecutive events of a ledger that follow `after`."""
 
     after: Anchor
     entries: tuple[CopiedEvent, ...]
@@ -39,17 +36,17 @@ class LedgerPart:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Records of patches and idempotency keys of a ledger, which its events do not hold."""
+    """Records of patches and idempotency keys of a ledger, which its events do not contain."""
 
     records: tuple[PatchRecord, ...] = ()
     keys: tuple[tuple[str, Remembered], ...] = ()
-    """Keys to keep, in the place of earlier ones."""
+    """Keys to store; they replace earlier ones."""
     dropped: tuple[str, ...] = ()
-    """Keys that are no more."""
+    """Keys to remove."""
 
 
 def append(session: Session, part: LedgerPart) -> None:
-    """Keep a part of another ledger. Raises `Conflict` where the log does not end where the part begins."""
+    """Store a part of another ledger. Raises `Conflict` if the log does not end where the part begins."""
     if session.head() != part.after:
         raise Conflict(
             f"The copy no longer ends at event {part.after.seq}: another process wrote to it.",
@@ -60,13 +57,13 @@ def append(session: Session, part: LedgerPart) -> None:
         if write := entry.write or _erasure(session, entry.event):
             run.append((write, entry.event))
             continue
-        _keep_run(session, run)
+        _store_run(session, run)
         session.keep_event(entry.event)
-    _keep_run(session, run)
+    _store_run(session, run)
 
 
 def keep_outcomes(session: Session, outcomes: Outcomes) -> None:
-    """Keep records and idempotency keys of another ledger, in the place of those that are there."""
+    """Store records and idempotency keys of another ledger; they replace existing ones."""
     if outcomes.records:
         head = session.head()
         first = outcomes.records[0]
@@ -81,17 +78,17 @@ def keep_outcomes(session: Session, outcomes: Outcomes) -> None:
 
 
 def _erasure(session: Session, event: AuditEvent) -> Erased | None:
-    """Return the erasure that an event records, where the copy holds the object."""
+    """Return the erasure that an event records if the copy contains the object."""
     if event.event_type != "erased" or not session.view.exists(event.target):
         return None
-    # The newest revisions may never have come: they were erased at the source before they were read.
+    # The newest revisions may be missing: they were erased at the source before they were read.
     newest = (event.before or {}).get("revision", 0)
-    held = (session.view.revision(event.target, number) for number in range(newest, 0, -1))
-    return next((Erased(item) for item in held if item), None)
+    revisions = (session.view.revision(event.target, number) for number in range(newest, 0, -1))
+    return next((Erased(item) for item in revisions if item), None)
 
 
-def _keep_run(session: Session, run: list[tuple[Write, AuditEvent]]) -> None:
-    """Keep writes that follow one another, and empty the list."""
+def _store_run(session: Session, run: list[tuple[Write, AuditEvent]]) -> None:
+    """Store consecutive writes, and empty the list."""
     if not run:
         return
     writes, events = tuple(write for write, _ in run), tuple(event for _, event in run)
@@ -99,7 +96,8 @@ def _keep_run(session: Session, run: list[tuple[Write, AuditEvent]]) -> None:
     receipt = Receipt(
         patch_id=last.patch_id, sequence=last.seq, committed_at=last.timestamp, results=(), head=last.hash
     )
-    session.keep(_plan(writes), Journal(events, (), receipt, _stored(writes)))
+    stored = tuple(stored_form(write.after) if isinstance(write, Put) else "" for write in writes)
+    session.keep(_plan(writes), Journal(events, (), receipt, stored))
     run.clear()
 
 
@@ -107,58 +105,51 @@ def _plan(writes: Sequence[Write]) -> Plan:
     return Plan(tuple(writes), (), (), ())
 
 
-def _stored(writes: Iterable[Write]) -> tuple[str, ...]:
-    return tuple(stored_form(write.after) if isinstance(write, Put) else "" for write in writes)
-
-
-# What an audit log says a ledger must hold: the other way round from `journal`.
-
-
 _LinkKey = tuple[str, str, str]
 LinkRow = tuple[str, str, str, str, int, int | None]
-"""A link as a ledger keeps it: type, source, target, the patch that made it, and the sequence numbers of the events
+"""A link as stored in a ledger: type, source, target, the patch that created it, and the sequence numbers of the events
 that added and removed it."""
 
 
 @dataclass(slots=True)
 class Account:
-    """Revisions, links and decisions that a log records. Each check raises `Corrupt` naming what differs."""
+    """Revisions, links and decisions recorded in a log. Each check raises `Corrupt` naming the difference."""
 
     revisions: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
-    """By id and number: the event's sequence number and the content hash."""
+    """By id and number: the sequence number of the event and the content hash."""
     links: set[LinkRow] = field(default_factory=set)
-    """The links that were removed; once the log was read, also those that stand."""
+    """The removed links; after the log was read, also the current ones."""
     standing: dict[_LinkKey, tuple[str, int]] = field(default_factory=dict)
-    """By type, source and target of a link that stands, the patch and the number of the event that added it."""
+    """By type, source and target of a current link: the patch and the number of the event that added it."""
     statuses: dict[str, str] = field(default_factory=dict)
-    """By id of a patch, what was last decided about it; a patch applied directly has no entry."""
+    """By id of a patch, the last decision about it; a patch applied directly has no entry."""
     records: dict[str, str] = field(default_factory=dict)
-    """By id of a patch, the hash of its record; one of an earlier version, whose events carry none, has no entry."""
+    """By id of a patch, the hash of its record; patches of older versions, whose events contain none, have no entry."""
     patches: set[str] = field(default_factory=set)
-    """Ids of the patches that events name."""
+    """Ids of the patches in events."""
 
     def check_revision(self, item: Object, seq: int) -> None:
-        """Check one stored revision, and the words of its segments."""
-        said = self.revisions.get((item.id, item.revision))
-        if said != (seq, content_hash(stored_form(item), salt=item.salt)):
+        """Check a stored revision, and the texts of its segments."""
+        expected = self.revisions.get((item.id, item.revision))
+        if expected != (seq, content_hash(stored_form(item), salt=item.salt)):
             raise _wrong(f"revision {item.revision} of {item.id} does not match the audit log", item.id)
         if isinstance(item, Source):
             for segment in item.segments:
                 if segment.hash != segment_hash(segment.excerpt, salt=item.salt):
                     raise _wrong(f"the text of segment {segment.segment_id} of {item.id} was changed", item.id)
 
-    def check_complete(self, found: Iterable[tuple[str, int]]) -> None:
-        """Check that no revision is missing. `found`: the id and number of every stored revision."""
-        for identity, number in sorted(self.revisions.keys() - set(found)):
+    def check_complete(self, stored: Iterable[tuple[str, int]]) -> None:
+        """Check that no revision is missing, given the id and number of every stored revision."""
+        for identity, number in sorted(self.revisions.keys() - set(stored)):
             raise _wrong(f"revision {number} of {identity} is missing", identity)
 
-    def check_links(self, found: Iterable[LinkRow]) -> None:
-        """Check all links, also those that were removed."""
-        for kind, source, target, *_ in sorted(self.links.symmetric_difference(found), key=lambda link: link[:5]):
+    def check_links(self, stored: Iterable[LinkRow]) -> None:
+        """Check all links, including removed ones."""
+        for kind, source, target, *_ in sorted(self.links.symmetric_difference(stored), key=lambda link: link[:5]):
             raise _wrong(f"the link {source} {kind} {target} does not match the audit log", source)
 
     def check_patch(self, record: PatchRecord) -> None:
-        """Check what became of a patch, and the rest of its record: who made it, why, what it did or proposes."""
+        """Check the status of a patch and the rest of its record."""
         if record.status != self.statuses.get(record.id, "applied"):
             raise _wrong(f"{record.id} is {record.status}, which does not match the audit log", record.id)
         if self.records.get(record.id, record_hash(record)) != record_hash(record):
@@ -167,50 +158,50 @@ class Account:
         if record.id not in self.patches and (record.effects or record.operations):
             raise _wrong(f"the audit log has no event for {record.id}", record.id)
 
-    def check_patches_complete(self, found: Iterable[str]) -> None:
-        """Check that no record of a patch is missing: `found` are the ids of all that are stored."""
-        for identity in sorted(self.patches - set(found)):
+    def check_patches_complete(self, stored: Iterable[str]) -> None:
+        """Check that no record of a patch is missing, given the ids of all stored records."""
+        for identity in sorted(self.patches - set(stored)):
             raise _wrong(f"the record of {identity} is missing", identity)
 
 
 def account(events: Iterable[AuditEvent]) -> Account:
     """Read a verified log from its beginning."""
-    told = Account()
+    result = Account()
     erased: set[str] = set()
     for event in events:
         if event.event_type == POLICY_CHANGED:
             continue
-        told.patches.add(event.patch_id)
+        result.patches.add(event.patch_id)
         if event.patch_hash:
-            told.records[event.patch_id] = event.patch_hash
+            result.records[event.patch_id] = event.patch_hash
         if event.event_type == MERGED:
             continue
         if event.event_type == "erased":
             erased.add(event.target)
         else:
-            _tell(event, told)
-    # An id is never used again, so what was erased can be left out at the end, all at once.
-    told.revisions = {key: value for key, value in told.revisions.items() if key[0] not in erased}
-    told.links |= {(*key, patch, added, None) for key, (patch, added) in told.standing.items()}
-    told.links = {link for link in told.links if erased.isdisjoint(link[1:3])}
-    return told
+            _add(event, result)
+    # Ids are never reused, so erased objects can be removed at the end.
+    result.revisions = {key: value for key, value in result.revisions.items() if key[0] not in erased}
+    result.links |= {(*key, patch, added, None) for key, (patch, added) in result.standing.items()}
+    result.links = {link for link in result.links if erased.isdisjoint(link[1:3])}
+    return result
 
 
-def _tell(event: AuditEvent, told: Account) -> None:
+def _add(event: AuditEvent, result: Account) -> None:
     after = event.after or {}
     match event.event_type:
         case "linked":
-            told.standing[_link_key(after)] = event.patch_id, event.seq
+            result.standing[_link_key(after)] = event.patch_id, event.seq
         case "unlinked":
             key = _link_key(event.before or {})
-            if added := told.standing.pop(key, None):
-                told.links.add((*key, *added, event.seq))
+            if added := result.standing.pop(key, None):
+                result.links.add((*key, *added, event.seq))
         case _ if kind_of(event.target) == "patch":
-            told.statuses[event.target] = str(after["status"])
+            result.statuses[event.target] = str(after["status"])
             if "hash" in after:
-                told.records[event.target] = str(after["hash"])
+                result.records[event.target] = str(after["hash"])
         case _:
-            told.revisions[event.target, int(after["revision"])] = (event.seq, str(after["hash"]))
+            result.revisions[event.target, int(after["revision"])] = (event.seq, str(after["hash"]))
 
 
 def _link_key(state: dict[str, list[str]]) -> _LinkKey:
@@ -218,9 +209,9 @@ def _link_key(state: dict[str, list[str]]) -> _LinkKey:
     return kind, source, target
 
 
-def _wrong(what: str, identity: str) -> Corrupt:
+def _wrong(problem: str, identity: str) -> Corrupt:
     return Corrupt(
-        f"The ledger does not verify: {what}.",
+        f"The ledger does not verify: {problem}.",
         hint="Restore the space from a backup or an export made before this.",
         details={"id": identity},
     )

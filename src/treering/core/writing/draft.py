@@ -1,4 +1,4 @@
-"""The working state of one patch: what the ledger holds, overlaid with what the patch has changed so far."""
+"""The working state of one patch: the objects of the ledger, overlaid with the changes of the patch so far."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -30,23 +30,26 @@ from treering.core.policy import Policy
 from treering.core.scope import sees
 
 _Kind = TypeVar("_Kind", bound=Object)
-_MOST_SETTLINGS = 32
-"""Settling changes an object a few times at most: it is contested, freed, superseded, stale."""
+_MAX_SETTLINGS = 32
+"""Maximum changes of an object by settling; normally a few: contested, freed, superseded, stale."""
+_HIDDEN_FIELDS = {"salt", "revision", "created_at", "updated_at", "segments", "origin_channel"}
+_SHOWN_CHARS = 400
+"""Maximum length of a shown value."""
 
 
 class View(Protocol):
-    """What planning a patch asks of a ledger: its current state, by the keys that matter."""
+    """The current state of a ledger as needed to plan a patch."""
 
     def get(self, identity: str) -> Object | None:
         """Return the current revision, or `None`."""
         ...
 
     def revision(self, identity: str, number: int) -> Object | None:
-        """Return one revision, or `None` where there is none (or it was erased)."""
+        """Return a revision, or `None` if it does not exist or was erased."""
         ...
 
     def exists(self, identity: str) -> bool:
-        """Tell whether an object has this id, without reading it."""
+        """Return whether an object has this id, without reading it."""
         ...
 
     def scope_of(self, identity: str) -> str | None:
@@ -54,7 +57,7 @@ class View(Protocol):
         ...
 
     def ever_existed(self, identity: str) -> bool:
-        """Tell whether an object has or once had this id; the audit log remembers erased ones."""
+        """Return whether an object has or once had this id, even if it was erased."""
         ...
 
     def source_by_origin(self, scope: str, origin: str) -> str | None:
@@ -82,7 +85,7 @@ class View(Protocol):
         ...
 
     def segment_text(self, source_id: str, segment_id: str) -> str | None:
-        """Return the words a segment id has ever named, or `None`."""
+        """Return the text of a segment id, even if the segment was removed, or `None`."""
         ...
 
 
@@ -97,21 +100,21 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """A link that was not there."""
+    """An added link."""
 
     link: Link
 
 
 @dataclass(frozen=True, slots=True)
 class Unlinked:
-    """A link that was there."""
+    """A removed link."""
 
     link: Link
 
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """An object whose content goes, in every revision."""
+    """An object that is erased, in every revision."""
 
     before: Object
 
@@ -121,71 +124,70 @@ Write = Put | Linked | Unlinked | Erased
 
 @dataclass(slots=True)
 class Draft:
-    """Everything a patch has changed so far, over a view of the ledger. Lives only while planning."""
+    """All changes of a patch so far, over a view of the ledger. Only used while planning."""
 
     view: View
     policy: Policy
     now: datetime
     patch_id: str
     scope: str | None = None
-    """The scope the patch was made at, where it has one: errors name no id that lies elsewhere."""
+    """The scope the patch was made at, if it has one; errors show no ids outside it."""
     writes: list[Write] = field(default_factory=list)
     objects: dict[str, Object] = field(default_factory=dict)
     name_holders: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
-    """By a name that only one object may bear, the ids of those this patch gave it to; some may have lost it since."""
+    """By unique name, the ids of the objects that this patch gave it to; some may have lost it again."""
     erased: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
-    """Ids of created objects that turned out to be duplicates, to the ids that stand for them."""
+    """Ids of created objects that are duplicates, to the ids of the existing objects."""
     links: dict[tuple[str, str, str], bool] = field(default_factory=dict)
     withdrawn: list[str] = field(default_factory=list)
-    """Ids whose support for others may have gone; the cascade starts here."""
+    """Ids of objects that may support others no longer; the cascade starts here."""
     stored: dict[str, Object | None] = field(default_factory=dict)
-    """What the view gave: it does not change while planning, and a source with all its text is read once."""
+    """A cache of the view, which does not change while planning."""
     settlings: Counter[str] | None = None
     """How often each object was changed since `settle_from_here`; `None` while operations are applied."""
 
     def resolve(self, identity: str) -> str:
-        """Return the id that stands for `identity` in this patch."""
+        """Return the existing id if `identity` is a duplicate created by this patch."""
         return self.renamed.get(identity, identity)
 
     def find(self, identity: str) -> Object | None:
-        """Return the object as this patch has left it, or `None`."""
+        """Return the object after this patch so far, or `None`."""
         identity = self.resolve(identity)
         if identity in self.erased:
             return None
         return self.objects.get(identity) or self.before(identity)
 
     def before(self, identity: str) -> Object | None:
-        """Return the object as the ledger holds it, whatever this patch has done to it."""
+        """Return the object before this patch."""
         if identity not in self.stored:
             self.stored[identity] = self.view.get(identity)
         return self.stored[identity]
 
     def shown(self, identity: str) -> str:
-        """Return an id as an error may name it: `…` for one that lies outside the patch's scope."""
+        """Return an id for an error message: `…` if it is outside the patch's scope."""
         item = self.find(identity) if self.scope else None
         hidden = item and self.scope and not sees(self.scope, item.scope, descend=True)
         return "…" if hidden else identity
 
     def exists(self, identity: str) -> bool:
-        """Tell whether the object exists after this patch so far."""
+        """Return whether the object exists after this patch so far."""
         identity = self.resolve(identity)
         return identity not in self.erased and (identity in self.objects or self.view.exists(identity))
 
     def is_fresh(self, identity: str) -> bool:
-        """Tell whether no object ever had this id."""
-        used = identity in self.objects or identity in self.erased or self.view.ever_existed(identity)
-        return not used
+        """Return whether no object ever had this id."""
+        return not (identity in self.objects or identity in self.erased or self.view.ever_existed(identity))
 
     def get(self, identity: str) -> Object:
-        """Return the object as this patch has left it. Raises `NotFound`."""
+        """Return the object after this patch so far. Raises `NotFound`."""
         item = self.find(identity)
         if item is None:
             raise _unknown(identity)
         return item
 
     def require(self, identity: str) -> None:
-        """Raise `NotFound` where there is no such object, without reading it."""
+        """Raise `NotFound` if the object does not exist, without reading it."""
         if not self.exists(identity):
             raise _unknown(identity)
 
@@ -203,56 +205,56 @@ class Draft:
         return item
 
     def create(self, item: _Kind) -> _Kind:
-        """Put the first revision of an object."""
+        """Add the first revision of an object."""
         stamp = {"revision": 1, "created_at": self.now, "updated_at": self.now}
-        made = cast("_Kind", item.model_copy(update=stamp))
-        self._put(Put("created", None, made))
-        return made
+        first = cast("_Kind", item.model_copy(update=stamp))
+        self._put(Put("created", None, first))
+        return first
 
     def change(self, item: _Kind, event: str, **changes: Any) -> _Kind:
-        """Put another revision with some fields changed (already checked)."""
+        """Add a revision with some fields changed, which must have been checked."""
         self._count_settling(item)
         stamp = {"revision": item.revision + 1, "updated_at": self.now}
-        made = cast("_Kind", item.model_copy(update={**changes, **stamp}))
-        self._put(Put(event, item, made))
-        return made
+        revised = cast("_Kind", item.model_copy(update={**changes, **stamp}))
+        self._put(Put(event, item, revised))
+        return revised
 
     def settle_from_here(self) -> None:
-        """Hold every later change to the few that settling may make of one object: `Defect` names those that go on."""
+        """Limit the number of later changes per object; more raise `Defect` naming the objects."""
         self.settlings = Counter()
 
     def erase(self, item: Object) -> None:
-        """Take an object away with all its revisions."""
+        """Remove an object with all its revisions."""
         self.objects.pop(item.id, None)
         self.erased.add(item.id)
         self.writes.append(Erased(item))
 
     def has_link(self, link: Link) -> bool:
-        """Tell whether the link is there after this patch so far."""
+        """Return whether the link exists after this patch so far."""
         key = (link.type, link.source, link.target)
         if key in self.links:
             return self.links[key]
         return any((at.type, at.source, at.target) == key for at in self.view.links_of(link.source))
 
     def link(self, link: Link) -> bool:
-        """Add a link; tell whether it was new."""
+        """Add a link; return whether it was new."""
         return self._set_link(link, present=True)
 
     def unlink(self, link: Link) -> bool:
-        """Remove a link; tell whether it was there."""
+        """Remove a link; return whether it existed."""
         return self._set_link(link, present=False)
 
     def knowledge(self, identities: Iterable[str]) -> list[Knowledge]:
-        """Return those of the ids that are knowledge now."""
-        found = (self.find(identity) for identity in identities)
-        return [item for item in found if isinstance(item, Knowledge)]
+        """Return the objects with these ids that are knowledge."""
+        items = map(self.find, identities)
+        return [item for item in items if isinstance(item, Knowledge)]
 
     def touched_knowledge(self) -> list[Knowledge]:
         """Return the knowledge this patch has written, in order of id."""
         return [item for _, item in sorted(self.objects.items()) if isinstance(item, Knowledge)]
 
     def dependents(self, identity: str) -> list[Knowledge]:
-        """Return the knowledge that rests on `identity`, in order of id."""
+        """Return the knowledge that cites or is derived from `identity`, in order of id."""
         ids = set(self.view.dependents(identity))
         ids.update(item.id for item in self.touched_knowledge())
         return [item for item in self.knowledge(sorted(ids)) if rests_on(item, identity)]
@@ -267,9 +269,9 @@ class Draft:
         if self.settlings is None:
             return
         self.settlings[item.id] += 1
-        if self.settlings[item.id] > _MOST_SETTLINGS:
+        if self.settlings[item.id] > _MAX_SETTLINGS:
             raise _unsettled(
-                [self.shown(name) for name, times in self.settlings.items() if times > _MOST_SETTLINGS // 2]
+                [self.shown(name) for name, count in self.settlings.items() if count > _MAX_SETTLINGS // 2]
             )
 
     def _set_link(self, link: Link, *, present: bool) -> bool:
@@ -299,7 +301,7 @@ def _unsettled(identities: list[str]) -> Defect:
 
 
 def rests_on(item: Knowledge, identity: str) -> bool:
-    """Tell whether knowledge names `identity` as evidence or as what it is derived from."""
+    """Return whether knowledge cites `identity` as evidence or is derived from it."""
     return identity in item.derived_from or any(ref.source_id == identity for ref in item.evidence_refs)
 
 
@@ -329,30 +331,23 @@ def effect_of(write: Write) -> Effect:
 
 
 def created(item: Object) -> OperationResult:
-    """Say that an object was created."""
+    """Return the result for a created object."""
     return OperationResult(outcome="created", id=item.id, revision=1)
 
 
 def changed(item: Object) -> OperationResult:
-    """Say that an object was changed."""
+    """Return the result for a changed object."""
     return OperationResult(outcome="updated", id=item.id, revision=item.revision)
 
 
 def resolved_link(link: Link, draft: Draft) -> Link:
-    """Return the link between the objects that stand for its ends in this patch."""
+    """Return the link with the ids of duplicates replaced."""
     return link.model_copy(update={"source": draft.resolve(link.source), "target": draft.resolve(link.target)})
 
 
 def merge_unique(known: tuple[str, ...], more: Sequence[str], *, without: str = "") -> tuple[str, ...]:
     """Return all texts once, in order."""
     return tuple(dict.fromkeys([*known, *(text for text in more if text != without)]))
-
-
-# What a patch would change, field by field, for people to judge.
-
-
-_UNSAID = {"salt", "revision", "created_at", "updated_at", "segments", "origin_channel"}
-_SHOWN = 400  # characters of a value
 
 
 class FieldChange(BaseModel):
@@ -377,18 +372,20 @@ class ObjectChange(BaseModel):
 
 
 def changes_of(writes: Iterable[Write]) -> tuple[ObjectChange, ...]:
-    """Describe planned writes in order."""
+    """Describe planned writes for review, in order."""
     return tuple(_change(write) for write in writes)
 
 
 def fields_changed(before: Object | None, after: Object) -> tuple[FieldChange, ...]:
-    """Return the fields that differ, but for what the ledger stamps and the segments; long texts are cut."""
+    """Return the fields that differ, except segments and those set by the ledger; long texts are cut."""
     old = before.model_dump(mode="json") if before else {}
     new = after.model_dump(mode="json")
     return tuple(
         FieldChange(field=name, before=_short(old.get(name)), after=_short(value))
         for name, value in new.items()
-        if name not in _UNSAID and value != old.get(name) and not (before is None and value in (None, "", [], {}))
+        if name not in _HIDDEN_FIELDS
+        and value != old.get(name)
+        and not (before is None and value in (None, "", [], {}))
     )
 
 
@@ -405,14 +402,11 @@ def _change(write: Write) -> ObjectChange:
 
 
 def _short(value: Any) -> Any:
-    return value[:_SHOWN] + "…" if isinstance(value, str) and len(value) > _SHOWN else value
-
-
-# The operations of a patch as its record keeps them, and from those back to what was asked.
+    return value[:_SHOWN_CHARS] + "…" if isinstance(value, str) and len(value) > _SHOWN_CHARS else value
 
 
 def recorded(operation: Operation, result: OperationResult, draft: Draft) -> RecordedOperation:
-    """Return an operation as the record keeps it, right after it was applied to the draft."""
+    """Return an operation as its record stores it, right after it was applied to the draft."""
     match operation:
         case Create(object=item):
             merged = "" if result.id == item.id else item.id
@@ -432,25 +426,25 @@ def recorded(operation: Operation, result: OperationResult, draft: Draft) -> Rec
 
 
 def asked(
-    kept: RecordedOperation | Operation, revision: Callable[[str, int], Object | None]
+    stored: RecordedOperation | Operation, revision: Callable[[str, int], Object | None]
 ) -> RecordedOperation | Operation:
     """Return an operation with its original content, or its stored form if the content was erased.
 
     `revision` returns a revision of an object, or `None` if it was erased. The content of a duplicate is not stored.
     """
-    match kept:
+    match stored:
         case RecordedCreate(id=identity, revision=number, merged=merged):
             item = None if merged else revision(identity, number)
-            return Create(object=item) if item else kept
+            return Create(object=item) if item else stored
         case RecordedUpdate(id=identity, expected_revision=expected, revision=number, fields=fields):
             item = revision(identity, number)
             changes = (
                 {name: value for name, value in item.model_dump(mode="json").items() if name in fields} if item else {}
             )
-            return Update(id=identity, expected_revision=expected, changes=changes) if changes else kept
+            return Update(id=identity, expected_revision=expected, changes=changes) if changes else stored
         case RecordedTransition(id=identity, expected_revision=expected, revision=number, to=to):
             item = revision(identity, number)
             why = item.resolution if isinstance(item, WorkItem) else ""
-            return Transition(id=identity, expected_revision=expected, to=to, resolution=why) if item else kept
+            return Transition(id=identity, expected_revision=expected, to=to, resolution=why) if item else stored
         case _:
-            return kept
+            return stored

@@ -1,4 +1,4 @@
-"""What is wrong with an entry of another copy that no space could have made: what is merged has to verify here."""
+"""Checks of entries from another copy: a merge accepts only changes that a space could have made."""
 
 import re
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from treering.core.writing.journal import MERGED, POLICY_CHANGED
 from treering.core.writing.versions import ERASED, MergeEntry
 
 MAX_SEQUENCE = 2**53
-"""The largest number of an event: JSON readers of every language hold it exactly."""
+"""The largest number of an event: JSON readers of every language represent it exactly."""
 MAX_ACTOR_CHARS = 1_000
 MAX_REASON_CHARS = 100_000
 MAX_READINGS_KNOWN = 10_000
@@ -27,7 +27,7 @@ _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def problem_of(entry: MergeEntry, view: View, latest: datetime) -> str:
-    """Return what is wrong with an entry, or an empty text. `latest`: no change is dated behind it."""
+    """Return the problem with an entry, or an empty text. No change may be dated after `latest`."""
     return (
         _problem_of_names(entry)
         or _problem_of_times((entry.at,), latest)

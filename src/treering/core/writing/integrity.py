@@ -1,4 +1,4 @@
-"""What a patch has to leave consistent: references that lead somewhere, and claims that do not contradict."""
+"""The consistency of a draft: references, contradicting claims, and the support of knowledge."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -46,9 +46,9 @@ def fields_naming(item: Object, identities: Collection[str]) -> tuple[str, ...]:
 
 
 def named_references(item: Object) -> Iterator[tuple[str, str]]:
-    """Yield every id the object refers to, with the field it stands in."""
+    """Yield every id the object refers to, with its field."""
     for field in REFERENCE_FIELDS[item.type]:
-        # An owner may be a name of somebody who is not a node; that refers to nothing.
+        # An owner may also be the name of a person who is not a node.
         yield from ((field, ref) for ref in getattr(item, field) if field != "owner_refs" or is_object(ref))
     match item:
         case Knowledge():
@@ -62,7 +62,7 @@ def named_references(item: Object) -> Iterator[tuple[str, str]]:
 
 
 def rename_references(item: Object, renamed: Mapping[str, str]) -> Object:
-    """Return the object with references to merged duplicates pointed at what stands for them."""
+    """Return the object with references to merged duplicates replaced."""
     if not renamed or not any(ref in renamed for ref in references_of(item)):
         return item
     changes: dict[str, object] = {
@@ -74,14 +74,14 @@ def rename_references(item: Object, renamed: Mapping[str, str]) -> Object:
 
 
 def copies_of(item: Object, draft: Draft) -> list[Object]:
-    """Return the objects that a merge joined with one: the same knowledge, and sources and nodes of its name."""
+    """Return the objects that a merge joined with one: the same knowledge, or sources and nodes of the same name."""
     view = draft.view
     if isinstance(item, Knowledge):
         ids = view.knowledge_by_duplicate_key(item.duplicate_key())
     else:
         ids = [end for link in view.links_of(item.id) if link.type == COPY for end in (link.source, link.target)]
-    found = (draft.find(identity) for identity in sorted(set(ids) - {item.id}))
-    return [one for one in found if one and _sameness(one) == _sameness(item)]
+    others = map(draft.find, sorted(set(ids) - {item.id}))
+    return [one for one in others if one and _sameness(one) == _sameness(item)]
 
 
 def _sameness(item: Object) -> tuple[Any, ...]:
@@ -97,7 +97,7 @@ def _sameness(item: Object) -> tuple[Any, ...]:
 
 
 def check_references(before: Object | None, after: Object, draft: Draft) -> None:
-    """Raise `InvalidPatch` for a new reference that leads nowhere. Old ones may dangle; lint reports them."""
+    """Raise `InvalidPatch` for a new reference to a missing object. Old ones may dangle; lint reports them."""
     old = set(references_of(before)) if before else set()
     for reference in references_of(after):
         if reference not in old and not draft.exists(reference):
@@ -109,7 +109,7 @@ def check_references(before: Object | None, after: Object, draft: Draft) -> None
 
 
 def check_acyclic(item: WorkItem, draft: Draft) -> None:
-    """Raise `InvalidPatch`, printing the cycle, where work would depend on itself or be its own ancestor."""
+    """Raise `InvalidPatch` with the cycle if work would depend on itself or be its own ancestor."""
     for field in ACYCLIC_FIELDS:
         cycle = [draft.shown(step) for step in cycle_of(item, field, draft.find)]
         if cycle:
@@ -121,7 +121,7 @@ def check_acyclic(item: WorkItem, draft: Draft) -> None:
 
 
 def cycle_of(item: WorkItem, field: str, find: Callable[[str], Object | None]) -> list[str]:
-    """Return the ids of a way from work back to itself by one of `ACYCLIC_FIELDS`; empty where there is none."""
+    """Return the ids of a path from work back to itself by one of `ACYCLIC_FIELDS`, or an empty list."""
     visited: set[str] = set()
     paths = [[item.id, target] for target in _targets(item, field)]
     while paths:
@@ -144,7 +144,7 @@ def _targets(item: WorkItem, field: str) -> tuple[str, ...]:
 
 
 def update_child_refs(earlier: str | None, item: WorkItem, draft: Draft) -> None:
-    """Keep the parents' `child_refs` in step with `parent_ref`."""
+    """Update the parents' `child_refs` after a change of `parent_ref`."""
     if earlier == item.parent_ref:
         return
     for parent_id, belongs in ((earlier, False), (item.parent_ref, True)):
@@ -154,47 +154,44 @@ def update_child_refs(earlier: str | None, item: WorkItem, draft: Draft) -> None
             draft.change(parent, "children_changed", child_refs=(*others, item.id) if belongs else others)
 
 
-# Claims that cannot both hold: found by what they are about, validity and value, never by likeness of text.
-
-
 _LIVE = CURRENT["knowledge"]
 
 
 def settle_claims(draft: Draft) -> list[str]:
-    """Contest what is contradicted or disputed, let newer claims supersede, and free claims whose rivals are gone.
+    """Contest contradicted or disputed claims, let newer ones supersede, and free claims without rivals.
 
-    Gives the ids that became contested.
+    Return the ids that became contested. Claims are compared by subject, validity and value, never by similarity.
     """
     contested: list[str] = []
-    met = _on_other_branches_now(draft)
-    for touched in (*draft.touched_knowledge(), *met):
+    affected = _with_changed_branches(draft)
+    for touched in (*draft.touched_knowledge(), *affected):
         item = draft.find(touched.id)
         if isinstance(item, Knowledge) and item.status in _LIVE:
             contested += _settle(item, draft)
-    for key in dict.fromkeys([*_touched_keys(draft), *filter(None, (item.claim_key() for item in met))]):
+    for key in dict.fromkeys([*_touched_keys(draft), *filter(None, (item.claim_key() for item in affected))]):
         _free_rivals(key, draft)
     return contested
 
 
 def rivals(item: Knowledge, draft: Draft) -> list[Knowledge]:
-    """Return the current claims that cannot hold together with `item`, oldest first."""
+    """Return the current claims that contradict `item`, oldest first."""
     key = item.claim_key()
     if key is None or not is_functional(item, draft.policy):
         return []
     ids = {*draft.view.knowledge_by_claim_key(key), *(other.id for other in draft.touched_knowledge())}
-    found = [other for other in draft.knowledge(sorted(ids)) if contradict(item, other)]
-    return [other for other in found if may_meet(item, other, draft)] if found else []
+    others = [other for other in draft.knowledge(sorted(ids)) if contradict(item, other)]
+    return [other for other in others if may_meet(item, other, draft)]
 
 
 def may_meet(one: Knowledge, other: Knowledge, draft: Draft) -> bool:
-    """Tell whether two claims may stand on one branch: what two branches say of a thing is no contradiction."""
+    """Return whether two claims may apply to the same branch; claims about different branches do not contradict."""
     first, second = _branches_of(one, draft), _branches_of(other, draft)
     return first is None or second is None or not first.isdisjoint(second)
 
 
 def _branches_of(item: Knowledge, draft: Draft) -> frozenset[str] | None:
-    """Return the branches that what supports a claim stands on; `None` for every one, or where that is not known."""
-    found: set[str] = set()
+    """Return the branches of the evidence for a claim; `None` for every branch, or if they are unknown."""
+    names: set[str] = set()
     for ref in item.evidence_refs:
         source = draft.find(ref.source_id) if ref.role == "supports" else None
         if not isinstance(source, Source):
@@ -206,12 +203,12 @@ def _branches_of(item: Knowledge, draft: Draft) -> frozenset[str] | None:
         branches = HeldContents.parse(source.fingerprint).branches_of(contents)
         if branches is None:
             return None
-        found.update(branches)
-    return frozenset(found) or None
+        names.update(branches)
+    return frozenset(names) or None
 
 
-def _on_other_branches_now(draft: Draft) -> list[Knowledge]:
-    """Return claims that rest on sources whose contents stand on other branches than before."""
+def _with_changed_branches(draft: Draft) -> list[Knowledge]:
+    """Return claims with evidence in sources whose contents changed branches."""
     moved = [
         write.after.id
         for write in draft.writes
@@ -221,12 +218,12 @@ def _on_other_branches_now(draft: Draft) -> list[Knowledge]:
         and write.before.fingerprint != write.after.fingerprint
         and SEVERAL in (write.before.fingerprint + write.after.fingerprint)
     ]
-    found = {item.id: item for source in moved for item in draft.dependents(source)}
-    return [item for item in found.values() if item.claim_key()]
+    claims = {item.id: item for source in moved for item in draft.dependents(source)}
+    return [item for item in claims.values() if item.claim_key()]
 
 
 def is_functional(item: Knowledge, policy: Policy) -> bool:
-    """Tell whether only one such claim can hold at a time: one value of an attribute, one outcome of a question."""
+    """Return whether only one such claim can be true at a time, as for an attribute or the outcome of a question."""
     match item.payload:
         case Fact() as fact:
             return fact.value is not None or fact.relation in policy.functional_predicates
@@ -237,14 +234,14 @@ def is_functional(item: Knowledge, policy: Policy) -> bool:
 
 
 def is_newly_disputed(item: Knowledge, earlier: Sequence[EvidenceRef]) -> bool:
-    """Tell whether evidence against it has been added. The same words in another place are no new evidence."""
+    """Return whether evidence against it was added. The same text in another place is no new evidence."""
     known = {(ref.source_id, ref.quote_hash) for ref in earlier if ref.role == "contradicts"}
     against = (ref for ref in item.evidence_refs if ref.role == "contradicts")
     return any((ref.source_id, ref.quote_hash) not in known for ref in against)
 
 
 def contradict(one: Knowledge, other: Knowledge) -> bool:
-    """Tell whether two claims say different things of the same, at the same time."""
+    """Return whether two claims give different values for the same subject at the same time."""
     return (
         one.id != other.id
         and other.status in _LIVE
@@ -271,7 +268,7 @@ def _overlap(one: Knowledge, other: Knowledge) -> bool:
 
 
 def _settle(item: Knowledge, draft: Draft) -> list[str]:
-    """Let the newer of two claims of one source supersede; contest what still contradicts after that."""
+    """Let the newer of two claims of one source supersede the other; contest the remaining contradictions."""
     for rival in rivals(item, draft):
         newer, older = _by_validity(item, rival)
         if draft.policy.newer_supersedes and newer and older and older.status != "candidate":
@@ -280,8 +277,8 @@ def _settle(item: Knowledge, draft: Draft) -> list[str]:
             draft.withdrawn.append(older.id)
             if older.id == item.id:
                 return []
-    standing = rivals(item, draft)
-    claims = [item, *standing] if standing or item.disputed else []
+    remaining = rivals(item, draft)
+    claims = [item, *remaining] if remaining or item.disputed else []
     contested = [claim for claim in claims if claim.status in {"candidate", "active"}]
     for claim in contested:
         draft.change(claim, "contested", status="contested")
@@ -289,7 +286,7 @@ def _settle(item: Knowledge, draft: Draft) -> list[str]:
 
 
 def _by_validity(one: Knowledge, other: Knowledge) -> tuple[Knowledge | None, Knowledge | None]:
-    """Order two claims of the same source by when they became true; nothing where that is not known."""
+    """Order two claims of the same source by the start of their validity; `None` if that is unknown."""
     sources = {ref.source_id for ref in one.evidence_refs} & {ref.source_id for ref in other.evidence_refs}
     if not sources or (one.status != "active" and other.status != "active"):
         return None, None
@@ -300,7 +297,7 @@ def _by_validity(one: Knowledge, other: Knowledge) -> tuple[Knowledge | None, Kn
 
 
 def _touched_keys(draft: Draft) -> list[str]:
-    """Return the keys of claims that the patch made, changed or took away, as they were and as they are."""
+    """Return the keys of claims that the patch created, changed or erased, before and after."""
     states: list[Object | None] = []
     for write in draft.writes:
         match write:
@@ -315,27 +312,24 @@ def _touched_keys(draft: Draft) -> list[str]:
 
 
 def _free_rivals(key: str, draft: Draft) -> None:
-    """Free contested claims of this key that nothing contradicts any more."""
+    """Free contested claims of this key that are no longer contradicted."""
     ids = {*draft.view.knowledge_by_claim_key(key), *(item.id for item in draft.touched_knowledge())}
     for other in draft.knowledge(sorted(ids)):
         if other.status == "contested" and not other.disputed and not rivals(other, draft):
-            # A claim that was never verified goes back to being a candidate, not up to being believed.
-            held = other.last_verified_at is not None and is_backed(other, draft)
-            draft.change(other, "settled", status="active" if held else "candidate")
-
-
-# What knowledge rests on, and the cascade when it goes.
+            # A claim that was never verified becomes a candidate again, not active.
+            verified = other.last_verified_at is not None and is_backed(other, draft)
+            draft.change(other, "settled", status="active" if verified else "candidate")
 
 
 def is_backed(item: Knowledge, draft: Draft) -> bool:
-    """Tell whether anything that holds supports a piece of knowledge: a source, or a declaration without one."""
+    """Return whether valid evidence, valid parents or a declaration without evidence supports knowledge."""
     return _is_backed(item, draft, visited=set())
 
 
 def cascade(draft: Draft) -> list[str]:
-    """Make stale whatever lost its last support; return the ids. Runs until nothing more falls.
+    """Make knowledge stale that lost its last support, repeatedly; return the ids.
 
-    An earlier version of a summary is archived instead: it is the step over which the later ones lose theirs.
+    An earlier version of a summary is archived instead, which also withdraws the support of later versions.
     """
     staled = []
     queue = list(draft.withdrawn)
@@ -352,7 +346,7 @@ def cascade(draft: Draft) -> list[str]:
 
 
 def continues(item: Knowledge, parent: Knowledge) -> bool:
-    """Tell whether a summary is a later version of its parent, which gave way to it and still carries it."""
+    """Return whether a summary is a later version of its parent, which it superseded but still depends on."""
     return _is_earlier_version(parent) and _form(parent) == _form(item)
 
 
@@ -373,9 +367,9 @@ def _is_backed(item: Knowledge, draft: Draft, *, visited: set[str]) -> bool:
 
 
 def _is_backed_summary(item: Knowledge, draft: Draft) -> bool:
-    """Tell whether all that a summary rests on holds.
+    """Return whether all evidence and parents of a summary are valid.
 
-    Parents are not followed further: one that stands is backed, or the cascade would have made it fall.
+    Parents are not followed further: the cascade has already made unsupported ones stale.
     """
     if not item.evidence_refs and not item.derived_from:
         return item.memory_source == "user_declared"
@@ -383,13 +377,8 @@ def _is_backed_summary(item: Knowledge, draft: Draft) -> bool:
     return (
         all(_holds(ref, draft) for ref in item.evidence_refs)
         and len(parents) == len(item.derived_from)
-        and all(_carries(parent, item) for parent in parents)
+        and all(parent.status in _LIVE or continues(item, parent) for parent in parents)
     )
-
-
-def _carries(parent: Knowledge, item: Knowledge) -> bool:
-    """Tell whether a summary may rest on it: on what is current, and on the earlier version that it continues."""
-    return parent.status in _LIVE or continues(item, parent)
 
 
 def _form(item: Knowledge) -> str | None:

@@ -1,6 +1,6 @@
-"""From planned writes to what is remembered of them: audit events, records of patches, and the receipt.
+"""Conversion of planned writes to audit events, records of patches, and the receipt.
 
-Pure, and shared by all ledgers, so that they cannot differ in what they say about a change.
+Pure, and shared by all ledgers, so that all of them record a change in the same way.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,7 +31,14 @@ from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write, ef
 from treering.core.writing.plan import Plan
 
 ERASED_KEY = "erased:"
-"""How the idempotency keys of erased content begin."""
+"""The prefix of idempotency keys of erased content."""
+POLICY = "policy"
+"""The target of events about the policy. No object and no patch has this id."""
+POLICY_CHANGED = "policy_changed"
+MERGE = "merge"
+"""The target of events about a merge (`core.writing.merging`). No object and no patch has this id."""
+MERGED = "space_merged"
+_ERASED = "It names an object whose content was erased."
 
 NewId = Callable[[], str]
 """Makes the id of an audit event."""
@@ -39,11 +46,11 @@ NewId = Callable[[], str]
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """What an applied patch leaves besides its writes.
+    """The events and records of an applied patch.
 
-    The first `len(plan.writes)` events are those of the writes, in their order; events about patches follow.
-    `records` are the patches that came to be or changed. `stored` is, for each write in their order, the stored form of
-    the object it puts, which its event has the hash of; empty for other writes.
+    The first `len(plan.writes)` events belong to the writes, in order; events about patches follow. `records` are the
+    new and changed patches. `stored` contains for each write the stored form of its object, which its event hashes;
+    empty for other writes.
     """
 
     events: tuple[AuditEvent, ...]
@@ -54,7 +61,7 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What a proposal, or turning it down, leaves: one event and the patch's record."""
+    """The event and record of a proposal or a rejection."""
 
     event: AuditEvent
     record: PatchRecord
@@ -69,9 +76,9 @@ def journal(
     new_id: NewId,
     proposals: Iterable[PatchRecord] = (),
 ) -> Journal:
-    """Tell what a directly applied patch leaves.
+    """Return the journal of a directly applied patch.
 
-    `proposals` are those that wait for review; they matter only where the plan erases (see `erased_by`).
+    `proposals` are those that wait for review; they are only needed if the plan erases (see `erased_by`).
     """
     record = PatchRecord(
         id=patch.id,
@@ -97,7 +104,7 @@ def approval(
     new_id: NewId,
     proposals: Iterable[PatchRecord] = (),
 ) -> Journal:
-    """Tell what applying a proposed patch leaves. Its writes are the proposer's; the approval is `by`'s."""
+    """Return the journal of approving a proposed patch. Its writes are the proposer's; the approval is `by`'s."""
     applied = record.model_copy(
         update={
             "status": "applied",
@@ -124,7 +131,7 @@ def reversal(
     now: datetime,
     new_id: NewId,
 ) -> Journal:
-    """Tell what taking back a patch leaves: the patch `patch_id` that did it, and the one it took back."""
+    """Return the journal of reverting a patch by the patch `patch_id`."""
     check_decision(by, reason)
     undone = record.model_copy(update={"status": "reverted", "reverted_by": patch_id})
     undoing = PatchRecord(
@@ -142,7 +149,7 @@ def reversal(
 
 
 def proposal(patch: Patch, *, salt: str, head: Anchor, now: datetime, new_id: NewId) -> Notice:
-    """Tell what proposing a patch leaves. `salt` (random, hex) keys the hash of what it proposes."""
+    """Return the notice of a proposed patch. `salt` (random, hex) keys the hash of its operations."""
     record = PatchRecord(
         id=patch.id,
         source=patch.source,
@@ -159,7 +166,7 @@ def proposal(patch: Patch, *, salt: str, head: Anchor, now: datetime, new_id: Ne
 
 
 def rejection(record: PatchRecord, *, by: Author, reason: str, head: Anchor, now: datetime, new_id: NewId) -> Notice:
-    """Tell what turning a proposed patch down leaves. Raises `Conflict` where it was decided already."""
+    """Return the notice of rejecting a proposed patch. Raises `Conflict` if it was already decided."""
     require_proposed(record)
     check_decision(by, reason)
     rejected = _rejected(record, by, now)
@@ -168,16 +175,16 @@ def rejection(record: PatchRecord, *, by: Author, reason: str, head: Anchor, now
 
 
 def patch_of(record: PatchRecord) -> Patch:
-    """Return the patch that was proposed. Raises `Conflict` where it was decided already."""
+    """Return the patch that was proposed. Raises `Conflict` if it was already decided."""
     require_proposed(record)
-    kept = {"id", "source", "operations", "reason", "created_at", "scope"}
-    return Patch.model_validate({name: getattr(record, name) for name in kept})
+    fields = {"id", "source", "operations", "reason", "created_at", "scope"}
+    return Patch.model_validate({name: getattr(record, name) for name in fields})
 
 
 def require_new(patch: Patch, known: PatchRecord | None) -> None:
-    """Raise `Conflict` where a patch of this id came before: `known` is its record.
+    """Raise `Conflict` if a patch with this id already exists; `known` is its record.
 
-    Raises `InvalidInput` where the names in it are too long.
+    Raises `InvalidInput` if its author or reason is too long.
     """
     check_patch(patch)
     if known:
@@ -189,9 +196,9 @@ def require_new(patch: Patch, known: PatchRecord | None) -> None:
 
 
 def first_receipt(known: Remembered | None, key: str, request: str) -> Receipt | None:
-    """Return the receipt an idempotency key remembers.
+    """Return the receipt stored for an idempotency key.
 
-    Raises `Conflict` where the key stands for a proposal, or for another request.
+    Raises `Conflict` if the key belongs to a proposal or to another request.
     """
     require_same_request(known, key, request)
     if known is None:
@@ -206,7 +213,7 @@ def first_receipt(known: Remembered | None, key: str, request: str) -> Receipt |
 
 
 def require_same_request(known: Remembered | None, key: str, request: str) -> None:
-    """Raise `Conflict` where an idempotency key was used for another request before."""
+    """Raise `Conflict` if an idempotency key was already used for another request."""
     if known and known.request and request and known.request != request:
         raise Conflict(
             f"The idempotency key {key!r} was already used for a different call.",
@@ -216,7 +223,7 @@ def require_same_request(known: Remembered | None, key: str, request: str) -> No
 
 
 def require_proposed(record: PatchRecord) -> None:
-    """Raise `Conflict` where a patch waits for no decision."""
+    """Raise `Conflict` if a patch does not wait for a decision."""
     if record.status != "proposed":
         raise Conflict(
             f"{record.id} is {record.status}, not proposed.",
@@ -226,33 +233,33 @@ def require_proposed(record: PatchRecord) -> None:
 
 
 def erased_by(plan: Plan) -> tuple[str, ...]:
-    """Return the ids whose content a plan erases. Proposals that mention one lose their content with it."""
+    """Return the ids whose content a plan erases. Proposals that mention one are rejected and lose their content."""
     return tuple(write.before.id for write in plan.writes if isinstance(write, Erased))
 
 
 def erased_key(key: str, known: Remembered) -> str:
-    """Return what stands for the idempotency key of a patch that touched erased content.
+    """Return the replacement for the idempotency key of a patch that touched erased content.
 
-    The key may hold anything, the erased words too. A repetition is still recognised by it: it does not bring back what
-    was erased.
+    The key itself may contain anything, including the erased text. The replacement still identifies a repeated call,
+    so that it does not bring back the content.
     """
     return ERASED_KEY + digest(key, salt=known.patch_id)
 
 
 def without_request(known: Remembered) -> Remembered:
-    """Return what a key of erased content remembers: the digest of the request could confirm a guess of the content."""
+    """Remove the digest of the request from the result of a key: it could confirm a guess of the erased content."""
     return known.model_copy(update={"request": ""})
 
 
 def mentions(record: PatchRecord, identities: Iterable[str]) -> bool:
-    """Tell whether a proposed patch names one of the ids anywhere in its operations."""
+    """Return whether a proposed patch contains one of the ids anywhere in its operations."""
     text = canonical_json([operation.model_dump(mode="json") for operation in record.operations])
     return any(identity in text for identity in identities)
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """An audit event before it takes its place in the chain."""
+    """An audit event before it is chained."""
 
     event_type: str
     author: Author
@@ -372,25 +379,10 @@ def _rejected(record: PatchRecord, by: Author, now: datetime) -> PatchRecord:
     return record.model_copy(update={"status": "rejected", "operations": (), "salt": "", **decided})
 
 
-_ERASED = "It names an object whose content was erased."
-
-
-# The policy in the audit log: the event that puts one in force, and the policy that an event tells of.
-
-
-POLICY = "policy"
-"""The target of events about the policy. No object and no patch has this id."""
-POLICY_CHANGED = "policy_changed"
-
-MERGE = "merge"
-"""The target of events that tell of a merge (`core.writing.merging`). No object and no patch has this id."""
-MERGED = "space_merged"
-
-
 def policy_event(
     old: Policy, new: Policy, *, by: Author, reason: str, head: Anchor, now: datetime, new_id: NewId
 ) -> AuditEvent:
-    """Tell what putting another policy in force leaves: who did it, both hashes, and the new policy."""
+    """Return the event for a change of the policy: its author, both hashes, and the new policy."""
     check_decision(by, reason)
     return AuditEvent(
         id=new_id(),
@@ -409,7 +401,7 @@ def policy_event(
 
 
 def policy_in(event: AuditEvent) -> Policy:
-    """Return the policy that an event put in force. Raises `Corrupt` where it records none."""
+    """Return the policy of a policy event. Raises `Corrupt` if it is not valid."""
     after = event.after or {}
     try:
         return Policy.model_validate(after["policy"])
@@ -422,11 +414,11 @@ def policy_in(event: AuditEvent) -> Policy:
 
 
 def policy_hash(policy: Policy) -> str:
-    """Hash what a policy says."""
+    """Hash all fields of a policy."""
     return digest(canonical_json(_data(policy)))
 
 
 def _data(policy: Policy) -> dict[str, Any]:
-    """Return every field as JSON data, sets in order: equal policies are equal texts."""
+    """Return every field as JSON data, with sets sorted, so that equal policies are equal texts."""
     data = policy.model_dump(mode="json")
     return {name: sorted(value) if isinstance(value, list) else value for name, value in data.items()}

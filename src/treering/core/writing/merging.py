@@ -1,8 +1,8 @@
-"""Merging what another copy of a space, or another space, knows: entries of both come to one state.
+"""Merging entries from another copy of a space, or from another space.
 
-The state depends on the entries alone (`versions`): fields by the order of all entries, then what follows from them,
-worked out anew for every object that they may touch. What is contradicted becomes contested, exact duplicates and
-sources of one origin become one, what lost its support becomes stale. What was erased anywhere is erased here.
+The merged state depends on the entries alone (`versions`): fields are folded in the order of all entries, and their
+consequences are computed again for every affected object. Contradicting claims become contested, exact duplicates and
+sources of one origin become one, unsupported knowledge becomes stale. An erasure in any copy erases here, too.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,27 +37,26 @@ from treering.core.writing.versions import (
 )
 
 MOST_AHEAD = timedelta(days=30)
-"""How far the clock of another copy may be ahead: time here goes on behind the latest that was merged."""
-
+"""How far the clock of another copy may be ahead; time here continues after the latest merged change."""
 _JOINED = "joined"
-"""The event of what an object comes to by entries of several."""
+"""The event type of a state folded from several entries."""
 _SHOWN = 60
 _TICK = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The head of a log that was merged, and whose it is: the id of its first event."""
+    """The head of a merged log. `log` is the id of its first event."""
 
     log: str
     head: Anchor
     whole: bool = False
-    """Whether all that the log told of up to its head was merged: the next merge may begin behind it."""
+    """Whether all entries up to the head were merged, so that the next merge can begin after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """What is to be merged."""
+    """Entries to merge."""
 
     entries: Sequence[MergeEntry]
     parents: tuple[Parent, ...]
@@ -66,18 +65,18 @@ class Incoming:
     touched: frozenset[str] = frozenset()
     """Objects that were changed or erased here since the last merge."""
     unsettled: frozenset[str] = frozenset()
-    """Objects whose state may have followed from what was erased since the last merge, or is erased by this one."""
+    """Objects whose state may depend on content that was erased since the last merge, or is erased by this one."""
     after: Anchor | None = None
-    """The head of the log that `touched` was read at; `None`: it does not matter."""
-    told_anyway: bool = False
-    """Whether the heads of the parents are written down also where nothing new came."""
+    """The head of the log at which `touched` was read; `None` skips the check."""
+    always_recorded: bool = False
+    """Whether the heads of the parents are recorded even if there are no new entries."""
     maps: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
-    """By scope and origin, the ids of all maps of repositories that are held here, whatever their status."""
+    """By scope and origin, the ids of all maps of repositories in this space, whatever their status."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What a merge did: entries that were new, and objects that came, changed, became contested or went."""
+    """The result of a merge: the number of new entries, and the affected objects."""
 
     entries: int = 0
     patch_id: str = ""
@@ -92,9 +91,9 @@ class Merged:
 
 
 def merge(session: Session, incoming: Incoming) -> Merged:
-    """Merge entries in one transaction. What is known already changes nothing, however often it comes.
+    """Merge entries in one transaction. Known entries change nothing.
 
-    Raises `Conflict` where somebody wrote since `incoming.after`, and `InvalidInput` for entries that no space made.
+    Raises `Conflict` if the ledger changed since `incoming.after`, and `InvalidInput` for impossible entries.
     """
     if incoming.after is not None and session.head() != incoming.after:
         raise Conflict("The space changed during the merge.", hint="Merge again.")
@@ -108,7 +107,7 @@ def merge(session: Session, incoming: Incoming) -> Merged:
 
 
 def _check(entries: Sequence[MergeEntry], session: Session) -> None:
-    """Raise `InvalidInput` for entries that no space could have made; `details` has what is wrong by place."""
+    """Raise `InvalidInput` for entries that no space could have created; `details` has the problems by position."""
     latest = session.now() + MOST_AHEAD
     malformed = {
         place: f"The change {entry.event[:_SHOWN]} of {entry.target[:_SHOWN]} cannot be merged: {problem}."
@@ -129,35 +128,35 @@ def _time(session: Session, entries: Iterable[MergeEntry]) -> datetime:
 
 
 def _erase(session: Session, incoming: Incoming) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Erase what was erased elsewhere, and the same content under another id.
+    """Erase objects that were erased elsewhere, and the same content under other ids.
 
-    Return the ids, and those of the objects whose state may have followed from what is gone.
+    Return the ids, and the ids of objects whose state may depend on the erased content.
     """
     gone = [entry for entry in incoming.entries if entry.kind == ERASED]
     here = {entry.target: item for entry in gone if (item := session.view.get(entry.target))}
-    found = {one.id: one for item in here.values() for one in (item, *_twins_of(item, session))}
-    if not found:
+    erasable = {one.id: one for item in here.values() for one in (item, *_twins_of(item, session))}
+    if not erasable:
         return (), frozenset()
     before = Draft(view=session.view, policy=policy_in_force(session), now=time_in(session), patch_id="")
     for item in list(here.values()):
-        found |= {one.id: one for one in copies_of(item, before) if one.status in GAVE_WAY}
-    near = {one for item in found.values() for one in _near(item, session.view)}
-    near |= {one for item in found.values() for one in _resting(item.id, session.view)}
+        erasable |= {one.id: one for one in copies_of(item, before) if one.status in GAVE_WAY}
+    related = {one for item in erasable.values() for one in _related(item, session.view)}
+    related |= {one for item in erasable.values() for one in _dependent(item.id, session.view)}
     first = next(entry for entry in gone if entry.target in here)
     patch = Patch(
         id=session.fresh_id("patch"),
         source=Author(actor=first.actor, channel=first.channel, tool=incoming.by.tool),
-        operations=tuple(Erase(id=one.id, expected_revision=one.revision) for _, one in sorted(found.items())),
+        operations=tuple(Erase(id=one.id, expected_revision=one.revision) for _, one in sorted(erasable.items())),
         reason=first.reason,
         created_at=time_in(session),
     )
     allowed = {"erasing_channels": ALL_CHANNELS, "reviewed_operations": frozenset()}
     carry_out(session, patch, policy=policy_in_force(session).model_copy(update=allowed))
-    return tuple(sorted(found)), frozenset(near - found.keys())
+    return tuple(sorted(erasable)), frozenset(related - erasable.keys())
 
 
 def _twins_of(item: Object, session: Session) -> Iterator[Object]:
-    """Return what holds the same content under another id."""
+    """Yield objects with the same content under another id."""
     view = session.view
     ids: list[str] = []
     if isinstance(item, Knowledge):
@@ -177,28 +176,28 @@ def _twins_of(item: Object, session: Session) -> Iterator[Object]:
 
 
 class _Read:
-    """What the ledger holds, each thing read once: all is read before anything is written."""
+    """A cache of objects in the ledger: everything is read before anything is written."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._items: dict[str, Object | None] = {}
 
     def get(self, identity: str) -> Object | None:
-        """Return an object as it stands."""
+        """Return the current revision of an object."""
         if identity not in self._items:
             self._items[identity] = self._session.view.get(identity)
         return self._items[identity]
 
     def revision(self, identity: str, number: int) -> Object | None:
-        """Return one revision of an object."""
+        """Return a revision of an object."""
         newest = self.get(identity)
         if newest is None or newest.revision == number:
             return newest
         return self._session.view.revision(identity, number)
 
 
-def _near(item: Object, view: View) -> Iterator[str]:
-    """Return the objects that may be rivals, copies or supports of one."""
+def _related(item: Object, view: View) -> Iterator[str]:
+    """Yield the objects that may be rivals, copies or supports of an object."""
     match item:
         case Knowledge():
             yield from view.knowledge_by_duplicate_key(item.duplicate_key())
@@ -208,17 +207,17 @@ def _near(item: Object, view: View) -> Iterator[str]:
             yield from (ref.source_id for ref in item.evidence_refs)
             return
         case Source():
-            found = view.source_by_origin(item.scope, item.origin)
+            holder = view.source_by_origin(item.scope, item.origin)
         case Node():
-            found = view.node_by_slug(item.scope, item.kind, item.slug)
+            holder = view.node_by_slug(item.scope, item.kind, item.slug)
         case _:
             return
-    yield from filter(None, [found])
+    yield from filter(None, [holder])
     yield from (end for link in view.links_of(item.id) if link.type == COPY for end in (link.source, link.target))
 
 
-def _resting(identity: str, view: View) -> Iterator[str]:
-    """Return the knowledge that rests on an object, or on a copy to which its evidence may have been moved."""
+def _dependent(identity: str, view: View) -> Iterator[str]:
+    """Yield the knowledge that depends on an object, or on a copy to which its evidence may have been moved."""
     copies = {end for link in view.links_of(identity) if link.type == COPY for end in (link.source, link.target)}
     for one in sorted(copies | {identity}):
         yield from view.dependents(one)
@@ -226,38 +225,38 @@ def _resting(identity: str, view: View) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Work:
-    """One merge under way: what is new of each object, what it comes to, and what is to be written."""
+    """A merge in progress: new entries by object, the resulting states, and the objects to write."""
 
     session: Session
-    held: _Read
+    stored: _Read
     policy: Policy
     now: datetime
     incoming: Incoming
     fresh: dict[str, list[MergeEntry]] = field(default_factory=dict)
     stories: dict[str, list[MergeEntry]] = field(default_factory=dict)
     states: dict[str, Object] = field(default_factory=dict)
-    """By id, what the entries of an object come to, but for what follows from others."""
+    """By id, the states folded from the entries of each object, without consequences of other objects."""
     single: set[str] = field(default_factory=set)
-    """Of these objects, those that have one entry."""
+    """Ids of the folded objects that have one entry."""
     final: dict[str, Object] = field(default_factory=dict)
     tombstones: list[MergeEntry] = field(default_factory=list)
     withheld: int = 0
     twins: list[tuple[str, str]] = field(default_factory=list)
-    """What gave way to what: sources of one origin, nodes of one name."""
+    """Sources and nodes that were replaced by another one of the same name, with the other one."""
     logged: LoggedReadings = field(init=False)
     _fresh_maps: dict[tuple[str, str], dict[str, None]] | None = None
     readings: dict[tuple[str, str], BranchReadings] = field(default_factory=dict)
-    """By scope and origin, the readings of a repository that are told of here and come."""
+    """By scope and origin, the readings of a repository that are stored here or are in the entries."""
 
     def __post_init__(self) -> None:
         self.logged = LoggedReadings(self.incoming.maps, self.session.events_of)
 
     def read(self) -> None:
-        """Read what is known of the objects that entries tell of, and keep what is new."""
-        told: dict[str, list[MergeEntry]] = {}
+        """Read the stored entries of all affected objects, and select the new entries."""
+        by_target: dict[str, list[MergeEntry]] = {}
         for entry in self.incoming.entries:
-            told.setdefault(entry.target, []).append(entry)
-        for target, entries in told.items():
+            by_target.setdefault(entry.target, []).append(entry)
+        for target, entries in by_target.items():
             known = self._story(target)
             if known and known[0].kind == ERASED:
                 self.withheld += sum(entry.kind != ERASED for entry in entries)
@@ -275,9 +274,9 @@ class _Work:
                 ]
 
     def settle(self, unsettled: Collection[str]) -> None:
-        """Work out what all entries come to, for everything that may have changed.
+        """Fold all entries of everything that may have changed, and determine the consequences.
 
-        `unsettled`: objects whose state may have followed from what this merge erased.
+        `unsettled` are objects whose state may depend on content that this merge erased.
         """
         waiting = sorted({*self.fresh, *self._touched(), *unsettled, *self.incoming.unsettled})
         while waiting:
@@ -287,34 +286,34 @@ class _Work:
                 {
                     one
                     for identity, item in self.final.items()
-                    if (here := self.held.get(identity)) is None or not same_words(here, item)
-                    for one in _resting(identity, self.session.view)
+                    if (here := self.stored.get(identity)) is None or not same_words(here, item)
+                    for one in _dependent(identity, self.session.view)
                 }
                 - self.states.keys()
             )
 
     def _touched(self) -> Iterator[str]:
-        """Return what was changed here since the last merge, and what that merge may have joined or moved with it."""
+        """Yield the objects changed here since the last merge, and objects joined or moved together with them."""
         for identity in self.incoming.touched:
             yield identity
-            here = self.held.get(identity)
+            here = self.stored.get(identity)
             if here is None or (isinstance(here, Source) and here.revision > 1):
-                yield from _resting(identity, self.session.view)
-            # Sources and nodes are linked to their copies; knowledge is found by what it said when they were joined.
+                yield from _dependent(identity, self.session.view)
+            # Sources and nodes are linked to their copies; knowledge is found by its content when it was joined.
             for item in self._revisions(identity)[:-1] if isinstance(here, Knowledge) else ():
-                yield from _near(item, self.session.view)
+                yield from _related(item, self.session.view)
 
     def keep(self, erased: tuple[str, ...]) -> Merged:
-        """Write what is new, and tell what came of it."""
+        """Write the new entries and states, and return the result."""
         writer = _Writer(self.session, self.now, self.incoming)
         created: list[str] = []
         changed: list[str] = []
         contested: list[str] = []
         staled: list[str] = []
         for entry in self.tombstones:
-            writer.tell(ERASED, entry.target, entry, None)
+            writer.note(ERASED, entry.target, entry, None)
         for identity in sorted(self.fresh.keys() | self.final.keys(), key=self._first):
-            here, final = self.held.get(identity), self.final.get(identity)
+            here, final = self.stored.get(identity), self.final.get(identity)
             put = [entry for entry in self.fresh.get(identity, ()) if entry.after is not None]
             if final is None or (not put and here is not None and same_words(here, final)):
                 continue
@@ -346,47 +345,47 @@ class _Work:
     def _story(self, identity: str) -> list[MergeEntry]:
         if identity not in self.stories:
             events = self.session.events_of(identity)
-            self.stories[identity] = entries_of(identity, events, self.held.revision, self.logged)
+            self.stories[identity] = entries_of(identity, events, self.stored.revision, self.logged)
         return self.stories[identity]
 
-    def _told(self, identity: str) -> Sequence[MergeEntry]:
-        """Return all entries of an object, those that came with them."""
+    def _all_entries(self, identity: str) -> Sequence[MergeEntry]:
+        """Return the stored and the new entries of an object."""
         return [*self._story(identity), *self.fresh.get(identity, ())]
 
     def _revisions(self, identity: str) -> list[Object]:
-        here = self.held.get(identity)
+        here = self.stored.get(identity)
         numbers = range(1, here.revision + 1) if here else ()
-        return [item for number in numbers if (item := self.held.revision(identity, number))]
+        return [item for number in numbers if (item := self.stored.revision(identity, number))]
 
     def _reach(self, waiting: list[str]) -> None:
-        """Fold these objects, and those that they may be rivals, duplicates or supports of."""
+        """Fold these objects, and their possible rivals, duplicates and supports."""
         while waiting:
             identity = waiting.pop()
             if identity in self.states:
                 continue
-            here, fresh = self.held.get(identity), self.fresh.get(identity, ())
-            # One entry comes to what it left: the log need not be asked for it.
+            here, fresh = self.stored.get(identity), self.fresh.get(identity, ())
+            # The state after a single entry is stored, so the log need not be read.
             is_one = here is not None and here.revision == 1 and not fresh
-            state = here if is_one else folded(self._told(identity))
+            state = here if is_one else folded(self._all_entries(identity))
             if state is None:
                 continue
             if is_one and not self._may_have_met_others(here):
                 self.single.add(identity)
             self.states[identity] = state
             for item in (state, here) if here else (state,):
-                waiting += [one for one in _near(item, self.session.view) if one not in self.states]
+                waiting += [one for one in _related(item, self.session.view) if one not in self.states]
 
     def _may_have_met_others(self, item: Object | None) -> bool:
-        """Return whether an object of one entry may be a file that stands on other branches than it says.
+        """Return whether an object with one entry may be a file that is on other branches than it states.
 
-        A file that was written since the last merge met no other file and no reading of another copy yet.
+        A file written since the last merge has not met other files or readings of another copy.
         """
         if not isinstance(item, Source) or not (root := root_of(item)):
             return False
         is_new = item.id in self.incoming.touched and item.id not in self.incoming.unsettled
-        return not is_new or bool(self._maps_that_come(item.scope, root))
+        return not is_new or bool(self._incoming_maps(item.scope, root))
 
-    def _maps_that_come(self, scope: str, root: str) -> tuple[str, ...]:
+    def _incoming_maps(self, scope: str, root: str) -> tuple[str, ...]:
         if self._fresh_maps is None:
             self._fresh_maps = {}
             for identity, entries in self.fresh.items():
@@ -396,17 +395,17 @@ class _Work:
         return tuple(self._fresh_maps.get((scope, root), ()))
 
     def _readings(self, item: Source) -> BranchReadings:
-        """Return the readings of the repository that a source is a file of; none where it is of none."""
+        """Return the readings of the repository that a source is a file of, or no readings."""
         key = (item.scope, root_of(item))
         if key not in self.readings:
-            maps = dict.fromkeys([*self.incoming.maps.get(key, ()), *self._maps_that_come(*key)])
-            self.readings[key] = BranchReadings(one for identity in maps for one in self._told(identity))
+            maps = dict.fromkeys([*self.incoming.maps.get(key, ()), *self._incoming_maps(*key)])
+            self.readings[key] = BranchReadings(one for identity in maps for one in self._all_entries(identity))
         return self.readings[key]
 
     def _derived(self) -> dict[str, Object]:
-        """Return the objects that were reached, with what follows from all of them."""
+        """Return the folded objects with the consequences of all of them."""
         draft = Draft(view=self.session.view, policy=self.policy, now=self.now, patch_id="", objects=dict(self.states))
-        self.twins = sorted(settle_together(draft, self._told, self.single, self._readings).items())
+        self.twins = sorted(settle_together(draft, self._all_entries, self.single, self._readings).items())
         return draft.objects
 
     def _keep_links(self, writer: "_Writer") -> None:
@@ -417,18 +416,18 @@ class _Work:
                 if entry.link and writer.has_ends(entry.link):
                     there[entry.link] = writer.link(entry, there.get(entry.link))
             for key in {entry.link for entry in links if entry.link in there}:
-                told = [*self._story(identity), *entries]
-                last = max((one for one in told if one.link == key), key=lambda one: one.order)
+                history = [*self._story(identity), *entries]
+                last = max((one for one in history if one.link == key), key=lambda one: one.order)
                 if key and there[key] != last.added:
                     writer.flip(key, added=last.added)
         for source, target in self.twins:
             key = (COPY, source, target)
-            if not writer.stands(key) and not there.get(key):
+            if not writer.has_link(key) and not there.get(key):
                 writer.flip(key, added=True)
 
 
 class _Writer:
-    """Makes the events and writes of a merge, and keeps them as one patch."""
+    """Creates the events and writes of a merge, and stores them as one patch."""
 
     def __init__(self, session: Session, now: datetime, incoming: Incoming) -> None:
         self._session = session
@@ -439,12 +438,12 @@ class _Writer:
         self._start = self._head = session.head()
         self._entries: list[CopiedEvent] = []
         self._effects: list[Effect] = []
-        self._made: set[str] = set()
+        self._written: set[str] = set()
 
     def put(
         self, identity: str, here: Object | None, fresh: Sequence[MergeEntry], final: Object, known: list[Object]
     ) -> None:
-        """Write versions that came, oldest first, and then what all come to, where that is another thing."""
+        """Write the new versions, oldest first, and then the folded state if it differs."""
         for entry in fresh:
             base = 0
             if entry.before is not None and not isinstance(entry.before, str):
@@ -454,37 +453,37 @@ class _Writer:
                     known.append(here)
                     base = here.revision
             if entry.after is not None:
-                here = self._revision(entry.kind, here, entry.after, _told(entry, base=base), entry)
+                here = self._revision(entry.kind, here, entry.after, _origin(entry, base=base), entry)
                 known.append(here)
         if here is None or not same_words(here, final):
             self._revision(_event_of(here, final), here, final, None)
-        self._made.add(identity)
+        self._written.add(identity)
 
     def _revision(
         self,
         event: str,
         here: Object | None,
         item: Object,
-        told: dict[str, Any] | None,
+        origin: dict[str, Any] | None,
         entry: MergeEntry | None = None,
     ) -> Object:
-        made = item.model_copy(update={"revision": here.revision + 1 if here else 1, "updated_at": self._now})
+        revised = item.model_copy(update={"revision": here.revision + 1 if here else 1, "updated_at": self._now})
         before = _state(here) if here else None
-        self._add(event, made.id, before, _state(made), told or {}, entry, Put(event, here, made))
-        return made
+        self._add(event, revised.id, before, _state(revised), origin or {}, entry, Put(event, here, revised))
+        return revised
 
     def has_ends(self, key: tuple[str, str, str]) -> bool:
-        """Tell whether both ends of a link are there."""
-        return all(end in self._made or self._session.view.exists(end) for end in key[1:])
+        """Return whether both ends of a link exist."""
+        return all(end in self._written or self._session.view.exists(end) for end in key[1:])
 
-    def stands(self, key: tuple[str, str, str]) -> bool:
-        """Tell whether the link is there."""
+    def has_link(self, key: tuple[str, str, str]) -> bool:
+        """Return whether the link exists before the merge."""
         return any((link.type, link.source, link.target) == key for link in self._session.view.links_of(key[1]))
 
     def link(self, entry: MergeEntry, there: bool | None) -> bool:
-        """Write what became of a link where the entry was made; return whether the link is there after that."""
+        """Write an added or removed link; return whether the link exists after that."""
         key = entry.link or ("", "", "")
-        if (self.stands(key) if there is None else there) == entry.added:
+        if (self.has_link(key) if there is None else there) == entry.added:
             self.flip(key, added=not entry.added)
         self.flip(key, added=entry.added, entry=entry)
         return entry.added
@@ -493,19 +492,19 @@ class _Writer:
         """Add or remove a link."""
         kind, source, target = key
         link = Link.model_construct(type=cast("LinkType", kind), source=source, target=target, patch_id=self._patch)
-        told = _told(entry, base=0) if entry else {}
+        origin = _origin(entry, base=0) if entry else {}
         state = {"link": list(key)}
         before, after = (None, state) if added else (state, None)
         write = Linked(link) if added else Unlinked(link)
-        self._add("linked" if added else "unlinked", source, before, after, told, entry, write)
+        self._add("linked" if added else "unlinked", source, before, after, origin, entry, write)
 
-    def tell(self, event: str, target: str, entry: MergeEntry, after: dict[str, Any] | None) -> None:
-        """Write an event that changes nothing here."""
-        self._add(event, target, None, after, _told(entry, base=0), entry, None)
+    def note(self, event: str, target: str, entry: MergeEntry, after: dict[str, Any] | None) -> None:
+        """Write an event without a change."""
+        self._add(event, target, None, after, _origin(entry, base=0), entry, None)
 
     def close(self) -> tuple[Anchor, str]:
-        """Keep everything with an event that names the heads of the logs that were merged."""
-        if not self._entries and not self._incoming.told_anyway:
+        """Store everything, with an event that names the heads of the merged logs."""
+        if not self._entries and not self._incoming.always_recorded:
             return self._head, ""
         by = self._incoming.by
         record = PatchRecord(
@@ -517,7 +516,7 @@ class _Writer:
             effects=tuple(self._effects),
             decided_at=self._now,
         )
-        after = {"parents": [_told_of(one) for one in self._incoming.parents]}
+        after = {"parents": [_parent_data(one) for one in self._incoming.parents]}
         self._add(MERGED, MERGE, None, after, None, None, None, patch_hash=record_hash(record))
         append(self._session, LedgerPart(self._start, tuple(self._entries)))
         keep_outcomes(self._session, Outcomes((record,)))
@@ -529,14 +528,14 @@ class _Writer:
         target: str,
         before: dict[str, Any] | None,
         after: dict[str, Any] | None,
-        told: dict[str, Any] | None,
+        origin: dict[str, Any] | None,
         entry: MergeEntry | None,
         write: Put | Linked | Unlinked | None,
         *,
         patch_hash: str = "",
     ) -> None:
         by = self._incoming.by
-        made = AuditEvent(
+        audit_event = AuditEvent(
             id=self._new_id(),
             seq=self._head.seq + 1,
             event_type=event,
@@ -550,20 +549,20 @@ class _Writer:
             patch_id=self._patch,
             prev_hash=self._head.hash,
             patch_hash=patch_hash,
-            merged=told,
+            merged=origin,
         ).sealed()
-        self._head = Anchor(seq=made.seq, hash=made.hash)
-        self._entries.append(CopiedEvent(made, write))
+        self._head = Anchor(seq=audit_event.seq, hash=audit_event.hash)
+        self._entries.append(CopiedEvent(audit_event, write))
         if write:
             self._effects.append(effect_of(write))
 
 
-def _told_of(parent: Parent) -> dict[str, Any]:
-    told = {"log": parent.log, "seq": parent.head.seq, "hash": parent.head.hash}
-    return {**told, "whole": True} if parent.whole else told
+def _parent_data(parent: Parent) -> dict[str, Any]:
+    data = {"log": parent.log, "seq": parent.head.seq, "hash": parent.head.hash}
+    return {**data, "whole": True} if parent.whole else data
 
 
-def _told(entry: MergeEntry, *, base: int) -> dict[str, Any]:
+def _origin(entry: MergeEntry, *, base: int) -> dict[str, Any]:
     knew = {} if entry.knew is None else {"knew": list(entry.knew)}
     return {
         "event": entry.event,

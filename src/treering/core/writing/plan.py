@@ -1,7 +1,7 @@
-"""From a patch to the exact writes it means: every rule of the objects, once, for every ledger.
+"""Planning: convert a patch to exact writes, applying every rule of the objects, once for all ledgers.
 
-`plan` is pure. A ledger calls it inside its write transaction with a view of its current state, and stores the
-writes it returns; so all ledgers agree on meaning and differ only in technology.
+`plan` is pure. A ledger calls it inside its write transaction with a view of its current state, and stores the writes
+it returns, so ledgers differ only in technology.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,41 +44,45 @@ from treering.core.writing.alteration import (
 from treering.core.writing.draft import Draft, Put, View, Write, changed, recorded, resolved_link
 from treering.core.writing.integrity import cascade, check_references, references_of, settle_claims
 
+_BOOKKEEPING = ("revision", "updated_at")
+_REFERRING = ("_refs", "_ref", "_from", "_on", "_by")
+"""Suffixes of the names of fields that refer to objects (`core.writing.integrity`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a patch means: writes in order, a result per operation, and what it made stale or contested."""
+    """Writes in order, a result per operation, and the ids that became stale or contested."""
 
     writes: tuple[Write, ...]
     results: tuple[OperationResult, ...]
     staled: tuple[str, ...]
     contested: tuple[str, ...]
     operations: tuple[RecordedOperation, ...] = ()
-    """The operations as the record of the patch keeps them; none where nothing was written."""
+    """The operations as stored in the record of the patch; none if nothing was written."""
 
 
 def plan(patch: Patch, view: View, *, policy: Policy, now: datetime) -> Plan:
     """Plan a patch against the current state.
 
-    Raises `InvalidPatch`, `IllegalTransition`, `NotFound`, `Conflict` or `Denied`; nothing was changed then. Raises
-    `Defect` where what follows from the patch does not settle.
+    Raises `InvalidPatch`, `IllegalTransition`, `NotFound`, `Conflict` or `Denied`, and `Defect` if the consequences of
+    the patch do not converge; nothing was changed then.
     """
     check_trust(patch, policy)
     view = confined(patch, view)
     draft = Draft(view=view, policy=policy, now=now, patch_id=patch.id, scope=patch.scope)
     results: list[OperationResult] = []
-    kept: list[RecordedOperation] = []
+    applied: list[RecordedOperation] = []
     for operation in patch.operations:
         results.append(_apply(operation, patch, draft))
-        kept.append(recorded(operation, results[-1], draft))
+        applied.append(recorded(operation, results[-1], draft))
     planned = _finish(draft, results)
-    return replace(planned, operations=tuple(kept)) if planned.writes else planned
+    return replace(planned, operations=tuple(applied)) if planned.writes else planned
 
 
 def plan_revert(record: PatchRecord, view: View, *, patch_id: str, policy: Policy, now: datetime) -> Plan:
-    """Plan taking back everything an applied patch did.
+    """Plan the reversal of an applied patch.
 
-    Raises `Conflict` listing what has changed since, and `InvalidPatch` where content was erased.
+    Raises `Conflict` listing later changes, and `InvalidPatch` if content was erased.
     """
     draft = Draft(view=view, policy=policy, now=now, patch_id=patch_id)
     check_revertible(record, draft)
@@ -95,7 +99,7 @@ def _finish(draft: Draft, results: Sequence[OperationResult]) -> Plan:
     contested: list[str] = []
     settled = None
     while settled != len(draft.writes):
-        # What one of them withdraws or frees may be the other's business again.
+        # Withdrawing support can free claims, and the other way round.
         settled = len(draft.writes)
         staled += cascade(draft)
         contested += settle_claims(draft)
@@ -135,16 +139,13 @@ def _apply(operation: Operation, patch: Patch, draft: Draft) -> OperationResult:
             return erase(operation, draft, named={one.id for one in patch.operations if isinstance(one, Erase)})
 
 
-# Taking back what a patch did, object by object, or saying why it cannot be.
-
-
 def objects_of(record: PatchRecord) -> list[str]:
-    """Return the ids of the objects a patch changed, the last first."""
+    """Return the ids of the objects a patch changed, last change first."""
     return list(dict.fromkeys(effect.target for effect in reversed(record.effects) if not effect.link))
 
 
 def check_revertible(record: PatchRecord, draft: Draft) -> None:
-    """Raise `Conflict` listing what has changed since, `InvalidPatch` where content was erased."""
+    """Raise `Conflict` listing later changes, or `InvalidPatch` if content was erased."""
     if record.status != "applied":
         raise Conflict(
             f"{record.id} is {record.status}; only an applied patch can be reverted.", hint="List the patches."
@@ -166,18 +167,15 @@ def check_revertible(record: PatchRecord, draft: Draft) -> None:
 
 
 def _is_as_left(item: Object, revision: int, draft: Draft) -> bool:
-    """Return whether an object is as it was at a revision, also if it was changed and put back since."""
+    """Return whether an object is the same as at a revision, even if it was changed and changed back."""
     if item.revision == revision:
         return True
     left = draft.view.revision(item.id, revision)
     return left is not None and left == item.model_copy(update={name: getattr(left, name) for name in _BOOKKEEPING})
 
 
-_BOOKKEEPING = ("revision", "updated_at")
-
-
 def restore(target: str, record: PatchRecord, draft: Draft) -> OperationResult:
-    """Put an object back to what it was before the patch."""
+    """Restore an object to its state before the patch."""
     item = draft.get(target)
     first = next(effect for effect in record.effects if effect.target == target and not effect.link)
     draft.withdrawn.append(target)
@@ -196,7 +194,7 @@ def restore(target: str, record: PatchRecord, draft: Draft) -> OperationResult:
 
 
 def restore_link(link: Link, *, was_added: bool, draft: Draft) -> None:
-    """Put a link back to what it was before the patch."""
+    """Restore a link to its state before the patch."""
     if was_added:
         draft.unlink(link)
         return
@@ -215,52 +213,51 @@ def _end_of_life(item: Object) -> dict[str, Any]:
     return {"status": "archived"}
 
 
-# What a patch made at a scope may name and change.
-
-
 def confined(patch: Patch, view: View) -> View:
-    """Return the view in which a patch is planned. Raises `Denied` where it would change what lies above its scope."""
+    """Return the view in which a patch is planned. Raises `Denied` for changes of objects above its scope."""
     scope = patch.scope
     if scope is None:
         return view
     named = {identity for operation in patch.operations for identity in named_in(operation, view)}
-    found = {identity: where for identity in named if (where := view.scope_of(identity)) is not None}
-    hidden = frozenset(identity for identity, where in found.items() if not sees(scope, where, descend=True))
-    seen = {identity: where for identity, where in found.items() if identity not in hidden}
+    scopes = {identity: scope_of_it for identity in named if (scope_of_it := view.scope_of(identity)) is not None}
+    hidden = frozenset(
+        identity for identity, scope_of_it in scopes.items() if not sees(scope, scope_of_it, descend=True)
+    )
+    seen = {identity: scope_of_it for identity, scope_of_it in scopes.items() if identity not in hidden}
     for operation in patch.operations:
         _check_place(operation, scope, seen)
     return _Confined(view, hidden) if hidden else view
 
 
-def _check_place(operation: Operation, scope: str, found: Mapping[str, str]) -> None:
+def _check_place(operation: Operation, scope: str, scopes: Mapping[str, str]) -> None:
     match operation:
         case Create(object=item):
             _require(item.id, item.scope, scope)
         case MoveScope(id=identity, to=to):
-            _require(identity, found.get(identity, scope), scope)
+            _require(identity, scopes.get(identity, scope), scope)
             _require(identity, to, scope)
         case Merge(id=identity, into=into):
-            _require(identity, found.get(identity, scope), scope)
-            _require(into, found.get(into, scope), scope)
+            _require(identity, scopes.get(identity, scope), scope)
+            _require(into, scopes.get(into, scope), scope)
         case AddLink(link=link) | RemoveLink(link=link):
-            # A link belongs to both of its ends: one of them has to be the call's to change.
-            if not any(is_within(found.get(end, scope), scope) for end in (link.source, link.target)):
-                _require(link.source, found.get(link.source, scope), scope)
+            # A link belongs to both of its ends; one of them must be within the scope.
+            if not any(is_within(scopes.get(end, scope), scope) for end in (link.source, link.target)):
+                _require(link.source, scopes.get(link.source, scope), scope)
         case Update(id=identity) | Transition(id=identity) | Supersede(id=identity) | Erase(id=identity):
-            _require(identity, found.get(identity, scope), scope)
+            _require(identity, scopes.get(identity, scope), scope)
 
 
-def _require(identity: str, where: str, scope: str) -> None:
-    if not is_within(where, scope):
+def _require(identity: str, actual: str, scope: str) -> None:
+    if not is_within(actual, scope):
         raise Denied(
-            f"A call at scope {scope} may not change {identity}, which is in {where}.",
-            hint=f"Repeat the call at scope {where}.",
-            details={"id": identity, "scope": where},
+            f"A call at scope {scope} may not change {identity}, which is in {actual}.",
+            hint=f"Repeat the call at scope {actual}.",
+            details={"id": identity, "scope": actual},
         )
 
 
 class Known(Protocol):
-    """What knows the objects that there are."""
+    """A reader of objects: a view, or a ledger."""
 
     def get(self, identity: str) -> Object | None:
         """Return the current revision, or `None`."""
@@ -268,7 +265,7 @@ class Known(Protocol):
 
 
 def named_in(operation: Operation, view: Known) -> Iterable[str]:
-    """Return the ids an operation names, but for those its object refers to already."""
+    """Return the ids in an operation, except those its object already refers to."""
     match operation:
         case Create(object=item):
             return references_of(item)
@@ -304,12 +301,8 @@ def _texts(value: object) -> Iterator[str]:
             yield from filter(None, [getattr(value, "source_id", "")])
 
 
-_REFERRING = ("_refs", "_ref", "_from", "_on", "_by")
-"""How the names of fields end that refer to objects (`core.writing.integrity`)."""
-
-
 class _Confined:
-    """A view in which some objects are not there."""
+    """A view without some of the objects."""
 
     def __init__(self, view: View, hidden: frozenset[str]) -> None:
         self._view = view
@@ -324,7 +317,7 @@ class _Confined:
         return None if identity in self._hidden else self._view.revision(identity, number)
 
     def exists(self, identity: str) -> bool:
-        """Tell whether an object has this id."""
+        """Return whether an object has this id."""
         return identity not in self._hidden and self._view.exists(identity)
 
     def scope_of(self, identity: str) -> str | None:
@@ -332,7 +325,7 @@ class _Confined:
         return None if identity in self._hidden else self._view.scope_of(identity)
 
     def ever_existed(self, identity: str) -> bool:
-        """Tell whether an object has or once had this id."""
+        """Return whether an object has or once had this id."""
         return self._view.ever_existed(identity)
 
     def source_by_origin(self, scope: str, origin: str) -> str | None:
@@ -356,9 +349,9 @@ class _Confined:
         return self._view.dependents(identity)
 
     def links_of(self, identity: str) -> Sequence[Link]:
-        """Return the links that start or end here, but for those with an end that is not there."""
+        """Return the links that start or end here, except those with a hidden end."""
         return [link for link in self._view.links_of(identity) if self._hidden.isdisjoint((link.source, link.target))]
 
     def segment_text(self, source_id: str, segment_id: str) -> str | None:
-        """Return the words a segment id has ever named, or `None`."""
+        """Return the text of a segment id, even if the segment was removed, or `None`."""
         return None if source_id in self._hidden else self._view.segment_text(source_id, segment_id)

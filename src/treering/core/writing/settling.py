@@ -1,6 +1,6 @@
-"""What follows from objects that met in a merge: one object for a name, one for a claim, contradictions, lost support.
+"""The consequences of a merge: unique names, joined duplicates, contradictions, lost support.
 
-Each depends on the objects alone, not on the order in which they met.
+The result depends on the objects alone, not on the order in which they were merged.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -15,40 +15,41 @@ from treering.core.writing.versions import MAP, BranchReadings, MergeEntry, root
 
 _GOES_FIRST = {"active": 0, "contested": 1, "candidate": 2, "stale": 3}
 
-
-Told = Callable[[str], Sequence[MergeEntry]]
-"""Gives all entries of an object."""
+Entries = Callable[[str], Sequence[MergeEntry]]
+"""Returns all entries of an object."""
 Readings = Callable[[Source], BranchReadings]
-"""Gives the readings of the repository that a source is a file of."""
+"""Returns the readings of the repository that a source is a file of."""
 
 
-def settle_together(draft: Draft, told: Told, single: Collection[str], readings: Readings) -> dict[str, str]:
-    """Settle the objects of a draft; return the ids that gave way to others of their name, with these.
+def settle_together(draft: Draft, entries_of: Entries, single: Collection[str], readings: Readings) -> dict[str, str]:
+    """Settle the objects of a draft; return the ids of replaced objects, with the ids of their replacements.
 
-    `single`: ids of objects that have one entry, to which nothing was added that could change what they come to.
+    `single` are ids of objects with one entry, whose state nothing else can change.
     """
-    gave_way = _join_names(draft.objects, told, single, readings)
-    _point_again(draft.objects, gave_way, draft, told)
+    gave_way = _join_names(draft.objects, entries_of, single, readings)
+    _point_again(draft.objects, gave_way, draft, entries_of)
     _join_duplicates(draft.objects)
     _withdraw(draft.objects, draft)
     _contest(draft.objects, draft)
     return gave_way
 
 
-def _join_names(objects: dict[str, Object], told: Told, single: Collection[str], readings: Readings) -> dict[str, str]:
-    """Let one object keep each name: the newest reading of an origin, the oldest node. Return what gave way.
+def _join_names(
+    objects: dict[str, Object], entries_of: Entries, single: Collection[str], readings: Readings
+) -> dict[str, str]:
+    """Give each name to one object: the newest reading of an origin, the oldest node. Return replaced objects.
 
-    A source that keeps its name holds what was read last of each branch, by whichever of them.
+    A source that retains its name contains the last reading of each branch, from whichever source.
     """
     groups: dict[tuple[str, ...], list[Object]] = {}
     for item in objects.values():
-        if name := name_held(item) or _name_on_branches(item, told, readings):
+        if name := name_held(item) or _name_on_branches(item, entries_of, readings):
             groups.setdefault(name, []).append(item)
     gave_way: dict[str, str] = {}
     for group in groups.values():
         best = max(group, key=_newest) if isinstance(group[0], Source) else min(group, key=lambda one: one.id)
         if isinstance(best, Source) and (len(group) > 1 or best.id not in single):
-            entries = [one for item in group for one in told(item.id)]
+            entries = [one for item in group for one in entries_of(item.id)]
             best = objects[best.id] = with_each_branch(best, entries, readings(best))
         for item in sorted(group, key=lambda one: one.id):
             if item.id == best.id:
@@ -64,51 +65,53 @@ def _join_names(objects: dict[str, Object], told: Told, single: Collection[str],
     return gave_way
 
 
-def _name_on_branches(item: Object, told: Told, readings: Readings) -> tuple[str, ...] | None:
-    """Return the name of a file that is archived, where it stands on a branch that whoever archived it did not know."""
+def _name_on_branches(item: Object, entries_of: Entries, readings: Readings) -> tuple[str, ...] | None:
+    """Return the name of an archived file that is on a branch unknown in the copy that archived it."""
     if not isinstance(item, Source) or item.kind == MAP or item.status != "archived" or not (known := readings(item)):
         return None
-    return (item.scope, item.origin) if known.contents(told(item.id), root_of(item)) else None
+    return (item.scope, item.origin) if known.contents(entries_of(item.id), root_of(item)) else None
 
 
 def _newest(item: Object) -> tuple[Any, ...]:
     return (item.captured_at if isinstance(item, Source) else item.created_at, item.id)
 
 
-def _point_again(objects: dict[str, Object], gave_way: Mapping[str, str], draft: Draft, told: Told) -> None:
-    """Have what rests on a source that gave way rest on the same words in the one that stands for its origin.
+def _point_again(objects: dict[str, Object], gave_way: Mapping[str, str], draft: Draft, entries_of: Entries) -> None:
+    """Move evidence from replaced sources to the same text in their replacements.
 
-    So does what rests on words that the same source holds by another id: two copies read them each by itself.
+    The same applies to text that the same source has under another id because two copies read it independently.
     """
     for identity, item in list(objects.items()):
         if not isinstance(item, Knowledge):
             continue
-        refs = [_moved(ref, gave_way, draft, told) for ref in item.evidence_refs]
+        refs = [_moved(ref, gave_way, draft, entries_of) for ref in item.evidence_refs]
         if refs != list(item.evidence_refs):
             objects[identity] = item.model_copy(update={"evidence_refs": tuple(dict.fromkeys(refs))})
 
 
-def _moved(ref: EvidenceRef, gave_way: Mapping[str, str], draft: Draft, told: Told) -> EvidenceRef:
+def _moved(ref: EvidenceRef, gave_way: Mapping[str, str], draft: Draft, entries_of: Entries) -> EvidenceRef:
     now = draft.find(gave_way.get(ref.source_id, ref.source_id))
     if not isinstance(now, Source) or any(
         now.id == ref.source_id and part.segment_id == ref.segment_id for part in now.segments
     ):
         return ref
-    words = next((part.excerpt for part in _parts(ref.source_id, told) if part.segment_id == ref.segment_id), None)
+    words = next(
+        (part.excerpt for part in _parts(ref.source_id, entries_of) if part.segment_id == ref.segment_id), None
+    )
     same = next((part for part in now.segments if part.excerpt == words), None)
     if same is None:
         return ref
     return ref.model_copy(update={"source_id": now.id, "segment_id": same.segment_id, "quote_hash": same.hash})
 
 
-def _parts(source_id: str, told: Told) -> Iterator[Segment]:
-    """Return the segments that a source has ever had, the last ones first."""
-    for entry in sorted(told(source_id), key=lambda one: one.order, reverse=True):
+def _parts(source_id: str, entries_of: Entries) -> Iterator[Segment]:
+    """Yield the segments that a source has ever had, the last ones first."""
+    for entry in sorted(entries_of(source_id), key=lambda one: one.order, reverse=True):
         yield from entry.after.segments if isinstance(entry.after, Source) else ()
 
 
 def _join_duplicates(objects: dict[str, Object]) -> None:
-    """Let the oldest of exact duplicates stand, with the evidence of all."""
+    """Archive exact duplicates, except the oldest, which gets the evidence of all."""
     groups: dict[tuple[Any, ...], list[Knowledge]] = {}
     for item in objects.values():
         if isinstance(item, Knowledge) and item.status not in {"superseded", "archived"}:
@@ -137,7 +140,7 @@ def _join_duplicates(objects: dict[str, Object]) -> None:
 
 
 def _withdraw(objects: dict[str, Object], draft: Draft) -> None:
-    """Make stale what lost its last support, until nothing more falls."""
+    """Make knowledge stale that lost its last support, repeatedly."""
     falls = True
     while falls:
         falls = False
@@ -148,14 +151,9 @@ def _withdraw(objects: dict[str, Object], draft: Draft) -> None:
             to = "stale" if item.status in WITHDRAWN_BY_CASCADE else ""
             if item.status == "superseded" and isinstance(item.payload, Summary):
                 to = "archived"
-            if to and not is_backed(item, draft) and (to == "archived" or _rests(item)):
+            if to and not is_backed(item, draft) and (to == "archived" or item.evidence_refs or item.derived_from):
                 objects[identity] = item.model_copy(update={"status": to})
                 falls = True
-
-
-def _rests(item: Knowledge) -> bool:
-    """Tell whether it ever rested on anything: a candidate may be written down without any evidence."""
-    return bool(item.evidence_refs or item.derived_from)
 
 
 def _contest(objects: dict[str, Object], draft: Draft) -> None:

@@ -1,7 +1,7 @@
-"""Writing, once for all ledgers: what a commit, a proposal, a decision and a revert mean inside a write transaction.
+"""Transactions, once for all ledgers: commit, propose, decide and revert inside a write transaction.
 
-A ledger begins its write transaction, gives these functions a `Session` over it, and ends the transaction: with what
-the session kept, or with nothing where an error came. So a ledger is a session, reads, and the transaction itself.
+A ledger begins its write transaction, passes a `Session` over it to these functions, and commits it, or rolls it back
+after an error. So a ledger consists of a session, reads, and the transaction itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,46 +35,45 @@ from treering.core.writing.journal import (
 )
 from treering.core.writing.plan import Plan, objects_of, plan, plan_revert
 
-# What writing asks of a store: a `Session` over its open write transaction.
-
-
 _CopiedRecord = TypeVar("_CopiedRecord", contravariant=True)
+_Record = TypeVar("_Record")
+_IMPORTER = Author(actor="treering", channel="system", tool="import")
 
 
 class Session(Protocol):
-    """A store inside its one write transaction: what it holds now, and what it is told to keep.
+    """A store inside its only write transaction: its current content, and methods to store more.
 
-    No other writer comes between. Nothing that is kept is seen by others before the transaction ends.
+    There is no other writer, and others see nothing before the transaction ends.
     """
 
     @property
     def view(self) -> View:
-        """The objects and links as they stand."""
+        """The current objects and links."""
         ...
 
     @property
     def default_policy(self) -> Policy:
-        """The policy that is in force until the audit log records one."""
+        """The policy in force until the audit log records one."""
         ...
 
     def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
-        """Read together what committing a patch will ask, where that is quicker; it is asked as always then."""
+        """Prefetch everything that committing a patch will read, if that is quicker. Later reads are unchanged."""
         ...
 
     def read_ahead_of(self, identities: Sequence[str]) -> None:
-        """Read together what changing these objects will ask, where that is quicker; it is asked as always then."""
+        """Prefetch everything that changing these objects will read, if that is quicker."""
         ...
 
     def recorded_policy(self) -> Policy | None:
-        """Return the policy that the audit log recorded last, or `None`. Raises `Corrupt` where it was changed."""
+        """Return the policy last recorded in the audit log, or `None`. Raises `Corrupt` if it was changed."""
         ...
 
     def now(self) -> datetime:
-        """Return the time in UTC: by a clock that all writers of the store share, where it has one."""
+        """Return the time in UTC, from a clock shared by all writers of the store if there is one."""
         ...
 
     def fresh_id(self, kind: str) -> str:
-        """Make the id of a new thing of `kind` (`patch`, `audit_event`)."""
+        """Make the id of a new object of `kind` (`patch`, `audit_event`)."""
         ...
 
     def fresh_salt(self) -> str:
@@ -90,7 +89,7 @@ class Session(Protocol):
         ...
 
     def record(self, patch_id: str) -> PatchRecord | None:
-        """Return the record of a patch, or `None`. Raises `Corrupt` where it is not what the audit log says."""
+        """Return the record of a patch, or `None`. Raises `Corrupt` if it does not match the audit log."""
         ...
 
     def proposals(self) -> Sequence[PatchRecord]:
@@ -98,23 +97,23 @@ class Session(Protocol):
         ...
 
     def patches_about(self, identities: Iterable[str]) -> set[str]:
-        """Return the ids of the patches that an audit event about one of these objects names."""
+        """Return the ids of the patches in audit events about any of these objects."""
         ...
 
     def events_of(self, target: str) -> Sequence[AuditEvent]:
-        """Return the audit events about one thing, oldest first."""
+        """Return the audit events about a target, oldest first."""
         ...
 
     def remembered(self, key: str) -> Remembered | None:
-        """Return what is kept under exactly this idempotency key."""
+        """Return the result stored for exactly this idempotency key."""
         ...
 
     def keys(self, prefix: str = "") -> Iterable[tuple[str, Remembered]]:
-        """Return the idempotency keys that begin so, each with what it stands for."""
+        """Return the idempotency keys with this prefix, with their results."""
         ...
 
     def remember(self, key: str, known: Remembered) -> None:
-        """Keep what a new idempotency key stands for."""
+        """Store the result of a new idempotency key."""
         ...
 
     def forget(self, key: str) -> None:
@@ -122,15 +121,15 @@ class Session(Protocol):
         ...
 
     def keep(self, planned: Plan, result: Journal) -> None:
-        """Keep each write under the sequence number of its event, then all events and records of the journal."""
+        """Store each write under the sequence number of its event, then all events and records of the journal."""
         ...
 
     def keep_notice(self, notice: Notice) -> None:
-        """Keep an event about a patch, and the patch's record."""
+        """Store an event about a patch, and the patch's record."""
         ...
 
     def keep_event(self, event: AuditEvent) -> None:
-        """Keep an event that is about neither an object nor a patch."""
+        """Store an event that is about neither an object nor a patch."""
         ...
 
 
@@ -138,31 +137,27 @@ class ImportSession(Session, Protocol[_CopiedRecord]):
     """A store inside the transaction that fills it from an export."""
 
     def is_bare(self) -> bool:
-        """Tell whether the audit log records nothing but the policy (the target `core.writing.journal.POLICY`)."""
+        """Return whether the audit log only records the policy (the target `core.writing.journal.POLICY`)."""
         ...
 
     def clear(self) -> None:
-        """Remove the events of a log that is bare."""
+        """Remove the events of a bare log."""
         ...
 
     def fill(self, records: Iterable[_CopiedRecord]) -> None:
-        """Keep the records of an export, in the order they come. Raises `InvalidInput` for what is not an export."""
+        """Store the records of an export, in order. Raises `InvalidInput` for other data."""
         ...
 
     def verify(self) -> Anchor:
-        """Check everything that is kept against the audit log; return its head. Raises `Corrupt`."""
+        """Check all stored content against the audit log; return its head. Raises `Corrupt`."""
         ...
 
 
-_Record = TypeVar("_Record")
-_IMPORTER = Author(actor="treering", channel="system", tool="import")
-
-
 def commit(session: Session, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
-    """Apply a patch, or return the receipt that the key remembers.
+    """Apply a patch, or return the receipt stored for the key.
 
-    Raises what `core.writing.plan.plan` raises, `Denied` where the patch has to wait for review, and `Conflict` where
-    its id or its key was used for something else.
+    Raises the errors of `core.writing.plan.plan`, `Denied` if the patch must wait for review, and `Conflict` if its id
+    or its key was already used for something else.
     """
     session.read_ahead(patch, idempotency_key)
     if idempotency_key:
@@ -182,12 +177,12 @@ def commit(session: Session, patch: Patch, *, idempotency_key: str | None = None
 
 
 def preview(session: Session, patch: Patch) -> Plan:
-    """Plan a patch; keep nothing. Raises what `core.writing.plan.plan` raises."""
+    """Plan a patch without storing anything. Raises the errors of `core.writing.plan.plan`."""
     return plan(patch, session.view, policy=policy_in_force(session), now=time_in(session))
 
 
 def propose(session: Session, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
-    """Keep a patch for review, or return the record of the one that the key remembers."""
+    """Store a patch for review, or return the record of the patch stored for the key."""
     session.read_ahead(patch, idempotency_key)
     if idempotency_key and (known := _remembered(session, idempotency_key)):
         require_same_request(known, idempotency_key, patch.request)
@@ -204,7 +199,7 @@ def propose(session: Session, patch: Patch, *, idempotency_key: str | None = Non
 
 
 def approve(session: Session, patch_id: str, *, by: Author) -> Receipt:
-    """Apply a proposed patch. Raises `NotFound`, `Denied`, `Conflict`, and what `core.writing.plan.plan` raises."""
+    """Apply a proposed patch. Raises `NotFound`, `Denied`, `Conflict`, and the errors of `core.writing.plan.plan`."""
     record = _record(session, patch_id)
     patch = patch_of(record)
     session.read_ahead(patch, None)
@@ -219,7 +214,7 @@ def approve(session: Session, patch_id: str, *, by: Author) -> Receipt:
 
 
 def reject(session: Session, patch_id: str, *, by: Author, reason: str) -> PatchRecord:
-    """Turn a proposed patch down. Raises `NotFound`, and `Conflict` where it was decided already."""
+    """Reject a proposed patch. Raises `NotFound`, and `Conflict` if it was already decided."""
     record, now = _record(session, patch_id), time_in(session)
     notice = rejection(record, by=by, reason=reason, head=session.head(), now=now, new_id=event_ids(session))
     session.keep_notice(notice)
@@ -227,7 +222,7 @@ def reject(session: Session, patch_id: str, *, by: Author, reason: str) -> Patch
 
 
 def revert(session: Session, patch_id: str, *, by: Author, reason: str) -> Receipt:
-    """Take back an applied patch. Raises `NotFound`, `Denied`, and `Conflict` saying what has changed since."""
+    """Revert an applied patch. Raises `NotFound`, `Denied`, and `Conflict` listing later changes."""
     policy, now = policy_in_force(session), time_in(session)
     check_reverter(by, policy)
     record, undoing = _record(session, patch_id), session.fresh_id("patch")
@@ -247,7 +242,7 @@ def revert(session: Session, patch_id: str, *, by: Author, reason: str) -> Recei
 
 
 def carry_out(session: Session, patch: Patch, *, policy: Policy) -> Receipt:
-    """Apply a patch that was decided elsewhere: the policy in force here does not gate it, `policy` plans it."""
+    """Apply a patch that was decided elsewhere: it is planned with `policy`, and needs no review here."""
     now = time_in(session)
     planned = plan(patch, session.view, policy=policy, now=now)
     proposals = _proposals(session, planned)
@@ -256,16 +251,16 @@ def carry_out(session: Session, patch: Patch, *, policy: Policy) -> Receipt:
 
 
 def change_policy(session: Session, policy: Policy, *, by: Author, reason: str) -> bool:
-    """Put another policy in force, and tell whether it was another. Raises `Denied` as `check_policy_change` does.
+    """Replace the policy; return whether it changed. Raises the errors of `check_policy_change`.
 
-    The first policy that is set may be any: it does not loosen what somebody decided.
+    The first recorded policy may be any, because it does not loosen a decision of the owner.
     """
-    told = session.recorded_policy()
-    if policy == (told or session.default_policy) and (told or policy == Policy()):
+    recorded = session.recorded_policy()
+    if policy == (recorded or session.default_policy) and (recorded or policy == Policy()):
         return False
-    if told:
-        check_policy_change(told, policy, by)
-    old, now = told or session.default_policy, time_in(session)
+    if recorded:
+        check_policy_change(recorded, policy, by)
+    old, now = recorded or session.default_policy, time_in(session)
     session.keep_event(
         policy_event(old, policy, by=by, reason=reason, head=session.head(), now=now, new_id=event_ids(session))
     )
@@ -273,10 +268,10 @@ def change_policy(session: Session, policy: Policy, *, by: Author, reason: str) 
 
 
 def load(session: ImportSession[_Record], records: Iterable[_Record]) -> None:
-    """Fill an empty ledger from an export, and check it. A policy that was set for the empty space stays in force.
+    """Fill an empty ledger from an export, and verify it. A policy set for the empty space stays in force.
 
-    Raises `Conflict` where it is not empty, `InvalidInput` for something else than an export, and `Corrupt`
-    for one that does not verify.
+    Raises `Conflict` if the space is not empty, `InvalidInput` for other data than an export, and `Corrupt` for an
+    export that does not verify.
     """
     if not session.is_bare():
         raise Conflict("This space is not empty.", hint="Import into a new space.")
@@ -289,24 +284,24 @@ def load(session: ImportSession[_Record], records: Iterable[_Record]) -> None:
 
 
 def policy_in_force(session: Session) -> Policy:
-    """Return the policy that holds in this transaction."""
+    """Return the policy in force in this transaction."""
     return session.recorded_policy() or session.default_policy
 
 
 def missing_patch(patch_id: str) -> NotFound:
-    """Return the error for an unknown id of a patch; one of another scope is answered in the same words."""
+    """Return the error for an unknown id of a patch; also used for patches of other scopes, to reveal nothing."""
     return NotFound(f"There is no patch {patch_id}.", hint="Patch ids come from receipts and review lists.")
 
 
 def time_in(session: Session) -> datetime:
-    """Return the time of what is written now."""
-    # Clocks of several writers differ, and may be set back; history runs forward all the same.
+    """Return the time for new events."""
+    # Clocks of several writers differ, and may be set back, but the times of a log never decrease.
     now, last = session.now(), session.last_time()
     return max(now, last) if last else now
 
 
 def event_ids(session: Session) -> NewId:
-    """Return what makes the ids of events."""
+    """Return the function that makes the ids of events."""
     return partial(session.fresh_id, "audit_event")
 
 
@@ -318,7 +313,7 @@ def _record(session: Session, patch_id: str) -> PatchRecord:
 
 
 def _proposals(session: Session, planned: Plan) -> Sequence[PatchRecord]:
-    """Return the proposals where the plan erases: those that mention what goes lose their content with it."""
+    """Return the proposals if the plan erases, because those that mention erased objects are rejected."""
     return session.proposals() if erased_by(planned) else ()
 
 
@@ -334,11 +329,11 @@ def _remembered(session: Session, key: str) -> Remembered | None:
     if known := session.remembered(key):
         return known
     erased = session.keys(ERASED_KEY)
-    return next((known for kept, known in erased if kept == erased_key(key, known)), None)
+    return next((known for stored, known in erased if stored == erased_key(key, known)), None)
 
 
 def _erase_keys(session: Session, patches: set[str]) -> None:
-    """Replace the idempotency keys of patches, which may hold anything, by what recognises a repetition."""
+    """Replace the idempotency keys of patches, which may contain anything, by their hashes."""
     for key, known in list(session.keys()):
         if known.patch_id in patches and not key.startswith(ERASED_KEY):
             session.forget(key)

@@ -1,8 +1,8 @@
-"""What was done to an object, whoever did it and in whichever copy of a space: entries, and what they come to together.
+"""Entries: the changes of an object in all copies of a space, and the state they lead to.
 
-An entry is one change of one object or link, told by one audit event. The event's id names it everywhere. Entries have
-one order, `order`, the same wherever they are; folding them in that order gives the object. So copies that know the
-same entries hold the same object, in whatever order they came to know them.
+An entry is a change of one object or link, recorded by one audit event whose id identifies it in every copy. Entries
+have one order, `order`, in every copy; folding them in that order gives the object. So copies with the same entries
+have the same objects, in whatever order they received them.
 """
 
 from bisect import bisect_left
@@ -23,26 +23,27 @@ from treering.core.versions import SEVERAL, ContentsOnBranches, HeldContents, kn
 
 ERASED = "erased"
 _SETTLED = frozenset({"contested", "settled", "staled", "withdrawn"})
-"""Events of what followed from something else: their status is worked out again, never taken over."""
+"""Events caused by another change: their status is computed again, not folded."""
 _LOCAL = frozenset({"type", "id", "salt", "revision", "updated_at"})
-"""Fields that do not change, and those that tell when this copy came to hold the object."""
+"""Fields that do not change, and fields that depend on when this copy received the object."""
 _SETS = frozenset(
     "aliases subject_refs evidence_refs derived_from related_node_refs related_work_item_refs source_refs "
     "produced_object_refs artifact_refs owner_refs related_knowledge_refs depends_on blocked_by child_refs".split()
 )
-"""Fields of which every entry adds and takes away members, instead of replacing the whole."""
+"""Fields to which an entry adds and from which it removes members, instead of replacing the whole."""
 _WORDS = frozenset({"title", "summary", "payload"})
 MAP = "repo"
 """The kind of a source that is the map of a repository."""
+_BRANCHES = "branches"
 
 
 class MergeEntry(BaseModel):
-    """One change: who made it, when, and what the object was before and after.
+    """One change: its author and time, and the object before and after.
 
-    `before` may be the id of the event whose entry gave the object as it was. `link` is type, source and target of a
-    link that came (`added`) or went. An erasure has neither. Of a file of a repository, and of its map, `knew` names
-    the readings of the repository that were known where the entry was made, by entries of the map: the last ones, each
-    of which knew of those before it. `None` where nobody wrote them down.
+    `before` may be the id of the event whose entry has that object as `after`. `link` is type, source and target of an
+    added or removed link. An erasure has none of these. For a file or map of a repository, `knew` contains the latest
+    readings (entries of the map) known in the copy that made the entry, each of which knew the earlier ones; `None` if
+    that was not recorded.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -64,10 +65,10 @@ class MergeEntry(BaseModel):
 
     @property
     def order(self) -> tuple[datetime, int, str]:
-        """The place of the entry among all: by time; of one time by the place in its log, and by its id.
+        """The position among all entries: by time, then by sequence number, then by id.
 
-        The time of a log never runs back, and a merge sets it behind all that came. So what was changed knowing of
-        another change comes after it, however wrong clocks are.
+        The times of a log never decrease, and a merge is later than all entries it adds. So a change made with
+        knowledge of another one comes after it, however wrong the clocks are.
         """
         return self.at, self.seq, self.event
 
@@ -79,18 +80,18 @@ ReadRevision = Callable[[str, int], Object | None]
 class _LoggedReading:
     seq: int
     event: str
-    """The id of the entry of the map, here and elsewhere."""
+    """The id of the map's entry in all copies."""
     is_own: bool
     knew: tuple[str, ...]
     last: frozenset[str]
-    """The last readings that the log knows of from here on."""
+    """The latest readings that the log knows from here on."""
 
 
 class LoggedReadings:
-    """Which readings of a repository a log knew of at each of its events.
+    """The readings of a repository that a log knew at each of its events.
 
-    A reading is told by an entry of the map of the repository, and named by the id of its event. `maps` gives by scope
-    and origin the ids of the maps, also of those that are archived; `events_of` the events of one.
+    A reading is an entry of the map of the repository, identified by the id of its event. `maps` contains by scope and
+    origin the ids of the maps, including archived ones; `events_of` returns the events of one.
     """
 
     def __init__(
@@ -98,55 +99,56 @@ class LoggedReadings:
     ) -> None:
         self._maps = maps
         self._events_of = events_of
-        self._told: dict[tuple[str, str], list[_LoggedReading]] = {}
+        self._readings: dict[tuple[str, str], list[_LoggedReading]] = {}
 
     def before(self, seq: int, item: Object | None) -> tuple[str, ...] | None:
-        """Return the last readings known before an event about a file or a map; `None` for a file of no map."""
+        """Return the latest readings before an event about a file or a map; `None` for a file without a map."""
         if not isinstance(item, Source) or not (root := root_of(item)):
             return None
-        told = self._of(item.scope, root)
-        at = bisect_left(told, seq, key=lambda one: one.seq)
-        return tuple(sorted(told[at - 1].last)) if at else () if item.kind == MAP else None
+        readings = self._of(item.scope, root)
+        at = bisect_left(readings, seq, key=lambda one: one.seq)
+        return tuple(sorted(readings[at - 1].last)) if at else () if item.kind == MAP else None
 
     def first_unknown(self, reading: MergeEntry, coming: Mapping[str, MergeEntry]) -> int:
-        """Return the number of the first event here that tells of a reading which another did not know of; 0 for none.
+        """Return the number of the first event with a reading that another reading did not know, or 0.
 
-        `coming`: entries of maps by their ids, the reading among them.
+        `coming` are entries of maps by their ids, including the reading.
         """
         if not isinstance(reading.after, Source):
             return 0
-        told = self._of(reading.after.scope, reading.after.origin)
-        knew = {one.event: one.knew for one in told} | {name: one.knew or () for name, one in coming.items()}
+        readings = self._of(reading.after.scope, reading.after.origin)
+        knew = {one.event: one.knew for one in readings} | {name: one.knew or () for name, one in coming.items()}
         known, waiting = set[str](), [reading.event]
         while waiting:
             if (name := waiting.pop()) not in known:
                 known.add(name)
                 waiting += knew.get(name, ())
-        # What is read here is read knowing of all that the log tells of.
-        start = next((at for at in reversed(range(len(told))) if told[at].is_own and told[at].event in known), 0)
-        return next((one.seq for one in told[start:] if one.event not in known), 0)
+        # A reading made here knows all earlier ones in the log.
+        own = (at for at in reversed(range(len(readings))) if readings[at].is_own and readings[at].event in known)
+        start = next(own, 0)
+        return next((one.seq for one in readings[start:] if one.event not in known), 0)
 
     def _of(self, scope: str, root: str) -> list[_LoggedReading]:
-        if (scope, root) not in self._told:
+        if (scope, root) not in self._readings:
             events = [one for identity in self._maps.get((scope, root), ()) for one in self._events_of(identity)]
-            told: list[_LoggedReading] = []
+            readings: list[_LoggedReading] = []
             for event in sorted(events, key=lambda one: one.seq):
-                said, before = event.merged, told[-1].last if told else frozenset[str]()
-                if "revision" not in (event.after or {}) or (said is not None and "event" not in said):
+                merged, before = event.merged, readings[-1].last if readings else frozenset[str]()
+                if "revision" not in (event.after or {}) or (merged is not None and "event" not in merged):
                     continue
-                if said is None:
-                    told.append(_LoggedReading(event.seq, event.id, True, tuple(before), frozenset({event.id})))
+                if merged is None:
+                    readings.append(_LoggedReading(event.seq, event.id, True, tuple(before), frozenset({event.id})))
                 else:
-                    name, knew = said["event"], _knew(said) or ()
-                    told.append(_LoggedReading(event.seq, name, False, knew, before.difference(knew) | {name}))
-            self._told[scope, root] = told
-        return self._told[scope, root]
+                    name, knew = merged["event"], _knew(merged) or ()
+                    readings.append(_LoggedReading(event.seq, name, False, knew, before.difference(knew) | {name}))
+            self._readings[scope, root] = readings
+        return self._readings[scope, root]
 
 
 def entries_of(
     target: str, events: Sequence[AuditEvent], revision: ReadRevision, readings: LoggedReadings
 ) -> list[MergeEntry]:
-    """Return the entries that a log has of an object and the links from it. Of an erased object only the erasure."""
+    """Return the entries of an object and the links from it in a log. For an erased object, only its erasure."""
     erased = next((event for event in events if event.event_type == ERASED), None)
     if erased:
         return [_entry(erased, target)]
@@ -154,12 +156,12 @@ def entries_of(
 
 
 def entry_of(event: AuditEvent, revision: ReadRevision, readings: LoggedReadings) -> MergeEntry | None:
-    """Return the entry that an event of a log tells of; `None` where it tells of none, or what it tells of is gone."""
+    """Return the entry recorded by an event, or `None` if it records none or its object was erased since."""
     target = event.target
     if event.event_type == ERASED:
         return _entry(event, target)
     if event.merged is not None and "event" not in event.merged:
-        return None  # what merging made of the entries
+        return None  # a state that was folded by a merge
     state = event.after or {}
     if link := state.get("link") or (event.before or {}).get("link"):
         return _entry(event, target, link=tuple(link), added="link" in state)
@@ -175,32 +177,32 @@ def entry_of(event: AuditEvent, revision: ReadRevision, readings: LoggedReadings
 
 
 def base_of(event: AuditEvent) -> int:
-    """Return the number of the revision here that the change of an event was based on; 0 for none."""
+    """Return the number of the revision in this copy that an event changed, or 0."""
     return int((event.merged or event.before or {}).get("base" if event.merged else "revision", 0))
 
 
 def _entry(event: AuditEvent, target: str, **more: Any) -> MergeEntry:
-    said = event.merged or {}
+    merged = event.merged or {}
     return MergeEntry.model_construct(
-        event=said.get("event", event.id),
-        at=parse_time(said["at"]) if said else event.timestamp,
-        seq=said.get("seq", event.seq),
+        event=merged.get("event", event.id),
+        at=parse_time(merged["at"]) if merged else event.timestamp,
+        seq=merged.get("seq", event.seq),
         kind=event.event_type,
         actor=event.actor,
         channel=cast("Channel", event.channel),
         reason=event.reason,
-        patch=said.get("patch", event.patch_id),
+        patch=merged.get("patch", event.patch_id),
         target=target,
-        **{"before": None, "after": None, "link": None, "added": True, "knew": _knew(said), **more},
+        **{"before": None, "after": None, "link": None, "added": True, "knew": _knew(merged), **more},
     )
 
 
-def _knew(said: Mapping[str, Any]) -> tuple[str, ...] | None:
-    return tuple(said["knew"]) if "knew" in said else None
+def _knew(merged: Mapping[str, Any]) -> tuple[str, ...] | None:
+    return tuple(merged["knew"]) if "knew" in merged else None
 
 
 def linked_by_id(entries: Iterable[MergeEntry]) -> Iterator[MergeEntry]:
-    """Return entries, in order, that name the entry they follow where an earlier one left the object just so."""
+    """Yield entries in order, with `before` replaced by the id of the entry that led to the same object, if any."""
     known: dict[str, list[MergeEntry]] = {}
     for entry in sorted(entries, key=lambda one: one.order):
         if entry.after is not None:
@@ -213,7 +215,7 @@ def linked_by_id(entries: Iterable[MergeEntry]) -> Iterator[MergeEntry]:
 
 
 def with_bases(entries: Iterable[MergeEntry], known: Iterable[MergeEntry]) -> list[MergeEntry]:
-    """Return entries with the objects that they name by the id of an entry; one that names an unknown one has none."""
+    """Return entries with ids in `before` replaced by the objects; `None` for an unknown id."""
     given = list(entries)
     after = {one.event: one.after for one in (*known, *given)}
     return [
@@ -223,7 +225,7 @@ def with_bases(entries: Iterable[MergeEntry], known: Iterable[MergeEntry]) -> li
 
 
 def same_words(one: Object, other: Object) -> bool:
-    """Tell whether two revisions of an object say the same: all but the number and the time of the revision."""
+    """Return whether two revisions of an object differ only in number and time."""
     return type(one) is type(other) and not _differing(one, other)
 
 
@@ -233,10 +235,10 @@ def _differing(one: Object, other: Object) -> list[str]:
 
 
 def folded(entries: Iterable[MergeEntry]) -> Object | None:
-    """Return what entries of one object come to, but for what follows from other objects; `None` for none.
+    """Return the state that entries of one object lead to, without consequences of other objects; `None` if none.
 
-    Each entry changes the fields that it changed where it was made. Two that gave the words of a piece of knowledge
-    another turn, each without knowing of the other, leave it disputed; the later one's words stand.
+    Each entry changes the fields that it originally changed. If two entries changed the text of knowledge without
+    knowing each other, it becomes disputed with the later text.
     """
     item: Object | None = None
     last: Object | None = None
@@ -268,12 +270,12 @@ def _member(name: str, item: Object, before: Object | None, after: Object) -> An
     if name not in _SETS:
         return value
     old = getattr(before, name) if before else ()
-    kept = [one for one in getattr(item, name) if one not in old or one in value]
-    return tuple(dict.fromkeys([*kept, *(one for one in value if one not in old)]))
+    members = [one for one in getattr(item, name) if one not in old or one in value]
+    return tuple(dict.fromkeys([*members, *(one for one in value if one not in old)]))
 
 
 def _valid(item: Object, last: Object) -> Object:
-    """Return the object, or the last version whole where the fields of several do not go together."""
+    """Return the object, or the last version if the combined fields are not valid."""
     try:
         type(item).model_validate({name: getattr(item, name) for name in type(item).model_fields})
     except ValidationError:
@@ -281,14 +283,8 @@ def _valid(item: Object, last: Object) -> Object:
     return item
 
 
-# A source that holds what stands on several branches (`core.versions`): each branch has what was read of it last.
-
-
-_BRANCHES = "branches"
-
-
 def root_of(item: Source) -> str:
-    """Return the origin of the repository that a source is a file or the map of; empty where it may be neither."""
+    """Return the origin of the repository that a source is a file or the map of, or an empty text."""
     if item.kind == MAP:
         return item.origin
     root, of_root, _ = item.origin.partition("#")
@@ -297,32 +293,32 @@ def root_of(item: Source) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A reading of a repository that brought branches or found some gone; `past`: readings it knew of, as bits."""
+    """A reading of a repository in which branches appeared or vanished. `past`: the readings it knew, as bits."""
 
     order: tuple[datetime, int, str]
     bit: int
     past: int
     came: frozenset[str]
-    """Branches that were read for the first time there."""
+    """Branches that were read for the first time."""
     moved: frozenset[str]
-    """Branches that were read there at another commit than before."""
+    """Branches that were read at another commit than before."""
     gone: frozenset[str]
 
 
 class BranchReadings:
-    """The readings of a repository, in whichever copy, and what files stand on its branches by them.
+    """The readings of a repository in all copies, and the contents of files on its branches.
 
-    What a source says of "every branch" is of the branches that were known where that was written, and of each that was
-    read later by somebody who knew of it, for nothing is written where a branch that is new has what all have.
+    In a source, "every branch" means the branches known when it was written, and each branch first read later in a copy
+    that knew it, because a new branch with the contents of all others is not recorded.
     """
 
-    def __init__(self, told: Iterable[MergeEntry]) -> None:
-        """Take all entries of the maps of the repository."""
+    def __init__(self, entries: Iterable[MergeEntry]) -> None:
+        """Create them from all entries of the maps of the repository."""
         self._bits: dict[str, int] = {}
         self._past: dict[int, int] = {}
         self._readings: list[_Reading] = []
         self._names: dict[int, frozenset[str]] = {}
-        for entry in sorted(told, key=lambda one: one.order):
+        for entry in sorted(entries, key=lambda one: one.order):
             if not isinstance(entry.after, Source):
                 continue
             before, after = _branches_of(entry.before), _branches_of(entry.after)
@@ -337,19 +333,19 @@ class BranchReadings:
     def __bool__(self) -> bool:
         return bool(self._readings)
 
-    def contents(self, told: Sequence[MergeEntry], root: str) -> dict[str, str]:
-        """Return by branch what the entries of a file, of all sources of its origin, come to.
+    def contents(self, entries: Sequence[MergeEntry], root: str) -> dict[str, str]:
+        """Fold the entries of all sources with the origin of a file; return its contents by branch.
 
-        `root`: the origin of the repository. What a source said before it was a file of it is passed over.
+        `root` is the origin of the repository. Versions from before the source was a file of it are skipped.
         """
-        files = [one for one in told if isinstance(one.after, Source) and root_of(one.after) == root]
+        files = [one for one in entries if isinstance(one.after, Source) and root_of(one.after) == root]
         names = self._branches(self._all) if self._readings else _named_branches(files)
         on = self._folded(files, root, self._readings, names, {})
         gone = self._ever - names
         return {name: on[name] for name in on if name not in gone}
 
     def is_on_every(self, on: Mapping[str, str]) -> bool:
-        """Tell whether all branches that are known have the same contents; without a reading none is known."""
+        """Return whether all known branches have the same contents; `False` without readings."""
         return bool(self and on) and len(set(on.values())) == 1 and on.keys() >= self._branches(self._all)
 
     @property
@@ -363,12 +359,12 @@ class BranchReadings:
     def _known_to(self, entry: MergeEntry) -> int:
         return self._closure(entry.knew or ()) or self._all
 
-    def _is_told(self, entry: MergeEntry) -> bool:
-        """Tell whether it is known which readings were known where an entry was made."""
+    def _has_known_past(self, entry: MergeEntry) -> bool:
+        """Return whether the readings known where an entry was made were recorded."""
         return bool(self._closure(entry.knew or ()))
 
     def _branches(self, past: int) -> frozenset[str]:
-        """Return the branches that are known by some of the readings."""
+        """Return the branches known from some of the readings."""
         if past not in self._names:
             names = set[str]()
             for reading in self._readings:
@@ -385,7 +381,7 @@ class BranchReadings:
         every: frozenset[str],
         known: dict[int, dict[str, str]],
     ) -> dict[str, str]:
-        """Fold entries of a file with readings; `known`: by reading what whoever read it knew, worked out before."""
+        """Fold entries of a file with readings. `known` is a cache: by reading, the contents before it."""
         on: dict[str, str] = {}
         steps: list[MergeEntry | _Reading] = [*files, *(one for one in readings if one.came)]
         for step in sorted(steps, key=lambda one: one.order):
@@ -393,12 +389,12 @@ class BranchReadings:
                 self._spread(step, on, files, root, known)
                 continue
             was, has = _held(step.before, root), _held(step.after, root)
-            told = self._is_told(step)
-            names = self._branches(self._known_to(step)) if told else every
+            has_past = self._has_known_past(step)
+            names = self._branches(self._known_to(step)) if has_past else every
             for name in sorted({*names, *_branches_named(was), *_branches_named(has)}):
                 before, after = was.on(name), has.on(name)
-                # Whoever did not write down what they knew, knew of branches that had what they changed.
-                if before != after and (told or not was.is_everywhere or on.get(name, before) == before):
+                # Without a recorded past, a change of all branches applies to those with the contents it changed.
+                if before != after and (has_past or not was.is_everywhere or on.get(name, before) == before):
                     on.pop(name, None)
                     on |= {name: after} if after is not None else {}
         return on
@@ -411,10 +407,10 @@ class BranchReadings:
         root: str,
         known: dict[int, dict[str, str]],
     ) -> None:
-        """Have a branch that was read for the first time hold what stood on every branch for whoever read it."""
+        """Give new branches the contents that every branch had where the reading was made."""
         names = self._branches(reading.past)
         if reading.bit not in known:
-            theirs = [one for one in files if self._is_told(one) and not self._known_to(one) & ~reading.past]
+            theirs = [one for one in files if self._has_known_past(one) and not self._known_to(one) & ~reading.past]
             past = [one for one in self._readings if one.bit & reading.past]
             known[reading.bit] = self._folded(theirs, root, past, names, known)
         view = known[reading.bit]
@@ -427,41 +423,41 @@ class BranchReadings:
 
 
 def with_each_branch(item: Source, entries: Iterable[MergeEntry], readings: BranchReadings) -> Source:
-    """Return a source with what each branch has by all entries of its origin, of whichever source and copy.
+    """Return a source with the contents of each branch after all entries of its origin, in all sources and copies.
 
-    Branches that were read in one copy and not in another keep what they had; of one that was read in several, what was
-    read last stands. A source that stands on no branch any more is archived.
+    Branches that only one copy read are unchanged; for others, the last reading counts. A source that is on no branch
+    any more is archived.
     """
-    told = [entry for entry in sorted(entries, key=lambda one: one.order) if isinstance(entry.after, Source)]
+    history = [entry for entry in sorted(entries, key=lambda one: one.order) if isinstance(entry.after, Source)]
     changes: dict[str, Any] = {}
     if item.kind != MAP and (root := root_of(item)):
-        on = readings.contents(told, root)
+        on = readings.contents(history, root)
         changes |= {"status": "active"} if on and item.status == "archived" else {}
-        held = _held_together(told, on, is_everywhere=readings.is_on_every(on))
-        several = any(isinstance(one.after, Source) and one.after.fingerprint.startswith(SEVERAL) for one in told)
+        held = _held_together(history, on, is_everywhere=readings.is_on_every(on))
+        several = any(isinstance(one.after, Source) and one.after.fingerprint.startswith(SEVERAL) for one in history)
         if on and (several or held.text != item.fingerprint):
-            changes |= {"fingerprint": held.text, "segments": _segments_together(item, held, told)}
+            changes |= {"fingerprint": held.text, "segments": _segments_together(item, held, history)}
         elif not on and (several or readings):
             changes |= {"status": "archived"}
-    if len(told) > 1 and any(isinstance(one.after, Source) and _read_branches(one.after) for one in told):
-        changes |= {"payload": {**item.payload, **_branches_together(told)}}
+    if len(history) > 1 and any(isinstance(one.after, Source) and _read_branches(one.after) for one in history):
+        changes |= {"payload": {**item.payload, **_branches_together(history)}}
     return item.model_copy(update=changes) if changes else item
 
 
-def _held_together(told: Sequence[MergeEntry], on: Mapping[str, str], *, is_everywhere: bool) -> HeldContents:
+def _held_together(history: Sequence[MergeEntry], on: Mapping[str, str], *, is_everywhere: bool) -> HeldContents:
     if is_everywhere:
         return HeldContents((ContentsOnBranches(next(iter(on.values()))),))
     each = [
         ContentsOnBranches(one, tuple(sorted(name for name in on if on[name] == one)))
         for one in sorted(set(on.values()))
     ]
-    leading = (name for one in told for held in _held(one.after).each[:1] for name in held.branches or ())
+    leading = (name for one in history for held in _held(one.after).each[:1] for name in held.branches or ())
     first = next((on[name] for name in leading if name in on), min(on.values(), default=""))
     return HeldContents(tuple(each)).leading(first)
 
 
 def _held(item: object, root: str = "") -> HeldContents:
-    """Return what a source holds as a file of a repository; nothing where it is none of it, or archived."""
+    """Return the contents of a file of a repository; empty if it is not one, or is archived."""
     if not isinstance(item, Source) or item.status == "archived" or (root and root_of(item) != root):
         return HeldContents(())
     return HeldContents.parse(item.fingerprint)
@@ -475,13 +471,13 @@ def _named_branches(files: Iterable[MergeEntry]) -> frozenset[str]:
     return frozenset(name for one in files for name in _branches_named(_held(one.after)))
 
 
-def _segments_together(item: Source, held: HeldContents, told: Sequence[MergeEntry]) -> tuple[Segment, ...]:
-    """Return the segments of all contents, each text of one place once; those of the first contents come first."""
+def _segments_together(item: Source, held: HeldContents, history: Sequence[MergeEntry]) -> tuple[Segment, ...]:
+    """Return the segments of all contents, each once per place, starting with those of the first contents."""
     read: dict[str, Source] = {}
-    for entry in told:
+    for entry in history:
         if isinstance(entry.after, Source):
             read |= dict.fromkeys(HeldContents.parse(entry.after.fingerprint).fingerprints, entry.after)
-    found: dict[str, Segment] = {}
+    segments: dict[str, Segment] = {}
     places: dict[str, dict[str, Locator]] = {}
     known: dict[tuple[str, int], str] = {}
     for contents in held.fingerprints:
@@ -491,10 +487,10 @@ def _segments_together(item: Source, held: HeldContents, told: Sequence[MergeEnt
             if locator is None:
                 continue
             nth = seen[segment.excerpt] = seen.get(segment.excerpt, 0) + 1
-            name = segment.segment_id if segment.segment_id in found else known.get((segment.excerpt, nth), "")
+            name = segment.segment_id if segment.segment_id in segments else known.get((segment.excerpt, nth), "")
             if not name or contents in places[name]:
                 name = segment.segment_id
-                found[name] = segment if source.salt == item.salt else _salted(segment, item.salt)
+                segments[name] = segment if source.salt == item.salt else _salted(segment, item.salt)
                 places[name] = {}
             known.setdefault((segment.excerpt, nth), name)
             places[name][contents] = locator
@@ -504,12 +500,12 @@ def _segments_together(item: Source, held: HeldContents, told: Sequence[MergeEnt
             update={
                 "position": at,
                 "locator": next(iter(places[name].values())),
-                "places": tuple(SegmentPlace(contents=one, locator=where) for one, where in places[name].items())
+                "places": tuple(SegmentPlace(contents=one, locator=place) for one, place in places[name].items())
                 if several
                 else (),
             }
         )
-        for at, (name, segment) in enumerate(found.items())
+        for at, (name, segment) in enumerate(segments.items())
     )
 
 
@@ -518,20 +514,20 @@ def _salted(segment: Segment, salt: str) -> Segment:
 
 
 def _read_branches(item: object) -> Mapping[str, Any]:
-    """Return what the map of a repository tells of the branches that were read."""
-    told = item.payload.get(_BRANCHES) if isinstance(item, Source) else None
-    return told if isinstance(told, Mapping) else {}
+    """Return the branches recorded in the map of a repository."""
+    branches = item.payload.get(_BRANCHES) if isinstance(item, Source) else None
+    return branches if isinstance(branches, Mapping) else {}
 
 
 def _branches_of(item: object) -> dict[str, Any]:
-    """Return the branches that a map tells of, also one from before branches were told apart."""
+    """Return the branches in a map, including the branch of a map from before maps contained several."""
     return {**known_branches(item.payload), **_read_branches(item)} if isinstance(item, Source) else {}
 
 
-def _branches_together(told: Sequence[MergeEntry]) -> dict[str, Any]:
+def _branches_together(history: Sequence[MergeEntry]) -> dict[str, Any]:
     on: dict[str, Any] = {}
     leading = ""
-    for entry in told:
+    for entry in history:
         before, after = _read_branches(entry.before), _read_branches(entry.after)
         for name in (*after, *(one for one in before if one not in after)):
             if name not in after:

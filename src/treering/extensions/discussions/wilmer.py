@@ -91,7 +91,7 @@ class WilmerImport:
             if covered:  # messages that were recorded since
                 self._apply(covered)
             return ImportedFile("unchanged", result.source_id, rejected=file.rejected)
-        resting = known_sources.resting_on(result.source_id) if result.outcome == "updated" else []
+        resting = known_sources.citing(result.source_id) if result.outcome == "updated" else []
         gone, made = self._differences(entries, _grounds(entries, changes, result.source_id), resting)
         # What is withdrawn comes before the source changes: on purpose, and not left stale.
         self._apply([*gone, *changes.operations(), *made, *covered])

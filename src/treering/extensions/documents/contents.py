@@ -1,4 +1,4 @@
-"""What a reader of documents finds in a file, as plain values that cross a pipe, and links to passages of a page."""
+"""The contents of documents as plain values that can cross a pipe, and links to passages of a page."""
 
 import re
 import unicodedata
@@ -12,71 +12,88 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 
 from treering.sources.reading.binary import Archive, Refused, ZipBounds, open_archive
 
+_LONGEST_NAME = 120
+_LINE_ENDS = re.compile(r"\r\n?|[\v\f\u2028\u2029\x85]")
+_UNSHOWN = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff\u00ad]")
+_BOUNDS = ZipBounds(max_members=20_000, max_bytes=200_000_000)
+_MOST_XML_BYTES = 60_000_000
+MOST_CELLS = 1_000_000
+_RANGE_CHARS = 1_000
+_LONGEST_CELL = 2_000
+_LONGEST_COLUMN_NAMES = 300
+_EDGE_WORDS = (4, 8, 16)
+"""Number of words that identify the beginning or end of a passage; the smallest unambiguous one is used."""
+_SHORT = 12
+"""Passages of up to this number of words are named as a whole."""
+_PREFIX_WORDS = 4
+_LONGEST_PART = 200
+MOST_SHOWN = 500_000
+"""Passages are not searched for in pages with more characters."""
 MOST_CHARS = 20_000_000
-"""What is read of one file; the rest is left out with a warning."""
+"""Maximum characters read of a file; the rest is omitted with a warning."""
 
 
 class DocumentDamaged(Exception):
-    """A file of the format of which nothing can be read. Its text says why, for a person."""
+    """A file of the format of which nothing can be read. Its text is the reason, for display."""
 
 
 class NotThatFormat(Exception):
-    """A file that is of another format than its name or its beginning told."""
+    """A file that is of another format than its name or beginning suggests."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentUnit:
-    """A page, section, slide, range of cells or message: paragraphs apart by an empty line.
+    """A page, section, slide, range of cells or message: paragraphs separated by empty lines.
 
-    `heading` is its path of headings, or what it is called. `page` counts from 1, where there are pages.
+    `heading` is its path of headings, or its name. `page` counts from 1, if there are pages.
     """
 
     text: str
     heading: str = ""
     page: int | None = None
     data: bool = False
-    """It holds cells, no prose."""
+    """Whether it contains cells, not prose."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentContents:
-    """What was read of a file."""
+    """The contents of a file."""
 
     units: Sequence[DocumentUnit]
     title: str = ""
     warnings: Sequence[str] = ()
     address: str = ""
-    """Where on the web it says that it was saved from."""
+    """The web address that it states it was saved from."""
     encoding: str = ""
-    """The encoding its text was read with; empty for a file that is no text."""
+    """The encoding of its text; empty for a file that is not text."""
     shown: str = ""
-    """What a browser shows of a page, a line for each stretch of text; empty where it is too long, or is not a page."""
+    """The text that a browser shows of a page, one line per run; empty if it is too long, or no page."""
 
 
 def plain(text: str) -> str:
-    """Return a text with line feeds only, without characters that nothing shows or no store keeps."""
+    """Return a text with line feeds only, without characters that are invisible or cannot be stored."""
     return _UNSHOWN.sub("", _LINE_ENDS.sub("\n", text))
 
 
 def heading_path(above: Sequence[tuple[int, str]]) -> str:
-    """Join headings, the highest first, each cut to a length that can be read."""
+    """Join headings, highest first, each cut to a readable length."""
     return " > ".join(name[:_LONGEST_NAME] for _, name in above if name)
 
 
 def bounded(contents: DocumentContents) -> DocumentContents:
-    """Leave out the units after `MOST_CHARS` characters, and say so."""
-    left, kept = MOST_CHARS, list[DocumentUnit]()
+    """Omit the units after `MOST_CHARS` characters, with a warning."""
+    left, units = MOST_CHARS, list[DocumentUnit]()
     for unit in contents.units:
         left -= len(unit.text)
         if left < 0:
-            note = f"only its first {len(kept):,} of {len(contents.units):,} parts are indexed: it is too long"
-            return replace(contents, units=kept, warnings=(*contents.warnings, note))
-        kept.append(unit)
+            note = f"only its first {len(units):,} of {len(contents.units):,} parts are indexed: it is too long"
+            return replace(contents, units=units, warnings=(*contents.warnings, note))
+        units.append(unit)
     return contents
 
 
 class Outliner:
-    """Gathers paragraphs under headings, as they come, into units."""
+    """Collects paragraphs under headings into units."""
 
     def __init__(self) -> None:
         self._above: list[tuple[int, str]] = []
@@ -98,7 +115,7 @@ class Outliner:
         self._above.append((level, name))
 
     def paragraph(self, text: str) -> None:
-        """Add a paragraph, or the rows of a table, to the section that is open."""
+        """Add a paragraph, or the rows of a table, to the current section."""
         text = text.strip()
         if text:
             self._paragraphs.append(text)
@@ -113,18 +130,6 @@ class Outliner:
         if self._paragraphs:
             self._units.append(DocumentUnit(plain("\n\n".join(self._paragraphs)), name))
         self._paragraphs = []
-
-
-_LONGEST_NAME = 120
-_LINE_ENDS = re.compile(r"\r\n?|[\v\f\u2028\u2029\x85]")
-_UNSHOWN = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff\u00ad]")
-
-
-# The zip file that an office document is: its size is checked before anything is unpacked, and nothing is fetched.
-
-
-_BOUNDS = ZipBounds(max_members=20_000, max_bytes=200_000_000)
-_MOST_XML_BYTES = 60_000_000
 
 
 class Package:
@@ -162,7 +167,7 @@ class Package:
         return root
 
     def relations(self, name: str) -> Mapping[str, str]:
-        """Return the parts that a part of an Office Open XML file names, by the name it gives them."""
+        """Return the parts that a part of an Office Open XML file refers to, by the ids of the references."""
         folder, _, file = name.rpartition("/")
         listed = f"{folder}/_rels/{file}.rels"
         if listed not in self.names:
@@ -178,61 +183,52 @@ class Package:
 
 
 def require(package: Package, name: str) -> None:
-    """Raise `NotThatFormat` where a document lacks the part that makes it one."""
+    """Raise `NotThatFormat` if a document lacks the part that identifies it."""
     if name not in package.names:
         raise NotThatFormat
 
 
 class _NoEntities(TreeBuilder):
     def doctype(self, name: str, public: str | None, system: str | None) -> None:
-        """Refuse: office files declare no document type, attacks by entities do."""
+        """Refuse document types: office files have none, entity attacks do."""
         del name, public, system
         raise DocumentDamaged("its XML declares a document type, which is refused as a possible attack")
 
 
-# Rows of cells as units: each is a range that can be named, with the first row of its sheet above it.
-
-
-MOST_CELLS = 1_000_000
-_RANGE_CHARS = 1_000
-_LONGEST_CELL = 2_000
-_LONGEST_COLUMN_NAMES = 300
-
-
 @dataclass(frozen=True, slots=True)
 class CellRow:
-    """A row (from 1) of a sheet: what its cells show, by column (from 1)."""
+    """A row (from 1) of a sheet: the displayed cells by column (from 1)."""
 
     number: int
     cells: Mapping[int, str]
 
     @property
     def text(self) -> str:
-        """Return the cells that are not empty, in order."""
+        """The cells that are not empty, in order."""
         return " | ".join(self.cells[at] for at in sorted(self.cells))
 
 
 def shown(value: str, formula: str = "") -> str:
-    """Return what stands in a cell: its value, and the formula that gives it."""
+    """Return the text of a cell: its value, and its formula."""
     value = " ".join(plain(value).split())[:_LONGEST_CELL]
     formula = " ".join(plain(formula).split())[:_LONGEST_CELL]
     return (f"{value} (={formula})" if value else f"={formula}") if formula else value
 
 
 def ranges(sheet: str, rows: Iterable[CellRow]) -> Iterator[DocumentUnit]:
-    """Cut the rows of a sheet into ranges of about a thousand characters."""
-    held, size, columns = list[CellRow](), 0, ""
+    """Split the rows of a sheet into ranges of about a thousand characters."""
+    batch, size, columns = list[CellRow](), 0, ""
     for row in rows:
         if not row.cells:
             continue
-        if held and size + len(row.text) > _RANGE_CHARS:
-            yield _range(sheet, held, columns)
-            columns = columns or held[0].text[:_LONGEST_COLUMN_NAMES]
-            held, size = [], 0
-        held.append(row)
+        if batch and size + len(row.text) > _RANGE_CHARS:
+            yield _range(sheet, batch, columns)
+            columns = columns or batch[0].text[:_LONGEST_COLUMN_NAMES]
+            batch, size = [], 0
+        batch.append(row)
         size += len(row.text) + 1
-    if held:
-        yield _range(sheet, held, columns)
+    if batch:
+        yield _range(sheet, batch, columns)
 
 
 def column_name(number: int) -> str:
@@ -251,36 +247,23 @@ def _range(sheet: str, rows: list[CellRow], columns: str) -> DocumentUnit:
     return DocumentUnit("\n".join(lines), name, data=True)
 
 
-# Links to a passage of a page: text fragments, which browsers scroll to (WICG, "URL Fragment Text Directives").
-
-
-_WORDS = (4, 8, 16)
-"""So many words name the beginning or the end of a passage: the fewest that are found there first."""
-_SHORT = 12
-"""A passage of so many words is named whole."""
-_PREFIX_WORDS = 4
-_LONGEST_PART = 200
-MOST_SHOWN = 500_000
-"""Of a page with more characters no passage is looked for."""
-
-
 def text_directive(start: str, end: str = "", *, prefix: str = "") -> str:
-    """Return the fragment of an address that leads to a text, from `start` to `end`, after `prefix`."""
+    """Return the text fragment of a URL (WICG) that leads to a text, from `start` to `end`, after `prefix`."""
     parts = [f"{_encoded(prefix)}-" if prefix else "", _encoded(start), _encoded(end)]
     return f"#:~:text={','.join(part for part in parts if part)}"
 
 
 class ShownPage:
-    """What a browser shows of a page, in which passages are looked for. `shown` has a line for each stretch of text.
+    """The text that a browser shows of a page, to find passages in. `shown` has one line per run of text.
 
-    The beginning or the end that a link names stands within a line. Like browsers, it ignores case and accents.
+    The beginning or end in a link must be within one line. Like browsers, it ignores case and accents.
     """
 
     def __init__(self, shown: str) -> None:
         self._words: list[str] = []
         self._line_of: list[int] = []
         self._places: list[int] = []
-        """Where each word begins in `_text`."""
+        """The position of each word in `_text`."""
         place, folded = 1, list[str]()
         for number, line in enumerate(shown.split("\n") if len(shown) <= MOST_SHOWN else []):
             for word in line.split():
@@ -292,15 +275,15 @@ class ShownPage:
         self._text = f" {' '.join(folded)} "
 
     def fragment(self, passage: str) -> str:
-        """Return the fragment that leads to a passage; empty where it does not stand on the page once, in one piece."""
+        """Return the fragment that leads to a passage; empty unless it is on the page exactly once, in one piece."""
         words = passage.split()
-        for tried in (words, [word for word in words if word != "|"]):  # which stands between the cells of a table
+        for tried in (words, [word for word in words if word != "|"]):  # the separator of table cells
             if (span := self._span(tried)) is not None:
                 return self._directive(*span)
         return ""
 
     def _span(self, words: Sequence[str]) -> tuple[int, int] | None:
-        """Return the numbers of the first word and of the one after the last."""
+        """Return the index of the first word and the index after the last one."""
         whole = _folded(" ".join(words))
         at = self._text.find(f" {whole} ") if whole else -1
         if at < 0 or self._text.find(whole, at + 2) >= 0:
@@ -318,33 +301,33 @@ class ShownPage:
         return ""
 
     def _edges(self, first: int, last: int) -> tuple[list[str], list[str]]:
-        """Return what may name the beginning and the end of a passage, the shortest first."""
+        """Return possible beginnings and ends of a passage for a link, shortest first."""
         one_line = self._line_of[first] == self._line_of[last - 1]
         whole = " ".join(self._words[first:last])
         if one_line and last - first <= _SHORT and len(whole) <= _LONGEST_PART:
             return [whole], [""]
         first_line = bisect_right(self._line_of, self._line_of[first]) - first
         last_line = last - bisect_left(self._line_of, self._line_of[last - 1])
-        half = (last - first) // 2  # of one line its beginning and its end may not meet
+        half = (last - first) // 2  # within one line, beginning and end may not overlap
         starts = (" ".join(self._words[first : first + count]) for count in _counts(half if one_line else first_line))
         ends = (" ".join(self._words[last - count : last]) for count in _counts(half if one_line else last_line))
         return [one for one in starts if len(one) <= _LONGEST_PART], [one for one in ends if len(one) <= _LONGEST_PART]
 
     def _before(self, first: int) -> str:
-        """Return the last words before a word: of its line, or of the line above."""
+        """Return the last words before a word, in its line or the line above."""
         if not first:
             return ""
         line = bisect_left(self._line_of, self._line_of[first - 1])
         return " ".join(self._words[max(line, first - _PREFIX_WORDS) : first])
 
     def _begins(self, prefix: str, start: str, first: int) -> bool:
-        """Tell whether the first `start` after `prefix` is the one meant."""
+        """Return whether the first `start` after `prefix` is the intended one."""
         before = f"{_folded(prefix)} " if prefix else ""
-        found = self._text.find(before + _folded(start))
-        return len(prefix) <= _LONGEST_PART and found == self._places[first] - len(before)
+        at = self._text.find(before + _folded(start))
+        return len(prefix) <= _LONGEST_PART and at == self._places[first] - len(before)
 
     def _ends(self, end: str, start: str, first: int, last: int) -> bool:
-        """Tell whether the first `end` after the beginning is the one meant."""
+        """Return whether the first `end` after the beginning is the intended one."""
         if not end:
             return True
         folded = _folded(end)
@@ -353,11 +336,11 @@ class ShownPage:
 
 
 def _counts(most: int) -> list[int]:
-    return sorted({min(count, most) for count in _WORDS if most})
+    return sorted({min(count, most) for count in _EDGE_WORDS if most})
 
 
 def _encoded(text: str) -> str:
-    """Percent-encode a text, with the characters that mean something in a directive."""
+    """Percent-encode a text, including the characters with a meaning in a directive."""
     return quote(text, safe="").replace("-", "%2D")
 
 

@@ -1,6 +1,6 @@
-"""Fetching what stands at an address, within bounds of place, time, size and type.
+"""Fetching of web pages, with limits of network, time, size and type.
 
-Nothing is asked of a server besides GET; no cookie is kept, no proxy used, and no credentials are sent.
+Only GET requests are sent, without cookies, proxies or credentials.
 """
 
 import socket
@@ -18,70 +18,66 @@ from typing import Protocol
 
 from treering.sources.reading.web_addresses import FetchRefused, WebAddress, joined
 
-# Which addresses may be fetched from: those of the public internet, and no others.
-
-
 Resolve = Callable[[str, int], Sequence[str]]
-"""Returns the addresses of a host and port. Raises `OSError` where there are none."""
+"""Returns the addresses of a host and port. Raises `OSError` if there are none."""
 
 _WRAPPING = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"), IPv6Network("2002::/16"))
-"""Addresses that carry one of IPv4 in them (NAT64, RFC 6052 and 8215; 6to4, RFC 3056), which may be any."""
+"""IPv6 networks whose addresses contain any IPv4 address (NAT64, RFC 6052 and 8215; 6to4, RFC 3056)."""
 _INNER = tuple(
     ip_network(text) for text in ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "fec0::/10", "3fff::/20")
 )
-"""Addresses that some versions of Python take for public: services of clouds, relays, old local ones, examples."""
+"""Networks that some versions of Python treat as public: cloud services, relays, site-local addresses, examples."""
+_MAX_ADDRESSES_TRIED = 3
+"""The maximum number of addresses tried per host."""
+_MAX_VALIDATOR_CHARS = 300
+_ENCODINGS: Mapping[str, int] = {"": 0, "identity": 0, "gzip": 31, "x-gzip": 31, "deflate": 15}
+"""Supported content encodings, with the window bits for `zlib`; 0 for no encoding."""
 
 
 def is_public(address: str) -> bool:
-    """Tell whether an address is of the public internet; not one of this machine, its network or its provider."""
+    """Return whether an address is on the public internet, and not of this machine, its network or its provider."""
     try:
-        found: IPv4Address | IPv6Address = ip_address(address.partition("%")[0])
+        parsed: IPv4Address | IPv6Address = ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    if isinstance(found, IPv6Address):
-        if found.ipv4_mapped is not None:
-            return is_public(str(found.ipv4_mapped))
-        if found.teredo is not None or any(found in network for network in _WRAPPING):
+    if isinstance(parsed, IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return is_public(str(parsed.ipv4_mapped))
+        if parsed.teredo is not None or any(parsed in network for network in _WRAPPING):
             return False
-    if any(found in network for network in _INNER):
+    if any(parsed in network for network in _INNER):
         return False
-    return found.is_global and not (found.is_multicast or found.is_reserved or found.is_unspecified)
+    return parsed.is_global and not (parsed.is_multicast or parsed.is_reserved or parsed.is_unspecified)
 
 
 def resolve(host: str, port: int) -> Sequence[str]:
-    """Ask the system for the addresses of a host."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(place[4][0]) for place in found))
-
-
-# Connections to an address that was looked at before: between looking and connecting no name is resolved again.
-
-
-_MOST_TRIED = 3
-"""So many addresses of a host are tried."""
+    """Return the addresses of a host from the system's resolver."""
+    results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(place[4][0]) for place in results))
 
 
 @cache
 def system_trust() -> ssl.SSLContext:
-    """Return a context that trusts whom the system trusts; reading its certificates takes long."""
+    """Return a context with the system's certificates; loading them is slow."""
     return ssl.create_default_context()
 
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """Opens connections to hosts whose every address is allowed.
+    """Opens connections to hosts whose addresses are all allowed.
 
-    A host with one address that is not is refused whole: which one is used would be chance.
+    A host with any other address is refused, because the choice among its addresses is random. Names are resolved only
+    once, so that the checked address is the one connected to.
     """
 
     allowed: Callable[[str], bool] = is_public
     resolve: Resolve = resolve
     trust: Callable[[], ssl.SSLContext] = system_trust
-    """Asked by the first secure connection, and not before: most spaces fetch nothing."""
+    """Called by the first secure connection, because most spaces fetch nothing."""
     connect_seconds: float = 10.0
 
     def open(self, host: str, port: int, *, secure: bool) -> HTTPConnection:
-        """Connect. Raises `FetchRefused`, and `OSError` where nobody answers."""
+        """Connect. Raises `FetchRefused`, or `OSError` if no address responds."""
         try:
             addresses = self.resolve(host, port)
         except (OSError, UnicodeError) as error:
@@ -94,7 +90,7 @@ class Connector:
         return connection
 
     def _socket(self, addresses: Sequence[str], host: str, port: int, *, secure: bool) -> socket.socket:
-        plain = self._reached(addresses[:_MOST_TRIED], port)
+        plain = self._reached(addresses[:_MAX_ADDRESSES_TRIED], port)
         try:
             return self.trust().wrap_socket(plain, server_hostname=host) if secure else plain
         except BaseException:
@@ -102,7 +98,7 @@ class Connector:
             raise
 
     def _reached(self, addresses: Sequence[str], port: int) -> socket.socket:
-        """Connect to the first address where somebody answers."""
+        """Connect to the first address that responds."""
         *others, last = addresses
         for address in others:
             try:
@@ -130,7 +126,7 @@ def _check_reached(reached: socket.socket, address: str) -> None:
 
 @dataclass(slots=True)
 class ConnectionTimer:
-    """Ends a connection at a moment, however slowly the other side talks."""
+    """Ends a connection after some time, however slowly the server sends."""
 
     seconds: float
     over: bool = False
@@ -141,14 +137,14 @@ class ConnectionTimer:
         self._end = monotonic() + self.seconds
 
     def watch(self, sock: socket.socket) -> None:
-        """End this connection when the time is over; forget the one before."""
+        """End this connection when the time is over; stop watching the previous one."""
         self.stop()
         self._timer = Timer(max(0.0, self._end - monotonic()), self._cut, (sock,))
         self._timer.daemon = True
         self._timer.start()
 
     def stop(self) -> None:
-        """Let the connection be."""
+        """Stop watching the connection."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -157,12 +153,12 @@ class ConnectionTimer:
         self.over = True
         try:
             socket.socket.shutdown(sock, socket.SHUT_RDWR)
-        except OSError:  # the other side was quicker
+        except OSError:  # the server has closed it already
             return
 
 
 def answered(connection: HTTPConnection, path: str, headers: dict[str, str]) -> HTTPResponse:
-    """Ask for a path. Raises `FetchRefused` for an answer that is not HTTP, and `OSError`."""
+    """Send a request for a path. Raises `FetchRefused` for an invalid response, and `OSError`."""
     try:
         connection.request("GET", path, headers=headers)
         return connection.getresponse()
@@ -171,7 +167,7 @@ def answered(connection: HTTPConnection, path: str, headers: dict[str, str]) -> 
 
 
 AGENT = f"Treering/{version('treering')} (+https://pypi.org/project/treering/)"
-"""How Treering names itself to servers."""
+"""The user agent that Treering sends."""
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _GONE = (404, 410)
@@ -180,33 +176,33 @@ _CHUNK = 65_536
 
 @dataclass(frozen=True, slots=True)
 class FetchBounds:
-    """How much is fetched of one address, redirects included."""
+    """Limits for fetching one address, including redirects."""
 
     max_bytes: int = 20_000_000
-    """Of a body, as it comes and unpacked."""
+    """The size of a body, both compressed and decompressed."""
     seconds: float = 60.0
     redirects: int = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """What a server said by which it can tell whether a page is the one that is known."""
+    """The validators of a response, for conditional requests."""
 
     etag: str = ""
     modified: str = ""
 
     def headers(self) -> dict[str, str]:
-        """Return how to ask for a page only if it is another one."""
-        asked = {"If-None-Match": self.etag, "If-Modified-Since": self.modified}
-        return {name: value for name, value in asked.items() if value}
+        """Return the headers of a request for a page only if it changed."""
+        headers = {"If-None-Match": self.etag, "If-Modified-Since": self.modified}
+        return {name: value for name, value in headers.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """What stands at an address."""
+    """A fetched page."""
 
     address: WebAddress
-    """Where it was found, after redirects."""
+    """The final address, after redirects."""
     data: bytes
     type: str
     charset: str
@@ -215,21 +211,21 @@ class FetchedPage:
 
 @dataclass(frozen=True, slots=True)
 class NotModified:
-    """It is what is known already."""
+    """The page did not change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Nothing stands there: the server says so."""
+    """The server has no page at the address."""
 
     status: int
 
 
 class Reading(Protocol):
-    """The body of an answer, read piece by piece."""
+    """The body of a response, read in pieces."""
 
     def read(self, amount: int, /) -> bytes:
-        """Return at most so many bytes; none at its end."""
+        """Return at most `amount` bytes; empty at the end."""
         ...
 
 
@@ -243,7 +239,7 @@ class Fetcher:
     def fetch(
         self, address: WebAddress, *, types: Sequence[str] | None, known: Validators | None = None
     ) -> FetchedPage | NotModified | Missing:
-        """Fetch a page. Raises `FetchRefused`, whatever the reason."""
+        """Fetch a page. Raises `FetchRefused` for any failure."""
         deadline = ConnectionTimer(self.bounds.seconds)
         try:
             return self._followed(address, types, known or Validators(), deadline)
@@ -258,18 +254,18 @@ class Fetcher:
         for _ in range(self.bounds.redirects + 1):
             connection = self.connector.open(address.host, address.port, secure=address.secure)
             try:
-                found = self._asked(connection, address, types, known, deadline)
+                result = self._response(connection, address, types, known, deadline)
             finally:
                 deadline.stop()
                 connection.close()
-            if not isinstance(found, WebAddress):
-                return found
-            if address.secure and not found.secure:
-                raise FetchRefused(f"it redirects from https to {found.text}")
-            address = found
+            if not isinstance(result, WebAddress):
+                return result
+            if address.secure and not result.secure:
+                raise FetchRefused(f"it redirects from https to {result.text}")
+            address = result
         raise FetchRefused(f"it redirects more than {self.bounds.redirects} times")
 
-    def _asked(
+    def _response(
         self,
         connection: HTTPConnection,
         address: WebAddress,
@@ -300,34 +296,32 @@ class Fetcher:
         if deadline.over:
             raise FetchRefused(self._late())
         whole = answer.headers.get("Content-Length", "")
-        if answer.length:  # what the server announced and did not send
+        if answer.length:  # announced by the server, but not sent
             raise FetchRefused(f"it ends before the announced {whole} bytes")
         validators = Validators(_short(answer.headers.get("ETag")), _short(answer.headers.get("Last-Modified")))
         return FetchedPage(address, data, kind, answer.headers.get_content_charset() or "", validators)
 
     def _refused(self, error: Exception, deadline: ConnectionTimer) -> FetchRefused:
-        if deadline.over:  # whatever came of it that the connection was cut
+        if deadline.over:  # any error may result from ending the connection
             return FetchRefused(self._late())
-        return error if isinstance(error, FetchRefused) else FetchRefused(f"it cannot be read ({_said(error)})")
+        return error if isinstance(error, FetchRefused) else FetchRefused(f"it cannot be read ({_message(error)})")
 
     def _late(self) -> str:
         return f"it takes longer than {self.bounds.seconds:g} s"
 
 
 def unpacked(data: bytes, most: int) -> bytes:
-    """Return gzipped bytes unpacked. Raises `FetchRefused` beyond `most` bytes, and for what is damaged."""
+    """Decompress gzipped bytes. Raises `FetchRefused` beyond `most` bytes, and for damaged data."""
     return _Unpacked("gzip", most).add(data, last=True)
 
 
-_MOST_VALIDATOR = 300
-
-
 def _short(value: str | None) -> str:
+    """Return a validator as it is stored: empty if it is too long or not printable."""
     """Return a validator as it is kept: one that is oddly long is not."""
-    return value if value and len(value) <= _MOST_VALIDATOR and value.isprintable() else ""
+    return value if value and len(value) <= _MAX_VALIDATOR_CHARS and value.isprintable() else ""
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
@@ -343,7 +337,7 @@ def _body(answer: Reading, encoding: str, most: int) -> bytes:
 
 
 class _Unpacked:
-    """Unpacks a body piece by piece, and stops where it grows too large."""
+    """Decompresses a body piece by piece, up to a maximum size."""
 
     def __init__(self, encoding: str, most: int) -> None:
         if encoding not in _ENCODINGS:
@@ -357,18 +351,14 @@ class _Unpacked:
         if self._unpacker is None:
             return piece
         try:
-            made = self._unpacker.decompress(piece, self._left + 1)
+            data = self._unpacker.decompress(piece, self._left + 1)
         except zlib.error:
             raise FetchRefused("its packed body is damaged") from None
         if self._unpacker.unused_data:
             raise FetchRefused("its packed body has more than one part")
-        self._left -= len(made)
+        self._left -= len(data)
         if self._left < 0:
             raise FetchRefused(f"its body is larger than {self._most:,} bytes when decompressed")
         if last and not self._unpacker.eof:
             raise FetchRefused("its packed body ends too early")
-        return made
-
-
-_ENCODINGS: Mapping[str, int] = {"": 0, "identity": 0, "gzip": 31, "x-gzip": 31, "deflate": 15}
-"""How bodies may be packed, and the window in which `zlib` unpacks each; 0 for as it is."""
+        return data

@@ -1,4 +1,4 @@
-"""The formats of documents, and how their files are recognised: by their first bytes, or by their names."""
+"""The formats of documents, recognized by their first bytes or their names, and read in a child process."""
 
 import json
 import re
@@ -29,9 +29,6 @@ from treering.sources.reading.bounded_process import BoundedProcess, answer_ques
 from treering.sources.reading.lines import Piece, is_blank, pack
 from treering.sources.reading.web_addresses import parse_address
 
-# Reading documents in a child process with bounds: 1 GB of memory and a few seconds of CPU time for a file.
-
-
 MEMORY_BYTES = 1_000_000_000
 _CPU_SECONDS = 8
 _BYTES_PER_SECOND = 200_000
@@ -41,23 +38,23 @@ _READERS: Mapping[str, str] = {
     "mail": "treering.extensions.documents.mail_reader",
     "html": "treering.extensions.documents.html_text",
 }
-"""The modules whose function `read` reads a format. Only the child imports them."""
+"""The modules whose function `read` reads a format. Only the child process imports them."""
 _LINKED = "+linked"
-"""Behind the name of a reader: its function `read_linked` reads, which also tells what a browser shows."""
+"""Suffix of a reader's name: `read_linked` is called, which also returns the text shown by a browser."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentProcess:
-    """Reads documents in a child process, started when it is first needed. Safe to use from many threads."""
+    """Reads documents in a child process with limits, started on first use. Safe to use from many threads."""
 
     _process: BoundedProcess = field(
         default_factory=lambda: BoundedProcess(__name__, *((10.0,) if sys.platform == "win32" else ()))
     )
 
     def read(self, reader: str, data: bytes, *, linked: bool = False) -> DocumentContents | Unreadable | None:
-        """Return what `reader` finds in a file. `None`: it is of another format.
+        """Read a file with a reader; `None` if it is of another format.
 
-        `linked`: a page has an address, and links to its passages are made by what a browser shows of it.
+        `linked`: also return the text that a browser shows of a page, to make links to its passages.
         """
         reader += _LINKED if linked else ""
         seconds = _CPU_SECONDS + len(data) // _BYTES_PER_SECOND
@@ -66,16 +63,16 @@ class DocumentProcess:
             return Unreadable(
                 f"it cannot be read within {seconds} s and {MEMORY_BYTES // 10**6:,} MB, or crashes its reader"
             )
-        told = json.loads(answer)
-        if told is None:
+        result = json.loads(answer)
+        if result is None:
             return None
-        if "why" in told:
-            return Unreadable(told["why"])
-        return DocumentContents(**{**told, "units": [DocumentUnit(**unit) for unit in told["units"]]})
+        if "why" in result:
+            return Unreadable(result["why"])
+        return DocumentContents(**{**result, "units": [DocumentUnit(**unit) for unit in result["units"]]})
 
 
 def serve() -> None:
-    """Read the files that are asked for on standard input."""
+    """Read the files requested on standard input."""
     answer_questions(_answered, memory_bytes=MEMORY_BYTES)
 
 
@@ -83,10 +80,10 @@ def _answered(question: bytes) -> bytes:
     name = question[1 : 1 + question[0]].decode()
     module = import_module(_READERS[name.removesuffix(_LINKED)])
     read: Callable[[bytes], DocumentContents] = module.read_linked if name.endswith(_LINKED) else module.read
-    return json.dumps(_told(read, question[1 + question[0] :])).encode()
+    return json.dumps(_result(read, question[1 + question[0] :])).encode()
 
 
-def _told(read: Callable[[bytes], DocumentContents], data: bytes) -> dict[str, object] | None:
+def _result(read: Callable[[bytes], DocumentContents], data: bytes) -> dict[str, object] | None:
     try:
         return asdict(bounded(read(data)))
     except NotThatFormat:
@@ -97,11 +94,8 @@ def _told(read: Callable[[bytes], DocumentContents], data: bytes) -> dict[str, o
         return {"why": f"reading it needs more than {MEMORY_BYTES // 10**6:,} MB"}
     except RecursionError:
         return {"why": "it is nested too deeply to be read"}
-    except Exception as error:  # noqa: BLE001 - parsers raise anything for bytes that somebody damaged
+    except Exception as error:  # noqa: BLE001 - parsers raise anything for damaged bytes
         return {"why": f"it is damaged ({type(error).__name__})"}
-
-
-# Formats whose files are parsed in a child process: their units are cleaned of secrets and cut into segments.
 
 
 _SEGMENT_CHARS = 1_200
@@ -109,9 +103,9 @@ _SEGMENT_CHARS = 1_200
 
 @dataclass(frozen=True, slots=True)
 class DocumentFormat:
-    """A format that `documents` reads.
+    """A document format, whose units are redacted and split into segments.
 
-    Where none of its `packages` is installed, a file of it is kept as a stub, and its warning names the extra.
+    If none of its `packages` is installed, a file becomes a stub, with a warning that names the extra.
     """
 
     name: str
@@ -125,10 +119,10 @@ class DocumentFormat:
         """Read a file in the child process."""
         if self.packages and not any(map(find_spec, self.packages)):
             return self._stub(data, file)
-        found = _DOCUMENTS.read(self.name, data, linked=bool(file.address) and self.kind == "web")
-        if found is None or (isinstance(found, Unreadable) and file.suffix not in self.suffixes):
+        contents = _DOCUMENTS.read(self.name, data, linked=bool(file.address) and self.kind == "web")
+        if contents is None or (isinstance(contents, Unreadable) and file.suffix not in self.suffixes):
             return None
-        return found if isinstance(found, Unreadable) else self._document(found, data, file)
+        return contents if isinstance(contents, Unreadable) else self._document(contents, data, file)
 
     def _stub(self, data: bytes, file: FileToRead) -> DocumentDraft | Unreadable:
         stub = BinaryFormat().read(data, file)
@@ -139,33 +133,33 @@ class DocumentFormat:
             else replace(stub, kind=self.kind, missing_extra=self.name, warnings=(needed,))
         )
 
-    def _document(self, found: DocumentContents, data: bytes, file: FileToRead) -> DocumentDraft | Unreadable:
-        text = _JoinedUnits.of(found.units)
+    def _document(self, contents: DocumentContents, data: bytes, file: FileToRead) -> DocumentDraft | Unreadable:
+        text = _JoinedUnits.of(contents.units)
         cleaned = file.cleaned("\n".join(text.lines))
         segments = list(text.segments(cleaned, most=file.limits.max_segment_chars))
         warnings = [f"{one.kind} at {text.place_of(one.line - 1)}: redacted" for one in cleaned.findings]
-        flags, address = instruction_flags(cleaned.text), _address(found)
-        segments = _linked(segments, file.address or address, found.shown)
+        flags, address = instruction_flags(cleaned.text), _address(contents)
+        segments = _linked(segments, file.address or address, contents.shown)
         if not segments:
             stub = BinaryFormat().read(data, file)
-            return stub if isinstance(stub, Unreadable) else replace(stub, kind=self.kind, warnings=found.warnings)
+            return stub if isinstance(stub, Unreadable) else replace(stub, kind=self.kind, warnings=contents.warnings)
         return DocumentDraft(
-            "structured" if all(unit.data for unit in found.units) else "text",
+            "structured" if all(unit.data for unit in contents.units) else "text",
             segments=segments,
-            title=file.cleaned(found.title).text,
+            title=file.cleaned(contents.title).text,
             kind=self.kind,
             payload={"url": address} if address else {},
-            metadata={**({"flags": list(flags)} if flags else {}), **_encoding(found)},
-            warnings=[*found.warnings, *warnings],
+            metadata={**({"flags": list(flags)} if flags else {}), **_encoding(contents)},
+            warnings=[*contents.warnings, *warnings],
         )
 
 
-def _encoding(found: DocumentContents) -> dict[str, str]:
-    return {"encoding": found.encoding} if found.encoding else {}
+def _encoding(contents: DocumentContents) -> dict[str, str]:
+    return {"encoding": contents.encoding} if contents.encoding else {}
 
 
 def _linked(segments: list[SegmentDraft], address: str, shown: str) -> list[SegmentDraft]:
-    """Give each passage of a page with an address the link that leads to it, where a browser finds it."""
+    """Add links to the passages of a page that a browser can find."""
     if not address or not shown:
         return segments
     page = ShownPage(shown)
@@ -178,17 +172,17 @@ def _with_link(place: Locator, address: str, fragment: str) -> Locator:
     return place.model_copy(update={"link": f"{address}{fragment}"})
 
 
-def _address(found: DocumentContents) -> str:
-    """Return where a document was saved from; empty where that is not an address of the web that may be kept."""
+def _address(contents: DocumentContents) -> str:
+    """Return the address a document was saved from; empty if it is not a valid web address."""
     try:
-        return parse_address(found.address).text if found.address else ""
+        return parse_address(contents.address).text if contents.address else ""
     except InvalidInput:
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class _JoinedUnits:
-    """Units as the lines of one text, so that a secret that goes over a page is found."""
+    """Units as the lines of one text, so that secrets across page breaks are found."""
 
     units: Sequence[DocumentUnit]
     lines: Sequence[str]
@@ -208,14 +202,14 @@ class _JoinedUnits:
         return f"page {unit.page}" if unit.page else unit.heading or "its text"
 
     def segments(self, cleaned: Redacted, *, most: int) -> list[SegmentDraft]:
-        lines = cleaned.text.split("\n")  # redacting keeps the number of lines
-        offsets, made, ends = _offsets(lines), list[SegmentDraft](), [*self.starts, len(lines)][1:]
+        lines = cleaned.text.split("\n")  # redaction does not change the number of lines
+        offsets, segments, ends = _offsets(lines), list[SegmentDraft](), [*self.starts, len(lines)][1:]
         for unit, start, end in zip(self.units, self.starts, ends, strict=True):
             cuts = [at for at in range(start + 1, end) if is_blank(lines[at - 1]) and not is_blank(lines[at])]
             for piece in pack(lines, cuts, start=start, end=end, target=min(_SEGMENT_CHARS, most), most=most):
                 place = _place(unit, piece, 1 + bisect_right(cuts, piece.start), offsets)
-                made.append(SegmentDraft(place, piece.text, unit.heading, "data" if unit.data else "prose"))
-        return made
+                segments.append(SegmentDraft(place, piece.text, unit.heading, "data" if unit.data else "prose"))
+        return segments
 
 
 def _place(unit: DocumentUnit, piece: Piece, paragraph: int, offsets: Sequence[int]) -> Locator:
@@ -283,7 +277,7 @@ def _is_mail(path: str, head: bytes) -> bool:
 def _is_page(path: str, head: bytes) -> bool:
     if _suffix(path) in _ARCHIVES:
         return not head or is_web_archive(head)
-    if not _suffix(path):  # as programs save what they fetch
+    if not _suffix(path):  # as saved by programs that fetch pages
         return _PAGE.match(head) is not None
     return _suffix(path) in _HTML and _TEMPLATE.search(head) is None
 

@@ -1,7 +1,7 @@
-"""HTML as text, by headings: pages of the web, and what is in books and mail. Nothing is fetched, no script is run.
+"""HTML as text, by headings, for web pages, books and mail. Nothing is fetched, no script is run.
 
-With the extra `web` the main content of a page is found by trafilatura; without it, navigation and the like is left out
-by the names of its elements alone.
+With the extra `web`, trafilatura finds the main content of a page; without it, navigation and similar elements are
+omitted by their names.
 """
 
 import logging
@@ -26,7 +26,7 @@ from treering.sources.reading.encodings import Decoded, decode
 
 
 def outline_html(text: str, outliner: Outliner) -> None:
-    """Add what a page says to the sections of a document."""
+    """Add the text of a page to the sections of a document."""
     reader = _HtmlReader(outliner)
     reader.feed(text)
     reader.close()
@@ -34,16 +34,16 @@ def outline_html(text: str, outliner: Outliner) -> None:
 
 
 def text_of_html(text: str) -> str:
-    """Return what a page says, as paragraphs."""
+    """Return the text of a page, as paragraphs."""
     outliner = Outliner()
     outline_html(text, outliner)
     return "\n\n".join(part for unit in outliner.units() for part in (unit.heading.split(" > ")[-1], unit.text) if part)
 
 
 def shown_text(text: str) -> str:
-    """Return what a browser shows of a page, navigation included.
+    """Return the text that a browser shows of a page, including navigation.
 
-    A line is a stretch in which a browser finds words as they stand here: at most a block, such as a paragraph.
+    A line is a run in which browsers can search: at most a block, such as a paragraph.
     """
     reader = _ShownReader()
     reader.feed(text)
@@ -120,7 +120,7 @@ _LINES = (
 
 _SPACES = re.compile(r"[ \t\n\r\f]+")
 _OTHER_SPACES = re.compile(r"[^\S \t\n\r\f]")
-"""Spaces that browsers tell from others when they look for words, such as those without a break."""
+"""Spaces that browsers distinguish from others when they search, such as non-breaking ones."""
 _APART_IN_CODE = re.compile(r"[^\S ]| {2,}")
 
 
@@ -134,7 +134,7 @@ class _ShownReader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         del attrs
-        if self._hidden == "head" and tag == "body":  # the end of a head need not be written
+        if self._hidden == "head" and tag == "body":  # the end tag of a head is optional
             self._hidden = None
         if self._hidden:
             return
@@ -162,9 +162,6 @@ class _ShownReader(HTMLParser):
         self._parts = []
 
 
-# Pages that a browser saved as a web archive (MHTML): mail whose main part is the page. Nothing else is read.
-
-
 _HEADER_LINE = re.compile(rb"[A-Za-z][A-Za-z0-9-]{0,60}:|[ \t]")
 _TYPE = re.compile(
     rb"^content-type:\s{0,20}(?:multipart/related|text/html|application/xhtml)", re.IGNORECASE | re.MULTILINE
@@ -179,7 +176,7 @@ _TITLE_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class ArchivedPage:
-    """The page of a web archive, and what the archive says about it."""
+    """The page of a web archive (MHTML), and the metadata of the archive."""
 
     data: bytes
     charset: str
@@ -206,7 +203,7 @@ def main_part(data: bytes) -> ArchivedPage | None:
 
 
 def is_web_archive(head: bytes) -> bool:
-    """Tell by its beginning whether a file may be a web archive."""
+    """Return whether a file may be a web archive, by its beginning."""
     headers = head.replace(b"\r\n", b"\n").partition(b"\n\n")[0]
     return all(map(_HEADER_LINE.match, headers.split(b"\n"))) and _TYPE.search(headers) is not None
 
@@ -220,7 +217,7 @@ def _parts(archive: Message) -> Iterator[Message]:
 
 
 def _page_of(archive: Message, parts: list[Message], address: str) -> Message:
-    """Return the part that the archive begins with: as it says itself, else that of its address, else the first."""
+    """Return the first page of an archive: as declared, else by its address, else the first part."""
     if not parts:
         raise DocumentDamaged("it contains no page")
     start = str(archive.get_param("start") or "")
@@ -237,11 +234,8 @@ def _subject(message: Message) -> str:
     value = _header(message, "Subject")
     try:
         return str(make_header(decode_header(value)))
-    except (LookupError, ValueError):  # written in no way that is known: kept as it stands
+    except (LookupError, ValueError):  # an unknown encoding
         return value
-
-
-# Pages of the web (HTML, MHTML): their headings and main content. Nothing is fetched, no script is run.
 
 
 _TITLE = re.compile(r"<title[^>]{0,200}>(?P<title>[^<]{1,500})</title", re.IGNORECASE)
@@ -252,23 +246,23 @@ _CODE = re.compile(
 )
 _BLOCK = re.compile(r"<pre>([^<]{1,300})</pre>")
 _SAVED_FROM = re.compile(r"<!--\s{0,20}saved from url=\(\d{1,6}\)(?P<address>[^\s<>]{1,2000}?)\s{0,20}-->")
-"""What browsers write at the beginning of a page that they save."""
+"""The comment that browsers write at the beginning of a saved page."""
 _HEAD_BYTES = 4_096
 _HTML_PAGE_TITLE_CHARS = 200
 _MOST_FOR_CONTENT = 3_000_000
-"""A longer page is read whole: looking for its main content takes too long."""
+"""Main content is not searched for in longer pages, because that takes too long."""
 
 
 def read(data: bytes) -> DocumentContents:
-    """Read a page, also one that a browser saved as a web archive (MHTML).
+    """Read a page, or one saved as a web archive (MHTML).
 
-    What a browser shows of it is told where it says which address it was saved from.
+    The text shown by a browser is included if the page states the address it was saved from.
     """
     return _page(data, linked=False)
 
 
 def read_linked(data: bytes) -> DocumentContents:
-    """Read a page, and tell what a browser shows of it."""
+    """Read a page, including the text that a browser shows."""
     return _page(data, linked=True)
 
 
@@ -308,39 +302,39 @@ def _read(decoded: Decoded, title: str, address: str, *, linked: bool) -> Docume
 
 
 def _title_of(text: str) -> str:
-    found = _TITLE.search(text)
-    return " ".join(unescape(found["title"]).split())[:_HTML_PAGE_TITLE_CHARS] if found else ""
+    match = _TITLE.search(text)
+    return " ".join(unescape(match["title"]).split())[:_HTML_PAGE_TITLE_CHARS] if match else ""
 
 
 def _saved_from(text: str) -> str:
-    found = _SAVED_FROM.search(text[:_HEAD_BYTES])
-    return found["address"] if found else ""
+    match = _SAVED_FROM.search(text[:_HEAD_BYTES])
+    return match["address"] if match else ""
 
 
 def _decoded(data: bytes, charset: str) -> Decoded:
-    """Return the text of a page; what looks like no text is read as old browsers read it."""
+    """Return the text of a page; data that is not text is decoded like in old browsers."""
     return decode(data, declared=charset) or Decoded(data.decode("cp1252", "replace"), "cp1252", guessed=True)
 
 
 def _main_content(text: str) -> str | None:
-    """Return the main content of a page as HTML; `None` where nobody looks for it, or none is found."""
+    """Return the main content of a page as HTML; `None` without the extra, or if there is none."""
     try:
         import trafilatura
-    except ImportError:  # also where a part of it is missing
+    except ImportError:  # also if one of its dependencies is missing
         return None
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
-    found: str | None = trafilatura.extract(
+    main: str | None = trafilatura.extract(
         text, output_format="html", favor_recall=True, include_comments=False, include_tables=True
     )
-    # Of a short page it may give all words in a row, those of the navigation too.
-    lost = _HEADING.search(text) and not _HEADING.search(found or "")
-    return None if lost or not found else _with_words_of_code(found, text)
+    # For short pages it may return all words in a row, including navigation.
+    lost = _HEADING.search(text) and not _HEADING.search(main or "")
+    return None if lost or not main else _with_words_of_code(main, text)
 
 
 def _with_words_of_code(main: str, text: str) -> str:
-    """Return the main content with code inside a sentence as the page has it: there it is a block of its own."""
-    inside = {_code(found["code"]) for found in _CODE.finditer(text) if not found["block"]}
-    return _BLOCK.sub(lambda found: f"<code>{found[1]}</code>" if _code(found[1]) in inside else found[0], main)
+    """Return the main content with inline code as in the page; extraction makes it a block of its own."""
+    inline = {_code(match["code"]) for match in _CODE.finditer(text) if not match["block"]}
+    return _BLOCK.sub(lambda match: f"<code>{match[1]}</code>" if _code(match[1]) in inline else match[0], main)
 
 
 def _code(markup: str) -> str:

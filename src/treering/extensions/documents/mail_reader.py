@@ -1,4 +1,4 @@
-"""Mail (eml, mbox): a unit per message, the messages of a thread one after another. Attachments are only named."""
+"""Mail (eml, mbox): a unit per message, with the messages of a thread in a row. Attachments are only named."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ _QUOTED_FROM = re.compile(r"^>(>*From )", re.MULTILINE)
 
 
 def read(data: bytes) -> DocumentContents:
-    """Read a message, or a box of them. Raises `NotThatFormat`."""
+    """Read a message or a mailbox. Raises `NotThatFormat`."""
     parts = _messages(data)
     messages = [_message(part) for part in parts[:MOST_MESSAGES]]
     if not any(message.subject or message.sender for message in messages):
@@ -40,7 +40,7 @@ class _Mail:
     name: str
     """Its Message-ID."""
     answers: tuple[str, ...]
-    """The messages it refers to, the first of the thread first."""
+    """The messages it refers to, starting with the first of the thread."""
     subject: str
     sender: str
     date: str
@@ -52,7 +52,7 @@ class _Mail:
 
 
 def _messages(data: bytes) -> list[bytes]:
-    starts = [found.span() for found in _START.finditer(data)] if data.startswith(b"From ") else []
+    starts = [match.span() for match in _START.finditer(data)] if data.startswith(b"From ") else []
     if not starts:
         return [data]
     ends = [*(start for start, _ in starts[1:]), len(data)]
@@ -73,7 +73,7 @@ def _message(data: bytes) -> _Mail:
 
 def _header(message: Message, name: str) -> str:
     value = str(message.get(name) or "")[:_LONGEST_HEADER]
-    with suppress(LookupError, ValueError):  # written in no way that is known: kept as it stands
+    with suppress(LookupError, ValueError):  # an unknown encoding
         value = str(make_header(decode_header(value)))
     return " ".join(plain(value).split())
 
@@ -88,9 +88,9 @@ def _body(message: Message) -> str:
             texts.append(_decoded(part))
         elif kind == "text/html":
             pages.append(_decoded(part))
-    said = texts if any(text.strip() for text in texts) else [text_of_html(page) for page in pages]
+    bodies = texts if any(text.strip() for text in texts) else [text_of_html(page) for page in pages]
     attached = [f"Attachments: {', '.join(files)}"] if files else []
-    return "\n\n".join([*(_QUOTED_FROM.sub(r"\1", text) for text in said), *attached])
+    return "\n\n".join([*(_QUOTED_FROM.sub(r"\1", text) for text in bodies), *attached])
 
 
 def _leaves(message: Message) -> Iterator[Message]:
@@ -110,7 +110,7 @@ def _decoded(part: Message) -> str:
 
 
 def _by_thread(messages: Sequence[_Mail]) -> list[tuple[str, _Mail]]:
-    """Return each message with the subject of its thread, the threads in the order of their first messages."""
+    """Return each message with the subject of its thread; threads in the order of their first messages."""
     thread_of, threads = dict[str, str](), dict[str, list[_Mail]]()
     for at, message in enumerate(messages):
         own = message.name or f"#{at}"

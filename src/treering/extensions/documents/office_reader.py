@@ -1,4 +1,4 @@
-"""Office files and books: which of the readers a file is for. Runs in a child process with bounds."""
+"""Readers of office files and books, chosen by the parts of a file. Run in a child process with limits."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,9 +24,6 @@ from treering.extensions.documents.contents import (
 )
 from treering.extensions.documents.html_text import outline_html
 
-# Word files (docx): paragraphs and tables under their headings, then notes and comments.
-
-
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _DOCUMENT = "word/document.xml"
 _TITLE = re.compile(r"title$", re.IGNORECASE)
@@ -40,7 +37,7 @@ _LEVEL_OF_TITLE = 0
 
 
 def read_word(package: Package) -> DocumentContents:
-    """Read a file. Deleted text of tracked changes is left out."""
+    """Read a Word file (docx): paragraphs and tables under headings, notes and comments; no deleted text."""
     outliner, levels = Outliner(), _levels(package)
     for block in _blocks(package.xml(_DOCUMENT)):
         if block.tag == f"{_W}tbl":
@@ -58,10 +55,10 @@ def read_word(package: Package) -> DocumentContents:
 
 
 def _levels(package: Package) -> Mapping[str, int]:
-    """Return the level of each style that is one of headings."""
+    """Return the level of each heading style."""
     if "word/styles.xml" not in package.names:
         return {}
-    found = dict[str, int]()
+    levels = dict[str, int]()
     for style in package.xml("word/styles.xml").iter(f"{_W}style"):
         name = style.find(f"{_W}name")
         outline = style.find(f"{_W}pPr/{_W}outlineLvl")
@@ -69,8 +66,8 @@ def _levels(package: Package) -> Mapping[str, int]:
         if level is None and outline is not None:
             level = _level_set(outline)
         if level is not None:
-            found[style.get(f"{_W}styleId", "")] = level
-    return found
+            levels[style.get(f"{_W}styleId", "")] = level
+    return levels
 
 
 def _level_named(name: str) -> int | None:
@@ -94,7 +91,7 @@ def _level(paragraph: Element, levels: Mapping[str, int]) -> int | None:
 
 
 def _blocks(inside: Element) -> Iterator[Element]:
-    """Yield paragraphs and tables in order, out of content controls and the like, too."""
+    """Yield paragraphs and tables in order, including those in content controls."""
     for child in inside:
         if child.tag in (f"{_W}p", f"{_W}tbl"):
             yield child
@@ -127,19 +124,17 @@ def _parts(element: Element) -> Iterator[str]:
                 yield "\n"
 
 
-# Presentations (pptx): a unit per slide, with its tables and its notes.
-
-
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _PRESENTATION = "ppt/presentation.xml"
 _TITLES = frozenset({"title", "ctrTitle"})
 _NUMBERS = frozenset({"sldNum", "dt", "ftr", "hdr", "sldImg"})
+_TEXT_TAGS = frozenset({f"{_A}t", f"{_A}br"})
 
 
 def read_slides(package: Package) -> DocumentContents:
-    """Read a file, its slides in the order they are shown."""
+    """Read a presentation (pptx): a unit per slide, in order, with its tables and notes."""
     named = package.relations(_PRESENTATION)
     parts = [named.get(entry.get(f"{_R}id", "")) for entry in package.xml(_PRESENTATION).iter(f"{_P}sldId")]
     slides = [_slide(package, part, at) for at, part in enumerate(parts, start=1) if part in package.names]
@@ -156,13 +151,13 @@ def _slide(package: Package, part: str | None, number: int) -> DocumentUnit:
             paragraphs.append(text.strip())
     for note in package.relations(part or "").values():
         if note.startswith("ppt/notesSlides/") and note in package.names:
-            said = "\n".join(text for kind, text in _shapes(package.xml(note)) if kind not in _NUMBERS).strip()
-            paragraphs += [f"Notes: {said}"] if said else []
+            text = "\n".join(text for kind, text in _shapes(package.xml(note)) if kind not in _NUMBERS).strip()
+            paragraphs += [f"Notes: {text}"] if text else []
     return DocumentUnit(plain("\n\n".join(paragraphs)), f"Slide {number}: {name}"[:200] if name else f"Slide {number}")
 
 
 def _shapes(slide: Element) -> Iterator[tuple[str, str]]:
-    """Yield what each shape is for, and its text."""
+    """Yield the purpose and the text of each shape."""
     for shape in slide.iter(f"{_P}sp"):
         placeholder = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
         yield placeholder.get("type", "") if placeholder is not None else "", _paragraphs(shape)
@@ -176,27 +171,22 @@ def _paragraphs(element: Element) -> str:
 
 
 def _paragraph_text(paragraph: Element) -> str:
-    return "".join("\n" if one.tag == f"{_A}br" else one.text or "" for one in paragraph.iter() if one.tag in _SAYING)
-
-
-_SAYING = frozenset({f"{_A}t", f"{_A}br"})
-
-
-# Spreadsheets (xlsx): ranges of each sheet, with values as they were last computed and their formulas.
+    texts = (one for one in paragraph.iter() if one.tag in _TEXT_TAGS)
+    return "".join("\n" if one.tag == f"{_A}br" else one.text or "" for one in texts)
 
 
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _WORKBOOK = "xl/workbook.xml"
 _NAMED = re.compile(r"([A-Z]{1,3})(\d{1,7})$")
 _DATES = frozenset({*range(14, 23), *range(45, 48)})
-"""The numbers of formats of dates and times that every program knows (ECMA-376 part 1, 18.8.30)."""
+"""The numbers of built-in formats of dates and times (ECMA-376 part 1, 18.8.30)."""
 _NO_DATE = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.')
 _DATE = re.compile(r"[ymdhs]", re.IGNORECASE)
 _LAST_DAY = 2_958_466
 
 
 def read_sheets(package: Package) -> DocumentContents:
-    """Read a file, its sheets in order; hidden ones, too. Macros are never looked at."""
+    """Read a spreadsheet (xlsx): ranges of each sheet in order, with stored values and formulas; no macros."""
     workbook, named = package.xml(_WORKBOOK), package.relations(_WORKBOOK)
     book = _Workbook(_strings(package), _date_styles(package), _epoch(workbook))
     units = list[DocumentUnit]()
@@ -212,7 +202,7 @@ def read_sheets(package: Package) -> DocumentContents:
 class _Workbook:
     strings: Sequence[str]
     dated: frozenset[int]
-    """The styles that show dates."""
+    """The styles of dates."""
     epoch: datetime
     left: list[int] = field(default_factory=lambda: [MOST_CELLS])
 
@@ -237,8 +227,8 @@ class _Workbook:
         return shown(self._value(cell), formula.text or "" if formula is not None else "")
 
     def _value(self, cell: Element) -> str:
-        kind, found = cell.get("t", "n"), cell.find(f"{_S}v")
-        value = (found.text or "") if found is not None else ""
+        kind, element = cell.get("t", "n"), cell.find(f"{_S}v")
+        value = (element.text or "") if element is not None else ""
         match kind:
             case "s":
                 at = int(value) if value.isdecimal() else -1
@@ -312,14 +302,11 @@ def _epoch(workbook: Element) -> datetime:
     return datetime(1904, 1, 1) if since_1904 else datetime(1899, 12, 30)  # noqa: DTZ001 - cells have no time zone
 
 
-# Books (epub): the sections of their chapters, in the order they are read.
-
-
 _CONTAINER = "META-INF/container.xml"
 
 
 def read_epub(package: Package) -> DocumentContents:
-    """Read a book."""
+    """Read a book (epub): the sections of its chapters, in order."""
     book = next((one.get("full-path", "") for one in _named(package.xml(_CONTAINER), "rootfile")), "")
     if book not in package.names:
         raise NotThatFormat
@@ -361,7 +348,7 @@ _BY_PART: Mapping[str, Callable[[Package], DocumentContents]] = {
 
 
 def read(data: bytes) -> DocumentContents:
-    """Read a file by the part that tells what it is. Raises `DocumentDamaged`, `NotThatFormat`."""
+    """Read a file with the reader for its parts. Raises `DocumentDamaged`, `NotThatFormat`."""
     if data.startswith(_OLD_OFFICE):
         raise DocumentDamaged(
             "it is encrypted with a password, or in a binary format from before 2007: save it in the current format"

@@ -27,7 +27,7 @@ _MOST_SPACES = 100
 
 
 def read(package: Package) -> DocumentContents:
-    """Read a file. Raises `NotThatFormat` for a zip file with a `content.xml` that is something else."""
+    """Read a file. Raises `NotThatFormat` for another kind of zip file with a `content.xml`."""
     root = package.xml("content.xml")
     if root.tag != f"{_OFFICE}document-content":
         raise NotThatFormat
@@ -56,11 +56,11 @@ def _text_document(body: Element) -> DocumentContents:
         if block.tag == f"{_TABLE}table":
             outliner.paragraph("\n".join(row.text for row in _rows(block, [MOST_CELLS])))
         elif block.tag == f"{_TEXT}h":
-            outliner.heading(_number(block, f"{_TEXT}outline-level", 10), _said(block))
+            outliner.heading(_number(block, f"{_TEXT}outline-level", 10), _text_of(block))
         elif block.get(f"{_TEXT}style-name") == "Title":
-            outliner.heading(0, _said(block))
+            outliner.heading(0, _text_of(block))
         else:
-            outliner.paragraph(_said(block))
+            outliner.paragraph(_text_of(block))
     return DocumentContents(outliner.units(), outliner.title)
 
 
@@ -99,26 +99,26 @@ def _rows(table: Element, left: list[int]) -> Iterator[CellRow]:
 def _cell(cell: Element) -> str:
     if not cell.tag.endswith("table-cell"):
         return ""
-    said = "\n".join(_said(paragraph) for paragraph in cell if paragraph.tag in _PARAGRAPHS)
+    text = "\n".join(_text_of(paragraph) for paragraph in cell if paragraph.tag in _PARAGRAPHS)
     formula = cell.get(f"{_TABLE}formula", "").partition("=")[2]
-    return shown(said or cell.get(f"{_OFFICE}value", ""), formula)
+    return shown(text or cell.get(f"{_OFFICE}value", ""), formula)
 
 
 def _slides(body: Element) -> Iterator[DocumentUnit]:
     for number, page in enumerate(body.iter(f"{_DRAW}page"), start=1):
         title, paragraphs = "", list[str]()
         for part in page:
-            said = "\n".join(_said(paragraph) for paragraph in part.iter() if paragraph.tag in _PARAGRAPHS).strip()
+            text = "\n".join(_text_of(paragraph) for paragraph in part.iter() if paragraph.tag in _PARAGRAPHS).strip()
             if part.get(f"{_PRESENTATION}class") == "title" and not title:
-                title = " ".join(said.split())
+                title = " ".join(text.split())
             notes = "Notes: " if part.tag == f"{_PRESENTATION}notes" else ""
-            paragraphs += [f"{notes}{said}"] if said else []
+            paragraphs += [f"{notes}{text}"] if text else []
         if paragraphs:
             name = f"Slide {number}: {title}"[:200] if title else f"Slide {number}"
             yield DocumentUnit(plain("\n\n".join(paragraphs)), name)
 
 
-def _said(element: Element) -> str:
+def _text_of(element: Element) -> str:
     return "".join(_parts(element))
 
 

@@ -1,6 +1,6 @@
-"""PDF files as pages of paragraphs: by pypdfium2, and by pypdf where that is missing or cannot open a file.
+"""PDF files as pages of paragraphs: with pypdfium2, or pypdf if that is missing or cannot open a file.
 
-Runs in a child process with bounds. Nothing is drawn, so the size of a page costs nothing.
+Runs in a child process with limits. Nothing is rendered, so the size of a page costs nothing.
 """
 
 import re
@@ -32,7 +32,7 @@ def read(data: bytes) -> DocumentContents:
 
 
 class _CannotOpen(Exception):
-    """A library cannot open the file, and why."""
+    """A library cannot open the file, with the reason."""
 
 
 def _by_pdfium(data: bytes) -> DocumentContents:
@@ -52,7 +52,7 @@ def _by_pdfium(data: bytes) -> DocumentContents:
 
 
 def _toc(document: Any) -> Iterator[tuple[int, int, str]]:
-    """Yield level, page (from 0) and name of the outline's entries."""
+    """Yield level, page (from 0) and name of the entries of the outline."""
     for at, entry in enumerate(document.get_toc(max_depth=6)):
         target = entry.get_dest()
         page = target.get_index() if target else None
@@ -64,26 +64,26 @@ def _toc(document: Any) -> Iterator[tuple[int, int, str]]:
 
 def _pdfium_page(document: Any, at: int) -> str:
     page = document[at]
-    text = page.get_textpage()
+    textpage = page.get_textpage()
     try:
-        said = text.get_text_range(0, min(text.count_chars(), _PAGE_CHARS))
-        return _paragraphs(said, text.get_charbox)
+        text = textpage.get_text_range(0, min(textpage.count_chars(), _PAGE_CHARS))
+        return _paragraphs(text, textpage.get_charbox)
     finally:
-        text.close()
+        textpage.close()
         page.close()
 
 
 def _page_text(read_page: Callable[[], str], *errors: type[Exception]) -> str | None:
-    """Return a page's text, `None` where the page is damaged."""
+    """Return a page's text, or `None` if the page is damaged."""
     try:
         return read_page()
     except errors:
         return None
 
 
-def _paragraphs(said: str, box: Callable[[int], Sequence[float]]) -> str:
-    """Set an empty line where the space between two lines is larger than between most lines of the page."""
-    lines = said.replace("\r\n", "\n\0").split("\n")  # the mark keeps characters and places in step
+def _paragraphs(text: str, box: Callable[[int], Sequence[float]]) -> str:
+    """Insert an empty line between lines whose distance is larger than usual on the page."""
+    lines = text.replace("\r\n", "\n\0").split("\n")  # the mark keeps characters and positions in step
     tops, at = list[float | None](), 0
     for line in lines:
         start = at + len(line) - len(line.lstrip("\0 \t"))
@@ -97,7 +97,7 @@ def _paragraphs(said: str, box: Callable[[int], Sequence[float]]) -> str:
 def _baseline(box: Callable[[int], Sequence[float]], at: int) -> float | None:
     try:
         return box(at)[1]
-    except Exception as error:  # noqa: BLE001 - a place without a box has none, whatever the library raises
+    except Exception as error:  # noqa: BLE001 - the library raises anything for characters without a box
         del error
         return None
 
@@ -136,7 +136,7 @@ def _pypdf_page(document: Any, at: int) -> str:
 
 
 class _Headings:
-    """The path of headings that is open at the end of each page."""
+    """The path of headings at the end of each page."""
 
     def __init__(self, entries: Iterable[tuple[int, int, str]]) -> None:
         self._entries = sorted(entries, key=lambda entry: entry[1])
@@ -144,7 +144,7 @@ class _Headings:
         self._next = 0
 
     def at(self, page: int) -> str:
-        """Return the path for a page (from 0); pages are asked for in order."""
+        """Return the path for a page (from 0). Pages must be requested in order."""
         while self._next < len(self._entries) and self._entries[self._next][1] <= page:
             level, _, name = self._entries[self._next]
             while self._above and self._above[-1][0] >= level:
@@ -175,7 +175,7 @@ def _pages(numbers: Sequence[int]) -> str:
 
 
 def _readable(text: str) -> str:
-    """Join words that are parted at line ends, and write ligatures as letters."""
+    """Join words that are hyphenated at line ends, and replace ligatures by letters."""
     text = _MARKED_HYPHEN.sub("", text)
     text = _PLAIN_HYPHEN.sub("", text)
     for ligature, letters in _LIGATURES.items():

@@ -1,4 +1,4 @@
-"""Notebooks of Jupyter: their cells, with the beginning of what they printed."""
+"""Structured documents: Jupyter notebooks, and OpenAPI descriptions."""
 
 import json
 import re
@@ -20,24 +20,24 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class NotebookFormat:
-    """Files `*.ipynb` of the fourth format: text cells as prose, code cells with a few lines of their output."""
+    """Jupyter notebooks (`*.ipynb`, version 4): text cells as prose, code cells with a few lines of output."""
 
     name = "notebook"
     limits: FormatLimits = FormatLimits(max_segments=20_000)
 
     def claims(self, path: str, head: bytes, /) -> bool:
-        """Go by the ending of the name."""
+        """Return whether the name has the suffix."""
         del head
         return path.lower().endswith(".ipynb")
 
     def read(self, data: bytes, file: FileToRead, /) -> DocumentDraft | None:
-        """Read a notebook; what is not a notebook is left to other formats. Pictures and other data are left out."""
+        """Read a notebook, without images and other data; `None` if it is not one."""
         decoded = decode(data)
         try:
-            told = _mapping(json.loads(decoded.text) if decoded else None)
+            notebook = _mapping(json.loads(decoded.text) if decoded else None)
         except (ValueError, RecursionError):
             return None
-        cells = told.get("cells")
+        cells = notebook.get("cells")
         if not isinstance(cells, list):
             return None
         pieces = PieceWriter(file)
@@ -53,7 +53,7 @@ class NotebookFormat:
                 pieces.add(pointer, text, heading=heading, role="code")
                 for at, printed in _outputs(cell.get("outputs")):
                     pieces.add(pointer_to("cells", number, "outputs", at), printed, heading=heading, role="data")
-        language = _mapping(_mapping(told.get("metadata")).get("kernelspec")).get("language")
+        language = _mapping(_mapping(notebook.get("metadata")).get("kernelspec")).get("language")
         named = {"language": well_formed(language)} if isinstance(language, str) and language else {}
         return DocumentDraft(
             "structured",
@@ -65,16 +65,16 @@ class NotebookFormat:
 
 
 def _outputs(outputs: Any) -> Iterator[tuple[int, str]]:
-    """Return what a cell printed, shortened: its streams, results in plain text, and errors."""
+    """Yield the output of a cell, shortened: streams, results in plain text, and errors."""
     for at, one in enumerate(outputs if isinstance(outputs, list) else []):
-        told = _mapping(one)
-        match told.get("output_type"):
+        output = _mapping(one)
+        match output.get("output_type"):
             case "stream":
-                text = _text(told.get("text"))
+                text = _text(output.get("text"))
             case "error":
-                text = f"{told.get('ename')}: {told.get('evalue')}"
+                text = f"{output.get('ename')}: {output.get('evalue')}"
             case _:
-                text = _text(_mapping(told.get("data")).get("text/plain"))
+                text = _text(_mapping(output.get("data")).get("text/plain"))
         lines = _ESCAPES.sub("", text).strip().splitlines()
         shown = "\n".join(lines[:_OUTPUT_LINES])[:_OUTPUT_CHARS]
         if shown:
@@ -82,7 +82,7 @@ def _outputs(outputs: Any) -> Iterator[tuple[int, str]]:
 
 
 def _text(source: Any) -> str:
-    """Return a text that may be kept as a list of lines."""
+    """Return a text that may be stored as a list of lines."""
     if isinstance(source, list):
         return "".join(one for one in source if isinstance(one, str))
     return source if isinstance(source, str) else ""
@@ -90,9 +90,6 @@ def _text(source: Any) -> str:
 
 def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-# Descriptions of HTTP interfaces: OpenAPI 3 and Swagger 2, in JSON or YAML, operation by operation.
 
 
 Table = Mapping[str, Any]
@@ -109,7 +106,7 @@ _SLUG = re.compile(r"[^a-z0-9{}]+")
 
 
 class OpenApiFormat:
-    """Files in JSON or YAML that say `openapi: 3…` or `swagger: 2…` near their beginning.
+    """OpenAPI 3 and Swagger 2 descriptions in JSON or YAML, with `openapi: 3…` or `swagger: 2…` near the beginning.
 
     Each operation and each schema is a segment at its JSON pointer. Operations are nodes of kind `api`.
     """
@@ -118,38 +115,36 @@ class OpenApiFormat:
     limits: FormatLimits = FormatLimits(max_bytes=30_000_000, max_segments=50_000)
 
     def claims(self, path: str, head: bytes, /) -> bool:
-        """Go by the ending of the name and by the version near the beginning."""
+        """Return whether the suffix matches, and the version is near the beginning."""
         return path.lower().endswith(_SUFFIXES) and (not head or _KEY.search(head) is not None)
 
     def read(self, data: bytes, file: FileToRead, /) -> DocumentDraft | Unreadable | None:
-        """Read a description; what is not a description is left to other formats."""
-        told = _loaded(data)
-        if isinstance(told, Unreadable):
-            return told
-        version = told.get("openapi", told.get("swagger"))
+        """Read a description; `None` if it is not one."""
+        document = _loaded(data)
+        if isinstance(document, Unreadable):
+            return document
+        version = document.get("openapi", document.get("swagger"))
         if not isinstance(version, str | int | float) or not isinstance(
-            told.get("paths", told.get("components")), dict
+            document.get("paths", document.get("components")), dict
         ):
             return None
         pieces = PieceWriter(file)
-        info = _table(told.get("info"))
+        info = _table(document.get("info"))
         title = pieces.clean(_word(info.get("title")) or file.path, pointer_to("info", "title"))
-        pieces.add(pointer_to("info"), _lines(_introduced(title, info, told)), heading=title)
+        pieces.add(pointer_to("info"), _lines(_introduced(title, info, document)), heading=title)
         nodes = [NodeDraft("api", title, _slug(title), summary=pieces.clean(_word(info.get("summary")), "/info"))]
-        for way, operation in _operations(told):
-            names = pieces.names(way)
-            called = pieces.clean(f"{names[2].upper()} {names[1]}", pointer_to(*names))
-            pieces.add(pointer_to(*names), _lines(_described(called, operation)), heading=f"{title} > {called}")
+        for path, operation in _operations(document):
+            names = pieces.names(path)
+            name = pieces.clean(f"{names[2].upper()} {names[1]}", pointer_to(*names))
+            pieces.add(pointer_to(*names), _lines(_described(name, operation)), heading=f"{title} > {name}")
             if len(nodes) < _MOST_NODES:
                 summary = pieces.clean(_word(operation.get("summary")), pointer_to(*names))
                 whole = f"api:{_slug(title)}"
-                nodes.append(
-                    NodeDraft("api", called, f"{_slug(title)}/{_slug(called)}", summary=summary, part_of=whole)
-                )
-        for way, schema in _schemas(told):
-            names = pieces.names(way)
-            called = pieces.clean(names[-1], pointer_to(*names))
-            pieces.add(pointer_to(*names), _lines(_shaped(called, schema)), heading=f"{title} > {called}", role="data")
+                nodes.append(NodeDraft("api", name, f"{_slug(title)}/{_slug(name)}", summary=summary, part_of=whole))
+        for path, schema in _schemas(document):
+            names = pieces.names(path)
+            name = pieces.clean(names[-1], pointer_to(*names))
+            pieces.add(pointer_to(*names), _lines(_shaped(name, schema)), heading=f"{title} > {name}", role="data")
         return DocumentDraft(
             "structured",
             pieces.segments,
@@ -163,54 +158,54 @@ class OpenApiFormat:
 
 
 def _loaded(data: bytes) -> Table | Unreadable:
-    """Return what a file says; an empty table for what is neither JSON nor YAML, or no table."""
+    """Return the data of a file; an empty table if it is neither JSON nor YAML, or no table."""
     decoded = decode(data)
     if decoded is None:
         return {}
     try:
-        told = json.loads(decoded.text)
+        document = json.loads(decoded.text)
     except RecursionError:
         return {}
     except ValueError:
-        told = _YAML.read(decoded.text.encode(errors="replace"))
-    return Unreadable(told.why) if isinstance(told, YamlStopped) else _table(told)
+        document = _YAML.read(decoded.text.encode(errors="replace"))
+    return Unreadable(document.why) if isinstance(document, YamlStopped) else _table(document)
 
 
-def _introduced(title: str, info: Table, told: Table) -> Iterator[str]:
+def _introduced(title: str, info: Table, document: Table) -> Iterator[str]:
     yield f"{title} {_word(info.get('version'))}".strip()
     yield _word(info.get("summary"))
     yield _word(info.get("description"))
-    for server in _listed(told.get("servers")):
+    for server in _listed(document.get("servers")):
         yield f"Server: {_word(_table(server).get('url'))} {_word(_table(server).get('description'))}".rstrip()
-    if _word(told.get("host")):
-        yield f"Server: {_word(told.get('host'))}{_word(told.get('basePath'))}"
+    if _word(document.get("host")):
+        yield f"Server: {_word(document.get('host'))}{_word(document.get('basePath'))}"
 
 
-def _operations(told: Table) -> Iterator[tuple[tuple[str, ...], Table]]:
-    """Return all operations, by the names on the way to them; webhooks are operations, too."""
-    for where in ("paths", "webhooks"):
-        for path, item in _table(told.get(where)).items():
+def _operations(document: Table) -> Iterator[tuple[tuple[str, ...], Table]]:
+    """Yield all operations, including webhooks, with the path of names to each."""
+    for section in ("paths", "webhooks"):
+        for path, item in _table(document.get(section)).items():
             shared = _listed(_table(item).get("parameters"))
             for method in _METHODS:
                 operation = _table(_table(item).get(method))
                 if operation:
                     own = [*shared, *_listed(operation.get("parameters"))]
-                    yield (where, str(path), method), {**operation, "parameters": own}
+                    yield (section, str(path), method), {**operation, "parameters": own}
 
 
-def _schemas(told: Table) -> Iterator[tuple[tuple[str, ...], Table]]:
+def _schemas(document: Table) -> Iterator[tuple[tuple[str, ...], Table]]:
     places = (("components", "schemas"), ("definitions",))
     for place in places:
-        table = told
+        table = document
         for name in place:
             table = _table(table.get(name))
         for name, schema in table.items():
             yield (*place, str(name)), _table(schema)
 
 
-def _described(called: str, operation: Table) -> Iterator[str]:
+def _described(name: str, operation: Table) -> Iterator[str]:
     summary = _word(operation.get("summary"))
-    yield f"{called}: {summary}" if summary else called
+    yield f"{name}: {summary}" if summary else name
     yield _word(operation.get("description"))
     if operation.get("deprecated") is True:
         yield "Deprecated."
@@ -227,25 +222,25 @@ def _described(called: str, operation: Table) -> Iterator[str]:
     yield _named("Tags", ", ".join(_word(tag) for tag in _listed(operation.get("tags"))))
 
 
-def _parameter(told: Table) -> str:
-    if "$ref" in told:
-        return f"- {_type(told)}"
-    schema = _table(told.get("schema")) or told
-    facts = [_word(told.get("in")), "required" if told.get("required") is True else "", _type(schema)]
-    described = _word(told.get("description"))
-    return f"- {_word(told.get('name'))} ({', '.join(filter(None, facts))})" + (f": {described}" if described else "")
+def _parameter(data: Table) -> str:
+    if "$ref" in data:
+        return f"- {_type(data)}"
+    schema = _table(data.get("schema")) or data
+    facts = [_word(data.get("in")), "required" if data.get("required") is True else "", _type(schema)]
+    described = _word(data.get("description"))
+    return f"- {_word(data.get('name'))} ({', '.join(filter(None, facts))})" + (f": {described}" if described else "")
 
 
-def _body(told: Table) -> Iterator[str]:
-    if not told:
+def _body(data: Table) -> Iterator[str]:
+    if not data:
         return
-    kinds = [f"{kind}: {_type(_table(_table(one).get('schema')))}" for kind, one in _table(told.get("content")).items()]
-    yield f"Request body: {'; '.join(kinds[:_MOST_VALUES]) or _type(told)}"
-    yield _word(told.get("description"))
+    kinds = [f"{kind}: {_type(_table(_table(one).get('schema')))}" for kind, one in _table(data.get("content")).items()]
+    yield f"Request body: {'; '.join(kinds[:_MOST_VALUES]) or _type(data)}"
+    yield _word(data.get("description"))
 
 
-def _responses(told: Table) -> Iterator[str]:
-    for status, one in list(told.items())[:_MOST_LISTED]:
+def _responses(data: Table) -> Iterator[str]:
+    for status, one in list(data.items())[:_MOST_LISTED]:
         answer = _table(one)
         schemas = [_table(_table(part).get("schema")) for part in _table(answer.get("content")).values()]
         schemas += [_table(answer.get("schema"))] if "schema" in answer else []
@@ -254,8 +249,8 @@ def _responses(told: Table) -> Iterator[str]:
         yield f"- {status}: {' — '.join(filter(None, [described, types]))}"
 
 
-def _shaped(called: str, schema: Table) -> Iterator[str]:
-    yield f"{called}: {_type(schema)}"
+def _shaped(name: str, schema: Table) -> Iterator[str]:
+    yield f"{name}: {_type(schema)}"
     yield _word(schema.get("description"))
     needed = {_word(name) for name in _listed(schema.get("required"))}
     for name, one in list(_table(schema.get("properties")).items())[:_MOST_LISTED]:
@@ -265,7 +260,7 @@ def _shaped(called: str, schema: Table) -> Iterator[str]:
 
 
 def _type(schema: Table, depth: int = 0) -> str:
-    """Name the type of a schema in a few words; a reference by the last name of it."""
+    """Return a short name of the type of a schema; for a reference, its last part."""
     if depth > _DEPTH:
         return "…"
     if "$ref" in schema:
@@ -306,16 +301,13 @@ def _word(value: object) -> str:
     return str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
 
 
-# Segments of a structured document: texts at JSON pointers, without secrets, cut where they are long.
-
-
 MOST_TEXT = 100_000
-"""Characters of one text that are kept."""
+"""The maximum number of characters stored of one text."""
 
 
 @dataclass(slots=True)
 class PieceWriter:
-    """Takes texts in their order; `segments`, `metadata` and `warnings` are what a document is made of."""
+    """Collects texts at JSON pointers in order, redacted and split, as `segments`, `metadata` and `warnings`."""
 
     file: FileToRead
     segments: list[SegmentDraft] = field(default_factory=list)
@@ -324,42 +316,42 @@ class PieceWriter:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Name what is shaped like instructions."""
+        """Flags of texts that look like instructions."""
         return {"flags": [*self._flags]} if self._flags else {}
 
     def names(self, names: Iterable[str]) -> list[str]:
-        """Return names on the way to a place without secrets, which a pointer to it would show."""
+        """Redact the names on the path to a place, because a pointer would show them."""
         return [self.file.cleaned(well_formed(one)).text for one in names]
 
     def clean(self, text: str, pointer: str) -> str:
-        """Return a short text, such as a title, without secrets; what was taken out is warned of."""
+        """Redact a short text, such as a title, with warnings."""
         whole = well_formed(text)
         self.warnings += [f"replaced invalid Unicode (a lone surrogate) at {pointer or '/'}"] if whole != text else []
-        found = self.file.cleaned(whole)
-        self.warnings += [f"{one.kind} at {pointer or '/'}: redacted" for one in found.findings]
-        return found.text
+        redacted = self.file.cleaned(whole)
+        self.warnings += [f"{one.kind} at {pointer or '/'}: redacted" for one in redacted.findings]
+        return redacted.text
 
     def add(self, pointer: str, text: str, *, heading: str = "", role: Role = "prose") -> int | None:
-        """Add a text that stands at a pointer; return the number of its first segment, `None` where it says nothing."""
+        """Add a text at a pointer; return the index of its first segment, or `None` if it is empty."""
         if len(text) > MOST_TEXT:
             self.warnings.append(f"only the first {MOST_TEXT:,} of {len(text):,} characters at {pointer} are indexed")
-        kept = self.clean(text[:MOST_TEXT], pointer)
-        if not kept.strip():
+        cleaned = self.clean(text[:MOST_TEXT], pointer)
+        if not cleaned.strip():
             return None
-        self._flags |= dict.fromkeys(instruction_flags(kept))
+        self._flags |= dict.fromkeys(instruction_flags(cleaned))
         first = len(self.segments)
-        for piece in _cut(kept, self.file.limits.max_segment_chars):
+        for piece in _cut(cleaned, self.file.limits.max_segment_chars):
             self.segments.append(SegmentDraft(Pointer(pointer=pointer), piece, heading=heading, role=role))
         return first
 
 
 def pointer_to(*names: object) -> str:
-    """Return the JSON pointer (RFC 6901) to a place, by the names and numbers on the way to it."""
+    """Return the JSON pointer (RFC 6901) to a place, given the names and numbers on the path to it."""
     return "".join(f"/{str(name).replace('~', '~0').replace('/', '~1')}" for name in names)
 
 
 def _cut(text: str, most: int) -> Iterator[str]:
-    """Cut a text between lines; a line that is longer by itself stays whole."""
+    """Split a text between lines; a longer single line is not split."""
     lines: list[str] = []
     size = 0
     for one in text.split("\n"):

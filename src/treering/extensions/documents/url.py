@@ -1,4 +1,4 @@
-"""The adapter for addresses of the web: a page, or the pages that a sitemap or a text lists."""
+"""The adapter for web addresses: a page, or the pages of a sitemap or a list."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -28,36 +28,33 @@ from treering.sources.formats import built_in_formats, draft_file, is_read_in_pa
 from treering.sources.reading.encodings import decode
 from treering.sources.reading.web_addresses import FetchRefused, WebAddress, address_of, joined, parse_address
 
-# Sitemaps (sitemaps.org): the pages that a site lists, and what its `robots.txt` asks of those who read many.
-
-
 MOST_PLACES = 50_000
-"""As many as the protocol allows in one sitemap."""
+"""The maximum of the protocol for one sitemap."""
 _LONGEST_PLACE = 2_000
 _DEEPEST = 16
 _MOST_ELEMENTS = 2_000_000
 _MOST_RULES = 5_000
-"""So many lines of a `robots.txt` are kept to: each page is compared with each of them."""
+"""Lines of a `robots.txt` that are used; each page is compared with each of them."""
 _MOST_ROBOTS = 512_000
-"""How many characters of a `robots.txt` are read; RFC 9309 asks for 500 KiB."""
+"""Characters of a `robots.txt` that are read; RFC 9309 requires 500 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sitemap:
-    """The addresses that a sitemap lists: of pages, or of more sitemaps where it is an index."""
+    """The addresses in a sitemap (sitemaps.org): of pages, or of more sitemaps in an index."""
 
     places: tuple[str, ...]
     is_index: bool = False
 
 
 def is_sitemap(data: bytes) -> bool:
-    """Tell by how it begins whether a document may be a sitemap."""
+    """Return whether a document may be a sitemap, by its beginning."""
     head = data[:2_000]
     return b"<urlset" in head or b"<sitemapindex" in head
 
 
 def parse_sitemap(data: bytes) -> Sitemap:
-    """Read a sitemap. Raises `FetchRefused` for one that is damaged, or declares entities."""
+    """Parse a sitemap. Raises `FetchRefused` for a damaged one, or one that declares entities."""
     reader = _SitemapReader()
     parser = ParserCreate()
     parser.buffer_text = True
@@ -113,25 +110,25 @@ class _SitemapReader:
 
 @dataclass(frozen=True, slots=True)
 class Politeness:
-    """What a site asks of those who read many of its pages (RFC 9309)."""
+    """The rules of a site for crawlers (RFC 9309)."""
 
     rules: Protego
     agent: str
 
     @classmethod
     def of(cls, robots: str, agent: str) -> "Politeness":
-        """Read a `robots.txt`; an empty one asks nothing, and a line that cannot be read is as if it were not there."""
+        """Parse a `robots.txt`; an empty one has no rules, and invalid lines are ignored."""
         lines = robots[:_MOST_ROBOTS].lstrip("\ufeff").splitlines()
         return cls(Protego.parse("\n".join(lines[:_MOST_RULES])), agent)
 
     def allows(self, address: str) -> bool:
-        """Tell whether a page may be read."""
+        """Return whether a page may be read."""
         return bool(self.rules.can_fetch(address, self.agent))
 
     def delay(self, *, least: float, most: float) -> float:
-        """Return how many seconds to wait between two pages."""
-        asked = self.rules.crawl_delay(self.agent)
-        return min(most, max(least, float(asked))) if asked else least
+        """Return the seconds to wait between two pages."""
+        delay = self.rules.crawl_delay(self.agent)
+        return min(most, max(least, float(delay))) if delay else least
 
 
 _ENDINGS = {
@@ -160,35 +157,39 @@ _ENDINGS = {
     "application/gzip": ".xml",
     "application/x-gzip": ".xml",
 }
-"""The media types that are read, and what a file of each is called: formats know files by their names."""
+"""The supported media types, with their suffixes, by which formats recognize files."""
 _PACKED = frozenset({"application/gzip", "application/x-gzip"})
 _MOST_SITEMAPS = 50
 _ASKS_NOTHING = range(400, 500)
 _EVERYTHING = "User-agent: *\nDisallow: /"
+_APART = " | "
+"""Separates the digest of a page and the server's validators in a fingerprint."""
+_APART_IN_LIST = "\n"
+_MOST_SITEMAP = 50_000_000  # the maximum of the protocol
 _UTF_8 = frozenset({"", "utf-8", "utf8"})
-"""Encodings of Python that no page has; some take very long for long texts."""
+"""Charsets for which no conversion is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CrawlPace:
-    """How many pages of a sitemap or a list are read, and how fast: one after another, with so many seconds between."""
+    """Limits for crawling a sitemap or list: the number of pages, and the seconds between them."""
 
     pages: int = 500
     delay: float = 1.0
     most_delay: float = 30.0
     looked_at: int = 5_000
-    """For how many addresses `robots.txt` is asked."""
+    """The number of addresses that are checked with `robots.txt`."""
     pause: Callable[[float], None] = time.sleep
 
 
 @dataclass(frozen=True, slots=True)
 class UrlAdapter:
-    """Reads what stands at an address. A sitemap gives a source per page that it lists on its own host.
+    """Reads a page. A sitemap gives a source per page on its own host.
 
-    A target of several lines is a list with an address per line; blank lines, and those that begin with #, are skipped.
+    A target of several lines is a list with an address per line; blank lines, and lines that begin with #, are skipped.
 
-    What a server says is the same (304) is not fetched again; a page that it says is gone archives its source. One
-    address that is asked for by name is fetched whatever `robots.txt` says; pages that are listed only where it lets.
+    Unchanged pages (304) are not fetched again; a missing page archives its source. A requested address is fetched
+    regardless of `robots.txt`; listed pages only if it allows them.
     """
 
     formats: Formats = field(default_factory=built_in_formats)
@@ -202,7 +203,7 @@ class UrlAdapter:
         return cls(formats)
 
     def origin(self, target: str) -> str:
-        """Return the address as it is always written; of a list the first. Raises `InvalidInput`."""
+        """Return the normal form of the address, or of the first one in a list. Raises `InvalidInput`."""
         if _APART_IN_LIST not in target:
             return parse_address(target).text
         first = next((place for place in _addresses(target) if isinstance(place, WebAddress)), None)
@@ -211,7 +212,7 @@ class UrlAdapter:
         return first.text
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:
-        """How many pages there are shows when they are read."""
+        """Return `None`, because the number of pages is unknown before they are read."""
         del target, options
         return None
 
@@ -223,39 +224,39 @@ class UrlAdapter:
         redact_secrets = options.get("redact_secrets", True)
         if not isinstance(redact_secrets, bool):
             raise InvalidInput("`redact_secrets` must be true or false.", hint="Correct or omit it.")
-        asked = _Asked(known, limits, redact_secrets)
+        request = _Request(known, limits, redact_secrets)
         if _APART_IN_LIST in target:
-            return self._visited(_addresses(target), {}, asked)
-        return self._readings(parse_address(target), asked)
+            return self._visited(_addresses(target), {}, request)
+        return self._readings(parse_address(target), request)
 
-    def _readings(self, address: WebAddress, asked: "_Asked") -> Iterator[Reading]:
+    def _readings(self, address: WebAddress, request: "_Request") -> Iterator[Reading]:
         try:
-            page = self.fetcher.fetch(address, types=tuple(_ENDINGS), known=asked.validators(address))
+            page = self.fetcher.fetch(address, types=tuple(_ENDINGS), known=request.validators(address))
             listed = _sitemap_of(page)
         except FetchRefused as error:
             yield Failed(address.text, str(error))
             return
         if listed is None:
-            yield self._reading(address, page, asked)
+            yield self._reading(address, page, request)
         else:
-            yield from self._listed(address, listed, asked)
+            yield from self._listed(address, listed, request)
 
-    def _listed(self, address: WebAddress, sitemap: Sitemap, asked: "_Asked") -> Iterator[Reading]:
+    def _listed(self, address: WebAddress, sitemap: Sitemap, request: "_Request") -> Iterator[Reading]:
         politeness = self._politeness(address)
         places = self._places(address, sitemap, self._wait(politeness))
-        yield from self._visited(places, {address.root: politeness}, asked, only=address)
+        yield from self._visited(places, {address.root: politeness}, request, only=address)
 
     def _visited(
         self,
         places: Iterator[WebAddress | Failed],
         sites: dict[str, Politeness],
-        asked: "_Asked",
+        request: "_Request",
         *,
         only: WebAddress | None = None,
     ) -> Iterator[Reading]:
-        """Read pages one after another. `sites` is what their servers ask for, as far as it is known."""
+        """Read pages one after another. `sites` are the known rules of their servers."""
         read = looked_at = 0
-        for place in _distinct(places, asked.limits.max_items):
+        for place in _distinct(places, request.limits.max_items):
             if not isinstance(place, WebAddress):
                 yield place
                 continue
@@ -273,13 +274,13 @@ class UrlAdapter:
                 continue
             self.pace.pause(self._wait(sites[place.root]))
             read += 1
-            yield self._page(place, asked)
+            yield self._page(place, request)
 
     def _wait(self, politeness: Politeness) -> float:
         return politeness.delay(least=self.pace.delay, most=self.pace.most_delay)
 
     def _places(self, address: WebAddress, sitemap: Sitemap, wait: float) -> Iterator[WebAddress | Failed]:
-        """Return the pages of a sitemap, and of those that an index lists."""
+        """Yield the pages of a sitemap, and of those in an index."""
         for at, text in enumerate(sitemap.places):
             try:
                 place = joined(address, text)
@@ -298,18 +299,18 @@ class UrlAdapter:
             except FetchRefused as error:
                 yield Failed(f"{address.text}#{at + 1}", str(error))
 
-    def _page(self, address: WebAddress, asked: "_Asked") -> Reading:
+    def _page(self, address: WebAddress, request: "_Request") -> Reading:
         try:
-            page = self.fetcher.fetch(address, types=tuple(_ENDINGS), known=asked.validators(address))
+            page = self.fetcher.fetch(address, types=tuple(_ENDINGS), known=request.validators(address))
             if _sitemap_of(page) is not None:
                 return Failed(address.text, "it is a sitemap: give its address on its own")
-            return self._reading(address, page, asked)
+            return self._reading(address, page, request)
         except FetchRefused as error:
             return Failed(address.text, str(error))
 
-    def _reading(self, address: WebAddress, page: FetchedPage | NotModified | Missing, asked: "_Asked") -> Reading:
+    def _reading(self, address: WebAddress, page: FetchedPage | NotModified | Missing, request: "_Request") -> Reading:
         origin = address.text
-        before = asked.fingerprint(address)
+        before = request.fingerprint(address)
         match page:
             case NotModified():
                 return Unchanged(origin)
@@ -326,8 +327,8 @@ class UrlAdapter:
             path=_file_name(page),
             origin=origin,
             commit=None,
-            limits=asked.limits,
-            redact_secrets=asked.redact_secrets,
+            limits=request.limits,
+            redact_secrets=request.redact_secrets,
             address=_without_query(page.address, address),
             fingerprint=_APART.join((digest, page.validators.etag, page.validators.modified)),
             formats=self.formats,
@@ -340,25 +341,21 @@ class UrlAdapter:
     def _politeness(self, address: WebAddress) -> Politeness:
         agent = "Treering"
         try:
-            found = self.fetcher.fetch(joined(address, "/robots.txt"), types=None)
+            page = self.fetcher.fetch(joined(address, "/robots.txt"), types=None)
         except FetchRefused as error:
-            # RFC 9309: a site that cannot tell now what it asks, asks for everything; one that keeps it to itself, not.
+            # RFC 9309: an error of the server (5xx) forbids everything, an unavailable file (4xx) nothing.
             return Politeness.of("" if error.status in _ASKS_NOTHING else _EVERYTHING, agent)
-        return Politeness.of(found.data.decode("utf-8", "replace") if isinstance(found, FetchedPage) else "", agent)
-
-
-_APART = " | "
-"""What stands in a fingerprint between the digest of a page and the validators of its server."""
+        return Politeness.of(page.data.decode("utf-8", "replace") if isinstance(page, FetchedPage) else "", agent)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Request:
     known: AlreadyRead
     limits: ReadLimits
     redact_secrets: bool
 
     def fingerprint(self, address: WebAddress) -> str:
-        """Return the fingerprint of a page as it is kept; empty where it is not."""
+        """Return the stored fingerprint of a page, or an empty text."""
         origin = address.text
         return self.known.fingerprints.get(origin) or self.known.below(origin).get(origin, "")
 
@@ -368,38 +365,35 @@ class _Asked:
         return Validators(parts[1], parts[2]) if len(parts) == 3 and not is_read_in_part(fingerprint) else None
 
 
-_APART_IN_LIST = "\n"
-
-
 def _addresses(text: str) -> Iterator[WebAddress | Failed]:
-    """Read a list with an address per line. A line that is not an address is not shown: it may hold anything."""
+    """Parse a list with an address per line. Invalid lines are not quoted, because they may contain anything."""
     for number, line in enumerate(text.split(_APART_IN_LIST), start=1):
-        said = line.strip().removeprefix("\ufeff")
-        if not said or said.startswith("#"):
+        address = line.strip().removeprefix("\ufeff")
+        if not address or address.startswith("#"):
             continue
         try:
-            yield address_of(said)
+            yield address_of(address)
         except FetchRefused as error:
             yield Failed(f"line {number}", str(error))
 
 
 def _distinct(places: Iterator[WebAddress | Failed], most: int) -> Iterator[WebAddress | Failed | Skipped]:
-    """Return each address once, however it is written, and say so where there are more than `most`."""
-    told = set[str]()
+    """Yield each address once, and report it if there are more than `most`."""
+    seen = set[str]()
     for place in places:
         if isinstance(place, Failed):
             yield place
-        elif place.text not in told:
-            if len(told) >= most:
+        elif place.text not in seen:
+            if len(seen) >= most:
                 yield Skipped(place.text, f"it exceeds the limit max_items of {most:,}, like all items after it")
                 return
-            told.add(place.text)
+            seen.add(place.text)
             yield place
 
 
-def _without_query(found: WebAddress, asked: WebAddress) -> str:
-    """Return where a page was found. The query that a redirect led to may be a signature for one visit."""
-    return found.text if found == asked else found.text.partition("?")[0]
+def _without_query(final: WebAddress, requested: WebAddress) -> str:
+    """Return the final address of a page. After a redirect, its query may be a signature for one visit."""
+    return final.text if final == requested else final.text.partition("?")[0]
 
 
 def _sitemap_of(page: FetchedPage | NotModified | Missing) -> Sitemap | None:
@@ -409,11 +403,8 @@ def _sitemap_of(page: FetchedPage | NotModified | Missing) -> Sitemap | None:
     return parse_sitemap(data) if is_sitemap(data) else None
 
 
-_MOST_SITEMAP = 50_000_000  # as the protocol allows
-
-
 def _in_utf_8(page: FetchedPage) -> bytes:
-    """Return text in the encoding that formats expect, where its server says which it has."""
+    """Return text in UTF-8, which formats expect, if the server states its charset."""
     if page.charset in _UTF_8 or not (page.type.startswith("text/") or page.type.endswith(("xml", "json"))):
         return page.data
     decoded = decode(page.data, declared=page.charset)
@@ -421,7 +412,7 @@ def _in_utf_8(page: FetchedPage) -> bytes:
 
 
 def _file_name(page: FetchedPage) -> str:
-    """Return what a page would be called as a file."""
+    """Return a file name for a page."""
     ending = _ENDINGS.get(page.type, "")
     name = PurePosixPath(page.address.path.partition("?")[0]).name or "index"
     return name if PurePosixPath(name).suffix.lower() == ending else f"{name}{ending}"

@@ -1,7 +1,7 @@
-"""YAML as plain values, read in a child process: one file of it can ask for minutes, or for all memory.
+"""YAML as plain values, read in a child process, because one file can require minutes or all memory.
 
-The values are built of the events of the parser, without the types that YAML guesses: what is not true, false or null
-stays the text that stands there (YAML 1.2 calls that the failsafe schema). That is ten times as fast as `yaml.load`.
+Values are built from the events of the parser, without guessing types: everything except true, false and null stays
+text (the failsafe schema of YAML 1.2). This is ten times as fast as `yaml.load`.
 """
 
 import json
@@ -15,97 +15,97 @@ from treering.sources.reading.bounded_process import BoundedProcess, answer_ques
 
 MEMORY_BYTES = 1_000_000_000
 MOST_CHARS = 100_000_000
-"""Of what a file says when each alias stands for what it names."""
+"""The limit of characters after all aliases are expanded."""
 _CPU_SECONDS = 5
 _BYTES_PER_SECOND = 500_000
 _DEPTH = 200
 _VALUE_CHARS = 8
-"""What a value counts besides its characters."""
+"""The size of a value in addition to its characters."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_WORDS = {word: value for said, value in (("true", True), ("false", False), ("null", None))
-          for word in (said, said.capitalize(), said.upper())} | {"~": None, "": None}  # fmt: skip
+_WORDS = {word: value for name, value in (("true", True), ("false", False), ("null", None))
+          for word in (name, name.capitalize(), name.upper())} | {"~": None, "": None}  # fmt: skip
 _MERGE = "<<"
 
 
 @dataclass(frozen=True, slots=True)
 class YamlStopped:
-    """A file that was given up, and why."""
+    """The reason why a file was not read."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class YamlProcess:
-    """Reads YAML in a child process, started when it is first needed. Safe to use from many threads."""
+    """Reads YAML in a child process, started on first use. Safe to use from many threads."""
 
     _process: BoundedProcess = field(default_factory=lambda: BoundedProcess(__name__))
 
     def read(self, data: bytes) -> Any | YamlStopped:
-        """Return what the one document of a text in UTF-8 says; `None` where it is not YAML, or has several."""
+        """Return the value of a document in UTF-8; `None` if it is not YAML, or there are several documents."""
         seconds = _CPU_SECONDS + len(data) // _BYTES_PER_SECOND
         answer = self._process.ask(b"y" + data, seconds=seconds)
         if answer is None:
             return YamlStopped(f"it cannot be read within {seconds} s and {MEMORY_BYTES // 10**6:,} MB")
-        told = json.loads(answer)
-        return YamlStopped(told["why"]) if "why" in told else told["value"]
+        result = json.loads(answer)
+        return YamlStopped(result["why"]) if "why" in result else result["value"]
 
 
 def serve() -> None:
-    """Read the files that are asked for on standard input."""
+    """Read the files requested on standard input."""
     answer_questions(_answered, memory_bytes=MEMORY_BYTES)
 
 
 def _answered(question: bytes) -> bytes:
     try:
-        told = {"value": _value(question[1:].decode())}
+        result = {"value": _value(question[1:].decode())}
     except _TooLargeError as error:
-        told = {"why": str(error)}
+        result = {"why": str(error)}
     except MemoryError:
-        told = {"why": f"reading it needs more than {MEMORY_BYTES // 10**6:,} MB"}
+        result = {"why": f"reading it needs more than {MEMORY_BYTES // 10**6:,} MB"}
     except (yaml.YAMLError, ValueError, RecursionError):
-        told = {"value": None}
-    return json.dumps(told, ensure_ascii=False).encode()
+        result = {"value": None}
+    return json.dumps(result, ensure_ascii=False).encode()
 
 
 class _TooLargeError(Exception):
-    """A file says too much. Its text says so, for a person."""
+    """A file contains too much. Its text is the message."""
 
 
 @dataclass(slots=True)
 class _Open:
-    """A mapping or a list whose end has not come."""
+    """A mapping or list that is not complete yet."""
 
-    made: Any
+    items: Any
     anchor: str | None
     size: int = _VALUE_CHARS
     key: str | None = None
-    """The key whose value comes next."""
+    """The key of the next value."""
 
-    def add(self, value: Any, size: int, said: str | None) -> None:
-        """Take a value; `said` is what stands there of one that is no list and no mapping."""
+    def add(self, value: Any, size: int, text: str | None) -> None:
+        """Add a value; `text` is its text if it is neither a list nor a mapping."""
         self.size += size
         if self.size > MOST_CHARS:
             raise _TooLargeError(f"it has more than {MOST_CHARS:,} characters with its aliases expanded")
-        if isinstance(self.made, list):
-            self.made.append(value)
+        if isinstance(self.items, list):
+            self.items.append(value)
         elif self.key is None:
-            self.key = "…" if said is None else said
+            self.key = "…" if text is None else text
         else:
             self._put(self.key, value)
             self.key = None
 
     def _put(self, key: str, value: Any) -> None:
         if key != _MERGE:
-            self.made[key] = value
+            self.items[key] = value
             return
-        # What stands in the mapping itself wins over what is merged, wherever it stands.
+        # Keys of the mapping itself override merged ones, whatever their order.
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, dict):
-                self.made |= {name: inner for name, inner in one.items() if name not in self.made}
+                self.items |= {name: inner for name, inner in one.items() if name not in self.items}
 
 
 def _value(text: str) -> Any:
-    """Build the value of the only document of a text. Raises `ValueError` where there are more, or it is too deep."""
+    """Build the value of the only document of a text. Raises `ValueError` for several documents, or deep nesting."""
     whole, above, anchors = _Open([], None), list[_Open](), dict[str, tuple[Any, int]]()
     for event in _events(text):
         into = above[-1] if above else whole
@@ -122,9 +122,9 @@ def _value(text: str) -> Any:
                 above.append(_Open([], event.anchor))
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
                 done = above.pop()
-                if done.anchor:  # only now: what names itself inside names nothing
-                    anchors[done.anchor] = done.made, done.size
-                (above[-1] if above else whole).add(done.made, done.size, None)
+                if done.anchor:  # set at the end: an alias inside its own value is empty
+                    anchors[done.anchor] = done.items, done.size
+                (above[-1] if above else whole).add(done.items, done.size, None)
             case yaml.AliasEvent():
                 value, size = anchors.get(event.anchor or "", (None, _VALUE_CHARS))
                 into.add(value, size, value if isinstance(value, str) else None)
@@ -132,7 +132,7 @@ def _value(text: str) -> Any:
                 continue
         if len(above) > _DEPTH:
             raise ValueError("too deep")
-    (value,) = whole.made
+    (value,) = whole.items
     return value
 
 

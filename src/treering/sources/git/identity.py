@@ -1,8 +1,8 @@
-"""Which repository this is: the name by which a space knows it, wherever it lies now.
+"""The identity of a repository: the origin under which a space knows it, independent of its location.
 
-A repository is the same where its remote is the same, and where it began with the same commit, unless both have a
-remote on the network and these differ (a fork). So clones, linked work trees and a repository that was moved are one,
-and the same path in each is the same file; what was read last is how it stands.
+Repositories are the same if they have the same remote, or began with the same commit, unless both have different
+remotes on the network (a fork). So clones, linked work trees and a moved repository are one, and the same path in each
+is the same file; the last reading determines its state.
 """
 
 import os
@@ -24,24 +24,24 @@ from treering.sources.git.repository import GitRepository, open_repository
 
 _PREFIX = "repo:"
 _NETWORK = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^@/]*@)?(?P<host>[^/:]+)(?::\d+)?[:/](?P<path>.+)", re.IGNORECASE)
-
+_FILE_PREFIX = "file:"
 
 CommitRelation = Literal["behind", "ahead", "parted", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class SettledRepository:
-    """A repository under the origin it goes by. `others` are origins it is known by besides, from earlier readings."""
+    """A repository with its current origin. `others` are earlier origins under which the space knows it."""
 
     root: str
     others: tuple[str, ...] = ()
     known: KnownRepository | None = None
-    """The map that is known of it."""
+    """The stored map of it."""
 
 
 @dataclass(frozen=True)
 class RepositoryIdentity:
-    """What tells one repository from others."""
+    """Compares a repository with known ones."""
 
     repository: GitRepository
     access: FileAccess
@@ -49,31 +49,31 @@ class RepositoryIdentity:
 
     @cached_property
     def origin(self) -> str:
-        """Return `repo:` and the remote's address, or the path of the (main) work tree without a remote."""
+        """`repo:` and the remote's address, or the path of the (main) work tree without a remote."""
         remote = self.repository.remote()
         return _origin(remote) if remote else self.place_origin
 
     @cached_property
     def place_origin(self) -> str:
-        """Return `repo:` and the path of the (main) work tree: its origin while it has no remote."""
+        """`repo:` and the path of the (main) work tree: the origin without a remote."""
         return _origin(_main_place(self.repository).as_posix())
 
     @property
     def detached(self) -> str:
-        """What stands in the place of a branch where this work tree has none checked out."""
+        """The name used instead of a branch if this work tree has none checked out."""
         return detached_name(self.repository.git_dir.name if self.repository.linked else "")
 
     @cached_property
     def root_commit(self) -> str | None:
-        """Return the commit it began with, as seen from HEAD."""
+        """The first commit in the history of HEAD."""
         head = self.repository.head()
         return self.repository.root_commit(head) if head else None
 
     def settle(self, repositories: Sequence[KnownRepository]) -> SettledRepository:
-        """Choose the origin it goes by among those it is known by in a space, and its own.
+        """Choose the origin among the origins known in a space, and its own.
 
-        A remote's address goes before a path, and a path that the repository still lies at stays its name: a copy or
-        another work tree does not rename it.
+        A remote's address is preferred to a path. An origin with the current path of the repository is retained, so
+        that a copy or another work tree does not rename it.
         """
         known = [one for one in repositories if self.is_same(one)]
         by_origin = {one.origin: one for one in known}
@@ -82,7 +82,7 @@ class RepositoryIdentity:
         return SettledRepository(root, others, by_origin.get(root) or (known[0] if known else None))
 
     def is_same(self, known: KnownRepository) -> bool:
-        """Tell whether a known repository is this one."""
+        """Return whether a known repository is this one."""
         if known.origin in (self.origin, self.place_origin):
             return True
         mine, its = _network(self.repository.remote()), _network(_text(known.payload.get("remote")))
@@ -92,9 +92,9 @@ class RepositoryIdentity:
         return bool(began) and began == self.root_commit
 
     def relation(self, commit: str, other: str, place: str) -> CommitRelation:
-        """Tell how a commit stands to another one, which the repository at `place` has.
+        """Return the relation of a commit to another one of the repository at `place`.
 
-        It is looked up here, else there, by git. `unknown` where neither has both.
+        Searches this repository, then that one. `unknown` if neither has both.
         """
         for repository in self._places(place):
             with suppress(TreeringError):
@@ -119,14 +119,14 @@ class RepositoryIdentity:
         remotes = [name for name in origins if _place_of(name) is None]
         if _network(self.repository.remote()):
             return self.origin
-        return next((name for name in (*remotes, *filter(self._lies_there, origins))), self.origin)
+        return next((name for name in (*remotes, *filter(self._is_located_at, origins))), self.origin)
 
-    def _lies_there(self, origin: str) -> bool:
+    def _is_located_at(self, origin: str) -> bool:
         place = _place_of(origin)
         if place is None:
             return False
         if not self.access.holds(place):
-            return True  # nobody may look
+            return True  # it may not be read
         try:
             other = RepositoryIdentity(open_repository(place, self.access), self.access)
             return other.repository.home.resolve() == place and other.root_commit == self.root_commit
@@ -135,7 +135,7 @@ class RepositoryIdentity:
 
 
 def detached_trees(repository: GitRepository, access: FileAccess) -> Iterator[str]:
-    """Yield what stands in the place of a branch in each work tree of a repository that has none checked out."""
+    """Yield the names used instead of branches by the work trees of a repository with none checked out."""
     trees = repository.common / "worktrees"
     linked = sorted(trees.iterdir()) if trees.is_dir() else []
     for folder in (repository.common, *linked):
@@ -145,7 +145,7 @@ def detached_trees(repository: GitRepository, access: FileAccess) -> Iterator[st
 
 
 def identity_at(place: Path, access: FileAccess) -> RepositoryIdentity | None:
-    """Return the repository that has its work tree, or lies, at exactly this place; `None` where there is none."""
+    """Return the repository whose work tree or git folder is exactly this path, or `None`."""
     try:
         repository = open_repository(place, access)
     except TreeringError:
@@ -154,12 +154,12 @@ def identity_at(place: Path, access: FileAccess) -> RepositoryIdentity | None:
 
 
 def place_of_repository(origin: str) -> Path | None:
-    """Return where the repository of a map or file lay when it was read; `None` where its origin names a remote."""
+    """Return the path of a repository at its reading, from the origin of its map or of a file; `None` for a remote."""
     return _place_of(origin.partition("#")[0])
 
 
 def _origin(address: str) -> str:
-    # An item's origin adds `#` and its path; the root itself must hold no other.
+    # The origin of an item adds `#` and its path, so the root itself must not contain one.
     return _PREFIX + printable(address.encode("utf-8", "surrogateescape")).replace("#", "%23")
 
 
@@ -169,7 +169,7 @@ def _place_of(origin: str) -> Path | None:
 
 
 def _main_place(repository: GitRepository) -> Path:
-    """Return the main work tree of a repository that has several, else where it lies."""
+    """Return the main work tree of a repository with several, else its location."""
     common = repository.common
     if repository.linked and common.name == ".git":
         return common.parent
@@ -177,13 +177,13 @@ def _main_place(repository: GitRepository) -> Path:
 
 
 def _network(remote: str | None) -> str:
-    """Return host and path of a remote, however it is spelled; empty where it lies on this machine."""
+    """Return host and path of a remote in normal form; empty for one on this machine."""
     if not remote or remote.startswith(("/", ".", "file:")):
         return ""
-    found = _NETWORK.fullmatch(remote)
-    if found is None:
+    match = _NETWORK.fullmatch(remote)
+    if match is None:
         return remote
-    return f"{found['host'].lower()}/{found['path'].strip('/').removesuffix('.git').lower()}"
+    return f"{match['host'].lower()}/{match['path'].strip('/').removesuffix('.git').lower()}"
 
 
 def _text(value: object) -> str:
@@ -195,43 +195,37 @@ def names_below(origins: Sequence[str], root: str) -> Iterator[str]:
     return (origin for origin in origins if origin == root or origin.startswith(f"{root}#"))
 
 
-# The origin of a file: by its repository where it lies in one, else by its real path, however it was asked for.
-
-
-_FILE_PREFIX = "file:"
-
-
 @dataclass(frozen=True, slots=True)
 class OwningRepository:
-    """The repository a file lies in: where its work tree is, and by which origin it goes."""
+    """The repository that contains a file: its work tree, and its origin."""
 
     top: Path
     settled: SettledRepository
     head: str
     branch: str = ""
-    """The branch checked out, where the repository is known."""
+    """The branch checked out, if the repository is known."""
 
     def read(self) -> BranchRead | None:
-        """Tell which branch its files are read of; `None` where the repository is not known."""
+        """Return the branch that files are read from; `None` if the repository is not known."""
         known = self.settled.known
         return BranchRead(self.settled.root, self.branch, self.head, known.payload) if known else None
 
     def path(self, place: Path) -> str:
-        """Return the path of a file in the repository, as git writes it."""
+        """Return the path of a file in the repository, in git's form."""
         return printable(os.fsencode(place.relative_to(self.top).as_posix()))
 
     def origin(self, place: Path) -> str:
-        """Return the origin of a file or folder of the repository; that of the top is the repository's own."""
+        """Return the origin of a file or folder of the repository; for its top, the repository's own."""
         return self.settled.root if place == self.top else f"{self.settled.root}#{self.path(place)}"
 
     def fingerprint(self, data: bytes, *, redact: bool) -> str:
-        """Return the fingerprint of bytes that lie in the repository."""
+        """Return the fingerprint of a file in the repository."""
         return git_fingerprint(blob_id(data, like=self.head), redact=redact)
 
 
 @dataclass(frozen=True)
 class FileOrigins:
-    """Names the files that one reading meets. `repositories` tells which ones the space knows."""
+    """Returns the origins of files during one reading. `repositories` returns those known to the space."""
 
     access: FileAccess
     repositories: Callable[[], Sequence[KnownRepository]] = tuple
@@ -243,18 +237,18 @@ class FileOrigins:
         return owner.origin(place) if owner else path_origin(place)
 
     def owner(self, folder: Path) -> OwningRepository | None:
-        """Return the repository whose work tree holds a folder, the nearest one."""
+        """Return the nearest repository whose work tree contains a folder."""
         waiting: list[Path] = []
         while folder not in self._owners:
             waiting.append(folder)
             if not self.access.holds(folder) or folder == folder.parent:
                 break
             folder = folder.parent
-        found = self._owners.get(folder)
+        owner = self._owners.get(folder)
         for one in reversed(waiting):
-            found = self._at(one) or found
-            self._owners[one] = found
-        return found
+            owner = self._at(one) or owner
+            self._owners[one] = owner
+        return owner
 
     def _at(self, folder: Path) -> OwningRepository | None:
         if not self.access.holds(folder) or not os.path.lexists(folder / ".git"):
@@ -268,13 +262,13 @@ class FileOrigins:
 
 
 def path_origin(place: Path) -> str:
-    """Return the origin of a file or folder that lies in no repository."""
-    # `#` is what a source inside a file, such as a conversation, adds.
+    """Return the origin of a file or folder outside of repositories."""
+    # A source inside a file, such as a conversation, adds `#` and its name.
     return _FILE_PREFIX + place.as_posix().rstrip("/").replace("%", "%25").replace("#", "%23")
 
 
 def earlier_origins(place: Path) -> Iterator[str]:
-    """Yield the origins by which a file is known where it was read before it had one: by the folder that was named."""
+    """Yield the origins of a file in older versions, which depended on the folder that was read."""
     yield path_origin(place)
     yield _FILE_PREFIX + place.as_posix()
     for folder in place.parents:
@@ -283,33 +277,33 @@ def earlier_origins(place: Path) -> Iterator[str]:
 
 def git_fingerprint(blob: str, *, redact: bool) -> str:
     """Return the fingerprint of a file of a repository."""
-    # Turning redaction on has to reach files that were read without it.
+    # Files read without redaction must be read again when it is enabled.
     return f"{GIT_BLOB}{blob}" + ("" if redact else "+unredacted")
 
 
 def known_by_path(place: Path, known: AlreadyRead) -> dict[str, str]:
-    """Return what is known of a file or folder, and below it, by origins made of paths: fingerprints by origin."""
-    found: dict[str, str] = {}
+    """Return the stored fingerprints of a file or folder, and everything below it, by origins made of paths."""
+    fingerprints: dict[str, str] = {}
     for root in earlier_origins(place):
-        found |= known.below(root)
-    return found
+        fingerprints |= known.below(root)
+    return fingerprints
 
 
 def renames(origins: Mapping[Path, str], known: Iterable[str]) -> dict[str, str]:
-    """Return, by the origins of `known` that files have no more, those they have today.
+    """Return the current origins of renamed files by their earlier ones among `known`.
 
-    `origins` are today's, by place. A source inside a file goes with it.
+    `origins` are the current ones by path. A source inside a file is renamed with it.
     """
     waiting = set(known) - set(origins.values())
     if not waiting:
         return {}
-    today = {name: origin for place, origin in origins.items() for name in earlier_origins(place) if name != origin}
-    return dict(_renamed(waiting, today))
+    current = {name: origin for place, origin in origins.items() for name in earlier_origins(place) if name != origin}
+    return dict(_renamed(waiting, current))
 
 
-def _renamed(waiting: Iterable[str], today: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _renamed(waiting: Iterable[str], current: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for origin in sorted(waiting):
         cuts = [len(origin), *(at for at, char in enumerate(origin) if char == "#" and at > len(_FILE_PREFIX))]
-        found = next((cut for cut in cuts if origin[:cut] in today), None)
-        if found is not None:
-            yield origin, today[origin[:found]] + origin[found:]
+        end = next((cut for cut in cuts if origin[:cut] in current), None)
+        if end is not None:
+            yield origin, current[origin[:end]] + origin[end:]

@@ -1,4 +1,4 @@
-"""What git ignores in a folder because of files outside of it: the user's own, the repository's, and folders above."""
+"""Ignore rules of git for a folder from outside of it: the user's, the repository's, and those of folders above."""
 
 import os
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ _MAX_BYTES = 1_000_000
 
 
 def rules_around(folder: Path, access: FileAccess) -> IgnoreRules:
-    """Return the rules that hold in a folder of a work tree before its own; none outside of one.
+    """Return the rules for a folder of a work tree that precede its own; none outside a work tree.
 
-    They are `core.excludesFile` of the user, `info/exclude` of the repository and `.gitignore` of the folders above;
-    the nearest decides. A folder that is ignored itself was named on purpose, so what is in it is read.
+    These are `core.excludesFile` of the user, `info/exclude` of the repository and `.gitignore` of the folders above;
+    the nearest takes precedence. If the folder itself is ignored, it was named on purpose, so no rules apply.
     """
     try:
         layout = locate(folder, access)
@@ -27,7 +27,7 @@ def rules_around(folder: Path, access: FileAccess) -> IgnoreRules:
             return IgnoreRules()
         exclude = read_part(layout.common / "info" / "exclude", access, most=_MAX_BYTES) or b""
         users = _users_file()
-    except TreeringError:  # it may not be read, or is broken: the folder can be read all the same
+    except TreeringError:  # it may not be read, or is broken; the folder can be read without the rules
         return IgnoreRules()
     rules = IgnoreRules(tuple(("", own) for text in (exclude, users) if (own := tuple(parse_patterns(_lines(text))))))
     place, relative = top, ""

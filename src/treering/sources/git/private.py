@@ -1,8 +1,8 @@
-"""A git folder of Treering's own, which borrows the objects of a repository and takes over nothing that runs.
+"""A private git folder that borrows the objects of a repository, but nothing that can run programs.
 
-git finds in it: a configuration Treering wrote, HEAD, the refs, and where further objects lie (as alternates). For
-comparing a work tree it also gets a copy of the index and of what says which files to ignore. The repository is never
-written to, and its configuration, hooks and `info` are never seen by git.
+In it git finds a configuration written by Treering, HEAD, the refs, and the locations of objects (as alternates). To
+compare a work tree, it also gets copies of the index and of the ignore rules. The repository is never written to, and
+git never reads its configuration, hooks and `info`.
 """
 
 import os
@@ -33,14 +33,11 @@ from treering.sources.git.process import (
 from treering.sources.reading.folder import read_at_most
 from treering.system.git_start import isolated_environment
 
-# What Treering takes over from a repository's configuration. All else in it, which may name programs, is ignored.
-
-
 ObjectFormat = Literal["sha1", "sha256"]
 
 _TRUE = {"true", "yes", "on"}
 _FALSE = {"false", "no", "off", ""}
-# Keys that say how files are compared with what git stored, and the values they may have besides a boolean.
+# Settings for comparing files with stored ones, with their values other than booleans.
 _COMPARING: Mapping[str, frozenset[str] | None] = {
     "core.autocrlf": frozenset({"input"}),
     "core.checkstat": frozenset({"default", "minimal"}),
@@ -55,15 +52,18 @@ _COMPARING: Mapping[str, frozenset[str] | None] = {
     "core.trustctime": None,
 }
 _USERS_FILES = {"core.attributesfile": "attributes", "core.excludesfile": "ignore"}
-# Without a meaning for whoever reads what was committed.
+# Extensions without effect on reading committed data.
 _HARMLESS = {"noop", "noop-v1", "partialclone", "preciousobjects", "relativeworktrees", "worktreeconfig"}
-_LATER = {"noop-v1", "objectformat", "refstorage", "relativeworktrees"}  # count from format version 1 on
+_LATER = {"noop-v1", "objectformat", "refstorage", "relativeworktrees"}  # in effect since format version 1
 _NUMBER = re.compile(r"[+-]?\d{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryConfig:
-    """The part of a repository's configuration that is used. `worktree` is as it stands there."""
+    """The settings of a repository that are used; all others, which may name programs, are ignored.
+
+    `worktree` is unresolved.
+    """
 
     object_format: ObjectFormat
     bare: bool
@@ -72,14 +72,14 @@ class RepositoryConfig:
     remotes: tuple[tuple[bytes, bytes], ...]
     """Names and addresses of the remotes, in order."""
     partial: bool
-    """Some objects may be only on a server."""
+    """Whether some objects may only be on a server."""
 
 
 def parse_config(shared: bytes, own: bytes | None, *, linked: bool, where: Path) -> RepositoryConfig:
-    """Read the configuration of a repository, and of one of its work trees where there is such a file.
+    """Parse the configuration of a repository, and the one of its work tree if it exists.
 
-    `linked`: the work tree is one of several, for which the shared file says nothing of bare and worktree.
-    Raises `Unavailable` where it cannot be parsed, or asks for a format not known here.
+    `linked`: the work tree is one of several, for which the shared `bare` and `worktree` do not apply. Raises
+    `Unavailable` if a file cannot be parsed, or requires an unknown format.
     """
     settings = parse_settings(shared, where=shown(where))
     extensions = _extensions(settings, where)
@@ -97,7 +97,7 @@ def parse_config(shared: bytes, own: bytes | None, *, linked: bool, where: Path)
 
 
 def comparing_as_the_user() -> dict[str, str]:
-    """Return what the user's own configuration says of comparing files, and their file of names to ignore."""
+    """Return the user's own settings for comparing files, and the path of the user's ignore file."""
     settings = user_settings()
     named = {printable(key): os.fsdecode(value or b"") for key, value in settings}
     files = {key: named.get(key) or str(user_file(usual) or "") for key, usual in _USERS_FILES.items()}
@@ -125,21 +125,21 @@ def _is_promisor(key: bytes, value: bytes | None) -> bool:
 
 
 def _extensions(settings: Settings, where: Path) -> dict[str, bytes | None]:
-    """Return the extensions of the format. Raises `Unavailable` for one that is not known here."""
+    """Return the extensions of the format. Raises `Unavailable` for an unknown one."""
     named = dict(settings).get(b"core.repositoryformatversion") or b"0"
     if named not in (b"0", b"1"):
         raise _unknown(f"The repository's format has version {printable(named)}", where)
-    found = {
+    extensions = {
         printable(key).removeprefix("extensions."): value for key, value in settings if key.startswith(b"extensions.")
     }
-    if named == b"0":  # the version in which most extensions have no meaning
-        return {name: value for name, value in found.items() if name in _HARMLESS - _LATER}
-    for name, value in found.items():
+    if named == b"0":  # the version in which most extensions have no effect
+        return {name: value for name, value in extensions.items() if name in _HARMLESS - _LATER}
+    for name, value in extensions.items():
         files = name == "refstorage" and (value or b"").lower() == b"files"
         if name not in _HARMLESS | {"objectformat"} and not files:
             shown = printable(value or b"")
             raise _unknown(f"The repository's format has the extension {name} = {shown}", where)
-    return found
+    return extensions
 
 
 def _object_format(extensions: Mapping[str, bytes | None], where: Path) -> ObjectFormat:
@@ -151,9 +151,9 @@ def _object_format(extensions: Mapping[str, bytes | None], where: Path) -> Objec
     raise _unknown(f"The repository's objects have format {printable(named)}", where)
 
 
-def _unknown(what: str, where: Path) -> Unavailable:
+def _unknown(problem: str, where: Path) -> Unavailable:
     return Unavailable(
-        f"{what}, which Treering does not support ({shown(where)}).",
+        f"{problem}, which Treering does not support ({shown(where)}).",
         hint="Read a clone in the usual format: `git clone --ref-format=files --bare`.",
     )
 
@@ -192,11 +192,11 @@ _LOOSE = re.compile(rb"(?:(?P<id>%b)|ref:\s*(?P<name>%b))\s*" % (_ID, _NAME))
 _SHARED_INDEX = re.compile(r"sharedindex\.([0-9a-f]{40}(?:[0-9a-f]{24})?)")
 _MOST_REF = 10_000
 _MOST_COPIED = 250_000_000
-_SYMBOLIC = 5  # how often a ref may name another, as git has it
+_SYMBOLIC = 5  # the maximum depth of symbolic refs, as in git
 
 
 class PrivateGitFolder:
-    """Makes the folder when it is first needed, and removes it when nobody holds this object any more."""
+    """Creates the folder on first use, and removes it when this object is deleted."""
 
     def __init__(self, layout: GitLayout, config: RepositoryConfig, access: FileAccess) -> None:
         self._layout = layout
@@ -209,26 +209,26 @@ class PrivateGitFolder:
 
     @property
     def folder(self) -> Path:
-        """The folder. Raises `Denied` where a part of the repository may not be read, `Unavailable` where it cannot."""
+        """The folder. Raises `Denied` if a part of the repository may not be read, `Unavailable` if it cannot."""
         with self._lock, reading(self._layout.git_dir):
-            return self._made()
+            return self._created()
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of a git that reads what is committed."""
+        """Return the environment for git commands on committed data."""
         with self._lock, reading(self._layout.git_dir):
-            self._made()
+            self._created()
             return self._environment
 
     def comparing(self, top: Path) -> dict[str, str]:
-        """Return the environment of a git that compares a work tree."""
+        """Return the environment for git commands that compare a work tree."""
         with self._lock, reading(self._layout.git_dir):
-            folder = self._made()
+            folder = self._created()
             if not self._has_index:
                 self._take_index(folder)
                 self._has_index = True
             return {**self._environment, "GIT_WORK_TREE": str(top)}
 
-    def _made(self) -> Path:
+    def _created(self) -> Path:
         if self._folder is not None:
             return self._folder
         objects = object_folders(self._layout, self._access)
@@ -253,7 +253,7 @@ class PrivateGitFolder:
         return {**version, "core.bare": "true", **extensions, **_SETTINGS}
 
     def _take_index(self, folder: Path) -> None:
-        """Copy what comparing a work tree needs besides."""
+        """Copy the additional files for comparing a work tree."""
         comparing = {**comparing_as_the_user(), **self._config.comparing}
         (folder / "config").write_bytes(_written({**self._settings(), **comparing}))
         for name in ("info/exclude", "info/attributes"):
@@ -266,7 +266,7 @@ class PrivateGitFolder:
                 self._take(self._layout.git_dir, folder, file.name)
 
     def _take(self, home: Path, folder: Path, name: str) -> bytes:
-        """Copy a file, if there is one, with its time: by the index's own git tells which entries to look at again."""
+        """Copy a file, if it exists, with its time: by the time of the index, git decides which entries to recheck."""
         stream = open_part(home / name, self._access)
         if stream is None:
             return b""
@@ -292,14 +292,14 @@ class PrivateGitFolder:
         return text
 
     def _refs(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield every ref with the id it stands for. A loose one counts before a packed one of its name."""
+        """Yield every ref with its id. Loose refs take precedence over packed ones."""
         packed = read_part(self._layout.common / "packed-refs", self._access) or b""
-        found = {match[2]: match[1] for match in map(_PACKED.fullmatch, packed.split(b"\n")) if match}
+        packed_refs = {match[2]: match[1] for match in map(_PACKED.fullmatch, packed.split(b"\n")) if match}
         loose = dict(self._loose_refs())
-        for name in sorted(found | loose):
+        for name in sorted(packed_refs | loose):
             one = name
             for _ in range(_SYMBOLIC):
-                value = loose.get(one) or found.get(one, b"")
+                value = loose.get(one) or packed_refs.get(one, b"")
                 match = _LOOSE.fullmatch(value)
                 if match is None or match["id"]:
                     break
@@ -322,7 +322,7 @@ class PrivateGitFolder:
                     yield b"refs/" + os.fsencode(file.relative_to(home).as_posix()), text
 
     def _linked_ref(self, file: Path) -> bytes | None:
-        """Return what a ref that is a link stands for, as very old versions of git wrote them."""
+        """Return the target of a ref that is a symbolic link, as created by very old versions of git."""
         if not file.is_symlink():
             return None
         target = os.fsencode(file.readlink())
@@ -335,7 +335,7 @@ def _quoted(path: Path) -> str:
 
 
 def _written(settings: Mapping[str, str]) -> bytes:
-    """Write a git configuration."""
+    """Serialize a git configuration."""
     lines: list[str] = []
     for key, value in settings.items():
         section, _, name = key.partition(".")

@@ -1,4 +1,4 @@
-"""Running git to its end, and what its failures mean. `system.git_start` starts it."""
+"""Running git, translating its failures, and locating the parts of a repository. `system.git_start` starts it."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ from treering.system.git_start import SECONDS, isolated_environment, start_git, 
 _LOOKING_SECONDS = 0.2
 
 Settings = tuple[tuple[bytes, bytes | None], ...]
-"""Keys and values as git reads them, in order; `None`: the key stands without a value."""
+"""Keys and values as git reads them, in order; `None` for a key without a value."""
 
 
 def run_git(
@@ -34,23 +34,23 @@ def run_git(
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git in a folder that is not the repository's.
 
-    It ends with the work it is for: a pattern in a `.gitattributes` can keep git busy for ever. Raises `Unavailable`
-    without git and where it does not answer in time, and what ends the work under way (`ports.runtime`).
+    It is stopped when the current work is interrupted, because a pattern in `.gitattributes` can keep git busy forever.
+    Raises `Unavailable` without git or after a timeout, and the error of the interrupt (`ports.runtime`).
     """
     process = started_git(arguments, environment, folder)
     try:
-        said, complained = _communicate(process, given, seconds)
-    except BaseException:  # Ctrl-C too: whatever it is, git must not outlive its caller
+        output, errors = _communicate(process, given, seconds)
+    except BaseException:  # including Ctrl-C: git must not outlive its caller
         process.kill()
         process.communicate()
         raise
-    return subprocess.CompletedProcess(arguments, process.returncode, said, complained)
+    return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
 
 
 def started_git(
     arguments: Sequence[str], environment: dict[str, str], folder: Path | str, *, errors: int = subprocess.PIPE
 ) -> subprocess.Popen[bytes]:
-    """Start git as `system.git_start` does. Raises `Unavailable` without git."""
+    """Start git with `system.git_start`. Raises `Unavailable` without git."""
     try:
         return start_git(arguments, environment, folder, errors=errors)
     except FileNotFoundError as error:
@@ -69,12 +69,12 @@ def _communicate(process: subprocess.Popen[bytes], given: bytes, seconds: float)
                     f"git did not respond within {seconds:.0f} seconds.",
                     hint="Check that `git status` works in the repository, and try again.",
                 ) from error
-        left = None  # it is being sent already
+        left = None  # it is already being sent
 
 
-@lru_cache(maxsize=16)  # a repository is opened several times for one answer, and hooks wait for each process
+@lru_cache(maxsize=16)  # a repository is opened several times per answer, and hooks wait for each process
 def parse_settings(text: bytes, *, where: str) -> Settings:
-    """Read a configuration file with git's own parser. Includes are not followed. Raises `Unavailable`."""
+    """Parse a configuration file with git. Includes are not followed. Raises `Unavailable`."""
     command = ("config", "--file", "-", "--no-includes", "--list", "-z")
     done = run_git(command, isolated_environment(), folder=tempfile.gettempdir(), given=text)
     if done.returncode != 0:
@@ -85,7 +85,7 @@ def parse_settings(text: bytes, *, where: str) -> Settings:
 
 
 def user_settings() -> Settings:
-    """Read the configuration of the user and the system, with what it includes. Raises `Unavailable`."""
+    """Read the configuration of the user and the system, with includes. Raises `Unavailable`."""
     environment = user_environment(GIT_DIR=os.devnull)
     done = run_git(("config", "--list", "-z"), environment, folder=tempfile.gettempdir())
     if done.returncode != 0:
@@ -94,10 +94,10 @@ def user_settings() -> Settings:
 
 
 def hooks_folder(top: Path) -> Path:
-    """Return where git looks for the hooks of a work tree, as the user's and its own configuration say.
+    """Return the hooks folder of a work tree, according to the user's and its own configuration.
 
-    Raises `Unavailable`. The one place where git reads a repository's configuration: `rev-parse --git-path` runs
-    nothing of it.
+    Raises `Unavailable`. This is the only place in which git reads a repository's configuration: `rev-parse --git-path`
+    runs nothing from it.
     """
     done = run_git(("-C", str(top), "rev-parse", "--git-path", "hooks"), user_environment(), folder=top)
     if done.returncode != 0:
@@ -106,7 +106,7 @@ def hooks_folder(top: Path) -> Path:
 
 
 def user_file(name: str) -> Path | None:
-    """Return a file of the user's git that counts where the configuration names none: `ignore`, `attributes`."""
+    """Return the user's default `ignore` or `attributes` file of git, if it exists."""
     named = os.environ.get("XDG_CONFIG_HOME", "")
     try:
         file = (Path(named) if named else Path.home() / ".config") / "git" / name
@@ -116,7 +116,7 @@ def user_file(name: str) -> Path | None:
 
 
 def failure(verb: str, done: subprocess.CompletedProcess[bytes], *, hint: str) -> TreeringError:
-    """Return what git said as an error."""
+    """Return the error for a failed git command."""
     return Unavailable(f"git {verb} failed: {_last_line(done.stderr)}", hint=hint)
 
 
@@ -125,26 +125,23 @@ def _settings(listing: bytes) -> Settings:
     return tuple((key, value if newline else None) for key, newline, value in records)
 
 
-def _last_line(said: bytes) -> str:
-    return printable(said.strip().split(b"\n")[-1])
-
-
-# Where the parts of a git repository lie, found as git finds them, and whether they may be read.
+def _last_line(output: bytes) -> str:
+    return printable(output.strip().split(b"\n")[-1])
 
 
 _MOST_BYTES = 50_000_000
 _MOST_LINE = 10_000
 _MOST_SHOWN = 300
-_NESTED = 5  # alternates of alternates, as deep as git follows them
+_NESTED = 5  # the maximum depth of alternates, as in git
 
 
 @dataclass(frozen=True, slots=True)
 class GitLayout:
-    """Where a repository's parts lie; all paths are absolute, their links resolved.
+    """The locations of a repository's parts; all paths are absolute, with links resolved.
 
-    `git_dir` has what belongs to one work tree (HEAD, the index), `common` what all share (objects, refs,
-    configuration). `around` is the folder that holds `.git`, if any, and `inside` whether the folder asked for
-    lies in it and not in `.git`.
+    `git_dir` has the parts of one work tree (HEAD, the index), `common` the shared ones (objects, refs, configuration).
+    `around` is the folder that contains `.git`, if any, and `inside` whether the requested folder is in it and not in
+    `.git`.
     """
 
     git_dir: Path
@@ -159,13 +156,13 @@ class GitLayout:
 
 
 def locate(target: Path, access: FileAccess) -> GitLayout:
-    """Find the repository a resolved folder is, or lies in. Raises `InvalidInput` without one, `Denied`."""
+    """Find the repository that a resolved folder is, or is in. Raises `InvalidInput` without one, `Denied`."""
     for folder in (target, *target.parents):
         if not access.holds(folder):
             break
-        found = _at(folder, access)
-        if found:
-            return found
+        layout = _at(folder, access)
+        if layout:
+            return layout
     if access.root:
         raise Denied(
             f"{shown(target)} is not in a git repository below {shown(access.root)}, the only folder that may be read.",
@@ -179,7 +176,7 @@ def locate(target: Path, access: FileAccess) -> GitLayout:
 
 @contextmanager
 def reading(repository: Path) -> Iterator[None]:
-    """Raise `Unavailable` for what the system refuses: a folder nobody may list, a name that is too long."""
+    """Raise `Unavailable` for errors of the system, such as missing permissions or too long names."""
     try:
         yield
     except OSError as error:
@@ -191,7 +188,7 @@ def reading(repository: Path) -> Iterator[None]:
 
 
 def read_part(path: Path, access: FileAccess, *, most: int = _MOST_BYTES) -> bytes | None:
-    """Read a file of a repository; `None` where there is none. Raises `Denied`, `Unavailable`."""
+    """Read a file of a repository; `None` if it does not exist. Raises `Denied`, `Unavailable`."""
     stream = open_part(path, access)
     if stream is None:
         return None
@@ -203,7 +200,7 @@ def read_part(path: Path, access: FileAccess, *, most: int = _MOST_BYTES) -> byt
 
 
 def open_part(path: Path, access: FileAccess) -> BinaryIO | None:
-    """Open a file of a repository; `None` where there is none. Raises `Denied`, `Unavailable`."""
+    """Open a file of a repository; `None` if it does not exist. Raises `Denied`, `Unavailable`."""
     place = access.check(path, shown(path))
     try:
         stream = open_regular(place)
@@ -217,58 +214,58 @@ def open_part(path: Path, access: FileAccess) -> BinaryIO | None:
 
 
 def object_folders(layout: GitLayout, access: FileAccess) -> list[Path]:
-    """Return the folders that hold objects: the repository's own, and those it borrows from (alternates).
+    """Return the folders with objects: the repository's own, and those it borrows from (alternates).
 
-    Raises `Denied` where one of them, or a link in one of them, leads out of what may be read.
+    Raises `Denied` if one of them, or a link in one of them, leads outside what may be read.
     """
     own = access.check(layout.common / "objects", shown(layout.common / "objects"))
-    found: list[Path] = []
+    folders: list[Path] = []
     waiting = [(own, 0)]
     while waiting:
         folder, depth = waiting.pop(0)
-        if folder in found or not folder.is_dir():
+        if folder in folders or not folder.is_dir():
             continue
-        found.append(folder)
+        folders.append(folder)
         _check_links(folder, access)
         if depth <= _NESTED:
             waiting += [(one, depth + 1) for one in _alternates(folder, access)]
-    return found
+    return folders
 
 
 def _at(folder: Path, access: FileAccess) -> GitLayout | None:
-    """Return the repository whose work tree, or which itself, is `folder`."""
+    """Return the repository of which `folder` is the work tree or git folder."""
     entry = folder / ".git"
     if os.path.lexists(entry):
         git_dir = access.check(entry, shown(entry))
         if git_dir.is_file():
             return _named(entry, access)
-        found = _git_dir(git_dir, access)
-        if found:
-            return GitLayout(*found, around=folder, inside=True)
-    found = _git_dir(folder, access)
-    if found is None:
+        git_dirs = _git_dir(git_dir, access)
+        if git_dirs:
+            return GitLayout(*git_dirs, around=folder, inside=True)
+    git_dirs = _git_dir(folder, access)
+    if git_dirs is None:
         return None
     around = folder.parent if folder.name == ".git" and access.holds(folder.parent) else None
-    return GitLayout(*found, around=around, inside=False)
+    return GitLayout(*git_dirs, around=around, inside=False)
 
 
 def _named(entry: Path, access: FileAccess) -> GitLayout:
-    """Return the repository that a `.git` file names, as in a linked work tree or a submodule."""
+    """Return the repository that a `.git` file points to, as in a linked work tree or a submodule."""
     name = (read_part(entry, access, most=_MOST_LINE) or b"").rstrip(b"\r\n")
     if not name.startswith(b"gitdir: ") or b"\0" in name:
         raise InvalidInput(f"{shown(entry)} does not name a git folder.", hint="It must contain `gitdir: FOLDER`.")
     git_dir = access.check(entry.parent / os.fsdecode(name.removeprefix(b"gitdir: ")), shown(entry))
-    found = _git_dir(git_dir, access)
-    if found is None:
+    git_dirs = _git_dir(git_dir, access)
+    if git_dirs is None:
         raise InvalidInput(
             f"{shown(entry)} points to {shown(git_dir)}, which is not a git repository.",
             hint="Run `git worktree repair` in the repository.",
         )
-    return GitLayout(*found, around=entry.parent, inside=True)
+    return GitLayout(*git_dirs, around=entry.parent, inside=True)
 
 
 def _git_dir(folder: Path, access: FileAccess) -> tuple[Path, Path] | None:
-    """Return `folder` and the folder of what it shares with others, where it has what makes a repository."""
+    """Return `folder` and its shared folder if it is a git folder."""
     if not os.path.lexists(folder / "HEAD"):
         return None
     named = read_part(folder / "commondir", access, most=_MOST_LINE) if (folder / "commondir").exists() else None
@@ -281,7 +278,7 @@ def _git_dir(folder: Path, access: FileAccess) -> tuple[Path, Path] | None:
 
 
 def _alternates(folder: Path, access: FileAccess) -> Iterator[Path]:
-    """Yield the folders that `info/alternates` names."""
+    """Yield the folders in `info/alternates`."""
     file = folder / "info" / "alternates"
     for line in (read_part(file, access) or b"").split(b"\0")[0].split(b"\n"):
         if not line or line.startswith(b"#"):
@@ -292,14 +289,14 @@ def _alternates(folder: Path, access: FileAccess) -> Iterator[Path]:
                 "does not support.",
                 hint="Clone the repository with `git clone --dissociate`.",
             )
-        # git takes `..` out of the name before it looks for links; the system does so after.
+        # git removes `..` from the name before it resolves links; the system does so afterwards.
         named = folder / os.fsdecode(line)
         access.check(named, shown(file))
         yield access.check(Path(os.path.normpath(named)), shown(file))
 
 
 def _check_links(folder: Path, access: FileAccess) -> None:
-    """Raise `Denied` where a link among the objects leads out of what may be read."""
+    """Raise `Denied` if a link among the objects leads outside what may be read."""
     if access.root is None:
         return
     waiting, seen = [folder], {folder}

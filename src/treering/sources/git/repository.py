@@ -1,8 +1,8 @@
 """A git repository, read with the git command line.
 
 A repository is untrusted input: its configuration can name programs (filters, hooks, monitors, signature checkers,
-helpers of protocols). git never sees it: every command runs in a git folder of Treering's own (`git_private`), in an
-environment that is cut down (`git_process`), and every list is read NUL-separated.
+protocol helpers). git never reads it: every command runs in a separate git folder (`git_private`), with a reduced
+environment (`git_process`), and every list is read NUL-separated.
 """
 
 import os
@@ -69,7 +69,7 @@ class TreeChange:
 
 @dataclass(frozen=True, slots=True)
 class TouchedFile:
-    """A file that differs between two commits: its object ids, empty where it is not there, and its lines."""
+    """A file that differs between two commits: its object ids, empty if it does not exist, and its changed lines."""
 
     change: TreeChange
     old: str
@@ -79,7 +79,7 @@ class TouchedFile:
 
 @dataclass(frozen=True, slots=True)
 class WorkChange:
-    """A path of the work tree that differs from HEAD: where it lies, and whether it is gone."""
+    """A path of the work tree that differs from HEAD: its location, and whether it was deleted."""
 
     path: str
     file: Path
@@ -88,13 +88,13 @@ class WorkChange:
 
 @dataclass(frozen=True, slots=True)
 class GitRepository:
-    """A repository opened for reading, as it stood then.
+    """A repository opened for reading, in its state at that time.
 
-    `home` is the work tree, or the git folder of a repository without one; `top` the work tree, `None` without;
-    `prefix` the folder asked for, relative to `top`, with forward slashes (empty: the whole). `common` holds what all
-    its work trees share, `git_dir` what belongs to this one, and `linked` says whether this is one that was added.
-    Every method raises `Unavailable` where git is missing, does not answer in time, or fails, and `Denied` where a part
-    of the repository lies outside of what may be read.
+    `home` is the work tree, or the git folder of a repository without one; `top` the work tree or `None`; `prefix` the
+    requested folder, relative to `top`, with forward slashes (empty: all). `common` is the git folder shared by all
+    work trees, `git_dir` the one of this work tree, and `linked` whether this is an additional work tree. Every method
+    raises `Unavailable` if git is missing, does not respond in time, or fails, and `Denied` if a part of the repository
+    is outside what may be read.
     """
 
     home: Path
@@ -108,46 +108,46 @@ class GitRepository:
     _git: PrivateGitFolder
 
     def resolve(self, revision: str) -> str:
-        """Return the full id of the commit `revision` names. Raises `NotFound`."""
-        found = None
+        """Return the full id of the commit that `revision` names. Raises `NotFound`."""
+        commit = None
         if revision and revision[0] != "-" and "\0" not in revision:
-            found = self._ask("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-        if found is None:
-            raise NotFound(f"This repository has no commit {revision!r}.", hint=self._where_commits_hide())
-        return found
+            commit = self._ask("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+        if commit is None:
+            raise NotFound(f"This repository has no commit {revision!r}.", hint=self._missing_commit_hint())
+        return commit
 
     def head(self) -> str | None:
-        """Return the commit checked out, `None` in a repository without commits."""
+        """Return the commit checked out, or `None` in a repository without commits."""
         return self._ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 
     def root_commit(self, commit: str) -> str | None:
-        """Return the first commit of the line that leads to `commit`: the same in every clone of a repository.
+        """Return the first commit of the line that leads to `commit`, which is the same in every clone.
 
-        `None` where the repository has no such commit, or, as a shallow clone, not its beginnings.
+        `None` if the repository does not have that commit, or, as a shallow clone, the beginning of its history.
         """
         if self.shallow:
             return None
         return self._ask("rev-list", "--first-parent", "--max-parents=0", "--end-of-options", f"{commit}^{{commit}}")
 
     def branch(self) -> str | None:
-        """Return the branch checked out, `None` where HEAD is detached."""
+        """Return the branch checked out, or `None` if HEAD is detached."""
         return self._ask("symbolic-ref", "--quiet", "--short", "HEAD")
 
     def branches(self) -> dict[str, str]:
-        """Return the branches there are, also those a remote had when it was last asked, each with its commit."""
+        """Return all branches, including those last known of a remote, with their commits."""
         listing = self._run("for-each-ref", "--format=%(objectname) %(refname)", "refs/remotes", "refs/heads")
-        found: dict[str, str] = {}
+        branches: dict[str, str] = {}
         for line in listing.split(b"\n"):
             commit, _, ref = printable(line).partition(" ")
             kind, _, name = ref.removeprefix("refs/").partition("/")
-            # `refs/remotes/origin/feature/x` is the branch that people call `feature/x`.
-            found[name if kind == "heads" else name.partition("/")[2]] = commit
+            # `refs/remotes/origin/feature/x` is the branch `feature/x`.
+            branches[name if kind == "heads" else name.partition("/")[2]] = commit
         for none in ("", "HEAD"):
-            found.pop(none, None)
-        return found
+            branches.pop(none, None)
+        return branches
 
     def is_ancestor(self, commit: str, of: str) -> bool:
-        """Tell whether one commit is another one, or lies before it."""
+        """Return whether one commit is the same as another one, or an ancestor of it."""
         arguments = ("merge-base", "--is-ancestor", commit, of)
         done = run_git(arguments, self._git.environment(), folder=self._git.folder)
         return done.returncode == 0
@@ -159,11 +159,11 @@ class GitRepository:
     def remote(self) -> str | None:
         """Return the address of `origin`, else of the first remote, without user, password, query or fragment."""
         remotes = self._config.remotes
-        origin = next((url for name, url in reversed(remotes) if name == b"origin"), None)
-        found = printable(origin or next((url for _, url in remotes), b""))
-        if not found or not _is_relative(found):
-            return without_credentials(found) or None
-        return Path(os.path.normpath(self.home / found)).as_posix()
+        origin = next((address for name, address in reversed(remotes) if name == b"origin"), None)
+        url = printable(origin or next((address for _, address in remotes), b""))
+        if not url or not _is_relative(url):
+            return without_credentials(url) or None
+        return Path(os.path.normpath(self.home / url)).as_posix()
 
     def entries(self, commit: str) -> Iterator[TreeEntry]:
         """List every file, symbolic link and submodule of `commit`, in git's order (bytes of the path)."""
@@ -171,19 +171,19 @@ class GitRepository:
         return (self._entry(record) for record in listing.split(b"\0") if record)
 
     def differing(self, before: str, after: str) -> dict[str, str | None]:
-        """Return by path the blob that one commit has where another one has a different one; `None` for no file."""
+        """Return by path the blob in the second commit if it differs from the first; `None` for no file."""
         listing = self._run("diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev", before, after, "--")
-        found: dict[str, str | None] = {}
+        blobs: dict[str, str | None] = {}
         fields = iter(listing.split(b"\0"))
         for head in fields:
             if head.startswith(b":"):
                 _, mode, _, blob, _ = head.split(b" ")
                 path = printable(next(fields))
-                found[path] = None if mode == b"000000" or mode in _KINDS else blob.decode()
-        return found
+                blobs[path] = None if mode == b"000000" or mode in _KINDS else blob.decode()
+        return blobs
 
     def diff(self, before: str, after: str) -> list[TreeChange]:
-        """List what changed from one commit to another; a moved file is `renamed` even if it was edited."""
+        """List the changes from one commit to another; a moved file is `renamed` even if it was edited."""
         listing = self._run(
             *("diff", "--name-status", "-M", "-z", "--no-ext-diff", "--no-textconv", "--ignore-submodules"),
             *(before, after, "--"),
@@ -191,13 +191,13 @@ class GitRepository:
         return list(_changes(iter(listing.split(b"\0"))))
 
     def merge_base(self, one: str, other: str) -> str | None:
-        """Return the newest commit that two commits both come from; `None` where the repository shows none."""
+        """Return the newest common ancestor of two commits, or `None`."""
         return self._ask("merge-base", one, other)
 
     def changed_since_fork(self, other: str, commit: str) -> list[str]:
         """List the paths that a commit changes since its history left that of another one.
 
-        One git process instead of two, one for the merge base: hooks wait for this.
+        This takes one git process instead of two (one for the merge base), because hooks wait for it.
         """
         listing = self._run(
             *("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules"),
@@ -206,7 +206,7 @@ class GitRepository:
         return [printable(name) for name in listing.split(b"\0") if name]
 
     def touched(self, before: str, after: str) -> list[TouchedFile]:
-        """List the files that differ between two commits, with the lines that do. Submodules and links are left out."""
+        """List the files that differ between two commits, with the changed lines, except submodules and links."""
         raw = self._run(*_COMPARED, "--raw", "--no-abbrev", "-z", before, after, "--")
         lines = touched_lines(self._run(*_COMPARED, "--patch", "-U0", "--full-index", before, after, "--"))
         return [
@@ -215,18 +215,18 @@ class GitRepository:
         ]
 
     def messages(self, before: str, after: str, *, last: int = 1_000) -> list[CommitMessage]:
-        """Return what the commits say that lead to `after` and not to `before`, newest first, at most `last`."""
+        """Return the messages of the commits that lead to `after` and not to `before`, newest first, at most `last`."""
         log = self._run("log", f"--max-count={last}", "-z", f"--format={MESSAGE_FORMAT}", f"{before}..{after}", "--")
         return messages_in(log)
 
     def blobs(self, entries: Iterable[TreeEntry]) -> Iterator[tuple[TreeEntry, bytes | None]]:
-        """Read files through one process, a few at a time; `None` where an object is missing or damaged."""
+        """Read files through one process, a few at a time; `None` for a missing or damaged object."""
         with BlobReader(self._git.environment(), self._git.folder, SECONDS) as reader:
             for group in _groups(entries):
                 yield from zip(group, reader.read([entry.blob for entry in group]), strict=True)
 
     def history(self, commit: str, *, last: int = 500) -> list[CommitFiles]:
-        """Return what the `last` commits before `commit` touched, newest first (merges aside)."""
+        """Return the files touched by the `last` commits before `commit`, newest first, without merges."""
         log = self._run(
             *("log", f"--max-count={last}", "--name-only", "-z", "--no-renames", "--no-merges"),
             *(f"--format={LOG_FORMAT}", commit, "--"),
@@ -234,29 +234,29 @@ class GitRepository:
         return commits_in(log, skip_roots=self.shallow)
 
     def is_dirty(self) -> bool:
-        """Tell whether the work tree differs from HEAD; a bare repository never does."""
+        """Return whether the work tree differs from HEAD; a bare repository never does."""
         return self.top is not None and bool(self._status(self.top, "normal"))
 
     def work_changes(self) -> list[WorkChange]:
-        """List the paths of the work tree that differ from HEAD, ignored files aside. Empty for a bare one."""
+        """List the paths of the work tree that differ from HEAD, except ignored files. Empty for a bare repository."""
         if self.top is None:
             return []
         by_path = {record[3:]: record[:2] for record in self._status(self.top, "all").split(b"\0") if record}
         return [_work_change(self.top, name, state) for name, state in sorted(by_path.items())]
 
     def _status(self, top: Path, untracked: str) -> bytes:
-        # A path staged as deleted but lying there again comes twice, the untracked record last: it wins.
-        # Another repository lying in this one is not entered: git would read its configuration.
+        # A path staged as deleted that exists again is listed twice; the untracked record is last and wins.
+        # Nested repositories are not entered, because git would read their configuration.
         return self._run(
             *("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all"),
             *("--no-ahead-behind", f"--untracked-files={untracked}"),
-            *("--", ":/", ":(top,exclude).treering"),  # a space in the work tree is not a part of it
+            *("--", ":/", ":(top,exclude).treering"),  # a space in the work tree is no part of it
             *(f":(top,exclude,literal){own}" for own in self._own_folder(top)),
             top=top,
         )
 
     def _own_folder(self, top: Path) -> Iterator[str]:
-        """Yield Treering's own git folder where the work tree holds the folder for temporary files."""
+        """Yield Treering's own git folder if the folder for temporary files is inside the work tree."""
         own = self._git.folder.resolve()
         if own.is_relative_to(top):
             yield own.relative_to(top).as_posix()
@@ -269,7 +269,7 @@ class GitRepository:
             raise _partial_clone()
         return TreeEntry(printable(name), _KINDS.get(mode, "file"), blob.decode(), int(size) if size.isdigit() else 0)
 
-    def _where_commits_hide(self) -> str:
+    def _missing_commit_hint(self) -> str:
         if self.shallow:
             return "This is a shallow clone; fetch the rest with `git fetch --unshallow`, or choose a newer commit."
         return "Give a branch, a tag or a commit from `git log`; fetch it first if it is on the server."
@@ -279,7 +279,7 @@ class GitRepository:
         return printable(done.stdout.removesuffix(b"\n")) or None if done.returncode == 0 else None
 
     def _run(self, *arguments: str, top: Path | None = None) -> bytes:
-        """Run git on what is committed, or to compare the work tree `top`."""
+        """Run git on committed data, or to compare the work tree `top`."""
         environment = self._git.comparing(top) if top else self._git.environment()
         done = run_git(arguments, environment, folder=self._git.folder)
         if done.returncode == 0:
@@ -290,10 +290,10 @@ class GitRepository:
 
 
 def open_repository(target: Path | str, access: FileAccess | None = None) -> GitRepository:
-    """Open the repository `target` is, or lies in. Nothing in it is run, and nothing is written there.
+    """Open the repository that `target` is, or is in. Nothing in it is run, and nothing is written there.
 
-    Raises `InvalidInput` where it is not a folder or in no repository, `Denied` where a part of it lies outside of what
-    may be read (without `access`: every file), `Unavailable` where git is not installed or the format is not known.
+    Raises `InvalidInput` if it is not a folder or in no repository, `Denied` if a part of it may not be read (without
+    `access`: every file may), `Unavailable` if git is not installed or the format is unknown.
     """
     access = access or AnyFile()
     folder = access.place(str(target))
@@ -337,14 +337,14 @@ def _is_relative(url: str) -> bool:
 
 
 def _top(layout: GitLayout, config: RepositoryConfig) -> Path | None:
-    """Return the work tree: the folder that holds `.git`. None where the configuration names another, or none.
+    """Return the work tree: the folder that contains `.git`. None if the configuration names another, or none.
 
-    `core.worktree` may name any folder as the work tree; only the one holding `.git` was asked for.
+    `core.worktree` may name any folder as the work tree, but only the one containing `.git` was requested.
     """
     if layout.around is None or config.bare:
         return None
     if config.worktree is not None:
-        # Unlike `Path.resolve`, this takes a loop of links for a place like any other.
+        # Unlike `Path.resolve`, this accepts a loop of links.
         named = os.path.realpath(layout.git_dir / os.fsdecode(config.worktree))
         return layout.around if Path(named) == layout.around else None
     return layout.around
@@ -391,14 +391,14 @@ def _work_change(top: Path, name: bytes, state: bytes) -> WorkChange:
 
 
 def _groups(entries: Iterable[TreeEntry], *, files: int = 64, size: int = 4_000_000) -> Iterator[list[TreeEntry]]:
-    """Cut into groups small enough to hold: at most `files` entries, and `size` bytes or one entry."""
+    """Split into groups small enough for memory: at most `files` entries, and `size` bytes or one entry."""
     group: list[TreeEntry] = []
-    held = 0
+    total = 0
     for entry in entries:
-        if group and (len(group) == files or held + entry.size > size):
+        if group and (len(group) == files or total + entry.size > size):
             yield group
-            group, held = [], 0
+            group, total = [], 0
         group.append(entry)
-        held += entry.size
+        total += entry.size
     if group:
         yield group

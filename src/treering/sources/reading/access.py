@@ -1,6 +1,6 @@
-"""Which files may be read, decided in one place: every adapter asks here before it opens what a caller named.
+"""File access: the decision which files may be read, which every adapter consults before it opens a path.
 
-Whoever reaches a server could otherwise read any file of the person who started it.
+Otherwise a client of a server could read any file of the user who started it.
 """
 
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ _HINT = "Use a path below it, or start the server with another folder: --files F
 
 @dataclass(frozen=True, slots=True)
 class AnyFile:
-    """Every file the process can read: for a person's own commands and programs."""
+    """Access to every file the process can read, for a user's own commands and programs."""
 
     @property
     def root(self) -> None:
-        """The folder below which files may be read: none is set."""
+        """No folder limits access."""
 
     def place(self, target: str) -> Path:
-        """Return the absolute path a target names, links resolved. Raises `InvalidInput` for what cannot be a path."""
+        """Return the absolute path of a target, with links resolved. Raises `InvalidInput` for an invalid path."""
         return _resolved(target, Path())
 
     def check(self, path: Path, what: str) -> Path:  # noqa: ARG002 - one shape for all kinds of access
@@ -30,7 +30,7 @@ class AnyFile:
         return _without_links(path)
 
     def holds(self, path: Path) -> bool:  # noqa: ARG002 - one shape for all kinds of access
-        """Tell whether a resolved path may be read."""
+        """Return whether a resolved path may be read."""
         return True
 
     def text(self, path: Path) -> str | None:
@@ -40,14 +40,14 @@ class AnyFile:
 
 @dataclass(frozen=True, slots=True)
 class FilesBelow:
-    """Files below one folder. `root` is absolute, its links resolved: see `files_below`."""
+    """Access to the files below one folder. `root` is absolute, with links resolved: see `files_below`."""
 
     root: Path
 
     def place(self, target: str) -> Path:
-        """Return the absolute path a target names, links resolved; a relative one starts at the root.
+        """Return the absolute path of a target, with links resolved; relative ones start at the root.
 
-        Raises `Denied` where it lies outside of the root, also for what cannot be a path.
+        Raises `Denied` if it is outside the root, or not a valid path.
         """
         try:
             place = _resolved(target, self.root)
@@ -60,9 +60,9 @@ class FilesBelow:
         return place
 
     def check(self, path: Path, what: str) -> Path:
-        """Return a path with its links resolved. `what` names what leads there.
+        """Return a path with its links resolved. `what` names its origin in errors.
 
-        Raises `Denied` where it lies outside of the root.
+        Raises `Denied` if it is outside the root.
         """
         place = _without_links(path)
         if not self.holds(place):
@@ -73,7 +73,7 @@ class FilesBelow:
         return place
 
     def holds(self, path: Path) -> bool:
-        """Tell whether a resolved path may be read."""
+        """Return whether a resolved path may be read."""
         return path.is_relative_to(self.root)
 
     def text(self, path: Path) -> str | None:
@@ -82,18 +82,17 @@ class FilesBelow:
 
 
 def files_below(folder: Path) -> FilesBelow:
-    """Allow the files below a folder. Raises `InvalidInput` where it is not a folder."""
+    """Allow access to the files below a folder. Raises `InvalidInput` if it is not a folder."""
     if not folder.is_dir():
         raise InvalidInput(f"{shown(folder)} is not a folder.", hint="Give the folder whose files may be read.")
     return FilesBelow(folder.resolve())
 
 
 def files_of_server(named: Path | None, working: Path) -> FileAccess:
-    """Return what a server for one client may read: below the folder named, else below the one it was started in.
+    """Return the access of a server for one client: below the given folder, else below its working folder.
 
-    Some clients start their servers in `/` or in the home folder: nobody chose that folder, and below it lies
-    everything a person has. There no file is read until a folder is named. Raises `InvalidInput` where `named` is no
-    folder.
+    Some clients start their servers in `/` or in the home folder, which nobody chose and which contain everything of a
+    user. There no file may be read until a folder is given. Raises `InvalidInput` if `named` is not a folder.
     """
     if named is not None:
         return files_below(named)
@@ -102,7 +101,7 @@ def files_of_server(named: Path | None, working: Path) -> FileAccess:
 
 
 def _text(path: Path) -> str | None:
-    # Imported here: most processes read files through their adapters alone.
+    # Imported here: most processes read files only through their adapters.
     from treering.sources.reading.bounded_files import read_text_file
 
     try:
@@ -121,7 +120,7 @@ def _home() -> Path:
 def _resolved(target: str, base: Path) -> Path:
     try:
         place = (base / Path(target).expanduser()).resolve()
-        place.exists()  # refuses what cannot be a path
+        place.exists()  # raises for an invalid path
     except (OSError, ValueError, RuntimeError) as error:  # too long, with a NUL, a loop of links, an unknown user
         why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else error
         raise InvalidInput(

@@ -1,6 +1,6 @@
-"""Files that are no text: zip files, whose members are read in memory within bounds, and stubs that say what one is.
+"""Binary files: zip files, whose members are read in memory with limits, and stubs that describe other files.
 
-Strangers wrote them: nothing is put on a disk, and what is damaged or hostile is refused.
+They may come from strangers, so nothing is written to disk, and damaged or hostile files are refused.
 """
 
 import mimetypes
@@ -31,31 +31,31 @@ _BROKEN = (
     ArithmeticError,
     RuntimeError,
 )
-"""What reading a damaged or encrypted zip file may raise."""
+"""Errors of reading a damaged or encrypted zip file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZipBounds:
-    """How much of a zip file is read. Sizes in bytes, of what is packed out of it."""
+    """Limits for reading a zip file. Sizes in bytes, after decompression."""
 
     max_members: int = 200_000
     max_bytes: int = 500_000_000
-    """Of all members that are read, together."""
+    """The sum of all members that are read."""
     max_ratio: int = 200
-    """How many times larger a member may be than it lies there, from `ratio_from` on."""
+    """The maximum compression ratio of members larger than `ratio_from`."""
     ratio_from: int = 1_000_000
     max_directory_bytes: int = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A member, or a whole zip file, that is not read, and why."""
+    """The reason why a member, or a whole zip file, is not read."""
 
     why: str
 
 
 class Archive:
-    """The members of a zip file by name. A name that leads out of the file's own folder is not a member."""
+    """The members of a zip file by name, without names that point outside the file's own folder."""
 
     def __init__(self, archive: ZipFile, bounds: ZipBounds) -> None:
         self._archive = archive
@@ -65,26 +65,26 @@ class Archive:
 
     @property
     def names(self) -> Sequence[str]:
-        """Return the names of all members that are files, in order."""
+        """The names of all members that are files, in order."""
         return sorted(self._members)
 
     @property
     def passed_over(self) -> Sequence[str]:
-        """Return the names of all other members that are no folders."""
+        """The names of all other entries that are not folders."""
         names = {info.filename for info in self._archive.infolist() if info.filename[-1:] != "/"}
         return sorted(names - self._members.keys())
 
     @property
     def unpacked_bytes(self) -> int:
-        """Return the size of all members by their own account."""
+        """The declared size of all members."""
         return sum(info.file_size for info in self._members.values())
 
     def info(self, name: str) -> ZipInfo:
-        """Return what is said of a member."""
+        """Return the metadata of a member."""
         return self._members[name]
 
     def leading_out(self) -> str | None:
-        """Return the first entry by whose name, or as a symbolic link, a file outside of the zip file is reached."""
+        """Return the first entry whose name, or target as a symbolic link, is outside the zip file."""
         return next((info.orig_filename for info in self._archive.infolist() if self._leads_out(info)), None)
 
     def _leads_out(self, info: ZipInfo) -> bool:
@@ -100,7 +100,7 @@ class Archive:
         return target.startswith(("/", "\\")) or place.startswith("..")
 
     def read(self, name: str) -> bytes | Refused:
-        """Read a member. What it says of its own size is not believed."""
+        """Read a member. Its declared size is not trusted."""
         info = self._members[name]
         if self._is_bloated(info.file_size, info):
             return Refused("it is packed so tightly that it looks like an attack")
@@ -120,12 +120,12 @@ class Archive:
 
 
 def is_plain(name: str) -> bool:
-    """Tell whether a name is a path below the folder it is in, without characters that no path should have."""
+    """Return whether a name is a path below its folder, without characters that no path should have."""
     return not _LEADS_OUT.search(name)
 
 
 def leads_out(name: str) -> bool:
-    """Tell whether a name leads out of the folder it is in."""
+    """Return whether a name points outside its folder."""
     return bool(_OUTSIDE.search(name))
 
 
@@ -143,7 +143,7 @@ def open_archive(stream: BinaryIO, bounds: ZipBounds) -> Archive | Refused:
 
 
 def fault_of(data: bytes, bounds: ZipBounds) -> str:
-    """Say why a zip file is not to be kept: cut off, damaged, or with an entry that leads out of it. Else empty."""
+    """Return why a zip file is refused: truncated, damaged, or with an entry that points outside; else empty."""
     archive = open_archive(BytesIO(data), bounds)
     if isinstance(archive, Refused):
         return f"{archive.why}; it may be truncated"
@@ -159,7 +159,7 @@ _LEADS_OUT = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)|^[/\\]|^[A-Za-z]:|\\|[\x00-
 
 
 def _directory_bytes(stream: BinaryIO) -> int:
-    """Return the size the list of members has by its own account, before it is read at all."""
+    """Return the declared size of the directory, before it is read."""
     size = stream.seek(0, 2)
     stream.seek(max(0, size - _END_BYTES - _LONGEST_COMMENT))
     tail = stream.read()
@@ -172,12 +172,9 @@ def _stays_inside(info: ZipInfo) -> bool:
     return info.filename[-1:] not in {"", "/"} and is_plain(info.filename)
 
 
-# Files that are no text: kept as stubs that say what they are. A zip file that is damaged or hostile is refused.
-
-
 @dataclass(frozen=True, slots=True)
 class BinaryFormat:
-    """Reads any file as a stub without segments: its size, its hash and its media type. It is asked last."""
+    """Reads any file as a stub without segments: its size, hash and media type. It is tried last."""
 
     name: str = "binary"
     limits: FormatLimits = field(default_factory=FormatLimits)
@@ -187,7 +184,7 @@ class BinaryFormat:
         return True
 
     def read(self, data: bytes, file: FileToRead, /) -> DocumentDraft | Unreadable:
-        """Say what a file is."""
+        """Describe a file."""
         media_type = _media_type(file.path, data)
         if media_type == "application/zip" or data.startswith(_ZIP):
             fault = fault_of(data, ZipBounds())
@@ -198,7 +195,7 @@ class BinaryFormat:
         return DocumentDraft("binary_stub", payload=described, warnings=warnings)
 
 
-_MEDIA = mimetypes.MimeTypes()  # the table of the language, not of the machine
+_MEDIA = mimetypes.MimeTypes()  # the table of Python, not of the machine
 _SIGNATURES = {
     b"\x89PNG": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -218,9 +215,9 @@ _UNKNOWN = "it is neither text nor a known binary format: only its size and hash
 
 
 def _is_unknown(media_type: str, data: bytes) -> bool:
-    """Tell whether neither the bytes nor the name tell of a binary format."""
-    told = media_type != "application/octet-stream" and not media_type.startswith(_TEXTUAL)
-    return not told and not data.startswith(tuple(_SIGNATURES))
+    """Return whether neither the bytes nor the name indicate a binary format."""
+    is_binary = media_type != "application/octet-stream" and not media_type.startswith(_TEXTUAL)
+    return not is_binary and not data.startswith(tuple(_SIGNATURES))
 
 
 def _media_type(path: str, data: bytes) -> str:

@@ -1,7 +1,7 @@
-"""Configuration and data that came with a repository: read within bounds, and parsed within bounds.
+"""Configuration and data files of a repository, read and parsed with limits.
 
-Whoever wrote the repository chose what such a file is and holds. It may be a link to a file of the reader's machine, a
-device that never ends, or a text that takes hours to parse. Messages name a place in the file, and quote none of it.
+The author of the repository chose what such a file is: it may be a link to another file of this machine, an endless
+device, or a text that takes hours to parse. Error messages name a place in the file, but quote none of it.
 """
 
 import json
@@ -17,7 +17,7 @@ from treering.sources.reading.folder import open_regular, read_at_most
 
 MAX_FILE_BYTES = 5_000_000
 MAX_DEPTH = 64
-"""Lists and objects inside of each other."""
+"""The maximum nesting of lists and objects."""
 TOO_DEEP = "it is nested more than {} levels deep"
 
 _STRING = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
@@ -25,9 +25,9 @@ _KEY = re.compile(r"[\w\-\"'. \t]+")
 
 
 def read_text_file(file: Path, *, below: Path | None = None, max_bytes: int = MAX_FILE_BYTES) -> str:
-    """Return the text of a regular file. With `below`, a link may lead to no place outside of that folder.
+    """Return the text of a regular file. With `below`, a link may not lead outside that folder.
 
-    Raises `OSError`, and `InvalidInput` for a place outside, for no regular file, for no text, and for a long one.
+    Raises `OSError`, and `InvalidInput` for a path outside, and for a file that is not regular, not text or too long.
     """
     stream = open_regular(_inside(file, below))
     if stream is None:
@@ -43,26 +43,26 @@ def read_text_file(file: Path, *, below: Path | None = None, max_bytes: int = MA
 
 
 def check_inside(file: Path, below: Path) -> None:
-    """Raise `InvalidInput` if a file that is to be read or written is, by a link, outside of a folder."""
+    """Raise `InvalidInput` if a link leads from a file to a place outside a folder."""
     _inside(file, below)
 
 
 class WrittenTwice(ValueError):
-    """A key is written twice in one object."""
+    """A key occurs twice in an object."""
 
 
 class CommentInJson(ValueError):
-    """A text would be JSON without a comment, which JSON has none of."""
+    """A text would be valid JSON without its comments."""
 
 
 class MalformedJson(ValueError):
-    """A text is not JSON."""
+    """A text is not valid JSON."""
 
 
 def parse_json(text: str, *, unique_keys: bool = False) -> object:
-    """Parse JSON. Raises `ValueError` that says where it is malformed or what bound it exceeds.
+    """Parse JSON. Raises `ValueError` with the place of an error, or the exceeded limit.
 
-    With `unique_keys`, a key that is written twice in one object is refused.
+    With `unique_keys`, duplicate keys of an object are refused.
     """
     try:
         data: object = json.loads(text, object_pairs_hook=once if unique_keys else None)
@@ -82,9 +82,9 @@ def parse_json(text: str, *, unique_keys: bool = False) -> object:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML. Raises `ValueError` that says where it is malformed or what bound it exceeds."""
+    """Parse TOML. Raises `ValueError` with the place of an error, or the exceeded limit."""
     for number, line in enumerate(text.splitlines(), start=1):
-        # Each part of a dotted key costs as much as all before it.
+        # Parsing a dotted key takes quadratic time in its parts.
         if any(key.count(".") > MAX_DEPTH for key in _KEY.findall(_STRING.sub('""', line))):
             raise ValueError(f"line {number} has a key of more than {MAX_DEPTH} parts")
     try:
@@ -100,17 +100,17 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return pairs as a mapping. Raises `WrittenTwice` for a key that is there twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """Return pairs as a mapping. Raises `WrittenTwice` for a duplicate key."""
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise WrittenTwice(f"an object contains the key {twice!r} twice")
-    return found
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise WrittenTwice(f"an object contains the key {duplicate!r} twice")
+    return mapping
 
 
 def out_of_range(error: Exception) -> str:
-    """Say that a number or date cannot be converted; the message of Python may name what it does not know."""
+    """Return the error for a number or date that cannot be converted, without Python's message, which may quote it."""
     return f"it has a number or date out of range ({type(error).__name__})"
 
 

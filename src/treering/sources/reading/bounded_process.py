@@ -1,9 +1,8 @@
-"""A child process that answers questions about strangers' files, one after another, within bounds of time and memory.
+"""A child process that parses untrusted files one after another, with limits of time and memory.
 
-Parsers of files can loop, crash, or take all memory; some are native code. Such a parser works in a child, so that one
-bad file costs one answer and not the run. The child limits its CPU time for each question and its memory for all,
-writes no file, and ends by itself when nobody asks; the next question starts another. Questions and answers are plain
-bytes: nothing that a broken child says can run here.
+Parsers can loop, crash, or use up all memory; some are native code. In a child process, a bad file only costs one
+answer. The child limits its CPU time per question and its memory, writes no files, and exits when idle; the next
+question starts another one. Questions and answers are plain bytes, so a compromised child cannot run anything here.
 """
 
 import json
@@ -22,10 +21,10 @@ from typing import IO
 from weakref import finalize
 
 _WALL_SECONDS = 120.0
-"""Only for a machine that cannot limit CPU time, or gives the child none."""
+"""Only for machines that cannot limit CPU time, or give the child none."""
 _IDLE_SECONDS = 10.0
 _MOST_ANSWERS = 1_000
-"""What leaks in a parser is given back by a fresh child after so many files."""
+"""The child is replaced after this number of files, which frees memory leaked by parsers."""
 _LENGTH_BYTES = 8
 _SECONDS_BYTES = 4
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {module} import serve; serve()"
@@ -35,12 +34,12 @@ _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {module}
 class _Child:
     process: subprocess.Popen[bytes]
     owner: int
-    """The process that started it: after a fork the other one must not talk to it."""
+    """The process that started it; after a fork, the other process must not use it."""
 
 
 @dataclass(slots=True, weakref_slot=True)
 class BoundedProcess:
-    """Asks the function `serve` of `module` in a child, started when it is first needed. Safe to use from many threads.
+    """Calls the function `serve` of `module` in a child process, started on first use. Safe to use from many threads.
 
     That function calls `answer_questions`.
     """
@@ -51,12 +50,12 @@ class BoundedProcess:
     _child: _Child | None = None
 
     def ask(self, question: bytes, *, seconds: int) -> bytes | None:
-        """Return the answer; `None` where the child ended without one. It may take `seconds` of CPU time."""
-        asked = seconds.to_bytes(_SECONDS_BYTES) + question
+        """Return the answer, or `None` if the child ended without one. It may take `seconds` of CPU time."""
+        request = seconds.to_bytes(_SECONDS_BYTES) + question
         with self._lock:
-            answer = self._ask(asked)
+            answer = self._ask(request)
             if answer is None and self._ended_by_itself():
-                answer = self._ask(asked)
+                answer = self._ask(request)
             if answer is None:
                 self._end()
             return answer
@@ -73,7 +72,7 @@ class BoundedProcess:
             return _message(stdout)
         except BrokenPipeError:
             return None
-        except BaseException:  # Ctrl-C too: the child must not answer the next question with this answer
+        except BaseException:  # including Ctrl-C: the child must not answer the next question with this answer
             self._end()
             raise
         finally:
@@ -86,7 +85,7 @@ class BoundedProcess:
         return self._child.process
 
     def _ended_by_itself(self) -> bool:
-        """Tell whether the child ended because nobody had asked it for a while; forget it then."""
+        """Return whether the child exited because it was idle; forget it then."""
         by_itself = self._child is not None and self._child.process.wait() == 0
         if by_itself:
             self._end()
@@ -99,24 +98,24 @@ class BoundedProcess:
 
 
 def answer_questions(answer: Callable[[bytes], bytes], *, memory_bytes: int | None = None) -> None:
-    """Answer what comes on standard input until nothing more comes, or nothing has come for a while.
+    """Answer the questions on standard input until it ends, or the process is idle.
 
-    `memory_bytes` bounds the address space of this process, as far as the system can.
+    `memory_bytes` limits the address space of this process, if the system can.
     """
     stdin, stdout = sys.stdin.buffer, _answers_only()
     _bound(memory_bytes)
     for _ in range(_MOST_ANSWERS):
-        asked = _message(stdin) if _is_asked(stdin) else None
-        if asked is None:
+        request = _message(stdin) if _is_asked(stdin) else None
+        if request is None:
             return
-        with _limited(int.from_bytes(asked[:_SECONDS_BYTES])):
-            answered = answer(asked[_SECONDS_BYTES:])
+        with _limited(int.from_bytes(request[:_SECONDS_BYTES])):
+            answered = answer(request[_SECONDS_BYTES:])
         stdout.write(len(answered).to_bytes(_LENGTH_BYTES) + answered)
         stdout.flush()
 
 
 def _answers_only() -> IO[bytes]:
-    """Return the stream of answers; what a library prints goes nowhere."""
+    """Return the stream of answers, and discard everything that libraries print."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
@@ -139,7 +138,7 @@ def _bound(memory_bytes: int | None) -> None:
 
 @contextmanager
 def _limited(seconds: int) -> Iterator[None]:
-    """Let the system end this process where the block takes more CPU time, as far as the system can."""
+    """Let the system end this process if the block takes more CPU time, if the system can."""
     if sys.platform == "win32":
         yield
         return
@@ -167,16 +166,16 @@ def _started(module: str) -> subprocess.Popen[bytes]:
 
 
 def _places() -> list[str]:
-    """Return where modules are found: where this process found them, but not in the folder it works in.
+    """Return the module search path of this process, without its working folder.
 
-    `python -m` and an empty or relative folder of PYTHONPATH put that folder into the path of this process.
+    `python -m`, and an empty or relative folder in PYTHONPATH, add the working folder to the path of this process.
     """
     try:
-        works_in = Path.cwd().resolve()
-    except FileNotFoundError:  # somebody removed it: nothing can be imported from there
-        works_in = None
-    found = (place for place in sys.path if Path(place).is_absolute() and Path(place).resolve() != works_in)
-    return [str(Path(__file__).parents[3]), *found]
+        working = Path.cwd().resolve()
+    except FileNotFoundError:  # it was removed, so nothing can be imported from it
+        working = None
+    places = (place for place in sys.path if Path(place).is_absolute() and Path(place).resolve() != working)
+    return [str(Path(__file__).parents[3]), *places]
 
 
 def _stop(child: _Child) -> None:
@@ -186,7 +185,7 @@ def _stop(child: _Child) -> None:
     process.kill()
     for pipe in (process.stdin, process.stdout):
         if pipe:
-            # What was still to be sent to a child that is gone goes nowhere.
+            # Closing may fail to flush data for the ended child.
             try:
                 pipe.close()
             except BrokenPipeError:
@@ -201,7 +200,7 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _message(stream: IO[bytes]) -> bytes | None:
-    """Read one message, `None` where the stream ends first."""
+    """Read one message; `None` if the stream ends first."""
     head = stream.read(_LENGTH_BYTES)
     size = int.from_bytes(head)
     body = stream.read(size) if len(head) == _LENGTH_BYTES else b""

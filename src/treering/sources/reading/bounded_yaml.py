@@ -1,4 +1,4 @@
-"""YAML that came with a repository, parsed within bounds; see `bounded_files`."""
+"""YAML files of a repository, parsed with limits; see `bounded_files`."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -21,17 +21,17 @@ from treering.sources.reading.bounded_files import (
 )
 
 MAX_VALUES = 100_000
-"""Values of a document, those counted again that an alias repeats."""
+"""The maximum number of values in a document, with aliases expanded."""
 MAX_NUMBER_CHARS = 400
-"""Characters of a number without quotes: Python converts long ones slowly, and refuses very long ones."""
+"""The maximum length of a number without quotes, because Python converts long ones slowly."""
 
 
 class MalformedYaml(ValueError):
-    """A text is not YAML."""
+    """A text is not valid YAML."""
 
 
 def read_data_file(file: Path, *, below: Path | None = None, max_bytes: int = MAX_FILE_BYTES) -> object:
-    """Read a file of JSON, TOML or YAML, by the ending of its name. Raises as `read_text_file` does."""
+    """Read a file of JSON, TOML or YAML, by its suffix. Raises the errors of `read_text_file`."""
     text = read_text_file(file, below=below, max_bytes=max_bytes)
     parse, name = _PARSERS.get(file.suffix.lower(), (parse_yaml, "YAML"))
     try:
@@ -41,10 +41,10 @@ def read_data_file(file: Path, *, below: Path | None = None, max_bytes: int = MA
 
 
 def parse_yaml(text: str, *, aliases: bool = True, unique_keys: bool = False, max_depth: int = MAX_DEPTH) -> object:
-    """Parse YAML, of which an alias counts each time that it is used.
+    """Parse YAML, counting the values of an alias each time it is used.
 
-    Raises `ValueError` that says where it is malformed or what bound it exceeds; without `aliases` also for those, and
-    with `unique_keys` for a key that is written twice in one mapping.
+    Raises `ValueError` with the place of an error, or the exceeded limit; without `aliases` also for an alias, and with
+    `unique_keys` for a duplicate key in a mapping.
     """
     try:
         _check_events(yaml.parse(text, Loader=_LOADER), max_depth, aliases=aliases)
@@ -76,7 +76,7 @@ _PARSERS: dict[str, tuple[Callable[[str], object], str]] = {
 
 
 def _check_events(events: Iterator[yaml.Event], max_depth: int, *, aliases: bool) -> None:
-    """Refuse deep nesting, which takes the stack of the parser, and long numbers, which take long to convert."""
+    """Refuse deep nesting, which uses up the parser's stack, and long numbers, which are slow to convert."""
     depth = 0
     for number, event in enumerate(events):
         if number > 2 * MAX_VALUES:
@@ -100,7 +100,7 @@ class _Size(NamedTuple):
 def _checked_nodes(root: yaml.Node, max_depth: int) -> list[yaml.Node]:
     """Return all nodes of a document.
 
-    Raises `ValueError` for one that is too large or too deep once its aliases stand for what they name.
+    Raises `ValueError` if it is too large or too deep with its aliases expanded.
     """
     sizes: dict[int, _Size] = {}
     nodes: list[yaml.Node] = []
@@ -109,7 +109,7 @@ def _checked_nodes(root: yaml.Node, max_depth: int) -> list[yaml.Node]:
         node, parts = path[-1]
         if (part := next((one for one in parts if id(one) not in sizes), None)) is not None:
             path.append((part, _parts(part)))
-            if len(path) > max_depth + 1:  # also an alias inside of what it names
+            if len(path) > max_depth + 1:  # also for an alias inside its own value
                 raise ValueError(TOO_DEEP.format(max_depth))
             continue
         path.pop()

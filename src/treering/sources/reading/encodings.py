@@ -1,4 +1,4 @@
-"""Bytes as text: the encoding that a file declares, else UTF-8, else the encoding that its bytes look like."""
+"""Decoding of bytes: by the declared encoding, else as UTF-8, else by a guess."""
 
 import codecs
 import re
@@ -6,34 +6,34 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_BYTES_TO_GUESS_FROM = 65_536
-"""How much of a file is compared with the encodings it may be in."""
+"""The number of bytes that guessing uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A text read from bytes: with which encoding, and how many invalid sequences were replaced by U+FFFD."""
+    """A decoded text: its encoding, and the number of invalid sequences that were replaced by U+FFFD."""
 
     text: str
     encoding: str = "utf-8"
     replaced: int = 0
     guessed: bool = False
-    """Whether the encoding was chosen by what the bytes look like."""
+    """Whether the encoding was guessed."""
 
     def warning(self) -> str:
-        """Say what a person should know of the decoding; empty where nothing was guessed or lost."""
+        """Return a warning about a guessed encoding or replaced bytes, or an empty text."""
         if self.replaced:
             return f"not valid {self.encoding}: {self.replaced} invalid sequences were replaced"
         return f"not valid utf-8: read as {self.encoding}" if self.guessed else ""
 
 
 def decode(data: bytes, *, declared: str = "") -> Decoded | None:
-    """Read bytes as text. `declared` is the encoding that whoever sent them named, such as a mail or a web server.
+    """Decode bytes. `declared` is the encoding named by their source, such as a mail or a web server.
 
-    A byte-order mark decides. Text that is valid UTF-8 is read as that, whatever is declared: text in another encoding
-    is practically never valid UTF-8 by chance, and wrong declarations are common. Then come the encoding declared,
-    UTF-8 with a few damaged characters, and what the bytes look like.
+    A byte-order mark decides. Valid UTF-8 is decoded as such, whatever is declared, because text in another encoding is
+    practically never valid UTF-8 by chance, and wrong declarations are common. Then follow the declared encoding, UTF-8
+    with a few damaged characters, and a guess.
 
-    `None`: the bytes are no text (NUL or too many control characters, mostly undecodable).
+    Returns `None` if the bytes are not text (NUL or too many control characters, mostly undecodable).
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
@@ -51,7 +51,7 @@ def decode(data: bytes, *, declared: str = "") -> Decoded | None:
 
 
 def opening(head: bytes) -> str:
-    """Read the first bytes of a file, which may end within a character, as text: enough to recognise a first line."""
+    """Decode the first bytes of a file, possibly ending within a character, to recognize the first line."""
     for mark, encoding in _MARKS:
         if head.startswith(mark):
             return head[len(mark) :].decode(encoding, "replace")
@@ -71,14 +71,14 @@ _ODD_SHARE = 0.02
 _HEAD_BYTES = 4_096
 _NAME = rb"([A-Za-z][A-Za-z0-9_.:-]{1,39})"
 _FIRST_LINES = re.compile(rb"\A(?:[^\n]*\n)?[^\n]*?coding[:=][ \t]*[\"']?" + _NAME)
-"""PEP 263, which editors and other languages follow, and the declaration of XML."""
+"""PEP 263, which editors and other languages also use, and the declaration of XML."""
 _MARKUP = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*" + _NAME + rb"|\A@charset \"" + _NAME, re.IGNORECASE)
 """HTML and CSS."""
 _CANDIDATES = (
     *("cp1252", "cp1251", "cp932", "gb18030", "big5", "euc_jp", "cp949", "koi8_r", "iso8859_2", "cp1250", "cp1253"),
     *("cp1254", "cp1255", "cp1256", "koi8_u", "cp866", "iso8859_5", "iso8859_7"),
 )
-"""Encodings that files are found in; of two that fit alike the first is taken."""
+"""Candidates for guessing; if two fit equally well, the first one is used."""
 _WIDER = {
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
@@ -88,10 +88,10 @@ _WIDER = {
     "gbk": "gb18030",
     "iso2022_jp": "iso2022_jp_ext",
 }
-"""Encodings with what is written under their names: supersets that Windows made of them, as browsers read them."""
+"""Encodings that are often declared, and the supersets by Windows that browsers use instead."""
 _ESCAPING = frozenset({"iso2022_jp", "iso2022_jp_1", "iso2022_jp_2", "iso2022_jp_3", "iso2022_jp_ext", "iso2022_kr"})
 _DECLARABLE = ("ascii", "cp", "iso8859", "koi8", "mac", "shift_jis", "euc", "gb", "big5", "johab", "iso2022", "tis-620")
-"""How names of encodings begin that can be declared: no other codec of Python's, and none that a mark begins."""
+"""Prefixes of the names of encodings that may be declared: no other Python codecs, and none with a byte-order mark."""
 _HIGH = re.compile(rb"[\x80-\xff]+")
 _UP_TO_BREAK = re.compile(rb".*[\x00-\x2f]", re.DOTALL)
 _HIGH_BYTES, _LATIN_LETTERS = bytes(range(0x80, 0x100)), bytes(range(0xA0, 0x100))
@@ -117,7 +117,7 @@ def _marked(data: bytes, encoding: str) -> Decoded | None:
 
 
 def _wide(data: bytes) -> Decoded | None:
-    """Read UTF-16 without a byte-order mark: the byte order that gives more spaces and punctuation."""
+    """Decode UTF-16 without a byte-order mark, with the byte order that gives more spaces and punctuation."""
     if len(data) % 2:
         return None
     head = data[:MAX_BYTES_TO_GUESS_FROM]
@@ -129,8 +129,8 @@ def _wide(data: bytes) -> Decoded | None:
     best = max(scores, key=lambda one: scores[one], default="")
     if not best or not scores[best]:
         return None
-    found = _marked(data, best)
-    return found and Decoded(found.text, best, found.replaced, guessed=True)
+    decoded = _marked(data, best)
+    return decoded and Decoded(decoded.text, best, decoded.replaced, guessed=True)
 
 
 def _in_any(data: bytes, encodings: Iterator[str]) -> Decoded | None:
@@ -143,10 +143,10 @@ def _in_any(data: bytes, encodings: Iterator[str]) -> Decoded | None:
 
 
 def _declared(data: bytes, declared: str) -> Iterator[str]:
-    """Return the encodings that are declared, by whoever sent the bytes and then by themselves."""
+    """Yield the declared encodings, first by the source of the bytes, then in the text itself."""
     head = data[:_HEAD_BYTES]
-    found = [pattern.search(head) for pattern in (_FIRST_LINES, _MARKUP)]
-    inside = (name.decode() for one in found if one for name in one.groups() if name)
+    matches = [pattern.search(head) for pattern in (_FIRST_LINES, _MARKUP)]
+    inside = (name.decode() for one in matches if one for name in one.groups() if name)
     for name in (declared, *inside):
         try:
             known = codecs.lookup(name).name if name else "utf-8"
@@ -154,19 +154,19 @@ def _declared(data: bytes, declared: str) -> Iterator[str]:
             continue
         if known.startswith(_DECLARABLE):
             wider = _WIDER.get(known)
-            # What is Latin-1 by name is Windows-1252: the characters that differ are controls in Latin-1.
+            # Text declared as Latin-1 is Windows-1252; the characters that differ are controls in Latin-1.
             yield from filter(None, (wider, known) if wider == "cp1252" else (known, wider))
 
 
 def _escaping(data: bytes, declared: str) -> Iterator[str]:
-    """Return the encodings that are ASCII with escapes, which would pass for UTF-8."""
+    """Yield declared encodings that are ASCII with escapes, and would be valid UTF-8."""
     yield from (one for one in _declared(data, declared) if one in _ESCAPING)
     if b"\x1b$" in data:
         yield "iso2022_jp_ext"
 
 
 def _damaged(data: bytes) -> Decoded | None:
-    """Read damaged UTF-8: text of which more of the longer sequences are whole than broken."""
+    """Decode damaged UTF-8, if more of the longer sequences are valid than broken."""
     text = data.decode("utf-8", "replace")
     replaced = text.count("\ufffd") - data.count("\ufffd".encode())
     whole = len(text) - len(text.encode("ascii", "ignore")) - replaced
@@ -174,7 +174,7 @@ def _damaged(data: bytes) -> Decoded | None:
 
 
 def _guessed(data: bytes) -> Decoded | None:
-    """Read text in the encoding that it looks like; `None` if it looks like none."""
+    """Decode text in a guessed encoding; `None` without a guess."""
     encoding = _guess(_telling(data))
     if not encoding:
         return None
@@ -189,13 +189,13 @@ def _guessed(data: bytes) -> Decoded | None:
 
 
 def _telling(data: bytes) -> bytes:
-    """Return the first lines that are not ASCII: the others say nothing of the encoding."""
+    """Return the first lines that are not ASCII, because the others do not depend on the encoding."""
     lines, size, end = list[bytes](), 0, 0
     while size < MAX_BYTES_TO_GUESS_FROM and (high := _HIGH.search(data, end)):
         start = data.rfind(b"\n", end, high.start()) + 1 or end
         end = data.find(b"\n", high.end()) + 1 or len(data)
         line = data[start : min(end, start + MAX_BYTES_TO_GUESS_FROM)]
-        # A byte below 0x30 ends no longer character in any encoding: behind it a long line can be cut.
+        # In every encoding, a byte below 0x30 ends a character, so a long line can be cut after it.
         cut = None if start + len(line) == end else _UP_TO_BREAK.match(line)
         lines.append(cut[0] if cut else line)
         size += len(lines[-1])
@@ -206,8 +206,8 @@ def _guess(data: bytes) -> str:
     runs = _HIGH.findall(data)
     alone = sum(len(run) == 1 for run in runs)
     if alone >= _MOSTLY * len(runs) and len(runs) < _FEW_RUNS:
-        return "cp1252"  # a few letters among ASCII: too little for statistics
-    # Imported here: hardly any file needs it.
+        return "cp1252"  # a few letters among ASCII are too little for statistics
+    # Imported here: few files need it.
     from charset_normalizer import from_bytes
 
     fitting = from_bytes(data, cp_isolation=list(_CANDIDATES))
@@ -221,16 +221,16 @@ def _guess(data: bytes) -> str:
     )
     if best is None:
         return "cp1252" if _is_western(data) else ""
-    same = {best.encoding, *best.could_be_from_charset}  # encodings that give the same text
+    same = {best.encoding, *best.could_be_from_charset}  # encodings with the same result
     return next(one for one in _CANDIDATES if one in same)
 
 
 def _unlikely(text: str, encoding: str) -> float:
-    """Return what is added to the disorder of a decoded text: text is mostly small letters, and Japanese has kana."""
+    """Return a correction of the disorder of a text: most text is lower-case letters, and Japanese has kana."""
     foreign = [character for character in text if not character.isascii()]
     if encoding in _MANY_BYTES:
         if any("\uff61" <= character <= "\uff9f" for character in foreign):
-            return _UNLIKELY  # kana of half width, which hardly anybody writes: what one byte becomes in Shift JIS
+            return _UNLIKELY  # half-width kana are rare, but typical of single bytes read as Shift JIS
         kana = sum("\u3041" <= character <= "\u30fe" for character in foreign)
         return -_UNLIKELY if encoding in _JAPANESE and kana >= _KANA_SHARE * len(foreign) else 0.0
     odd = sum(character.isupper() or not character.isalpha() for character in foreign)
@@ -238,6 +238,6 @@ def _unlikely(text: str, encoding: str) -> float:
 
 
 def _is_western(data: bytes) -> bool:
-    """Return whether the bytes outside of ASCII are few, and nearly all of them letters in Windows-1252."""
+    """Return whether there are few bytes outside of ASCII, nearly all of them letters in Windows-1252."""
     high, letters = (len(data) - len(data.translate(None, some)) for some in (_HIGH_BYTES, _LATIN_LETTERS))
     return high <= _HIGH_SHARE * len(data) and letters >= _LETTER_SHARE * high

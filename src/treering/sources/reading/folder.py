@@ -1,4 +1,4 @@
-"""Walking a folder: which regular files it holds, what is passed over and why, and which ones a part wrote itself."""
+"""Walking a folder: its regular files, ignored and skipped entries, and files written by parts of Treering."""
 
 import os
 import re
@@ -12,15 +12,12 @@ from treering.core.characters import unprinted
 from treering.ports.adapter import FileAccess, FilesAround, OwnFiles, Skipped, SourceDraft, WrittenFiles
 from treering.registry import brought
 
-# What a folder's `.gitignore` files leave out, as git reads them, and what is never read.
-
-
 NEVER_READ = frozenset({".git", ".treering", ".venv", "node_modules", "__pycache__"})
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One line of a `.gitignore` file: what it matches, and whether it leaves out or brings back."""
+    """A line of a `.gitignore` file: its pattern, and whether it ignores files or includes them again."""
 
     regex: re.Pattern[str]
     leaves_out: bool
@@ -29,21 +26,21 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
-    """The rules that hold in a folder: its own and those of the folders above, the nearest first."""
+    """The rules for a folder: its own and those of the folders above, the nearest first."""
 
     sets: tuple[tuple[str, tuple[Pattern, ...]], ...] = ()
-    """The folder a set of rules stands in (empty or ending in `/`), and the rules."""
+    """The folder of a set of rules (empty or ending in `/`), and the rules."""
     above: str = ""
-    """The path of the root from the top of its repository, empty or ending in `/`: the sets name their folders so."""
+    """The path of the root from the top of its repository, empty or ending in `/`; folders in `sets` include it."""
 
     def below(self, folder: Path, relative: str) -> "IgnoreRules":
-        """Add the rules that `folder` itself sets. `relative` is its path from the root, empty for the root."""
+        """Add the rules of `folder` itself. `relative` is its path from the root, empty for the root."""
         own = tuple(parse_patterns(_lines_in(folder)))
         base = self.above + (f"{relative}/" if relative else "")
         return replace(self, sets=((base, own), *self.sets)) if own else self
 
     def leave_out(self, relative: str, *, folder: bool) -> bool:
-        """Tell whether a path (from the root) is left out. What lies in a folder left out is never asked for."""
+        """Return whether a path (from the root) is ignored. Must not be called for paths in ignored folders."""
         if relative.rpartition("/")[2] in NEVER_READ:
             return True
         for base, patterns in self.sets:
@@ -55,11 +52,11 @@ class IgnoreRules:
 
 
 def parse_patterns(lines: Sequence[str]) -> Iterator[Pattern]:
-    """Read the lines of a `.gitignore` file, each once. Like git, pass over a pattern that cannot be read.
+    """Parse the lines of a `.gitignore` file, each once. Like git, skip invalid patterns.
 
-    Of a file with very many lines the last ones are read, which decide.
+    Of a file with very many lines, the last ones are read, because they take precedence.
     """
-    # The same line again changes nothing but which of two is the last to match.
+    # A repeated line only affects which pattern is the last to match.
     latest = list(dict.fromkeys(reversed(lines)))[:_MOST_LINES]
     for line in reversed(latest):
         glob = _without_trailing_space(line.removesuffix("\r"))
@@ -90,16 +87,15 @@ _FOLDERS = r"(?:[^/]+/)*"
 
 
 def _without_trailing_space(line: str) -> str:
-    """Return a line without the spaces at its end; one behind a backslash stays."""
+    """Return a line without trailing spaces, except one after a backslash."""
     bare = line.rstrip(" \t")
     return line[: len(bare) + 1] if bare.endswith("\\") else bare
 
 
 def _regex(glob: str) -> str:
-    """Translate a pattern. One with a slash inside starts at its folder, another matches a name at any depth.
+    """Translate a pattern. With a slash inside, it is relative to its folder; without, it matches at any depth.
 
-    What stands between two wildcards is taken where it first occurs and kept (atomic groups), so that no
-    pattern makes matching slow.
+    The text between two wildcards is matched at its first occurrence (atomic groups), so that matching is never slow.
     """
     parts = glob.removeprefix("/").split("/") if "/" in glob else ["**", glob]
     runs: list[list[str]] = [[]]
@@ -118,30 +114,30 @@ def _regex(glob: str) -> str:
 def _name(glob: str) -> str:
     """Translate the part of a pattern between two slashes."""
     runs = [""]
-    for found in _GLOB.finditer(glob):
-        if found["star"]:
+    for match in _GLOB.finditer(glob):
+        if match["star"]:
             runs.append("")
         else:
-            runs[-1] += _character(found)
+            runs[-1] += _character(match)
     if len(runs) == 1:
         return runs[0]
     first, *middle, last = runs
     return first + "".join(rf"(?>[^/]*?{run})" for run in middle) + "[^/]*" + last
 
 
-def _character(found: re.Match[str]) -> str:
-    if found["one"]:
+def _character(match: re.Match[str]) -> str:
+    if match["one"]:
         return "[^/]"
-    if found["chars"] is None:
-        return re.escape(found["escaped"] or found["plain"])
-    named = _POSIX.sub(lambda name: _CLASSES.get(name[1], ""), found["chars"])
+    if match["chars"] is None:
+        return re.escape(match["escaped"] or match["plain"])
+    named = _POSIX.sub(lambda name: _CLASSES.get(name[1], ""), match["chars"])
     inside = re.sub(r"(?<!\\)([\[&~|])", r"\\\1", named)
     inside = rf"\{inside}" if inside.startswith("]") else inside
-    return rf"(?!/)[{'^' if found['negated'] else ''}{inside}]"
+    return rf"(?!/)[{'^' if match['negated'] else ''}{inside}]"
 
 
 def _lines_in(folder: Path) -> list[str]:
-    """Read a folder's own rules. As git does, a link and an unreadable file are passed over."""
+    """Read a folder's own rules. Like git, skip links and unreadable files."""
     file = folder / ".gitignore"
     try:
         if file.is_symlink() or not file.is_file() or file.stat().st_size > _LONGEST_RULES:
@@ -153,7 +149,7 @@ def _lines_in(folder: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A regular file: its POSIX path from the root, where it lies, and its size in bytes."""
+    """A regular file: its POSIX path from the root, its location, and its size in bytes."""
 
     relative: str
     file: Path
@@ -162,7 +158,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """Something that is not a regular file, such as a link or a pipe: never opened."""
+    """An entry that is not a regular file, such as a link or a pipe, and is never opened."""
 
     relative: str
     why: str
@@ -170,7 +166,7 @@ class PassedOver:
 
 @dataclass(frozen=True, slots=True)
 class UnreadablePath:
-    """A path that cannot be read. `folder`: it is a folder, so its contents are unknown, not deleted."""
+    """A path that cannot be read. `folder`: it is a folder, whose contents are unknown and not deleted."""
 
     relative: str
     why: str
@@ -183,10 +179,10 @@ FolderEntry = FoundFile | PassedOver | UnreadablePath
 
 
 def walk(root: Path, rules: IgnoreRules = _NO_RULES) -> Iterator[FolderEntry]:
-    """Yield what lies below `root` in the order of names, without what `.gitignore` files and `rules` leave out.
+    """Yield the entries below `root` in the order of names, except those ignored by `.gitignore` files and `rules`.
 
-    A `root` that is a file is the one entry, with an empty relative path.
-    Links are never followed, so there are no loops and no way out.
+    A `root` that is a file is the only entry, with an empty relative path. Links are never followed, so there are no
+    loops, and no ways out.
     """
     waiting = [_Waiting("", root, rules)]
     while waiting:
@@ -204,9 +200,9 @@ def walk(root: Path, rules: IgnoreRules = _NO_RULES) -> Iterator[FolderEntry]:
 
 
 def place_in(top: Path, path: str) -> Path:
-    r"""Return where a file of a repository lies in its work tree, by the path as it is printed.
+    r"""Return the location of a file of a repository in its work tree, by its printed path.
 
-    A name that is not UTF-8 is printed with `\x..` for its bytes.
+    Bytes of a name that are not UTF-8 are printed as `\x..`.
     """
     place = top / path
     if "\\" in path and not os.path.lexists(place) and os.path.lexists(top / unprinted(path)):
@@ -215,9 +211,9 @@ def place_in(top: Path, path: str) -> Path:
 
 
 def read_bytes(file: Path, most: int) -> bytes | None:
-    """Read a regular file, at most one byte more than `most`. `None`: by now it is something else.
+    """Read a regular file, at most one byte more than `most`; `None` if it is not a regular file any more.
 
-    Raises `OSError`. Neither a link nor a pipe put in the file's place is followed or waited for.
+    Raises `OSError`. Does not follow a link, or wait for a pipe, that replaced the file.
     """
     stream = open_regular(file)
     if stream is None:
@@ -227,9 +223,9 @@ def read_bytes(file: Path, most: int) -> bytes | None:
 
 
 def open_regular(file: Path) -> BinaryIO | None:
-    """Open a regular file to read it. `None`: by now it is something else.
+    """Open a regular file for reading; `None` if it is not a regular file any more.
 
-    Raises `OSError`. Neither a link nor a pipe put in the file's place is followed or waited for.
+    Raises `OSError`. Does not follow a link, or wait for a pipe, that replaced the file.
     """
     stream = os.fdopen(os.open(file, _READ_ONLY), "rb")
     if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
@@ -239,9 +235,9 @@ def open_regular(file: Path) -> BinaryIO | None:
 
 
 def read_at_most(stream: BinaryIO, most: int) -> bytes:
-    """Read a stream to its end, or `most` bytes of it. No more memory is asked for than it has bytes, or a part more.
+    """Read a stream to its end, but at most `most` bytes, in parts.
 
-    `stream.read(most)` would allocate `most` bytes first, however few there are.
+    `stream.read(most)` would allocate `most` bytes first.
     """
     parts = list[bytes]()
     while most > 0 and (part := stream.read(min(most, _PART_BYTES))):
@@ -251,12 +247,12 @@ def read_at_most(stream: BinaryIO, most: int) -> bytes:
 
 
 def reason(error: OSError) -> str:
-    """Say why the system refused, without the path."""
+    """Return the system's error message, without the path."""
     return (error.strerror or str(error)).lower()
 
 
 def printable(name: str) -> str:
-    """Replace what is not text in a file's name."""
+    """Replace characters in a file name that are not valid text."""
     return name.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -279,7 +275,7 @@ class _Waiting:
 
 
 def _inside(place: _Waiting) -> list[_Waiting]:
-    """List a folder by name. The rules it sets hold for everything in it."""
+    """List a folder by name, with its rules applied."""
     rules = place.rules.below(place.path, place.relative)
     with os.scandir(place.path) as entries:
         listed = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
@@ -304,72 +300,69 @@ def _entry(place: _Waiting, root: Path, status: os.stat_result) -> FolderEntry:
 def _link(path: Path, root: Path) -> str:
     try:
         target = path.resolve(strict=True)
-    except (OSError, RuntimeError):  # nothing there, or a loop of links
+    except (OSError, RuntimeError):  # no target, or a loop of links
         return "a symbolic link that leads nowhere"
     if not target.is_relative_to(root):
         return "a symbolic link out of the folder"
     return f"a symbolic link to {printable(target.relative_to(root).as_posix())}; links are not followed"
 
 
-# Files that a part of Treering wrote itself, such as pages of a wiki, met by an adapter.
-
-
 def own_manifests(paths: Iterable[str]) -> list[str]:
-    """Return those of the paths that by their names list what a part wrote."""
+    """Return the paths that are, by their names, manifests of files written by a part."""
     parts = _all()
     return [path for path in paths if any(own.is_manifest(path) for own in parts)]
 
 
 def own_files_below(manifests: Mapping[str, bytes]) -> "OwnFilesBelow":
-    """Return what manifests tell of, each by its path."""
+    """Return the files listed in manifests, which are given by path."""
     return OwnFilesBelow(tuple(own.below(manifests) for own in _all()))
 
 
 def own_files_around(access: FileAccess) -> "OwnFilesAround":
-    """Return what is looked for in the folders above each file."""
+    """Return the lookup of written files in the folders above each file."""
     return OwnFilesAround(tuple(own.around(access) for own in _all()))
 
 
 def own_files_as_they_lie(
     top: Path, manifests: Mapping[str, bytes], present: Container[str]
 ) -> tuple[list[str], list[str]]:
-    """Return which files of a commit are gone from the work tree at `top`, and which to read as they lie there."""
-    told = [own.as_they_lie(top, manifests, present) for own in _all()]
-    return [path for gone, _ in told for path in gone], [path for _, lying in told for path in lying]
+    """Return the files of a commit that are gone from the work tree at `top`, and those to read from it."""
+    results = [own.as_they_lie(top, manifests, present) for own in _all()]
+    return [path for gone, _ in results for path in gone], [path for _, other in results for path in other]
 
 
 @dataclass(frozen=True, slots=True)
 class OwnFilesBelow:
-    """What parts wrote below one root."""
+    """The files that parts wrote below one root."""
 
     of_parts: tuple[WrittenFiles, ...]
 
     def reading(
         self, data: bytes, *, path: str, origin: str, commit: str | None = None
     ) -> SourceDraft | Skipped | None:
-        """Read a file that a part may have written; `None` where none did."""
-        found = (one.reading(data, path=path, origin=origin, commit=commit) for one in self.of_parts)
-        return next((one for one in found if one is not None), None)
+        """Read a file that a part may have written; `None` if none did."""
+        readings = (one.reading(data, path=path, origin=origin, commit=commit) for one in self.of_parts)
+        return next((one for one in readings if one is not None), None)
 
     def wrote(self, path: str) -> bool:
-        """Tell whether a part wrote a file."""
+        """Return whether a part wrote a file."""
         return any(one.wrote(path) for one in self.of_parts)
 
     def cited_by(self, path: str) -> list[str]:
-        """Return the paths of the files that a file of a part rests on."""
+        """Return the paths of the files that a file of a part cites."""
         return [cited for one in self.of_parts for cited in one.cited_by(path)]
 
 
 @dataclass(frozen=True, slots=True)
 class OwnFilesAround:
-    """What parts wrote, looked for in the folders above each file."""
+    """The files that parts wrote, looked up in the folders above each file."""
 
     of_parts: tuple[FilesAround, ...]
 
     def reading(self, data: bytes, *, place: Path, path: str, origin: str) -> SourceDraft | Skipped | None:
-        """Read a file that a part may have written; `None` where none did."""
-        found = (one.reading(data, place=place, path=path, origin=origin) for one in self.of_parts)
-        return next((one for one in found if one is not None), None)
+        """Read a file that a part may have written; `None` if none did."""
+        readings = (one.reading(data, place=place, path=path, origin=origin) for one in self.of_parts)
+        return next((one for one in readings if one is not None), None)
 
 
 def _all() -> tuple[OwnFiles, ...]:

@@ -1,7 +1,7 @@
 r"""A text as numbered lines, and lines packed into pieces of a bounded size.
 
-A line ends at `\n`, `\r\n` or `\r`, as in editors and Markdown; a form feed or U+2028 ends none. Line numbers
-here count from 0 and ranges are half-open; locators count from 1 and are inclusive.
+A line ends at `\n`, `\r\n` or `\r`, as in editors and Markdown, but not at a form feed or U+2028. Line numbers here
+start at 0 and ranges are half-open; locators start at 1 and are inclusive.
 """
 
 import re
@@ -16,7 +16,7 @@ from treering.ports.adapter import SegmentDraft
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Lines `start` to `end` without surrounding blank lines, or a part of one very long line from `column` on."""
+    """Lines `start` to `end` without surrounding blank lines, or a part of a very long line from `column` on."""
 
     start: int
     end: int
@@ -25,17 +25,17 @@ class Piece:
 
 
 Place = Callable[[Piece, str], Locator]
-"""Says where a piece stands, given the heading it stands under."""
+"""Returns the location of a piece, given its heading."""
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of `text` without their ends. A line end that closes the text starts no further line."""
+    """Return the lines of `text` without their ends. A line end at the end of the text starts no further line."""
     lines = _LINE_END.split(text) if "\r" in text else text.split("\n")
     return lines[:-1] if lines and not lines[-1] else lines
 
 
 def in_file(path: str, commit: str | None) -> Place:
-    """Locate pieces by their lines in a file."""
+    """Return the function that locates pieces by their lines in a file."""
 
     def place(piece: Piece, heading: str) -> Locator:
         return Lines(path=path, start=piece.start + 1, end=piece.end, commit=commit, heading=heading)
@@ -44,13 +44,13 @@ def in_file(path: str, commit: str | None) -> Place:
 
 
 def segment_at(segments: Sequence[SegmentDraft], line: int) -> int:
-    """Return the index of the segment that holds a line (from 0), else of the one before it."""
+    """Return the index of the segment that contains a line (from 0), else of the one before it."""
     starts = [segment.locator.start for segment in segments if isinstance(segment.locator, Lines)]
     return max(bisect_right(starts, line + 1) - 1, 0)
 
 
 def in_text(text: str) -> Place:
-    """Locate pieces by their character offset in an inline text."""
+    """Return the function that locates pieces by their character offset in an inline text."""
     starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
 
     def place(piece: Piece, heading: str) -> Locator:
@@ -60,10 +60,10 @@ def in_text(text: str) -> Place:
 
 
 def pack(lines: Sequence[str], cuts: Sequence[int], *, start: int, end: int, target: int, most: int) -> Iterator[Piece]:
-    """Pack lines `start` to `end` into pieces, cutting at `cuts` (ascending) as long as blocks allow.
+    """Pack lines `start` to `end` into pieces of about `target` characters, split at `cuts` (ascending).
 
-    A piece grows to about `target` characters. A block longer than `most` is cut between its lines, a line
-    longer than `most` between its words, so no piece is longer than `most`.
+    A block longer than `most` is split between its lines, and a line longer than `most` between its words, so no piece
+    is longer than `most`.
     """
     target = min(target, most)
     inner = cuts[bisect_left(cuts, start + 1) : bisect_left(cuts, end)]
@@ -78,7 +78,7 @@ def pack(lines: Sequence[str], cuts: Sequence[int], *, start: int, end: int, tar
 
 
 def is_blank(line: str) -> bool:
-    """Tell whether a line shows nothing."""
+    """Return whether a line is empty or white space."""
     return not line.strip()
 
 
@@ -86,7 +86,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def _pieces(lines: Sequence[str], start: int, end: int, most: int) -> Iterator[Piece]:
-    """Yield the lines as one piece where that fits into `most`, else as few pieces as possible."""
+    """Yield the lines as one piece if that fits into `most`, else as few pieces as possible."""
     start, end = _trimmed(lines, start, end)
     open_at, size = start, 0
     for at in range(start, end):
@@ -124,9 +124,6 @@ def _trimmed(lines: Sequence[str], start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-# A text's heading sections as segments: how paths, small sections and long sections are treated.
-
-
 @dataclass(frozen=True, slots=True)
 class Heading:
     """A heading of depth `level` (1 is the top) on the lines `start` up to `body`, where its text begins."""
@@ -139,21 +136,21 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class MarkupOutline:
-    """What a markup's parser found: the headings, the lines where blocks start, the lines before all (`matter`)."""
+    """The outline of a text: its headings, the lines at which blocks start, and the length of the front matter."""
 
     lines: Sequence[str]
     headings: Sequence[Heading] = ()
     cuts: Sequence[int] = ()
     matter: int = 0
-    """How many lines of front matter the text begins with."""
+    """The number of lines of front matter."""
 
 
 def section_segments(outline: MarkupOutline, place: Place, *, target: int, most: int) -> list[SegmentDraft]:
     """Return one segment per section, in order.
 
-    A section longer than `target` characters is cut between blocks. Tiny neighbours of one parent share a
-    segment. A heading right above its first sub-heading lives on in the heading path alone; every other line
-    that is not blank stands in exactly one segment.
+    A section longer than `target` characters is split between blocks. Tiny neighbors with one parent share a segment. A
+    heading directly above its first sub-heading is only part of the heading path; every other line that is not blank is
+    in exactly one segment.
     """
     return [
         SegmentDraft(place(piece, name), piece.text, name)
@@ -186,7 +183,7 @@ class _Section:
 
 
 def _sections(outline: MarkupOutline) -> Iterator[_Section]:
-    """Yield the stretch before the first heading, then each heading's own, without those that only hold others."""
+    """Yield the text before the first heading, then the text of each heading, except headings without own text."""
     lines, headings = outline.lines, outline.headings
     ends = [*(heading.start for heading in headings), len(lines)]
     if ends[0] > outline.matter:
@@ -204,16 +201,16 @@ def _sections(outline: MarkupOutline) -> Iterator[_Section]:
 
 def _grouped(sections: Iterable[_Section], lines: Sequence[str], target: int) -> Iterator[_Section]:
     """Join a tiny section with the next one of the same parent and level."""
-    held: _Section | None = None
+    last: _Section | None = None
     for section in sections:
-        if held and _may_join(held, section, lines, target):
-            held = held.joined(section)
+        if last and _may_join(last, section, lines, target):
+            last = last.joined(section)
             continue
-        if held:
-            yield held
-        held = section
-    if held:
-        yield held
+        if last:
+            yield last
+        last = section
+    if last:
+        yield last
 
 
 def _may_join(first: _Section, then: _Section, lines: Sequence[str], target: int) -> bool:
@@ -226,20 +223,17 @@ def _size(section: _Section, lines: Sequence[str]) -> int:
     return sum(len(line) + 1 for line in lines[section.start : section.end])
 
 
-# reStructuredText, and plain text that underlines its titles: where the headings and blocks are.
-
-
 def restructured_outline(text: str, *, indented_blocks: bool) -> MarkupOutline:
-    """Find the underlined titles and the paragraphs of a text.
+    """Outline reStructuredText, or plain text with underlined titles.
 
-    `indented_blocks`: whether indented lines may start a block of their own, as in plain text. In
-    reStructuredText they belong to the line above that is not indented (a literal block, a directive).
+    `indented_blocks`: whether indented lines may start a block, as in plain text. In reStructuredText they belong to
+    the line above that is not indented (a literal block, a directive).
     """
     lines = split_lines(text)
     return MarkupOutline(lines, list(_underlined_headings(lines)), list(_blocks(lines, indented_blocks)))
 
 
-# A run of one punctuation character. Docutils allows any length from the title's on; two are too easily prose.
+# A run of one punctuation character. Docutils allows any length from the title's on, but two are often prose.
 _ADORNMENT = re.compile(r"([=\-`:'\"~^_*+#<>.!$%&,;?@|\\/])\1{2,}[ \t]*")
 
 

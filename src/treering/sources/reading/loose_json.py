@@ -1,4 +1,4 @@
-"""Reading JSON that others wrote: every value may be missing or of another type."""
+"""Lenient reading of JSON from other programs, in which any value may be missing or of another type."""
 
 import json
 import re
@@ -14,29 +14,29 @@ Record = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """Bytes that are no JSON, and why."""
+    """The reason why bytes are not valid JSON."""
 
     why: str
 
 
 def parse(data: bytes) -> object:
-    """Read JSON; give `Malformed` where it is not JSON."""
+    """Parse JSON; return `Malformed` if it is invalid."""
     try:
         value: object = json.loads(data)
     except RecursionError:
         return Malformed("it is nested too deeply to be read")
-    except ValueError as error:  # also a number of too many digits, and bytes that are no text
+    except ValueError as error:  # also a number with too many digits, and bytes that are not text
         return Malformed(f"it is not valid JSON ({str(error)[:_SHOWN]})")
     return value
 
 
 def over_limit(most_bytes: int) -> Malformed:
-    """Say that a part is too large to be parsed."""
+    """Return the error for a part that is too large to be parsed."""
     return Malformed(f"it exceeds the limit max_part_bytes of {most_bytes:,} bytes")
 
 
 def elements(data: bytes) -> Iterator[bytes | Malformed]:
-    """Return the bytes of each element of a JSON array, so that one that is broken does not hide the others."""
+    """Yield the bytes of each element of a JSON array, so that a broken one does not affect the others."""
     opening = data.find(b"[")
     depth, start = 1, opening + 1
     for token in _TOKEN.finditer(data, start):
@@ -60,27 +60,27 @@ def elements(data: bytes) -> Iterator[bytes | Malformed]:
 
 
 def record(value: object) -> Record:
-    """Return an object, and an empty one for anything else."""
+    """Return a JSON object; an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
 
 def listed(value: object) -> Sequence[object]:
-    """Return an array, and an empty one for anything else."""
+    """Return a JSON array; an empty one for any other value."""
     return value if isinstance(value, list) else ()
 
 
 def words(value: object) -> str:
-    """Return a text without what is not Unicode, and an empty one for anything else."""
+    """Return a text with valid Unicode; an empty one for any other value."""
     return well_formed(value).replace("\0", "") if isinstance(value, str) else ""
 
 
 def first_words(found: Record, *names: str) -> str:
-    """Return the first of these members that is a text with something in it."""
+    """Return the first of these members that is a text and not blank."""
     return next((text for text in (words(found.get(name)) for name in names) if text.strip()), "")
 
 
 def moment(value: object) -> datetime | None:
-    """Read a time: ISO 8601 (UTC where it names no zone), or seconds since 1970, also milli- and microseconds."""
+    """Parse a time: ISO 8601 (UTC by default), or seconds, milliseconds or microseconds since 1970."""
     if isinstance(value, str):
         return _number(float(value)) if _NUMBER.fullmatch(value) else _iso(value)
     if isinstance(value, bool) or not isinstance(value, int | float):

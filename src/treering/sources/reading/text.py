@@ -1,4 +1,4 @@
-"""Texts that are not parsed code as segments: Markdown by its headings, others by paragraphs."""
+"""Segments of texts other than parsed code: Markdown by headings, other texts by paragraphs."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -28,31 +28,31 @@ if TYPE_CHECKING:
 
 
 def segment_text(path: str, text: str, *, commit: str | None, max_chars: int) -> list[SegmentDraft]:
-    """Cut a file into segments of about 1,200 characters with the lines they stand on.
+    """Split a file into segments of about 1,200 characters, with their lines.
 
-    Prose is cut between sections and paragraphs, configuration between top-level blocks (role `data`), code
-    without a parser between paragraphs (role `code`).
+    Prose is split between sections and paragraphs, configuration between top-level blocks (role `data`), code without a
+    parser between paragraphs (role `code`).
     """
     if role_of(path) == "data":
         return _data_segments(path, text, in_file(path, commit), max_chars)
-    found = restructured.restructured_outline(
+    outline = restructured.restructured_outline(
         text, indented_blocks=posix_path(path).suffix.lower() not in _RESTRUCTURED
     )
     place, target = in_file(path, commit), min(_TARGET, max_chars)
     if role_of(path) == "code":
-        pieces = pack(found.lines, found.cuts, start=0, end=len(found.lines), target=target, most=max_chars)
+        pieces = pack(outline.lines, outline.cuts, start=0, end=len(outline.lines), target=target, most=max_chars)
         return [SegmentDraft(place(piece, ""), piece.text, role="code") for piece in pieces]
-    return section_segments(found, place, target=target, most=max_chars)
+    return section_segments(outline, place, target=target, most=max_chars)
 
 
 def segment_inline_text(text: str, *, max_chars: int) -> list[SegmentDraft]:
-    """Cut a plain text that is not a file into segments with heading and offset."""
-    found = restructured.restructured_outline(text, indented_blocks=True)
-    return section_segments(found, in_text(text), target=min(_TARGET, max_chars), most=max_chars)
+    """Split a plain text that is not a file into segments with heading and offset."""
+    outline = restructured.restructured_outline(text, indented_blocks=True)
+    return section_segments(outline, in_text(text), target=min(_TARGET, max_chars), most=max_chars)
 
 
 def role_of(path: str) -> Role:
-    """Tell by a file's name whether it holds prose, configuration and data, or code."""
+    """Return by a file's name whether it contains prose, configuration and data, or code."""
     file = posix_path(path)
     names = {file.suffix.lower(), file.name.lower()}
     if not _DATA.isdisjoint(names):
@@ -61,7 +61,7 @@ def role_of(path: str) -> Role:
 
 
 _TARGET = 1_200
-_CATALOGUE_TARGET = 2_000  # about what an embedder reads
+_CATALOGUE_TARGET = 2_000  # about the maximum input of an embedder
 _NAMES_SHOWN = 4
 _RESTRUCTURED = (".rst", ".rest")
 _DATA = frozenset(
@@ -89,28 +89,25 @@ def _data_segments(path: str, text: str, place: Place, most: int) -> list[Segmen
     return drafts
 
 
-# Configuration and data files: where their top-level blocks begin, and what these are called.
-
-
 Names = dict[int, str]
-"""The name of a block by the line (from 0) it starts on; an empty name where it has none."""
+"""The name of a block by the line (from 0) at which it starts; may be empty."""
 
 
 def top_level_blocks(path: str, lines: Sequence[str]) -> Names:
-    """Find the blocks by the look of their first lines, so that a broken or commented file is cut as well.
+    """Find the blocks by their first lines, which also works for broken or commented files.
 
-    A block begins at a table header of TOML and INI, an unindented key of YAML, a member of the outermost
-    object or array of indented JSON, an element below the root of indented XML, an entry of a translation
-    catalogue after a blank line, else at each line. Comment lines right above belong to it.
+    A block begins at a table header of TOML and INI, an unindented key of YAML, a member of the outermost object or
+    array of indented JSON, an element below the root of indented XML, an entry of a translation catalog after a blank
+    line, else at each line. Comment lines directly above belong to it.
     """
     if _is_catalogue(path):
         return {at: "" for at, pair in enumerate(pairwise(lines), 1) if is_blank(pair[0]) and not is_blank(pair[1])}
     opener = _opener(posix_path(path).suffix.lower(), lines)
     blocks = {}
     for at, line in enumerate(lines):
-        found = None if _COMMENT.match(line) else opener.match(line)
-        if found:
-            blocks[_with_comments(lines, at)] = (found["name"] or "").strip("\"' ")
+        match = None if _COMMENT.match(line) else opener.match(line)
+        if match:
+            blocks[_with_comments(lines, at)] = (match["name"] or "").strip("\"' ")
     return blocks
 
 
@@ -139,8 +136,8 @@ def _opener(suffix: str, lines: Sequence[str]) -> re.Pattern[str]:
     opening = _INDENTED_OPENERS.get(suffix)
     if opening is None:
         return _OPENERS.get(suffix, _LINE)
-    # What stands directly below the root is indented as the first indented line is.
-    indent = next((found[0] for line in lines if (found := _INDENT.match(line))), "")
+    # Children of the root have the indentation of the first indented line.
+    indent = next((match[0] for line in lines if (match := _INDENT.match(line))), "")
     return re.compile(re.escape(indent) + opening)
 
 
@@ -150,50 +147,47 @@ def _with_comments(lines: Sequence[str], at: int) -> int:
     return at
 
 
-# Markdown as segments: one per heading section, front matter apart.
-
-
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph's or list item's own text, and on which line (from 0) it starts."""
+    """The text of a paragraph or list item, and its first line (from 0)."""
 
     text: str
     line: int
 
 
 def is_markdown(path: str) -> bool:
-    """Tell by a file's name whether it is Markdown."""
+    """Return by a file's name whether it is Markdown."""
     return posix_path(path).suffix.lower() in (".md", ".markdown", ".mdown", ".mkd", ".mdx", ".mdc")
 
 
 def segment_inline_markdown(text: str, *, max_chars: int) -> list[SegmentDraft]:
-    """Cut a Markdown text that is not a file, such as a note, into segments with heading path and offset."""
+    """Split a Markdown text that is not a file, such as a note, into segments with heading path and offset."""
     return segments_of_markdown(outline_markdown(text), in_text(text), max_chars=max_chars)
 
 
 def outline_markdown(text: str) -> MarkupOutline:
-    """Find the headings (outside code, lists, quotations and comments), blocks and front matter of a text."""
+    """Outline a text: its headings (outside code, lists, quotations and comments), blocks and front matter."""
     lines = split_lines(text)
     matter = _front_matter(lines)
     tokens = _parse(lines, matter)
     return MarkupOutline(lines, list(_headings(tokens)), sorted(set(_cuts(tokens))), matter)
 
 
-def segments_of_markdown(found: MarkupOutline, place: Place, *, max_chars: int) -> list[SegmentDraft]:
-    """Cut a text that is outlined already; its front matter is a segment of its own, with role `data`.
+def segments_of_markdown(outline: MarkupOutline, place: Place, *, max_chars: int) -> list[SegmentDraft]:
+    """Split an outlined text; its front matter is a segment of its own, with role `data`.
 
-    A section longer than 2,000 characters, about what an embedder reads, is cut between blocks; a block is cut
-    only where it is longer than `max_chars` itself.
+    A section longer than 2,000 characters, about the maximum input of an embedder, is split between blocks; a block is
+    only split if it is longer than `max_chars` itself.
     """
     matter = [
         SegmentDraft(place(piece, "front matter"), piece.text, "front matter", "data")
-        for piece in pack(found.lines, (), start=0, end=found.matter, target=max_chars, most=max_chars)
+        for piece in pack(outline.lines, (), start=0, end=outline.matter, target=max_chars, most=max_chars)
     ]
-    return matter + section_segments(found, place, target=min(_LONG_SECTION, max_chars), most=max_chars)
+    return matter + section_segments(outline, place, target=min(_LONG_SECTION, max_chars), most=max_chars)
 
 
 def paragraphs(text: str) -> Iterator[Paragraph]:
-    """Return the paragraphs and list items of a text, as written; no headings, code, tables or comments."""
+    """Yield the paragraphs and list items of a text, as written; no headings, code, tables or comments."""
     lines = split_lines(text)
     inside: list[str] = []
     for token in _parse(lines, _front_matter(lines)):
@@ -213,7 +207,7 @@ _LONGEST_MATTER = 500
 
 
 def _front_matter(lines: Sequence[str]) -> int:
-    """Count the lines of the YAML (`---`) or TOML (`+++`) block the text begins with; 0 where there is none."""
+    """Count the lines of the YAML (`---`) or TOML (`+++`) block at the beginning; 0 if there is none."""
     opening = _FENCE_OF_MATTER.fullmatch(lines[0].removeprefix("\ufeff")) if lines else None
     if not opening or len(lines) < 3 or is_blank(lines[1]):
         return 0
@@ -226,14 +220,14 @@ def _front_matter(lines: Sequence[str]) -> int:
 
 @cache
 def _markdown_parsers() -> "tuple[MarkdownIt, MarkdownIt]":
-    """Return what finds blocks, and what reads the markup of a heading. They are loaded with the first Markdown."""
+    """Return the parsers of blocks, and of the markup of a heading, loaded on first use."""
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark").enable("table").disable("inline"), MarkdownIt("commonmark")
 
 
 def _parse(lines: Sequence[str], matter: int) -> "list[Token]":
-    # Blank lines in place of the front matter, which Markdown would read as a rule and a heading.
+    # Blank lines replace the front matter, which Markdown would parse as a rule and a heading.
     return _markdown_parsers()[0].parse("\n".join([*[""] * matter, *lines[matter:], ""]))
 
 
@@ -244,14 +238,14 @@ def _headings(tokens: "Sequence[Token]") -> Iterator[Heading]:
 
 
 def _cuts(tokens: "Sequence[Token]") -> Iterator[int]:
-    """Return the lines where a block or an item of an outermost list starts."""
+    """Yield the lines at which a block, or an item of an outermost list, starts."""
     for token in tokens:
         if token.map and (token.level == 0 or (token.level == 1 and token.type == "list_item_open")):
             yield token.map[0]
 
 
 def _plain(markup: str) -> str:
-    """Return a heading as people read it, without emphasis, links and code marks."""
+    """Return a heading without emphasis, links and code marks."""
     parsed = _markdown_parsers()[1].parseInline(markup[:_LONGEST_HEADING])
     words = (_words(child) for child in (parsed[0].children or ()))
     return " ".join("".join(words).split())

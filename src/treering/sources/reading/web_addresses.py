@@ -1,4 +1,4 @@
-"""Addresses of pages: which are fetched, and how one is written so that it is always the same."""
+"""Web addresses: which of them are fetched, and their normal form."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _SAFE = "%/:=&?~#+!$,;'@()*[]"
 
 
 class FetchRefused(Exception):
-    """Nothing is read from an address. Its text says why, for a person; `status` is what a server answered, else 0."""
+    """An address is not fetched. Its text is the reason, for display; `status` is the server's response, else 0."""
 
     def __init__(self, why: str, *, status: int = 0) -> None:
         super().__init__(why)
@@ -25,34 +25,34 @@ class FetchRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WebAddress:
-    """An address of http or https, without a fragment. `text` is how it is written."""
+    """An address of http or https, without a fragment. `text` is its normal form."""
 
     scheme: str
     host: str
     port: int
     path: str
-    """With the query."""
+    """The path, with the query."""
 
     @property
     def secure(self) -> bool:
-        """Tell whether it is of https."""
+        """Whether it uses https."""
         return self.scheme == "https"
 
     @property
     def root(self) -> str:
-        """Return the address of its server."""
+        """The address of its server."""
         port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}{port}"
 
     @property
     def text(self) -> str:
-        """Return the address as it is written."""
+        """The normal form of the address."""
         return self.root + self.path
 
 
 def parse_address(text: str) -> WebAddress:
-    """Read an address. Raises `InvalidInput` for one that is not fetched."""
+    """Parse an address. Raises `InvalidInput` for one that is not fetched."""
     try:
         return address_of(text)
     except FetchRefused as error:
@@ -62,7 +62,7 @@ def parse_address(text: str) -> WebAddress:
 
 
 def joined(base: WebAddress, place: str) -> WebAddress:
-    """Return the address that a page at `base` names. Raises `FetchRefused`."""
+    """Resolve a link on the page at `base`. Raises `FetchRefused`."""
     if not place:
         raise FetchRefused("it leads to another address and does not say which")
     try:
@@ -72,7 +72,7 @@ def joined(base: WebAddress, place: str) -> WebAddress:
 
 
 def address_of(text: str) -> WebAddress:
-    """Read an address. Raises `FetchRefused` for one that is not fetched."""
+    """Parse an address. Raises `FetchRefused` for one that is not fetched."""
     text = text.strip()
     if len(text) > _LONGEST or any(char.isspace() or not char.isprintable() for char in text):
         raise FetchRefused(f"it has more than {_LONGEST:,} characters, or characters that no address has")
@@ -99,30 +99,30 @@ _SECRET_NAME = re.compile(
     r"|password|passwd|passphrase|pwd|credentials?|signature|authorization|jwt|sessionid|sessid|sessiontoken)"
     r"|(?:x(?:amz|goog))?(?:sig|hmac)"
 )
-"""What a parameter is called, in small letters and digits, whose value is never for others."""
+"""Names, in lower-case letters and digits, of parameters whose value is always secret."""
 _LIKELY_NAME = re.compile(r"(?:.*token|key|auth|code|sid|session|hash|sign|ticket|otp|k|s|t)")
 _NEXT_PAGE = re.compile(r".*(?:page|next|continuation|cursor|sync).*token")
 _DRAWN = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_~+/=.%-]{16,}")
 _UNPACKINGS = 3
-"""An address in a parameter of another one is quoted again."""
+"""An address in a parameter of another one is percent-encoded again."""
 
 
 def _secret_parameters(text: str) -> Iterator[str]:
-    """Return the names of the parameters that hold a secret, by what they are called: keys, signatures, tokens."""
+    """Yield the names of parameters that contain a secret, by their names: keys, signatures, tokens."""
     for _ in range(_UNPACKINGS):
         for name, value in _PARAMETER.findall(text):
-            called = "".join(filter(str.isalnum, unquote_plus(name).lower()))
-            if _is_secret(called, unquote(value)):
+            plain_name = "".join(filter(str.isalnum, unquote_plus(name).lower()))
+            if _is_secret(plain_name, unquote(value)):
                 yield unquote_plus(name)
         text = unquote(text)
 
 
-def _is_secret(called: str, value: str) -> bool:
+def _is_secret(plain_name: str, value: str) -> bool:
     if is_placeholder(value) and not _DRAWN.fullmatch(value):
         return False
-    if _SECRET_NAME.fullmatch(called):
+    if _SECRET_NAME.fullmatch(plain_name):
         return True
-    likely = _LIKELY_NAME.fullmatch(called) and not _NEXT_PAGE.fullmatch(called)
+    likely = _LIKELY_NAME.fullmatch(plain_name) and not _NEXT_PAGE.fullmatch(plain_name)
     return bool(likely) and _DRAWN.fullmatch(value) is not None
 
 

@@ -12,7 +12,7 @@ from treering.core.objects import Channel, Object, ObjectType
 from treering.core.patch import Link, PatchRecord, PatchStatus
 from treering.core.policy import Policy
 from treering.core.writing.transaction import missing_patch
-from treering.ports.copying import LedgerWrites, ReadRevision, changes_told
+from treering.ports.copying import LedgerWrites, ReadRevision, changes_in
 from treering.ports.index import Change
 from treering.ports.ledger import (
     TABLES,
@@ -140,7 +140,7 @@ class Snapshot(ABC):
                 self.log.require_erased(identity, number)
             return found
 
-        return changes_told(events, revision)
+        return changes_in(events, revision)
 
     def _revisions_told(self, _events: Sequence[AuditEvent]) -> ReadRevision:
         """Return what reads the revisions that events tell of."""

@@ -1,4 +1,4 @@
-"""Batches: many items in one durable patch, and one by one where the ledger refuses it."""
+"""Batches: many items in one durable patch, or one by one if the ledger refuses the patch."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -20,23 +20,24 @@ from treering.verbs.ingest.changes import (
     Item,
     SourceChanges,
     SourceGone,
+    SourceOnBranch,
     SourceRenamed,
-    SourceStands,
     SourceToWrite,
     origins_of,
 )
 from treering.verbs.ingest.known import KnownSources
 from treering.verbs.ingest.report import ItemResult
 
-_MOST_PROPOSALS = 10_000
+_MAX_PROPOSALS = 10_000
+_GONE = "gone"
 _Mark = tuple[str, str]
-"""A proposed change: a source's id, or the origin of a new one, and the fingerprint or the origin it would get."""
+"""A proposed change: the id of a source, or origin of a new one, and the new fingerprint or origin."""
 _REFUSALS = (Conflict, InvalidInput, NotFound, Denied)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What became of a batch. `patches` are those applied or proposed, by id."""
+    """The result of a batch. `patches` are the ids of those applied or proposed."""
 
     results: tuple[ItemResult, ...]
     patches: tuple[str, ...] = ()
@@ -45,7 +46,7 @@ class BatchOutcome:
     sequence: int = 0
 
     def joined(self, other: "BatchOutcome") -> "BatchOutcome":
-        """Return both as one."""
+        """Combine two outcomes."""
         return BatchOutcome(
             self.results + other.results,
             self.patches + other.patches,
@@ -56,7 +57,7 @@ class BatchOutcome:
 
 
 Beside = Callable[[Sequence[ItemResult]], AbstractContextManager[object]]
-"""Given what becomes of each item of a batch, returns what is held while it is committed."""
+"""Called with the result of each item of a batch; returns a context held while the batch is committed."""
 
 
 def nothing_beside(_results: Sequence[ItemResult]) -> AbstractContextManager[object]:
@@ -66,11 +67,10 @@ def nothing_beside(_results: Sequence[ItemResult]) -> AbstractContextManager[obj
 
 @dataclass(slots=True)
 class BatchWriter:
-    """Brings batches into the ledger in one author's name.
+    """Writes batches to the ledger on behalf of one author.
 
-    What another process changed meanwhile is read again and the batch is made anew; what the ledger refuses
-    is told from the rest by trying the items one by one. `Unavailable` and `Corrupt` are for the caller: they
-    concern no single item.
+    After a conflict with another process, the batch is read and created again. If the ledger refuses a batch, its
+    items are written one by one. `Unavailable` and `Corrupt` propagate, because they concern no single item.
     """
 
     engine: Engine
@@ -80,19 +80,19 @@ class BatchWriter:
     reason: str
     dry_run: bool = False
     branches: list[BranchRead] = field(default_factory=list)
-    """Which branches are read, of the repositories that the items lie in."""
+    """The branches being read, of the repositories of the items."""
 
     def write(self, items: Sequence[Item], beside: Beside = nothing_beside) -> BatchOutcome:
-        """Write a batch; every item has a result. What asks for review is proposed, each item in a patch of its own.
+        """Write a batch; every item has a result. Items that ask for review are proposed, each in its own patch.
 
-        `beside` is held while all of it is committed in one patch, and not where it is written in several.
+        `beside` is held while the batch is committed in one patch, but not if it is written in several.
         """
-        asking = [item for item in items if _awaits_review(item)]
-        if not asking or len(items) == 1:
+        reviewed = [item for item in items if _awaits_review(item)]
+        if not reviewed or len(items) == 1:
             return self._write(items, beside)
         written = BatchOutcome(())
         others = [item for item in items if not _awaits_review(item)]
-        for part in [*([others] if others else []), *([item] for item in asking)]:
+        for part in [*([others] if others else []), *([item] for item in reviewed)]:
             written = written.joined(self._write(part))
         return written
 
@@ -120,15 +120,14 @@ class BatchWriter:
         operations = changes.operations()
         if not operations:
             return BatchOutcome(tuple(changes.results))
-        # What was read has passed the same gate before it was compared with what is known (`ingest_run`).
-        made = new_patch(self.engine, operations, author=self.author, reason=self.reason, redact_secrets=False)
-        patch = made.value
+        # The items were screened before they were compared with the ledger (`run`).
+        patch = new_patch(self.engine, operations, author=self.author, reason=self.reason, redact_secrets=False).value
         if self.dry_run:
             return self._preview(patch, changes.results)
         if any(map(_awaits_review, items)):
             return self._ask(patch, items, changes.results)
         try:
-            # The ledger asks the policy itself: to ask it before costs a transaction for each batch.
+            # The ledger checks the policy itself; checking it first would cost a transaction per batch.
             with beside(changes.results):
                 receipt = self.engine.ledger.commit(patch)
         except Denied:
@@ -143,15 +142,15 @@ class BatchWriter:
         return BatchOutcome(tuple(changes.results), (patch.id,), receipt.staled, receipt.contested, receipt.sequence)
 
     def _preview(self, patch: Patch, results: Sequence[ItemResult]) -> BatchOutcome:
-        """Tell what the patch would do. Ids it would make are left out: nothing has them yet."""
+        """Return the effects of the patch, without the ids of objects that it would create."""
         planned = self.engine.ledger.preview(patch)
         contested = tuple(self.engine.ledger.heads(planned.contested))
-        unmade = {"source_id": ""}
-        shown = [result.model_copy(update=unmade) if result.outcome == "created" else result for result in results]
+        no_id = {"source_id": ""}
+        shown = [result.model_copy(update=no_id) if result.outcome == "created" else result for result in results]
         return BatchOutcome(tuple(shown), (), planned.staled, contested)
 
     def _propose(self, patch: Patch, items: Sequence[Item], results: Sequence[ItemResult]) -> BatchOutcome:
-        """Lay a batch before the reviewers, without what they have already."""
+        """Propose a batch, without items that were already proposed."""
         waiting = self._waiting()
         marks = [_mark(item, result) for item, result in zip(items, results, strict=True)]
         if waiting.isdisjoint(marks):
@@ -165,13 +164,13 @@ class BatchWriter:
         return known.joined(self.write(fresh)) if fresh else known
 
     def _waiting(self) -> frozenset[_Mark]:
-        proposals = self.engine.ledger.patches(status="proposed", limit=_MOST_PROPOSALS)
+        proposals = self.engine.ledger.patches(status="proposed", limit=_MAX_PROPOSALS)
         return frozenset(mark for record in proposals for mark in _marks(record, self.scope))
 
     def _ask(self, patch: Patch, items: Sequence[Item], results: Sequence[ItemResult]) -> BatchOutcome:
-        """Lay one item before the reviewers, once: what a person decided about it as it is holds."""
-        asked = digest(canonical_json([self.scope, *map(_mark, items, results)]))
-        record = self.engine.ledger.propose(patch, idempotency_key=f"ingest {asked}")
+        """Propose one item, once: a decision of a reviewer stays in force while the item is unchanged."""
+        key = digest(canonical_json([self.scope, *map(_mark, items, results)]))
+        record = self.engine.ledger.propose(patch, idempotency_key=f"ingest {key}")
         if record.status != "proposed":
             turned_down = {"outcome": "skipped", "why": "rejected by a reviewer, and unchanged since", "source_id": ""}
             return BatchOutcome(tuple(result.model_copy(update=turned_down) for result in results))
@@ -202,7 +201,7 @@ def _mark(item: Item, result: ItemResult) -> _Mark:
             return (result.source_id, origin)
         case SourceGone() | BranchesGone():
             return (result.source_id, _GONE)
-        case SourceStands(_, fingerprint):
+        case SourceOnBranch(_, fingerprint):
             return (result.source_id, fingerprint)
 
 
@@ -230,21 +229,15 @@ def _failed(item: Item, error: TreeringError) -> ItemResult:
     return ItemResult(origin=origins_of(item)[0], outcome="failed", why=why)
 
 
-_GONE = "gone"
-
-
-# Knowledge that rests on lines which went with a branch, or which a reading brought back.
-
-
 def unmerged(names: Iterable[str]) -> str:
-    """Say why knowledge is archived that rested on lines of branches that are gone."""
+    """Return the reason for archiving knowledge with evidence only on deleted branches."""
     return f"its evidence existed only on {', '.join(sorted(names))}, which was deleted without a merge"
 
 
 def archive_unmerged(
     writer: BatchWriter, staled: Sequence[str], names: Iterable[str]
 ) -> tuple[frozenset[str], list[Receipt]]:
-    """Archive knowledge that has lost its lines with a branch, and say so in the audit log; return its ids."""
+    """Archive knowledge whose evidence was on deleted branches, with the reason; return its ids."""
     heads = writer.engine.ledger.heads(staled)
     operations = [
         Transition(id=head.id, expected_revision=head.revision, to="archived")
@@ -261,39 +254,39 @@ def archive_unmerged(
     return frozenset(one.id for one in operations), [writer.engine.ledger.commit(patch)]
 
 
-def taken_up_again(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], list[Receipt]]:
-    """Make current again what became stale as its lines went, and whose lines stand in sources that were just read.
+def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], list[Receipt]]:
+    """Reactivate stale knowledge whose cited lines are again in sources that were just read, given by id.
 
-    `read`: the ids of these sources. It is done in the name of whoever asked for the reading, since files may only
-    propose; where they may not either, and where a person has had a say since, it stays stale.
+    The author is the caller who asked for the reading, because files may only propose. If the caller may not activate
+    knowledge either, or a person has changed it since, it stays stale.
     """
     engine, now = writer.engine, writer.engine.clock.now()
     where = Compare("status", "eq", "stale")
     selection = Selection(scope=writer.scope, descend=True, types=("knowledge",), where=where)
     stale = [item for item in engine.ledger.select(selection) if isinstance(item, Knowledge)]
-    left = [item for item in stale if not is_over(item, now=now) and item.kind != "summary"]
+    candidates = [item for item in stale if not is_over(item, now=now) and item.kind != "summary"]
     again: dict[str, Receipt] = {}
     known = -1
-    while known < len(again):  # what was derived from it follows
+    while known < len(again):  # derived knowledge follows
         known = len(again)
-        for item in left:
-            refs = _standing_again(item, writer, read)
+        for item in candidates:
+            refs = _restored_evidence(item, writer, read)
             follows = not again.keys().isdisjoint(item.derived_from)
-            if item.id in again or not (refs or follows) or not _fell_with_its_lines(item, engine.ledger):
+            if item.id in again or not (refs or follows) or not _was_staled_by_cascade(item, engine.ledger):
                 continue
             if receipt := _reactivated(item, refs, writer):
                 again[item.id] = receipt
     return list(again), list(again.values())
 
 
-def _standing_again(item: Knowledge, writer: BatchWriter, read: Collection[str]) -> tuple[EvidenceRef, ...]:
-    """Return the evidence where all of its lines stand now, some of them in what was read; else nothing."""
-    found = [_standing_ref(ref, writer) for ref in item.evidence_refs]
-    refs = tuple(ref for ref in found if ref)
-    return refs if len(refs) == len(found) and any(ref.source_id in read for ref in refs) else ()
+def _restored_evidence(item: Knowledge, writer: BatchWriter, read: Collection[str]) -> tuple[EvidenceRef, ...]:
+    """Return the evidence if all of its lines exist now, some of them in sources just read; else nothing."""
+    restored = [_restored_ref(ref, writer) for ref in item.evidence_refs]
+    refs = tuple(ref for ref in restored if ref)
+    return refs if len(refs) == len(restored) and any(ref.source_id in read for ref in refs) else ()
 
 
-def _standing_ref(ref: EvidenceRef, writer: BatchWriter) -> EvidenceRef | None:
+def _restored_ref(ref: EvidenceRef, writer: BatchWriter) -> EvidenceRef | None:
     ledger = writer.engine.ledger
     with suppress(NotFound):
         source, words = ledger.get(ref.source_id), ledger.segment(ref.source_id, ref.segment_id).excerpt
@@ -310,8 +303,8 @@ def _standing_ref(ref: EvidenceRef, writer: BatchWriter) -> EvidenceRef | None:
     return None
 
 
-def _fell_with_its_lines(item: Knowledge, ledger: Ledger) -> bool:
-    """Tell whether the last thing that became of knowledge which was believed is that its support went."""
+def _was_staled_by_cascade(item: Knowledge, ledger: Ledger) -> bool:
+    """Return whether the last change of once active knowledge was the loss of its support."""
     last = ledger.events_of(item.id)[-1]
     return last.event_type == "staled" and (last.before or {}).get("status") == "active"
 
@@ -335,5 +328,5 @@ def _reactivated(item: Knowledge, refs: tuple[EvidenceRef, ...], writer: BatchWr
 
 
 def proposal_key(operations: Sequence[Operation]) -> str:
-    """Return a key by which the same proposal is made once."""
+    """Return a key under which the same proposal is only made once."""
     return f"ties {digest(canonical_json([one.model_dump(mode='json') for one in operations]))}"

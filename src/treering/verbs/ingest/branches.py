@@ -1,4 +1,4 @@
-"""The contents of files on the branches of a repository: what a source holds after one of the branches was read."""
+"""The contents of a source on the branches of a repository after one branch was read."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -11,19 +11,19 @@ from treering.verbs.ingest.segments import Carried
 
 
 def read_of(origin: str, reads: Iterable[BranchRead]) -> BranchRead | None:
-    """Return the branch to read of the repository of an origin; `None` if none is given."""
+    """Return the reading of the repository that an origin belongs to, or `None`."""
     return next((one for one in reads if origin == one.root or origin.startswith(f"{one.root}#")), None)
 
 
 def contents_here(fingerprint: str, read: BranchRead | None) -> str | None:
-    """Return the contents that a source has on the branch that is read; `None` where it is not there."""
+    """Return the contents of a source on the branch being read, or `None`."""
     return fingerprint if read is None else HeldContents.parse(fingerprint).on(read.branch)
 
 
 def versions_after(fingerprint: str | None, read: BranchRead | None, contents: str | None) -> HeldContents:
-    """Return what a source holds after reading: the branch has other `contents` of it now, or none.
+    """Return the contents of a source after its branch was read with these `contents`, or `None` if it is gone there.
 
-    `fingerprint` is the one it had, `None` of one that is new.
+    `fingerprint` is the previous one, `None` for a new source.
     """
     if read is None:
         return HeldContents.parse(contents or "")
@@ -33,9 +33,9 @@ def versions_after(fingerprint: str | None, read: BranchRead | None, contents: s
 
 
 def with_branches_of(versions: HeldContents, folded: str, read: BranchRead) -> HeldContents:
-    """Return what a source holds, with the branches on which another one, folded into it, has the same contents.
+    """Add the branches on which another source, folded into this one, has the same contents.
 
-    Where that has others on a branch, they are read again with the branch.
+    Branches on which it has other contents are read again later.
     """
     known = branches_now(read)
     for one in HeldContents.parse(folded).each:
@@ -45,28 +45,28 @@ def with_branches_of(versions: HeldContents, folded: str, read: BranchRead) -> H
 
 
 def versions_without(fingerprint: str, read: BranchRead, gone: Collection[str]) -> HeldContents:
-    """Return what a source holds where branches are gone."""
-    left = HeldContents.parse(fingerprint).without(gone, known=[one for one in branches_now(read) if one not in gone])
-    return left.leading(left.on(leading_after(read, gone)))
+    """Return the contents of a source after branches were deleted."""
+    rest = HeldContents.parse(fingerprint).without(gone, known=[one for one in branches_now(read) if one not in gone])
+    return rest.leading(rest.on(leading_after(read, gone)))
 
 
 def branches_now(read: BranchRead) -> tuple[str, ...]:
-    """Return the branches that are known after a reading."""
+    """Return the known branches after a reading."""
     return tuple(dict.fromkeys((*known_branches(read.known), read.branch)))
 
 
 def leading_after(read: BranchRead, gone: Collection[str] = ()) -> str:
-    """Return the branch that a source tells of itself, where it has several contents: the one that was read first."""
+    """Return the branch whose contents a source represents if it has several: the one read first."""
     known = known_branches(read.known)
-    told = read.known.get("leading")
-    first = told if isinstance(told, str) and told in known else next(iter(known), read.branch)
+    stored = read.known.get("leading")
+    first = stored if isinstance(stored, str) and stored in known else next(iter(known), read.branch)
     return read.branch if first in gone else first
 
 
 def branches_gone(read: BranchRead) -> frozenset[str]:
-    """Return the known branches that are no more. None is, as long as the leading one was not read to its end.
+    """Return the known branches that were deleted; none until the leading branch is read up to its newest commit.
 
-    Until then nobody knows whether it has taken up what stood on them. A branch of another clone is not judged here.
+    Only then is it known whether their lines were merged into it. Branches of other clones are not considered.
     """
     if read.existing is None:
         return frozenset()
@@ -80,26 +80,26 @@ def branches_gone(read: BranchRead) -> frozenset[str]:
     ) - {read.branch}
 
 
-def told_of_branches(read: BranchRead, gone: Collection[str] = ()) -> dict[str, Any]:
-    """Return what the map of a repository says of the branches that are known after a reading."""
+def branch_payload(read: BranchRead, gone: Collection[str] = ()) -> dict[str, Any]:
+    """Return the payload fields of a repository's map about the branches after a reading."""
     commits = {**known_branches(read.known), read.branch: read.commit}
     places = {**dict.fromkeys(commits, read.place), **places_of_branches(read.known), read.branch: read.place}
-    told = {name: {"commit": commits[name], "place": places[name]} for name in commits if name not in gone}
-    return {"branches": told, "leading": leading_after(read, gone)}
+    branches = {name: {"commit": commits[name], "place": places[name]} for name in commits if name not in gone}
+    return {"branches": branches, "leading": leading_after(read, gone)}
 
 
-def standing(before: Source, versions: HeldContents) -> Carried:
-    """Return the segments of a source that stand in some of its contents still, and the ids of the others."""
-    kept = [part for segment in before.segments if (part := _restricted(segment, before, versions))]
-    placed = tuple(part.model_copy(update={"position": at}) for at, part in enumerate(kept))
+def restricted(before: Source, versions: HeldContents) -> Carried:
+    """Return the segments of a source that are in these contents, and the ids of the others."""
+    remaining = [part for one in before.segments if (part := _with_places(one, _places_of(one, before), versions))]
+    placed = tuple(part.model_copy(update={"position": at}) for at, part in enumerate(remaining))
     return Carried(placed, frozenset(one.segment_id for one in before.segments) - {one.segment_id for one in placed})
 
 
 def united(before: Source, carried: Carried, versions: HeldContents, contents: str) -> Carried:
-    """Return the segments of all contents of a source, of which one was read just now: each once.
+    """Return the segments of all contents of a source, one of which was just read, each segment once.
 
-    `carried` are those of the contents that were read, and those found again in it. Those of the contents that the
-    source itself tells of come first, in their order.
+    `carried` are the segments of the contents just read, and segments found again in them. Segments of the contents
+    that the source represents come first, in their order.
     """
     places = {one.segment_id: _places_of(one, before) for one in before.segments}
     now = {one.segment_id: {contents: one.locator} for one in carried.segments}
@@ -107,16 +107,16 @@ def united(before: Source, carried: Carried, versions: HeldContents, contents: s
     fresh = {one.segment_id: one for one in carried.segments}
     leads = versions.fingerprints[0] == contents
     order = dict.fromkeys((*fresh, *old) if leads else (*old, *fresh))
-    found: list[Segment] = []
+    segments: list[Segment] = []
     for identity in order:
-        stands = {**places.get(identity, {}), **now.get(identity, {})}
-        if contents in stands and identity not in now:
-            del stands[contents]
+        locators = {**places.get(identity, {}), **now.get(identity, {})}
+        if contents in locators and identity not in now:
+            del locators[contents]
         shown = (fresh, old) if leads else (old, fresh)
         segment = shown[0].get(identity) or shown[1][identity]
-        if part := _with_places(segment, stands, versions):
-            found.append(part.model_copy(update={"position": len(found)}))
-    return Carried(tuple(found), frozenset(old) - {one.segment_id for one in found})
+        if part := _with_places(segment, locators, versions):
+            segments.append(part.model_copy(update={"position": len(segments)}))
+    return Carried(tuple(segments), frozenset(old) - {one.segment_id for one in segments})
 
 
 def _places_of(segment: Segment, source: Source) -> dict[str, Locator]:
@@ -125,12 +125,8 @@ def _places_of(segment: Segment, source: Source) -> dict[str, Locator]:
     return dict.fromkeys(HeldContents.parse(source.fingerprint).fingerprints, segment.locator)
 
 
-def _restricted(segment: Segment, source: Source, versions: HeldContents) -> Segment | None:
-    return _with_places(segment, _places_of(segment, source), versions)
-
-
 def _with_places(segment: Segment, places: Mapping[str, Locator], versions: HeldContents) -> Segment | None:
-    """Return a segment as it stands in those of the contents that are left; `None` where it stands in none."""
+    """Return a segment with its places in these contents; `None` if it is in none of them."""
     left = [SegmentPlace(contents=one, locator=places[one]) for one in versions.fingerprints if one in places]
     if not left:
         return None

@@ -1,4 +1,4 @@
-"""From what was read to the operations of the patch that brings it into the ledger."""
+"""Conversion of readings to the operations of a patch."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from treering.ports.adapter import BranchRead, KnowledgeDraft, NodeDraft, Source
 from treering.ports.ledger import SourceState
 from treering.ports.runtime import Clock, fresh_id, fresh_salt, fresh_segment_id
 from treering.verbs.ingest.branches import (
+    branch_payload,
     contents_here,
     read_of,
-    standing,
-    told_of_branches,
+    restricted,
     united,
     versions_after,
     versions_without,
@@ -32,8 +32,8 @@ from treering.verbs.ingest.known import (
     is_dated,
     is_live,
     is_undated,
+    reason_to_skip,
     repointed,
-    why_kept,
 )
 from treering.verbs.ingest.report import ItemResult
 from treering.verbs.ingest.segments import Carried, carry, first_segments, moved_refs
@@ -42,7 +42,7 @@ from treering.verbs.ingest.transcripts import continued, is_transcript
 
 @dataclass(frozen=True, slots=True)
 class SourceToWrite:
-    """A source as read that the ledger does not hold so yet. `earlier` are origins it had until now."""
+    """A new or changed source. `earlier` are its previous origins."""
 
     draft: SourceDraft
     earlier: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class SourceToWrite:
 
 @dataclass(frozen=True, slots=True)
 class SourceRenamed:
-    """A source that has another origin now, and says what it said. `earlier` are those it had until now."""
+    """An unchanged source with a new origin. `earlier` are its previous origins."""
 
     origin: str
     earlier: tuple[str, ...]
@@ -58,14 +58,14 @@ class SourceRenamed:
 
 @dataclass(frozen=True, slots=True)
 class SourceGone:
-    """An origin that is gone, from the branch that is read where there are several."""
+    """An origin that no longer exists, or not on the branch being read."""
 
     origin: str
 
 
 @dataclass(frozen=True, slots=True)
-class SourceStands:
-    """A source that has contents on the branch that is read which the ledger holds for another branch."""
+class SourceOnBranch:
+    """A source whose contents on the branch being read are already stored for another branch."""
 
     origin: str
     fingerprint: str
@@ -73,31 +73,31 @@ class SourceStands:
 
 @dataclass(frozen=True, slots=True)
 class BranchesGone:
-    """A source of a repository of which branches are gone."""
+    """A source with contents on deleted branches."""
 
     origin: str
     branches: frozenset[str]
 
 
-Item = SourceToWrite | SourceRenamed | SourceGone | SourceStands | BranchesGone
+Item = SourceToWrite | SourceRenamed | SourceGone | SourceOnBranch | BranchesGone
 
 
 def origins_of(item: Item) -> tuple[str, ...]:
-    """Return the origins an item is about."""
+    """Return the origins of an item."""
     match item:
         case SourceToWrite(draft, earlier):
             return (draft.origin, *earlier)
         case SourceRenamed(origin, earlier):
             return (origin, *earlier)
-        case SourceGone(origin) | SourceStands(origin, _) | BranchesGone(origin, _):
+        case SourceGone(origin) | SourceOnBranch(origin, _) | BranchesGone(origin, _):
             return (origin,)
 
 
 class SourceChanges:
-    """The operations for some items, against what the ledger holds at the moment.
+    """The operations for some items, compared with the current ledger.
 
-    Raises `InvalidInput` for a draft that breaks a rule of the objects. Made anew where the ledger changed
-    meanwhile; keeps nothing between two tries.
+    Raises `InvalidInput` for a draft that breaks a rule of the objects. Create it again if the ledger changed; nothing
+    is reused.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class SourceChanges:
             raise invalid_fields(error) from error
 
     def operations(self) -> tuple[Operation, ...]:
-        """Return all operations. Evidence comes last: it names segments that are only there by then."""
+        """Return all operations. Evidence comes last, because it cites segments of the earlier operations."""
         moved = [
             Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": item.evidence_refs})
             for item in self._evidence.values()
@@ -132,7 +132,7 @@ class SourceChanges:
         return (*self._operations, *moved)
 
     def nodes_after(self, receipt: Receipt) -> list[Node] | None:
-        """Return the nodes a commit of the operations created, or `None` where it changed nodes otherwise."""
+        """Return the nodes created by a commit of the operations, or `None` if it changed other nodes."""
         created = []
         for operation, result in zip(self._operations, receipt.results, strict=False):
             match operation:
@@ -149,27 +149,27 @@ class SourceChanges:
     def _take(self, item: Item) -> ItemResult:
         match item:
             case SourceToWrite(draft, earlier):
-                return self._arrive(draft, earlier)
+                return self._upsert(draft, earlier)
             case SourceRenamed(origin, earlier):
                 return self._rename(origin, earlier)
             case SourceGone(origin):
-                return self._depart(origin)
-            case SourceStands(origin, fingerprint):
-                return self._stand(origin, fingerprint)
+                return self._archive(origin)
+            case SourceOnBranch(origin, fingerprint):
+                return self._add_branch(origin, fingerprint)
             case BranchesGone(origin, branches):
-                return self._lose(origin, branches)
+                return self._remove_branches(origin, branches)
 
-    def _arrive(self, draft: SourceDraft, earlier: tuple[str, ...]) -> ItemResult:
+    def _upsert(self, draft: SourceDraft, earlier: tuple[str, ...]) -> ItemResult:
         here = self._known_sources.source(draft.origin)
         read = read_of(draft.origin, self._branches)
         if here and contents_here(here.fingerprint, read) == draft.fingerprint and not earlier:
             return ItemResult(origin=draft.origin, outcome="unchanged", source_id=here.id)
-        if here and is_dated(draft) and (kept := why_kept(self._known_sources.whole(here.id), draft)):
-            return ItemResult(origin=draft.origin, outcome="skipped", source_id=here.id, why=kept)
+        if here and is_dated(draft) and (reason := reason_to_skip(self._known_sources.whole(here.id), draft)):
+            return ItemResult(origin=draft.origin, outcome="skipped", source_id=here.id, why=reason)
         self._bring_nodes(draft.nodes)
-        elsewhere = [name for name in earlier if self._stands_elsewhere(name)]
+        elsewhere = [name for name in earlier if self._is_on_other_branch(name)]
         for name in elsewhere:
-            self._depart(name)
+            self._archive(name)
         earlier = tuple(name for name in earlier if name not in elsewhere)
         duplicates = duplicates_of(draft.origin, earlier, self._known_sources)
         if duplicates is None:
@@ -197,16 +197,16 @@ class SourceChanges:
         return _moved(origin, duplicates, duplicates.note())
 
     def _repoint(self, duplicates: DuplicateSources, segments: Sequence[Segment]) -> None:
-        """Move the evidence of candidates from the sources that are folded to the one that goes on."""
+        """Move the evidence of candidates from the folded sources to the remaining one."""
         for state in duplicates.folded:
             folded = self._known_sources.whole(state.id)
-            for item in filter(is_live, self._known_sources.resting_on(state.id)):
+            for item in filter(is_live, self._known_sources.citing(state.id)):
                 refs = self._evidence.get(item.id, item).evidence_refs
                 moved = repointed(refs, folded, duplicates.kept.id, segments)
                 if moved != refs:
                     self._evidence[item.id] = item.model_copy(update={"evidence_refs": moved})
 
-    def _depart(self, origin: str) -> ItemResult:
+    def _archive(self, origin: str) -> ItemResult:
         state = self._known_sources.source(origin)
         if state is None:
             return ItemResult(origin=origin, outcome="unchanged")
@@ -218,44 +218,44 @@ class SourceChanges:
         self._operations.append(Transition(id=state.id, expected_revision=state.revision, to="archived"))
         return ItemResult(origin=origin, outcome="removed", source_id=state.id)
 
-    def _stands_elsewhere(self, origin: str) -> bool:
-        """Tell whether a source is on another branch than the one that is read."""
+    def _is_on_other_branch(self, origin: str) -> bool:
+        """Return whether a source is also on a branch other than the one being read."""
         state, read = self._known_sources.source(origin), read_of(origin, self._branches)
         return bool(state and read and versions_after(state.fingerprint, read, None).each)
 
-    def _stand(self, origin: str, contents: str) -> ItemResult:
+    def _add_branch(self, origin: str, contents: str) -> ItemResult:
         state = self._known_sources.source(origin)
         if state is None:
             return ItemResult(origin=origin, outcome="unchanged")
         self._restrict(state, versions_after(state.fingerprint, read_of(origin, self._branches), contents))
         return ItemResult(origin=origin, outcome="updated", source_id=state.id)
 
-    def _lose(self, origin: str, branches: frozenset[str]) -> ItemResult:
+    def _remove_branches(self, origin: str, branches: frozenset[str]) -> ItemResult:
         state, read = self._known_sources.source(origin), read_of(origin, self._branches)
         if state is None or read is None:
             return ItemResult(origin=origin, outcome="unchanged")
         left = versions_without(state.fingerprint, read, branches)
-        told = told_of_branches(read, branches) if origin == read.root else {}
+        payload = branch_payload(read, branches) if origin == read.root else {}
         if left.each:
-            self._restrict(state, left, **told)
+            self._restrict(state, left, **payload)
             return ItemResult(origin=origin, outcome="updated", source_id=state.id)
         self._operations.append(Transition(id=state.id, expected_revision=state.revision, to="archived"))
         return ItemResult(origin=origin, outcome="removed", source_id=state.id)
 
-    def _restrict(self, state: SourceState, versions: HeldContents, **told: Any) -> None:
-        """Leave of a source what stands in those of its contents that are left, and move evidence after it."""
+    def _restrict(self, state: SourceState, versions: HeldContents, **payload: Any) -> None:
+        """Restrict a source to these contents, and move evidence accordingly."""
         before = self._known_sources.whole(state.id)
-        left = standing(before, versions)
+        left = restricted(before, versions)
         fields: dict[str, Any] = {
             "fingerprint": versions.text,
             "segments": left.segments,
-            "payload": {**before.payload, **told},
+            "payload": {**before.payload, **payload},
         }
         changes = {name: value for name, value in fields.items() if value != getattr(before, name)}
         if changes:
             self._operations.append(Update(id=state.id, expected_revision=state.revision, changes=changes))
         if left.gone:
-            for item in filter(is_live, self._known_sources.resting_on(state.id)):
+            for item in filter(is_live, self._known_sources.citing(state.id)):
                 self._follow(item, before, left)
 
     def _create(self, draft: SourceDraft) -> str:
@@ -278,13 +278,13 @@ class SourceChanges:
     def _update(
         self, draft: SourceDraft, state: SourceState, folded: Sequence[SourceState] = ()
     ) -> tuple[str, Sequence[Segment]]:
-        """Bring a source up to date; return where its turns part from those before, if they do, and its segments."""
+        """Update a source; return where its turns diverge from the stored ones, if they do, and its segments."""
         before = self._known_sources.whole(state.id)
-        resting = self._known_sources.resting_on(state.id)
+        citing = self._known_sources.citing(state.id)
         read = read_of(draft.origin, self._branches)
-        told = continued(before, draft) if read is None and is_transcript(draft.kind, draft.metadata) else None
-        draft = told.draft if told else draft
-        named = {ref.segment_id for item in resting if is_live(item) for ref in item.evidence_refs}
+        merged = continued(before, draft) if read is None and is_transcript(draft.kind, draft.metadata) else None
+        draft = merged.draft if merged else draft
+        named = {ref.segment_id for item in citing if is_live(item) for ref in item.evidence_refs}
         carried = carry(before.segments, draft.segments, named=named, salt=before.salt, new_id=self._segment_id)
         versions = versions_after(state.fingerprint, read, draft.fingerprint)
         if read:
@@ -297,34 +297,34 @@ class SourceChanges:
         changes = {name: value for name, value in fields.items() if value != getattr(before, name)}
         if changes:
             self._operations.append(Update(id=state.id, expected_revision=state.revision, changes=changes))
-        for item in filter(is_live, resting):
+        for item in filter(is_live, citing):
             self._follow(item, before, carried, read_now)
-        # An invalid source is kept up to date, and states nothing.
+        # An invalid source is updated, but states nothing.
         claims = draft.knowledge if state.status == "active" else ()
-        stated = _by_meaning(resting) if claims else {}
+        stated = _by_meaning(citing) if claims else {}
         for known in claims:
             claim = self._claim(known, state.id, read_now)
-            said_before = stated.get(claim.duplicate_key())
-            if said_before and is_live(said_before):
-                self._restate(said_before, claim.evidence_refs[0], gone=carried.gone)
-            elif said_before is None or not self._known_sources.was_turned_down(said_before):
+            stored = stated.get(claim.duplicate_key())
+            if stored and is_live(stored):
+                self._restate(stored, claim.evidence_refs[0], gone=carried.gone)
+            elif stored is None or not self._known_sources.was_rejected(stored):
                 self._state(claim)
-        parted = told.why if told else divergence(before.segments, draft.segments, gone=carried.gone)
+        parted = merged.why if merged else divergence(before.segments, draft.segments, gone=carried.gone)
         return parted, carried.segments
 
     def _fields(self, draft: SourceDraft, versions: HeldContents, before: Source | None = None) -> dict[str, Any]:
-        """Return the fields of a source. Where the contents that were read are not those it tells of, most stay."""
+        """Return the fields of a source. If it represents other contents than those read, most stay unchanged."""
         read = read_of(draft.origin, self._branches)
-        told = told_of_branches(read) if read and draft.origin == read.root else {}
+        payload = branch_payload(read) if read and draft.origin == read.root else {}
         if before and versions.fingerprints[0] != draft.fingerprint:
-            return {"origin": draft.origin, "fingerprint": versions.text, "payload": {**before.payload, **told}}
+            return {"origin": draft.origin, "fingerprint": versions.text, "payload": {**before.payload, **payload}}
         return {
             "kind": draft.kind,
             "origin": draft.origin,
             "title": draft.title,
             "fingerprint": versions.text,
             "content_type": draft.content_type,
-            "payload": {**draft.payload, **told},
+            "payload": {**draft.payload, **payload},
             "metadata": dict(draft.metadata),
             "captured_at": draft.captured_at or self._now,
         }
@@ -353,10 +353,10 @@ class SourceChanges:
         )
 
     def _state(self, claim: Knowledge) -> None:
-        """Propose what a source states. The ledger merges it into the same knowledge from elsewhere.
+        """Propose a statement of a source. The ledger merges it into the same knowledge from elsewhere.
 
-        What went stale and is stated again starts anew as a candidate: nobody has verified it since, and an
-        adapter must not. The stale one is archived, so that the ledger does not merge the new into the old.
+        If stale knowledge is stated again, it becomes a new candidate, because no one has verified it since. The stale
+        knowledge is archived, so that the ledger does not merge the new one into it.
         """
         followed = [item for item in self._known_sources.stale(claim) if item.id not in self._archived]
         self._operations += [
@@ -367,23 +367,23 @@ class SourceChanges:
         self._operations += [_link("follows", claim.id, item.id) for item in followed]
 
     def _restate(self, item: Knowledge, ref: EvidenceRef, *, gone: frozenset[str]) -> None:
-        """Move the evidence of what the source states still from the segments that are gone to where it stands."""
+        """Move evidence of a statement that is still in the source from removed segments to its current segment."""
         refs = self._evidence.get(item.id, item).evidence_refs
-        kept = tuple(
+        remaining = tuple(
             one for one in refs if (one.source_id, one.role) != (ref.source_id, ref.role) or one.segment_id not in gone
         )
-        places = {(one.source_id, one.segment_id, one.role) for one in kept}
-        now = kept if (ref.source_id, ref.segment_id, ref.role) in places else (*kept, ref)
+        places = {(one.source_id, one.segment_id, one.role) for one in remaining}
+        now = remaining if (ref.source_id, ref.segment_id, ref.role) in places else (*remaining, ref)
         if now != refs:
             self._evidence[item.id] = item.model_copy(update={"evidence_refs": now})
 
     def _follow(
         self, item: Knowledge, before: Source, carried: Carried, read_now: Sequence[Segment] | None = None
     ) -> None:
-        """Move evidence from the segments that are gone to where what it is about still stands.
+        """Move evidence from removed segments to the segments that contain the same lines now.
 
-        From segments that are gone on the branch that is read, and stand on others, it does not go: it comes to stand
-        on both. `read_now`: the segments on that branch.
+        Evidence in segments that are only gone on the branch being read stays, and is added there. `read_now` are the
+        segments on that branch.
         """
         refs = {_place(ref): ref for ref in moved_refs(item, before, carried.segments, gone=carried.gone)}
         here = {segment.segment_id for segment in read_now or ()}
@@ -421,7 +421,7 @@ class SourceChanges:
                 self._operations.append(Transition(id=node.id, expected_revision=node.revision, to="active"))
                 self._renew_node(node.model_copy(update={"revision": node.revision + 1}), draft)
             case _:
-                return  # somebody decided against it
+                return  # a person or an agent archived it
 
     def _renew_node(self, known: Node, draft: NodeDraft) -> None:
         if changes := dict(self._node_changes(known, draft)):
@@ -447,7 +447,7 @@ class SourceChanges:
         aliases = dict.fromkeys([*known.aliases, *(name for name in names if name != known.name)])
         if tuple(aliases) != known.aliases:
             yield "aliases", tuple(aliases)
-        # A summary that a person or an agent wrote is theirs.
+        # A summary written by a person or an agent is not changed.
         if draft.summary and draft.summary != known.summary and self._known_sources.is_untouched(known):
             yield "summary", draft.summary
 
@@ -477,9 +477,9 @@ def _moved(origin: str, duplicates: DuplicateSources, why: str) -> ItemResult:
 
 
 def _by_meaning(items: Iterable[Knowledge]) -> Mapping[str, Knowledge]:
-    """Return undated knowledge by what it says: what is live before what is stale before the rest, newest first."""
-    found = sorted(filter(is_undated, items), key=lambda item: (is_live(item), item.status == "stale", item.id))
-    return {item.duplicate_key(): item for item in found}
+    """Return undated knowledge by content: live before stale before other knowledge, newest first."""
+    ranked = sorted(filter(is_undated, items), key=lambda item: (is_live(item), item.status == "stale", item.id))
+    return {item.duplicate_key(): item for item in ranked}
 
 
 def _link(kind: Any, source: str, target: str) -> AddLink:

@@ -1,7 +1,7 @@
-"""What was erased, remembered by keyed hashes, so that reading it again does not bring it back unasked.
+"""Keyed hashes of erased texts, so that reading them again does not bring them back unasked.
 
-The key is a file of the machine and not in the space: whoever has the space alone, or a backup of it, can guess no
-short text from the hashes. A space that was erased from on another machine is not protected here, which is reported.
+The key is a file on the machine, not in the space: nobody who has only the space or a backup can guess short texts
+from the hashes. Texts erased on another machine are not recognized, which is reported.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from treering.core.canonical import normalise_text
 from treering.core.errors import TreeringError
-from treering.core.evidence import Segment, Turn
+from treering.core.evidence import Turn
 from treering.core.objects import Source
 from treering.ports.adapter import Role, SegmentDraft, SourceDraft
 from treering.ports.ledger import Ledger
@@ -24,11 +24,11 @@ from treering.verbs.engine import Engine, held
 from treering.verbs.ingest.segments import with_texts
 
 MIN_CHARS = 24
-"""A shorter passage is recognised in its own origin alone: it may stand anywhere for another reason."""
+"""Shorter passages are only recognized in their own origin, because they may occur elsewhere for other reasons."""
 MAX_MARKS = 1_000_000
-"""Hashes of passages and lines that a space keeps; the oldest go first."""
+"""Hashes of passages and lines that a space stores; the oldest are dropped first."""
 ErasureKey = Callable[[], bytes]
-"""Returns the key of the hashes, which is made when it is first asked for. Raises `OSError`."""
+"""Returns the key of the hashes, creating it on first use. Raises `OSError`."""
 
 _Done = TypeVar("_Done")
 _ROW = "erased"
@@ -36,37 +36,38 @@ _BLOCK = re.compile(r"#\d{9}\Z")
 _GAP = re.compile(r"(\n(?:[ \t]*\n)+)")
 _MARK_BYTES = 10
 _LEASE_SECONDS, _WAIT_SECONDS = 10.0, 5.0
+_UNKNOWN = "the next reading, which cannot recognise it"
 
 
 @dataclass(frozen=True, slots=True)
 class ErasedPart:
-    """What of a draft was erased before: passages or stretches of them, when, and whether nothing else is in it."""
+    """The erased parts of a draft: the number of passages, the date, and whether nothing else is in it."""
 
     passages: int = 0
     date: str = ""
     whole: bool = False
 
     def reason(self) -> str:
-        """Say why it is left out, and how to read it all the same."""
-        what = "its content was" if self.whole else f"{self.passages} passage(s) of it were"
-        return f"{what} erased on {self.date}, so it is skipped; the option `again` (--again) reads it"
+        """Return why it is skipped, and how to read it anyway."""
+        subject = "its content was" if self.whole else f"{self.passages} passage(s) of it were"
+        return f"{subject} erased on {self.date}, so it is skipped; the option `again` (--again) reads it"
 
 
 @dataclass(slots=True)
 class ErasedTexts:
-    """The marks that a space keeps of erased texts, as far as the key of this machine can tell them."""
+    """The marks of erased texts in a space that the key of this machine can check."""
 
     key: bytes = b""
     marks: Mapping[str, str] = field(default_factory=dict)
     """By mark, the day of the erasure."""
     elsewhere: int = 0
-    """Marks that were made with another key."""
+    """The number of marks made with other keys."""
     seen: set[str] = field(default_factory=set)
-    """Marks of texts that were read again."""
+    """Marks of erased texts that were read again."""
 
     @classmethod
     def of(cls, engine: Engine) -> "ErasedTexts":
-        """Read the marks of a space; nothing is read from the machine where there are none."""
+        """Read the marks of a space, and the key of the machine if there are any."""
         row = engine.erasures.find(_ROW) if engine.erasures and engine.erasure_key else None
         if not row or not engine.erasure_key:
             return cls()
@@ -78,10 +79,10 @@ class ErasedTexts:
         return cls(key, own, sum(map(len, row["keys"].values())) - len(own))
 
     def without(self, draft: SourceDraft) -> tuple[SourceDraft, ErasedPart]:
-        """Return a draft without erased passages and lines, and what was left out.
+        """Return a draft without erased passages and lines, and a description of them.
 
-        A passage is recognised wherever it is read, a line where it was erased. What is left has no hash of the whole,
-        no words of its neighbours and no name that could repeat what was erased.
+        Passages are recognized everywhere, lines only in the origin they were erased from. The result contains no hash
+        of the whole text, and no neighboring text or name that could repeat erased content.
         """
         if not self.marks:
             return draft, ErasedPart()
@@ -106,12 +107,12 @@ class ErasedTexts:
     def left_of(self, text: str, origin: str, *, role: Role = "prose", at: datetime | None = None) -> str:
         """Return a text without erased passages, and without lines erased from the same origin.
 
-        `at`: when it was said. Lines said later than the day of the erasure are new statements.
+        `at` is the time of a message. Lines of messages after the day of the erasure are new statements.
         """
         if self._knows(_mark(self.key, normalise_text(text))):
             return ""
         if role == "prose":
-            parts = _GAP.split(text)  # paragraphs, each but the first behind the gap before it
+            parts = _GAP.split(text)  # paragraphs, each except the first after the gap before it
             gone = [self._knows(_mark(self.key, normalise_text(part))) for part in parts[::2]]
             left_parts = (parts[max(2 * place - 1, 0) : 2 * place + 1] for place, one in enumerate(gone) if not one)
             text = "".join("".join(part) for part in left_parts)
@@ -120,7 +121,7 @@ class ErasedTexts:
         return text if len(left) == len(lines) else "\n".join(left)
 
     def last_day(self) -> str:
-        """Return the day on which the newest of the texts that were seen was erased; empty if none was seen."""
+        """Return the day of the latest erasure among the recognized texts; empty if there are none."""
         return max((self.marks[mark] for mark in self.seen), default="")
 
     def _knows(self, mark: str, day: str = "") -> bool:
@@ -131,7 +132,7 @@ class ErasedTexts:
 
 
 def marks_of(sources: Iterable[Source], key: bytes, *, repeated: frozenset[str]) -> Iterator[str]:
-    """Return the marks of the texts of sources; those `repeated` in other sources are marked for their origin alone."""
+    """Yield the marks of the texts of sources; passages `repeated` in other sources are only marked by origin."""
     for source in sources:
         for text, role in _texts(source):
             for passage in _passages(text, role):
@@ -146,9 +147,9 @@ def erase_and_remember(
 ) -> tuple[_Done, str]:
     """Erase sources by `erase` and store their marks in its transaction.
 
-    So a process that is killed leaves both or neither. If the job log has no such transactions, the marks are stored
-    first, and restored if `erase` fails. Return also why the marks were not stored, empty if they were. `repeated`: the
-    passages that other sources still hold (`passages_elsewhere`). Raises what `erase` raises.
+    So a killed process leaves both or neither. If the job log has no such transactions, the marks are stored first,
+    and removed if `erase` fails. Also return why the marks were not stored, or an empty text. `repeated` are the
+    passages that other sources also contain (`passages_elsewhere`). Errors of `erase` propagate.
     """
     rows = engine.erasures
     if not sources:
@@ -163,9 +164,9 @@ def erase_and_remember(
     with _row_of(engine, rows) as row:
         changed = _with_marks(row, _name(key), {**row["keys"].get(_name(key), {}), **new})
         if isinstance(rows, JobsInCommits):
-            with rows.kept_in_commit(_ROW, changed) as is_kept:
-                done = erase()
-                return done, "" if is_kept() else f"{_UNKNOWN}: the erasure changed nothing"
+            with rows.kept_in_commit(_ROW, changed) as is_stored:
+                result = erase()
+                return result, "" if is_stored() else f"{_UNKNOWN}: the erasure changed nothing"
         rows.save(_ROW, changed)
         try:
             return erase(), ""
@@ -174,11 +175,8 @@ def erase_and_remember(
             raise
 
 
-_UNKNOWN = "the next reading, which cannot recognise it"
-
-
 def passages_elsewhere(ledger: Ledger, sources: Sequence[Source]) -> frozenset[str]:
-    """Return the passages of sources that others hold too; looks through all segments, one at a time."""
+    """Return the passages of sources that other sources also contain; reads all segments, one at a time."""
     wanted, own = passages_in(sources), {source.id for source in sources}
     if not wanted:
         return frozenset()
@@ -188,14 +186,14 @@ def passages_elsewhere(ledger: Ledger, sources: Sequence[Source]) -> frozenset[s
 
 
 def passages_in(sources: Iterable[Source]) -> frozenset[str]:
-    """Return all that is recognised of sources wherever it is read."""
+    """Return all passages of sources that are recognized everywhere."""
     return frozenset(
         passage for source in sources for text, role in _texts(source) for passage in _passages(text, role)
     )
 
 
 def forget(engine: Engine, texts: ErasedTexts) -> None:
-    """Drop the marks of texts that were asked for again."""
+    """Delete the marks of texts that were requested again."""
     if texts.seen and engine.erasures is not None:
         with _row_of(engine, engine.erasures) as row:
             marks = row["keys"].get(_name(texts.key), {})
@@ -205,15 +203,11 @@ def forget(engine: Engine, texts: ErasedTexts) -> None:
 
 @contextmanager
 def _row_of(engine: Engine, rows: JobLog) -> Iterator[JobRow]:
-    """Read the row of the marks; others change it only afterwards, or each would store its own marks alone."""
+    """Read the row of the marks, and hold a lease until it is saved, so that concurrent changes are not lost."""
     owner = fresh_id("patch", engine.clock)
     with held(engine.leases, _ROW, owner, _LEASE_SECONDS, wait_seconds=_WAIT_SECONDS):
         row: dict[str, Any] = {"scope": None, "keys": {}, **(rows.find(_ROW) or {})}
         yield row
-
-
-def _turn_of(segment: Segment) -> int | None:
-    return segment.locator.turn if isinstance(segment.locator, Turn) else None
 
 
 def _with_marks(row: JobRow, name: str, marks: Mapping[str, str]) -> dict[str, Any]:
@@ -221,7 +215,7 @@ def _with_marks(row: JobRow, name: str, marks: Mapping[str, str]) -> dict[str, A
 
 
 def _texts(source: Source) -> Iterator[tuple[str, Role]]:
-    """Return the texts of a source's segments, and of a long turn also the whole."""
+    """Yield the texts of a source's segments, and the whole text of each long turn."""
     for turn, group in groupby(
         source.segments, key=lambda one: one.locator.turn if isinstance(one.locator, Turn) else None
     ):
@@ -232,13 +226,13 @@ def _texts(source: Source) -> Iterator[tuple[str, Role]]:
 
 
 def _passages(text: str, role: Role) -> list[str]:
-    """Return what is recognised of a text wherever it is read: the whole, and of prose each paragraph."""
+    """Return the passages of a text that are recognized everywhere: the whole, and each paragraph of prose."""
     paragraphs = _GAP.split(text)[::2] if role == "prose" else []
     return [text, *(paragraphs if len(paragraphs) > 1 else ())]
 
 
 def _alone(segment: SegmentDraft) -> SegmentDraft:
-    """Return a segment without what it says of its neighbours."""
+    """Return a segment without the parts that depend on its neighbors."""
     place = segment.locator
     return replace(
         segment, gist=None, locator=place.model_copy(update={"chain": ""}) if isinstance(place, Turn) else place
@@ -250,7 +244,7 @@ def _mark(key: bytes, text: str) -> str:
 
 
 def _line_mark(key: bytes, origin: str, line: str) -> str:
-    # The blocks of a discussion are one place: a message may be recorded into another block.
+    # The blocks of a discussion count as one origin, because a message may be recorded again in another block.
     return _mark(key, f"{_BLOCK.sub('', origin)}\n{normalise_text(line)}")
 
 

@@ -23,7 +23,9 @@ from treering.verbs.ingest.run import Run, Task
 _WARNINGS = 50
 _SHOWN = 200
 _MODES_OF_ADAPTERS = ("path", "repo", "url")
-"""Adapters of Treering's own, each with a mode by its name."""
+"""Built-in adapters, each with a mode of its name."""
+_BATCH_SIZE = 64
+"""Items read at a time, or while others are written."""
 
 
 class SourceInput(TextInput):
@@ -35,7 +37,7 @@ class SourceInput(TextInput):
 
     @classmethod
     def of_text(cls, text: str) -> dict[str, Any]:
-        """Return the one note that a plain text is."""
+        """Return a plain text as a note."""
         return {"items": [{"text": text}]}
 
     @model_validator(mode="before")
@@ -101,7 +103,7 @@ class StatusInput(TextInput):
 
 
 class IngestOptions(Value):
-    """Options of ingesting. Unchanged input changes nothing, so a retry is always safe."""
+    """Options of ingesting. Unchanged input changes nothing, so retries are always safe."""
 
     wait: bool = Field(default=False, description="Wait until all passages are embedded.")
     dry_run: bool = Field(default=False, description="Read and compare without writing.")
@@ -128,40 +130,40 @@ class StatusOptions(Value):
 
 
 def ingest_source(call: Call, given: SourceInput, options: IngestOptions) -> IngestReport:
-    """Bring in what is given inline."""
+    """Ingest inline items."""
     reader = InlineReader(call.engine.segmenters, call.engine.limits, options.redact_secrets)
     writer = _writer(call, options, call.engine.author, root=None, target="inline content")
     task = Task("source", "inline content", len(given.items), options.redact_secrets, options.again)
-    # It is all here: a thread that reads ahead would only take turns with this one.
+    # All of it is here, so reading ahead in a thread would gain nothing.
     places = range(0, len(given.items), _BATCH_SIZE)
     readings = (list(map(reader.read, given.items[place : place + _BATCH_SIZE])) for place in places)
     return _run(call, task, writer, readings, options)
 
 
 def ingest_path(call: Call, given: PathInput, options: IngestOptions) -> IngestReport:
-    """Bring in a file or a folder. Raises `InvalidInput` where it cannot be read at all."""
+    """Ingest a file or a folder. Raises `InvalidInput` if it cannot be read."""
     return _ingest_with(call, "path", given.path, options)
 
 
 def ingest_file(engine: Engine, scope: str, file: Path) -> IngestReport:
-    """Bring in one file for a call that is no ingest. Raises as `ingest_path`."""
+    """Ingest one file on behalf of another verb. Raises the errors of `ingest_path`."""
     return ingest_path(Call(engine, scope), PathInput(path=str(file)), IngestOptions())
 
 
 def ingest_repo(call: Call, given: RepoInput, options: RepoOptions) -> IngestReport:
-    """Bring in a git repository. Raises `InvalidInput` for a folder that is not a repository."""
+    """Ingest a git repository. Raises `InvalidInput` for a folder that is not a repository."""
     return _ingest_with(call, "repo", given.path, options)
 
 
 def ingest_url(call: Call, given: UrlInput, options: IngestOptions) -> IngestReport:
-    """Bring in pages of the web: one, or those that a sitemap or a text lists. Raises `InvalidInput` for another."""
+    """Ingest a web page, or the pages of a sitemap or a list. Raises `InvalidInput` for other addresses."""
     if given.addresses:
         return _ingest_with(call, "url", f"{given.addresses}\n", options, called="a list of addresses")
     return _ingest_with(call, "url", given.url, options)
 
 
 def ingest_with_adapter(call: Call, given: AdapterInput, options: IngestOptions) -> IngestReport:
-    """Bring in what an adapter of another package reads. Raises `InvalidInput` where there is none of that name."""
+    """Ingest with an adapter of another package. Raises `InvalidInput` for an unknown adapter."""
     name, colon, target = given.target.partition(":")
     if not colon or name in _MODES_OF_ADAPTERS:
         raise InvalidInput(
@@ -172,7 +174,7 @@ def ingest_with_adapter(call: Call, given: AdapterInput, options: IngestOptions)
 
 
 def ingest_status(call: Call, given: StatusInput, options: StatusOptions) -> JobReport:
-    """Tell how a job stands. Raises `NotFound` for an unknown id."""
+    """Report the state of a job. Raises `NotFound` for an unknown id."""
     row = _job(call, given.job)
     lag = call.engine.index.vectors.lag()
     if row is None:
@@ -210,12 +212,12 @@ def ingest_status(call: Call, given: StatusInput, options: StatusOptions) -> Job
 
 def _ingest_with(call: Call, kind: str, path: str, options: IngestOptions, *, called: str = "") -> IngestReport:
     adapter = _adapter(call, kind)
-    # What stands in files came through an adapter, whoever had them read; that decides how far it is trusted.
+    # Content of files comes through an adapter, whoever requested it; the channel determines its trust.
     author = call.engine.author.model_copy(update={"channel": "adapter"})
     of_adapter = _adapter_options(options)
     writer = _writer(call, options, author, root=adapter.origin(path), target=called or path)
     readings = adapter.read(path, known=writer.known_sources.known(), limits=call.engine.limits, options=of_adapter)
-    # Counting may take a walk of its own; nobody waits for it where nobody watches.
+    # Counting may walk the files once more, so it is skipped if no progress is shown.
     total = None if call.engine.progress is silent else adapter.count(path, of_adapter)
     task = Task(kind, called or path, total, options.redact_secrets, options.again)
     with reading_ahead(readings, most=_BATCH_SIZE) as ahead:
@@ -234,9 +236,9 @@ def _adapter(call: Call, kind: str) -> Adapter:
 
 
 def _adapter_options(options: IngestOptions) -> dict[str, Any]:
-    """Return what concerns the adapter, as far as something was asked for."""
-    asked = options.model_dump(exclude=set(IngestOptions.model_fields) - {"redact_secrets"}, exclude_defaults=True)
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()}
+    """Return the options for the adapter that were set."""
+    chosen = options.model_dump(exclude=set(IngestOptions.model_fields) - {"redact_secrets"}, exclude_defaults=True)
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items()}
 
 
 def _writer(call: Call, options: IngestOptions, author: Author, *, root: str | None, target: str) -> BatchWriter:
@@ -248,9 +250,6 @@ def _writer(call: Call, options: IngestOptions, author: Author, *, root: str | N
         reason=f"Ingest {target}",
         dry_run=options.dry_run,
     )
-
-
-_BATCH_SIZE = 64  # items read at a time, or while others are written
 
 
 def _run(
@@ -267,10 +266,10 @@ def _run(
 
 
 def _job(call: Call, job_id: str) -> JobRow | None:
-    """Return a job at or below the call's scope, or above it: the one asked for, or the newest."""
+    """Return the requested job, or the newest one, if the call's scope sees it."""
     rows: Iterator[Mapping[str, Any]] = iter(call.engine.jobs.recent(1, scope=call.scope))
-    found = call.engine.jobs.find(job_id) if job_id else next(rows, None)
-    row = parsed_job(found) if found and found.get("scope", "") is not None else None
+    stored = call.engine.jobs.find(job_id) if job_id else next(rows, None)
+    row = parsed_job(stored) if stored and stored.get("scope", "") is not None else None
     if job_id and (row is None or not sees(call.scope, row.scope, descend=True)):
         raise NotFound(
             f"There is no job {job_id}.",
@@ -280,13 +279,13 @@ def _job(call: Call, job_id: str) -> JobRow | None:
     return row
 
 
-def parsed_job(found: Mapping[str, Any]) -> JobRow:
-    """Read the row of a job. Raises `Corrupt` for one that cannot be read."""
+def parsed_job(stored: Mapping[str, Any]) -> JobRow:
+    """Parse the row of a job. Raises `Corrupt` if it is invalid."""
     try:
-        return JobRow.model_validate(found)
+        return JobRow.model_validate(stored)
     except ValidationError as error:
         raise Corrupt(
-            f"The stored record of the job {found.get('id')!r} cannot be read.",
+            f"The stored record of the job {stored.get('id')!r} cannot be read.",
             hint="Ingest again. The space itself is intact if `lint audit` passes.",
         ) from error
 
@@ -344,7 +343,7 @@ ADAPTER = Mode(
     IngestOptions,
     IngestReport,
     ingest_with_adapter,
-    # Code of others may read what the person at this machine can read, whichever folder a server may read.
+    # Code of other packages may read everything the user can read, whatever folders a server may read.
     rights=replace(_BRINGS_IN_FILES, writes_files=True, fetches=True),
     repeatable=True,
     makes_space=True,

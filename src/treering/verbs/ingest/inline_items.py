@@ -40,14 +40,14 @@ class InlineItem(Value):
 
 @dataclass(frozen=True, slots=True)
 class InlineReader:
-    """Reads inline items: without recalled text, secrets redacted, cut into segments."""
+    """Reads inline items: drops recalled text, redacts secrets, and splits the rest into segments."""
 
     segmenters: Mapping[str, Segmenter]
     limits: ReadLimits
     redact_secrets: bool = True
 
     def read(self, item: InlineItem) -> SourceDraft | Skipped | Failed:
-        """Return the item as a source. Raises `InvalidInput` where no segmenter knows its content type."""
+        """Return the item as a source. Raises `InvalidInput` if no segmenter has its content type."""
         size = len(item.text) + sum(len(message.content) for message in item.messages)
         if size > self.limits.max_file_bytes:
             return Failed(
@@ -60,12 +60,12 @@ class InlineReader:
             return Failed(self._name(item), too_long)
         if not _is_writable(item):
             return Failed(
-                _printable(self._name(item)), "it contains a number that JSON cannot represent, or invalid Unicode"
+                well_formed(self._name(item)), "it contains a number that JSON cannot represent, or invalid Unicode"
             )
         return self._draft(_Cleaned.of(item, self.redact_secrets), item)
 
     def _name(self, item: InlineItem) -> str:
-        """Name an item in the report, which is kept with the job."""
+        """Return the name of an item in the report, which is stored with the job."""
         name = item.origin[: 2 * _NAME_CHARS] or item.title[: 2 * _NAME_CHARS] or f"a {item.kind}"
         return shortened(screened(name).value if self.redact_secrets else name, _NAME_CHARS)
 
@@ -113,7 +113,7 @@ class InlineReader:
 
 @dataclass(frozen=True, slots=True)
 class _Cleaned:
-    """An item without recalled text and secrets, and what a person should know of that."""
+    """An item without recalled text and secrets, and warnings about them."""
 
     item: InlineItem
     recalled: int = 0
@@ -134,10 +134,10 @@ class _Cleaned:
         if not redact_secrets:
             return cls(item, recalled, warnings)
         harmless = tuple(triple for triple in item.triples if not screened(triple).secrets)
-        # The text has been searched; messages are searched with what they are called.
-        kept = screened(item.model_copy(update={"triples": harmless, "text": ""}))
-        whole = kept.value.model_copy(update={"text": item.text})
-        return cls(whole, recalled, [*warnings, *kept.warnings])
+        # The text was already screened; messages are screened together with their names.
+        screened_item = screened(item.model_copy(update={"triples": harmless, "text": ""}))
+        whole = screened_item.value.model_copy(update={"text": item.text})
+        return cls(whole, recalled, [*warnings, *screened_item.warnings])
 
 
 def _texts(item: InlineItem) -> list[str]:
@@ -145,7 +145,7 @@ def _texts(item: InlineItem) -> list[str]:
 
 
 def recalled_warning(count: int) -> str:
-    """Say that text recalled from this memory was dropped."""
+    """Return the warning about dropped text that was recalled from this memory."""
     return f"dropped {count} passage(s) recalled from this memory: memory is not ingested again"
 
 
@@ -155,15 +155,15 @@ def _redacted(secret: str, turn: int) -> str:
 
 
 def _with_triples(segments: Sequence[SegmentDraft], triples: Sequence[Triple]) -> Sequence[SegmentDraft]:
-    """Return each triple to the first segment that holds both its ends, or else one of them, or else to the first."""
+    """Assign each triple to the first segment that contains both its ends, else one of them, else to the first."""
     if not triples or not segments:
         return segments
     texts = [segment.text.casefold() for segment in segments]
     stated: list[list[Triple]] = [[] for _ in segments]
     for triple in dict.fromkeys(triples):
         ends = (triple.subject.casefold(), triple.object.casefold())
-        held = [sum(end in text for end in ends) for text in texts]
-        stated[held.index(max(held))].append(triple)
+        matching = [sum(end in text for end in ends) for text in texts]
+        stated[matching.index(max(matching))].append(triple)
     return [replace(segment, triples=tuple(own)) for segment, own in zip(segments, stated, strict=True)]
 
 
@@ -173,17 +173,13 @@ def _content_type(item: InlineItem) -> Literal["text", "markdown"]:
 
 def _is_writable(item: InlineItem) -> bool:
     texts = [item.kind, item.origin, item.title, item.text]
-    stated = [triple.model_dump() for triple in item.triples]
-    said = [part for message in item.messages for part in (message.role, message.name, message.id, message.content)]
+    triples = [triple.model_dump() for triple in item.triples]
+    messages = [[one.role, one.name, one.id, one.content] for one in item.messages]
     try:
-        canonical_json([texts, said, stated, item.metadata]).encode()
+        canonical_json([texts, messages, triples, item.metadata]).encode()
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _printable(name: str) -> str:
-    return well_formed(name)
 
 
 def _digest_of(item: InlineItem) -> str:

@@ -1,4 +1,4 @@
-"""What the ledger holds of the things a reading meets, and sources that are the same thing."""
+"""Known sources, nodes and knowledge during a reading, and duplicate sources."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class KnownSources:
         self._stale: dict[str, list[Knowledge]] | None = None
 
     def known(self) -> AlreadyRead:
-        """Tell an adapter what was read before, and at which commit."""
+        """Return the stored state for an adapter: fingerprints, and the commit read last."""
         states = {origin: state for origin, state in self._sources.items() if state}
         root = self.source(self._root) if self._root is not None else None
         commit = self.whole(root.id).payload.get("commit") if root else None
@@ -45,11 +45,11 @@ class KnownSources:
         return self._sources.get(origin)
 
     def look_up(self, origins: Iterable[str]) -> None:
-        """Read at once what will be asked for one by one."""
-        asked = [one for one in dict.fromkeys(origins) if one not in self._sources and not self._covers(one)]
-        if asked:
-            found = self._ledger.sources_at(scope=self._scope, origins=asked)
-            self._sources |= {origin: _unless_archived(found.get(origin)) for origin in asked}
+        """Read together the sources that will be requested one by one."""
+        missing = [one for one in dict.fromkeys(origins) if one not in self._sources and not self._covers(one)]
+        if missing:
+            states = self._ledger.sources_at(scope=self._scope, origins=missing)
+            self._sources |= {origin: _unless_archived(states.get(origin)) for origin in missing}
 
     def whole(self, source_id: str) -> Source:
         """Return a source with its segments."""
@@ -62,50 +62,50 @@ class KnownSources:
             details={"id": source_id},
         )
 
-    def resting_on(self, source_id: str) -> list[Knowledge]:
-        """Return the knowledge that names a source as evidence, whatever its status."""
-        found = map(self._ledger.get, self._ledger.dependents(source_id))
-        return [item for item in found if isinstance(item, Knowledge)]
+    def citing(self, source_id: str) -> list[Knowledge]:
+        """Return the knowledge that cites a source as evidence, whatever its status."""
+        items = map(self._ledger.get, self._ledger.dependents(source_id))
+        return [item for item in items if isinstance(item, Knowledge)]
 
     def node(self, key: str) -> Node | None:
         """Return the active node with a `kind:slug`."""
         if self._nodes is None:
-            found = self._select("node", Compare("status", "eq", "active"))
-            self._nodes = {node_key(item): item for item in found if isinstance(item, Node)}
+            nodes = self._select("node", Compare("status", "eq", "active"))
+            self._nodes = {node_key(item): item for item in nodes if isinstance(item, Node)}
         return self._nodes.get(key)
 
     def departed_node(self, key: str) -> Node | None:
-        """Return the newest node with a `kind:slug` that is active no more: archived, or merged into another."""
+        """Return the newest archived or merged node with a `kind:slug`."""
         if self._departed is None:
-            found = self._select("node", Compare("status", "in", ("archived", "merged")))
-            self._departed = {node_key(item): item for item in found if isinstance(item, Node)}
+            nodes = self._select("node", Compare("status", "in", ("archived", "merged")))
+            self._departed = {node_key(item): item for item in nodes if isinstance(item, Node)}
         return self._departed.get(key)
 
     def was_archived_by_adapter(self, node: Node) -> bool:
-        """Tell whether a node was archived with what it stood for, and not because somebody decided so."""
+        """Return whether a node was archived by an adapter with its subject, and not by a decision."""
         events = [
             event for event in self._ledger.events_of(node.id) if (event.after or {}).get("status") == node.status
         ]
         return bool(events) and events[-1].channel == "adapter"
 
     def is_untouched(self, node: Node) -> bool:
-        """Tell whether only adapters ever wrote the node."""
+        """Return whether only adapters ever wrote the node."""
         return all(event.channel == "adapter" for event in self._ledger.events_of(node.id))
 
     def stale(self, claim: Knowledge) -> Sequence[Knowledge]:
-        """Return the stale knowledge that says the same and that Treering itself had drawn from a source."""
+        """Return the stale knowledge with the same content that was extracted from sources."""
         if self._stale is None:
             self._stale = {}
             self._note_stale(self._select("knowledge", Compare("status", "eq", "stale")))
         return self._stale.get(claim.duplicate_key(), ()) if self._stale else ()
 
-    def was_turned_down(self, item: Knowledge) -> bool:
-        """Tell whether somebody decided against the knowledge, rather than it having lost its evidence."""
+    def was_rejected(self, item: Knowledge) -> bool:
+        """Return whether knowledge was superseded or archived by a decision, and not because it lost its evidence."""
         before = [revision.status for revision in self._ledger.history(item.id) if revision.status != item.status]
         return item.status == "superseded" or (item.status == "archived" and before[-1:] != ["stale"])
 
     def settle(self, *, origins: Iterable[str], nodes: Iterable[Node] | None, staled: Iterable[str]) -> None:
-        """Take note of what a commit wrote; `nodes` are those created, `None` where nodes changed otherwise."""
+        """Update the cache after a commit; `nodes` are the created ones, `None` if nodes changed otherwise."""
         self._unsure.update(origins)
         if nodes is None:
             self._nodes = self._departed = None
@@ -115,7 +115,7 @@ class KnownSources:
             self._note_stale(map(self._ledger.get, staled))
 
     def doubt(self, origins: Iterable[str]) -> None:
-        """Read again what somebody else changed meanwhile."""
+        """Invalidate the cache after a conflict with another writer."""
         self._unsure.update(origins)
         self._nodes = self._departed = None
         self._stale = None
@@ -125,20 +125,20 @@ class KnownSources:
 
     def _also_below(self, root: str) -> Mapping[str, str]:
         """Return the fingerprints at and below another root, which is read at once."""
-        found = self.below(root)
-        self._sources |= {origin: state for origin, state in found.items() if origin not in self._sources}
+        states = self.below(root)
+        self._sources |= {origin: state for origin, state in states.items() if origin not in self._sources}
         self._roots.append(root)
-        return _fingerprints(found)
+        return _fingerprints(states)
 
     def _repositories(self) -> Sequence[KnownRepository]:
         where = And((Compare("kind", "eq", "repo"), Compare("status", "ne", "archived")))
-        found = self._select("source", where)
-        return [KnownRepository(one.origin, one.title, one.payload) for one in found if isinstance(one, Source)]
+        sources = self._select("source", where)
+        return [KnownRepository(one.origin, one.title, one.payload) for one in sources if isinstance(one, Source)]
 
     def below(self, root: str) -> dict[str, SourceState]:
         """Return the sources at and below a root that are not archived, by origin."""
-        found = self._ledger.sources(scope=self._scope, root=root)
-        return {origin: state for origin, state in found.items() if _unless_archived(state)}
+        sources = self._ledger.sources(scope=self._scope, root=root)
+        return {origin: state for origin, state in sources.items() if _unless_archived(state)}
 
     def _select(self, kind: str, where: Filter) -> Iterable[Object]:
         here = And((Compare("scope", "eq", self._scope), where))
@@ -159,35 +159,32 @@ def _fingerprints(states: Mapping[str, SourceState]) -> dict[str, str]:
 
 
 def node_key(node: Node) -> str:
-    """Return the name by which drafts refer to a node."""
+    """Return the key by which drafts refer to a node."""
     return f"{node.kind}:{node.slug}"
 
 
 def is_live(item: Knowledge) -> bool:
-    """Tell whether the knowledge may be presented as how things stand."""
+    """Return whether knowledge may be presented as current."""
     return item.status in CURRENT["knowledge"]
 
 
 def is_undated(item: Knowledge) -> bool:
-    """Tell whether the knowledge claims no time of validity, as drafts never do."""
+    """Return whether knowledge states no time of validity, as drafts never do."""
     return item.valid_from is None and item.valid_until is None
 
 
 def _may_be_restated(item: Knowledge) -> bool:
-    # What a person or an agent came to believe is not replaced because a file says the same again.
+    # Knowledge from a person or an agent is not replaced because a file states the same again.
     drawn_from_files = item.memory_source in {"system_generated", "imported"}
     return item.status == "stale" and drawn_from_files and is_undated(item)
 
 
-# Sources that are the same thing: which one goes on, and what becomes of the others and of what rests on them.
-
-
 @dataclass(frozen=True, slots=True)
 class DuplicateSources:
-    """The sources that one thing is known by. `kept` goes on; it is known by the origin `before` until now.
+    """The sources of one thing. `kept` remains; `before` is its origin until now.
 
-    `folded` are archived in its favour. `standing` are left as they are: knowledge rests on them that ingest may not
-    change.
+    `folded` are archived in its favor. `standing` stay unchanged, because they are cited by knowledge that ingest may
+    not change.
     """
 
     kept: SourceState
@@ -196,11 +193,11 @@ class DuplicateSources:
     standing: tuple[str, ...] = ()
 
     def archiving(self) -> list[Transition]:
-        """Return the operations that archive what is folded."""
+        """Return the operations that archive the folded sources."""
         return [Transition(id=one.id, expected_revision=one.revision, to="archived") for one in self.folded]
 
     def note(self) -> str:
-        """Say which sources of the same thing stand beside it still; empty where none does."""
+        """Return a note about other sources of the same thing that stay; empty if there are none."""
         if not self.standing:
             return ""
         return (
@@ -210,30 +207,30 @@ class DuplicateSources:
 
 
 def duplicates_of(origin: str, earlier: Sequence[str], known_sources: KnownSources) -> DuplicateSources | None:
-    """Choose the source that goes on as `origin`, of those known by it or by an earlier origin; `None` without any.
+    """Choose the source that remains as `origin` among those with it or an earlier origin; `None` if there are none.
 
-    One that knowledge rests on goes on before others: ingest may move the evidence of candidates alone.
+    Sources cited by knowledge are preferred, because ingest may only move the evidence of candidates.
     """
     states = {name: known_sources.source(name) for name in dict.fromkeys((origin, *earlier))}
-    found = {name: state for name, state in states.items() if state is not None}
-    if not found:
+    existing = {name: state for name, state in states.items() if state is not None}
+    if not existing:
         return None
-    held = [name for name, state in found.items() if len(found) > 1 and _is_held(state, known_sources)]
-    kept = (held or list(found))[0]
+    cited = [name for name, state in existing.items() if len(existing) > 1 and _is_cited(state, known_sources)]
+    remaining = (cited or list(existing))[0]
     return DuplicateSources(
-        kept=found[kept],
-        before=next((name for name in (kept, *found) if name != origin), ""),
-        folded=tuple(state for name, state in found.items() if name != kept and name not in held),
-        standing=tuple(name for name in held if name != kept),
+        kept=existing[remaining],
+        before=next((name for name in (remaining, *existing) if name != origin), ""),
+        folded=tuple(state for name, state in existing.items() if name != remaining and name not in cited),
+        standing=tuple(name for name in cited if name != remaining),
     )
 
 
 def repointed(
     refs: Sequence[EvidenceRef], folded: Source, kept: str, segments: Sequence[Segment]
 ) -> tuple[EvidenceRef, ...]:
-    """Point evidence in a source that is folded to where its words stand in the one kept, with these segments.
+    """Point evidence in a folded source to the same text in the segments of the remaining one, `kept`.
 
-    What stands there no more keeps its place in the source that is folded.
+    Evidence whose text is not there stays in the folded source.
     """
     before = {part.segment_id: part for part in folded.segments}
     there = _places(segments)
@@ -250,8 +247,8 @@ def repointed(
     return united(moved)
 
 
-def _is_held(state: SourceState, known_sources: KnownSources) -> bool:
-    return any(is_live(item) and item.status != "candidate" for item in known_sources.resting_on(state.id))
+def _is_cited(state: SourceState, known_sources: KnownSources) -> bool:
+    return any(is_live(item) and item.status != "candidate" for item in known_sources.citing(state.id))
 
 
 def _places(segments: Sequence[Segment]) -> Mapping[str, str]:
@@ -263,45 +260,39 @@ def _holder(words: str, there: Mapping[str, str], segments: Sequence[Segment]) -
     return whole or next((part.segment_id for part in segments if words in part.excerpt), None)
 
 
-# Two exports of one conversation: which of them is kept, and where they differ.
-
-
 AS_OF = "as_of"
-"""Metadata of an exported conversation: the time until which the export reaches, as `core.canonical` writes it."""
-
+"""Metadata of an exported conversation: the time of the export, in the form of `core.canonical`."""
 SINCE = "since"
-"""Metadata of a conversation of which a stretch of time was exported: when that begins, written the same way."""
+"""Metadata of a conversation that was exported in part: the time at which that part begins, in the same form."""
+_KINDS = frozenset({"conversation", "meeting_record"})
 
 
 def is_dated(draft: SourceDraft) -> bool:
-    """Tell whether a draft is a conversation with the time until which its export reaches."""
+    """Return whether a draft is a conversation with the time of its export."""
     return draft.kind in _KINDS and bool(_time(draft, AS_OF))
 
 
-def why_kept(held: Source, draft: SourceDraft) -> str:
-    """Say why the conversation that is kept stays as it is; empty unless the new export is an older one."""
-    if "" < _time(draft, AS_OF) < _time(held, AS_OF):
+def reason_to_skip(stored: Source, draft: SourceDraft) -> str:
+    """Return why the stored conversation is not updated; empty unless the new export is older."""
+    if "" < _time(draft, AS_OF) < _time(stored, AS_OF):
         return "it is older than the stored export"
     return ""
 
 
-def divergence(held: Sequence[Segment], arrived: Sequence[SegmentDraft], *, gone: Collection[str]) -> str:
-    """Say at which turn a new export differs from what is kept; empty where it only goes on.
+def divergence(stored: Sequence[Segment], drafts: Sequence[SegmentDraft], *, gone: Collection[str]) -> str:
+    """Return a note about the turn at which a new export differs from the stored one; empty if it only continues it.
 
     `gone` are the ids of segments that are nowhere in the new one.
     """
-    chains = {place.turn: place.chain for draft in arrived if isinstance(place := draft.locator, Turn)}
-    before = {place.turn: place.chain for segment in held if isinstance(place := segment.locator, Turn)}
+    chains = {place.turn: place.chain for draft in drafts if isinstance(place := draft.locator, Turn)}
+    before = {place.turn: place.chain for segment in stored if isinstance(place := segment.locator, Turn)}
     parted = [turn for turn, chain in before.items() if chain and chains.get(turn) != chain]
     if not parted:
         return ""
     turns = {
-        place.turn for segment in held if segment.segment_id in gone and isinstance(place := segment.locator, Turn)
+        place.turn for segment in stored if segment.segment_id in gone and isinstance(place := segment.locator, Turn)
     }
     return f"diverges at turn {min(parted)}: {len(turns)} turns replaced"
-
-
-_KINDS = frozenset({"conversation", "meeting_record"})
 
 
 def _time(item: SourceDraft | Source, name: str) -> str:

@@ -1,4 +1,4 @@
-"""What ingest answers with: counts always, items as far as they fit, those that need a person first."""
+"""Reports of ingest, job rows, and reading ahead in a thread."""
 
 import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ from treering.verbs.envelope import Report, Value
 
 Outcome = Literal["failed", "skipped", "proposed", "removed", "moved", "updated", "created", "unchanged"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-"""In the order in which a person wants to see them."""
+"""In the order in which they are shown, most important first."""
 
 JobState = Literal["waiting", "running", "done", "interrupted", "cancelled", "failed"]
-"""Interrupted: its process ended before it did. Failed: its call ended with an error."""
+"""`interrupted`: its process ended before the job did. `failed`: its call ended with an error."""
 ENDED: frozenset[JobState] = frozenset({"done", "interrupted", "cancelled", "failed"})
 
 
@@ -49,7 +49,7 @@ class IngestReport(Report):
     counts: dict[Outcome, int] = Field(default={}, description="Number of items per outcome.")
     items: tuple[ItemResult, ...] = ()
     items_left_out: int = 0
-    """Results that did not fit into `items`, the unchanged ones aside; `status` shows them."""
+    """The number of other results, unchanged ones excluded; `status` shows them."""
     staled: tuple[str, ...] = ()
     """Knowledge that lost its last support by this ingest."""
     contested: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class IngestReport(Report):
     sequence: int = 0
     """The audit sequence after the last write; read `as_of` it to see exactly this state."""
     pending_vectors: int = 0
-    """Texts found by words already, and by meaning as soon as they have their vector."""
+    """Texts that can be found by words, and by meaning once they are embedded."""
     dry_run: bool = False
     summarized: dict[str, int] = Field(default={}, exclude_if=lambda counts: not counts)
     """New files of which only a summary is indexed, such as lock files, by reason."""
@@ -90,7 +90,7 @@ class JobReport(Report):
 
 
 class JobRow(Value):
-    """A job as the job log keeps it. `items` leave out what was unchanged."""
+    """A job as stored in the job log. `items` excludes unchanged ones."""
 
     id: str
     mode: str
@@ -107,17 +107,17 @@ class JobRow(Value):
     warnings: tuple[str, ...] = ()
     errors: tuple[JobError, ...] = ()
     holder: str = ""
-    """The id of the key that asked for it; empty where there was none."""
+    """The id of the key that requested it, or an empty text."""
     request: tuple[dict[str, Any], ...] = ()
-    """The envelope that asked for it, where it holds no content: with it the job can be gone on with.
+    """The requesting envelope if it has no content, so that the job can be resumed.
 
-    A list, as `items` are: what names something that is erased is taken out of it.
+    A list, like `items`, because entries that name erased objects are removed.
     """
 
     def state_at(self, now: datetime) -> JobState:
-        """Tell the state: a job that has not ended, nor been heard of for a minute, was interrupted.
+        """Return the state: a job that has neither ended nor been updated for a minute was interrupted.
 
-        So was one heard of in the future: by a clock that was ahead.
+        A job updated in the future, by a wrong clock, was interrupted, too.
         """
         silent = abs((now - self.updated_at).total_seconds()) > _SILENCE_SECONDS
         return "interrupted" if self.state not in ENDED and silent else self.state
@@ -142,7 +142,7 @@ def first_by_outcome(items: Iterable[ItemResult], limit: int) -> tuple[ItemResul
 def overall_outcome(
     counts: Mapping[Outcome, int],
 ) -> Literal["ok", "partial", "proposed", "unchanged", "empty", "failed"]:
-    """Sum a run up in a word."""
+    """Summarize the outcomes of a run in a word."""
     happened = {outcome for outcome, count in counts.items() if count}
     if "failed" in happened:
         return "failed" if happened <= {"failed"} else "partial"
@@ -155,13 +155,9 @@ def overall_outcome(
 
 _SILENCE_SECONDS = 60.0
 _RANKS = {outcome: rank for rank, outcome in enumerate(OUTCOMES)}
-
-
-# Reading ahead in a thread, so that reading what comes and writing what came overlap.
-
-
 _Item = TypeVar("_Item")
-_PAUSE = 0.05  # seconds between looks at whether the reader of the queue has gone
+_PAUSE = 0.05
+"""Seconds between checks whether the consumer has stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +172,14 @@ class _Ended:
 
 @contextmanager
 def reading_ahead(items: Iterable[_Item], *, most: int) -> Iterator[Iterator[Sequence[_Item]]]:
-    """Yield the items in order, up to `most` of them read before they are asked for; each time all that wait.
+    """Yield the items in order while a thread reads up to `most` items ahead; each time all that are ready.
 
-    What reading raises is raised where the items are taken. Leaving early stops the reading and closes `items`
-    where it can be closed.
+    Errors of reading are raised by the iterator. Leaving the block early stops the reading and closes `items` if it is
+    a generator.
     """
     queue: Queue[_Read[_Item] | _Ended] = Queue(most)
     stopping = threading.Event()
-    # In this thread's context: reading ends with the call it is for (`ports.runtime`).
+    # In this thread's context, so that reading ends with its call (`ports.runtime`).
     context, arguments = copy_context(), (_read, items, queue, stopping)
     thread = threading.Thread(target=context.run, args=arguments, name="treering-reader", daemon=True)
     thread.start()
@@ -217,7 +213,7 @@ def _read(items: Iterable[_Item], queue: "Queue[_Read[_Item] | _Ended]", stoppin
         for item in items:
             if not _put(_Read(item), queue, stopping):
                 break
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the thread that takes the items raises it
+    except BaseException as error:  # noqa: BLE001 - the consuming thread raises it
         ended = _Ended(error)
     finally:
         if isinstance(items, Generator):
@@ -226,7 +222,7 @@ def _read(items: Iterable[_Item], queue: "Queue[_Read[_Item] | _Ended]", stoppin
 
 
 def _put(entry: _Read[_Item] | _Ended, queue: "Queue[_Read[_Item] | _Ended]", stopping: threading.Event) -> bool:
-    """Wait for room; tell whether there was any before nobody wanted more."""
+    """Wait until the queue has room; return `False` if the consumer stopped first."""
     while not stopping.is_set():
         try:
             queue.put(entry, timeout=_PAUSE)

@@ -1,4 +1,4 @@
-"""One run of ingest: readings in, batches out, and an account of every item."""
+"""A run of ingest: write readings in batches, and account for every item."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ from treering.verbs.ingest.batch import (
     BatchWriter,
     archive_unmerged,
     proposal_key,
-    taken_up_again,
+    reactivate,
     unmerged,
 )
 from treering.verbs.ingest.branches import branches_gone, contents_here, read_of, versions_without
@@ -51,8 +51,8 @@ from treering.verbs.ingest.changes import (
     BranchesGone,
     Item,
     SourceGone,
+    SourceOnBranch,
     SourceRenamed,
-    SourceStands,
     SourceToWrite,
     origins_of,
 )
@@ -80,23 +80,24 @@ _SAVE_EVERY = timedelta(seconds=2)
 _SHOW_EVERY = 50
 _SHOWN_WHILE_RUNNING = 200
 _WARNINGS = 50
+_MAX_OPERATIONS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a run reads: by which mode, called what, of how many items (`None` where unknown)."""
+    """The task of a run: its mode, displayed target, and number of items (`None` if unknown)."""
 
     mode: str
     target: str
     total: int | None = None
     redact_secrets: bool = True
     again: bool = False
-    """Whether to read what was erased before, too."""
+    """Whether to also read erased content again."""
 
 
 @dataclass(slots=True)
 class IngestTally:
-    """What has happened so far. `items` leaves out what was unchanged."""
+    """The results so far. `items` excludes unchanged ones."""
 
     counts: Counter[Outcome] = field(default_factory=Counter)
     items: list[ItemResult] = field(default_factory=list)
@@ -114,7 +115,7 @@ class IngestTally:
         self.items += [result for result in results if result.outcome != "unchanged"]
 
     def add_written(self, written: BatchOutcome) -> None:
-        """Count what became of a batch."""
+        """Count the results of a batch."""
         self.add(*written.results)
         self.warnings += [f"{one.origin}: {one.why}" for one in written.results if one.outcome == "updated" and one.why]
         self.patches += written.patches
@@ -123,16 +124,16 @@ class IngestTally:
         self.sequence = max(self.sequence, written.sequence)
 
     def with_results(self, results: Sequence[ItemResult]) -> "IngestTally":
-        """Return what this will be once a batch is written, as far as that is known before."""
+        """Return the expected tally after a batch is written."""
         later = deepcopy(self)
         later.add_written(BatchOutcome(tuple(results)))
         return later
 
 
 class Run:
-    """Takes readings one by one, writes them in batches, and keeps the job log up to date.
+    """Takes readings one by one, writes them in batches, and updates the job log.
 
-    Nothing is written where nothing changed: no patch and no job.
+    If nothing changed, no patch and no job is written.
     """
 
     def __init__(self, task: Task, engine: Engine, writer: BatchWriter) -> None:
@@ -150,32 +151,32 @@ class Run:
         self._erased = ErasedTexts.of(engine)
         self._started_at = self._batch_at = self._saved_at = engine.clock.now()
         self._job = ""
-        self._kept: JobRow | None = None
-        """The job as the last batch has kept it."""
+        self._stored_job: JobRow | None = None
+        """The job as stored with the last batch."""
 
     def read(self, readings: Iterable[Sequence[Reading]]) -> None:
-        """Take all readings, each time those that are there.
+        """Take all readings, in the portions in which they become available.
 
-        Raises what reading and the ledger raise; what was committed until then stays.
+        Errors of reading and of the ledger propagate; committed batches remain.
         """
         state: JobState = "interrupted"
         number = 0
         try:
             for reading in self._each(readings):
                 self._take(reading)
-                number += not isinstance(reading, RootRead | BranchRead)  # they tell of no item
+                number += not isinstance(reading, RootRead | BranchRead)  # these are no items
                 if number % _SHOW_EVERY == 0:
                     self._show(number)
             for origin, earlier in self._renames.items():
                 self._put(SourceRenamed(origin, tuple(earlier)))
             for origin in self._moves.values():
-                self._depart(origin)
+                self._archive(origin)
             gone = [(read, names) for read in self._writer.branches if (names := branches_gone(read))]
             self._flush(ends=self._surveyed is None and not gone)
             for read, names in gone:
-                self._lose(read, names)
-            self._take_up_again()
-            self._settle()
+                self._remove_branches(read, names)
+            self._reactivate()
+            self._link_nodes()
             self._note_erased()
             self._show(number)
             state = "done"
@@ -183,7 +184,7 @@ class Run:
             self._close(state)
 
     def report(self, *, max_items: int) -> IngestReport:
-        """Return the account."""
+        """Return the report."""
         account = self.account
         items = first_by_outcome(account.items, max_items)
         touched = [self._job, *account.patches, *(item.source_id for item in items)]
@@ -216,16 +217,16 @@ class Run:
     def _take(self, reading: Reading) -> None:
         match reading:
             case SourceDraft():
-                self._arrive(reading)
+                self._take_draft(reading)
             case Renamed(before, origin):
                 self._renames.setdefault(origin, []).append(before)
             case Unchanged(origin, fingerprint, warnings):
                 self.account.warnings += [f"{origin}: {warning}" for warning in warnings]
-                self._stay(origin, fingerprint)
+                self._mark_unchanged(origin, fingerprint)
             case BranchRead():
                 self._writer.branches.append(reading)
             case Vanished(origin, moved_to):
-                self._vanish(origin, moved_to)
+                self._remove(origin, moved_to)
             case Skipped(origin, why):
                 self.account.add(ItemResult(origin=origin, outcome="skipped", why=self._with_past(origin, why)))
             case RootRead():
@@ -233,12 +234,12 @@ class Run:
             case Failed(origin, why):
                 self.account.add(ItemResult(origin=origin, outcome="failed", why=self._with_past(origin, why)))
 
-    def _arrive(self, draft: SourceDraft) -> None:
+    def _take_draft(self, draft: SourceDraft) -> None:
         if draft.origin in self._origins:
             self._flush()
-        # What was stored, and erased, had no secrets.
-        kept = self._cleaned(draft) if self._erased.marks else None
-        left, left_out = self._erased.without(kept.value) if kept else (draft, ErasedPart())
+        # Erased texts were stored without secrets, so they are compared without secrets.
+        clean = self._cleaned(draft) if self._erased.marks else None
+        left, left_out = self._erased.without(clean.value) if clean else (draft, ErasedPart())
         if self._task.again:
             left_out = ErasedPart()
         elif left_out.passages:
@@ -253,10 +254,9 @@ class Run:
         if state and here == draft.fingerprint and not earlier:
             self.account.add(ItemResult(origin=draft.origin, outcome="unchanged", source_id=state.id))
             return
-        kept = kept or self._cleaned(draft)
-        clean = draft if left_out.passages else kept.value
-        draft, recalled = without_recalled_segments(with_short_names(clean))
-        warnings = [*draft.warnings, *kept.warnings, *([recalled_warning(recalled)] if recalled else [])]
+        clean = clean or self._cleaned(draft)
+        draft, recalled = without_recalled_segments(with_short_names(draft if left_out.passages else clean.value))
+        warnings = [*draft.warnings, *clean.warnings, *([recalled_warning(recalled)] if recalled else [])]
         warnings += [left_out.reason()] if left_out.passages else []
         self.account.warnings += [f"{draft.origin}: {warning}" for warning in warnings]
         self.account.redacted += sum(map(is_redaction, warnings))
@@ -267,17 +267,17 @@ class Run:
     def _cleaned(self, draft: SourceDraft) -> Screened[SourceDraft]:
         return _without_secrets(draft) if self._task.redact_secrets else Screened(draft)
 
-    def _stay(self, origin: str, fingerprint: str) -> None:
+    def _mark_unchanged(self, origin: str, fingerprint: str) -> None:
         state = self._known_sources.source(origin)
         here = contents_here(state.fingerprint, read_of(origin, self._writer.branches)) if state else fingerprint
         if origin in self._renames:
             self._put(SourceRenamed(origin, tuple(self._renames.pop(origin))))
         elif fingerprint and here != fingerprint:
-            self._put(SourceStands(origin, fingerprint))
+            self._put(SourceOnBranch(origin, fingerprint))
         else:
             self.account.add(ItemResult(origin=origin, outcome="unchanged"))
 
-    def _vanish(self, origin: str, moved_to: str | None) -> None:
+    def _remove(self, origin: str, moved_to: str | None) -> None:
         earlier = self._renames.pop(origin, [])
         if moved_to is not None:
             self._moves[moved_to] = origin
@@ -285,9 +285,9 @@ class Run:
                 self._renames.setdefault(moved_to, []).extend(earlier)
             return
         for name in (origin, *earlier):
-            self._depart(name)
+            self._archive(name)
 
-    def _depart(self, origin: str) -> None:
+    def _archive(self, origin: str) -> None:
         if self._known_sources.source(origin):
             self._put(SourceGone(origin))
 
@@ -304,7 +304,7 @@ class Run:
             self._flush()
 
     def _flush(self, *, ends: bool = False) -> None:
-        """Write the batch. Where the run `ends` with it, the job is kept once, and with it if it is one patch."""
+        """Write the batch. If the run `ends` with it, the job is saved once, in the same transaction if possible."""
         if self._batch:
             written = self._writer.write(self._batch, self._job_beside) if ends else self._writer.write(self._batch)
             self.account.add_written(written)
@@ -312,8 +312,8 @@ class Run:
             if not ends:
                 self._save_now_and_then()
 
-    def _lose(self, read: BranchRead, names: frozenset[str]) -> None:
-        """Let go of branches that are gone, and archive what rested on lines that stood on them alone."""
+    def _remove_branches(self, read: BranchRead, names: frozenset[str]) -> None:
+        """Remove deleted branches, and archive knowledge whose evidence was only on them."""
         before = len(self.account.staled)
         for origin, state in self._known_sources.below(read.root).items():
             if origin == read.root or versions_without(state.fingerprint, read, names).text != state.fingerprint:
@@ -326,12 +326,12 @@ class Run:
             self.account.patches += [receipt.patch_id for receipt in receipts]
             self.account.warnings.append(f"{len(archived)} archived: {unmerged(names)}.")
 
-    def _take_up_again(self) -> None:
-        """Make current again what was stale and rests on lines that this reading brought back."""
+    def _reactivate(self) -> None:
+        """Reactivate stale knowledge whose evidence is back after this reading."""
         read = {item.source_id for item in self.account.items if item.source_id}
         if not read or self._writer.dry_run:
             return
-        again, receipts = taken_up_again(self._writer, read)
+        again, receipts = reactivate(self._writer, read)
         if again:
             self.account.staled = [identity for identity in self.account.staled if identity not in again]
             self.account.patches += [receipt.patch_id for receipt in receipts]
@@ -340,15 +340,15 @@ class Run:
                 f"{len(again)} reactivated because the quoted lines are back: {', '.join(again)}."
             )
 
-    def _settle(self) -> None:
-        """Bring the nodes in line with what was written. A dry run has written nothing they could be tied to."""
+    def _link_nodes(self) -> None:
+        """Update the links of nodes after everything was written; a dry run has written nothing to link."""
         if self._surveyed and not self._writer.dry_run:
             for receipt in link_nodes_to_sources(self._writer, self._surveyed, changed=bool(self.account.patches)):
                 self.account.patches.append(receipt.patch_id)
                 self.account.sequence = max(self.account.sequence, receipt.sequence)
 
     def _note_erased(self) -> None:
-        """Forget the marks of what was asked for again, and say what cannot be recognised here."""
+        """Delete the marks of texts that were requested again, and warn about marks that cannot be checked here."""
         if self._task.again and not self._writer.dry_run:
             forget(self._engine, self._erased)
         if self._erased.elsewhere and self.account.patches:
@@ -366,30 +366,30 @@ class Run:
             self._save_now_and_then()
 
     def _close(self, state: JobState) -> None:
-        # A ledger that cannot be written has said so already; the account must not hide that.
+        # A ledger that cannot be written has already raised an error, which must not be hidden.
         with suppress(Unavailable, Corrupt):
             if self._is_worth_a_job():
                 row = self._row(state, self._engine.clock.now(), self.account)
-                if not self._kept or row != self._kept.model_copy(update={"updated_at": row.updated_at}):
+                if not self._stored_job or row != self._stored_job.model_copy(update={"updated_at": row.updated_at}):
                     self._save(row)
 
     @contextmanager
     def _job_beside(self, results: Sequence[ItemResult]) -> Iterator[None]:
-        """Keep the job, as done, in the transaction that writes the last batch: another one costs as much again."""
+        """Save the finished job in the transaction of the last batch, because another one would cost as much again."""
         jobs = self._engine.jobs
         if not isinstance(jobs, JobsInCommits):
             yield
             return
         before = self._job
         row = self._row("done", self._engine.clock.now(), self.account.with_results(results))
-        with jobs.kept_in_commit(row.id, row.model_dump(mode="json")) as is_kept:
+        with jobs.kept_in_commit(row.id, row.model_dump(mode="json")) as is_stored:
             try:
                 yield
             except TreeringError:
                 self._job = before
                 raise
-            if is_kept():
-                self._kept, self._saved_at = row, row.updated_at
+            if is_stored():
+                self._stored_job, self._saved_at = row, row.updated_at
 
     def _save_now_and_then(self) -> None:
         now = self._engine.clock.now()
@@ -420,40 +420,34 @@ class Run:
         )
 
     def _save(self, row: JobRow) -> None:
-        self._kept, self._saved_at = None, row.updated_at
+        self._stored_job, self._saved_at = None, row.updated_at
         self._engine.jobs.save(row.id, row.model_dump(mode="json"))
 
 
 def _summarized(draft: SourceDraft) -> str:
-    """Return why only a summary of a file is indexed, such as `lock file`; empty if all of it is."""
+    """Return why only a summary of a file is indexed, such as `lock file`; empty if it is indexed completely."""
     return "binary" if draft.content_type == "binary_stub" else str(draft.metadata.get("generated", ""))
 
 
 def _without_secrets(draft: SourceDraft) -> Screened[SourceDraft]:
-    """Return what an adapter read without secrets, also one that looks for none.
+    """Redact the secrets in a draft, in case the adapter did not.
 
-    An origin is the adapter's name for the item, by which it finds it again; it stays. Segments that were searched
-    for secrets as they were read are not searched again.
+    The origin is the adapter's name of the item, by which it is found again, so it is not changed. Segments that were
+    already screened are not screened again.
     """
     if draft.screened:
         return Screened(draft)
     apart = (*_IDENTITY, "segments") if draft.cleaned else _IDENTITY
-    kept: dict[str, Any] = {name: getattr(draft, name) for name in apart}
-    nothing: dict[str, Any] = dict.fromkeys(kept, ())
-    made = screened(replace(draft, **{**nothing, "origin": "", "fingerprint": ""}))
-    return Screened(replace(made.value, **kept), made.secrets) if made.secrets else Screened(draft)
-
-
-# Nodes linked to the sources they stand for, at the end of a reading, of all that is there then.
-
-
-_MOST_OPERATIONS = 500
+    unchanged: dict[str, Any] = {name: getattr(draft, name) for name in apart}
+    nothing: dict[str, Any] = dict.fromkeys(unchanged, ())
+    result = screened(replace(draft, **{**nothing, "origin": "", "fingerprint": ""}))
+    return Screened(replace(result.value, **unchanged), result.secrets) if result.secrets else Screened(draft)
 
 
 def link_nodes_to_sources(writer: BatchWriter, root_read: RootRead, *, changed: bool) -> list[Receipt]:
-    """Link nodes to their sources, and archive those that stand for nothing any more.
+    """Link nodes to their sources, and archive nodes without a subject.
 
-    Looks no further where nothing `changed` and the root is linked to its node: then all of it was linked before.
+    If nothing `changed` and the root is linked to its node, everything was already linked, so nothing is read.
     """
     if not changed and _is_linked(writer, root_read):
         return []
@@ -464,7 +458,7 @@ def link_nodes_to_sources(writer: BatchWriter, root_read: RootRead, *, changed: 
 def _is_linked(writer: BatchWriter, root_read: RootRead) -> bool:
     node, root = writer.known_sources.node(root_read.whole), writer.known_sources.source(root_read.origin)
     if node is None or root is None:
-        return True  # nothing was read that could be tied
+        return True  # nothing to link was read
     return any(_ties(link, node.id) and link.source == root.id for link in writer.engine.ledger.links(node.id))
 
 
@@ -475,11 +469,12 @@ def _settle(writer: BatchWriter, origin: str, nodes: RootNodes) -> list[Receipt]
     node_links = _NodeLinks(ledger, writer.scope, {**nodes.ties, nodes.whole: [origin]}, live, frozenset(live.values()))
     receipts = []
     everything = node_links.operations(nodes)
-    for start in range(0, len(everything), _MOST_OPERATIONS):
-        operations = everything[start : start + _MOST_OPERATIONS]
-        # They name objects that the ledger holds, and say nothing else.
-        made = new_patch(writer.engine, operations, author=writer.author, reason=writer.reason, redact_secrets=False)
-        patch = made.value
+    for start in range(0, len(everything), _MAX_OPERATIONS):
+        operations = everything[start : start + _MAX_OPERATIONS]
+        # They contain only ids of stored objects, so there is nothing to redact.
+        patch = new_patch(
+            writer.engine, operations, author=writer.author, reason=writer.reason, redact_secrets=False
+        ).value
         if needs_review(patch, ledger.policy):
             ledger.propose(patch, idempotency_key=proposal_key(operations))
         else:
@@ -489,17 +484,17 @@ def _settle(writer: BatchWriter, origin: str, nodes: RootNodes) -> list[Receipt]
 
 @dataclass(frozen=True, slots=True)
 class _NodeLinks:
-    """What is to be tied to what, against what the ledger holds."""
+    """The wanted links of nodes, compared with the ledger."""
 
     ledger: Ledger
     scope: str
     ties: Mapping[str, Sequence[str]]
     live: Mapping[str, str]
-    """Ids of the root's sources that are not archived, by origin."""
+    """Ids of the root's current sources, by origin."""
     ids: frozenset[str]
 
     def operations(self, root: RootNodes) -> list[Operation]:
-        """Return what is still to be done."""
+        """Return the missing operations."""
         where = And((Compare("scope", "eq", self.scope), Compare("status", "eq", "active")))
         nodes = self.ledger.select(Selection(scope=self.scope, types=("node",), where=where))
         return [one for node in nodes if isinstance(node, Node) for one in self._of(node, root)]
@@ -521,12 +516,12 @@ class _NodeLinks:
             yield Transition(id=node.id, expected_revision=node.revision, to="archived")
 
     def _is_left(self, node: Node, tied: Mapping[str, Link]) -> bool:
-        """Tell whether an adapter made the node, and no source of another root stands for it."""
+        """Return whether an adapter created the node, and no source of another root is linked to it."""
         others = self.ledger.heads(tied.keys() - self.ids).values()
         return node.origin_channel == "adapter" and all(head.status == "archived" for head in others)
 
     def _is_ours(self, link: Link) -> bool:
-        """Tell whether an adapter made the link: what a person or an agent tied stays."""
+        """Return whether an adapter created the link; links by persons and agents are not removed."""
         try:
             return self.ledger.patch(link.patch_id).source.channel == "adapter"
         except NotFound:

@@ -1,4 +1,4 @@
-"""Segments of a source as read, under the identities they had at the last reading, and what rests on them."""
+"""Segments of a source after another reading, and the evidence in them."""
 
 import re
 from bisect import bisect_right
@@ -23,25 +23,27 @@ from treering.core.evidence import (
 from treering.core.fencing import cut, is_fenced, recalled_spans
 from treering.core.objects import Fact, Knowledge, Source, title_of
 from treering.core.patch import HEADING, NAME, TITLE, shortened
-from treering.ports.adapter import KnowledgeDraft, NodeDraft, SegmentDraft, SourceDraft
+from treering.ports.adapter import NodeDraft, SegmentDraft, SourceDraft
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.text.analysis import index_text
 
 NewId = Callable[[], str]
-"""Makes the id of a new segment."""
+"""Returns the id of a new segment."""
+_BLANK_LINES = 3
+_GAP = "\0 lines in no segment"
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """The segments of a source after a reading: one per draft, in order, then those kept for evidence alone."""
+    """The segments of a source after a reading: one per draft, in order, then earlier ones retained for evidence."""
 
     segments: tuple[Segment, ...]
     gone: frozenset[str]
-    """Ids of earlier segments that stand nowhere in the source any more."""
+    """Ids of earlier segments that are no longer in the source."""
 
 
 def first_segments(drafts: Sequence[SegmentDraft], *, salt: str, new_id: NewId) -> tuple[Segment, ...]:
-    """Return the segments of a source never seen before."""
+    """Return the segments of a new source."""
     return tuple(_segment(draft, at, new_id(), salt) for at, draft in enumerate(drafts))
 
 
@@ -53,10 +55,10 @@ def carry(
     salt: str,
     new_id: NewId,
 ) -> Carried:
-    """Match the segments of a new reading to those of the last one: the same text keeps its id.
+    """Match the segments of a new reading to the previous ones: equal texts retain their id.
 
-    `named` holds the ids of segments that evidence rests on. Such a segment whose text still stands word for
-    word in the source, though it is cut differently now, is kept with its new place.
+    `named` are the ids of cited segments. If the text of such a segment is still in the source but in other segments,
+    the segment is retained with its new place.
     """
     matches = relocate([segment.excerpt for segment in earlier], [draft.text for draft in drafts])
     segments = [
@@ -65,17 +67,17 @@ def carry(
     ]
     taken = set(matches)
     unmatched = [segment for at, segment in enumerate(earlier) if at not in taken]
-    kept = _found_again([segment for segment in unmatched if segment.segment_id in named], drafts)
-    segments += [_placed(segment, at) for at, segment in enumerate(kept, start=len(segments))]
-    gone = {segment.segment_id for segment in unmatched} - {segment.segment_id for segment in kept}
+    retained = _found_again([segment for segment in unmatched if segment.segment_id in named], drafts)
+    segments += [_placed(segment, at) for at, segment in enumerate(retained, start=len(segments))]
+    gone = {segment.segment_id for segment in unmatched} - {segment.segment_id for segment in retained}
     return Carried(tuple(segments), frozenset(gone))
 
 
 def without_recalled_segments(draft: SourceDraft) -> tuple[SourceDraft, int]:
-    """Return a draft without text recalled from this memory, and how many fences of it were dropped.
+    """Return a draft without text recalled from this memory, and the number of dropped fences.
 
-    A fence may span segments, but not those of two turns: somebody else's words are never part of a fence that one
-    speaker began. What a touched segment seemed to state is dropped with it.
+    A fence may span segments, but not of two turns, because a speaker cannot fence the words of another. Statements
+    extracted from a changed segment are dropped.
     """
     texts = [segment.text for segment in draft.segments]
     spans = _recalled(draft.segments, texts) if any(map(is_fenced, texts)) else []
@@ -85,9 +87,9 @@ def without_recalled_segments(draft: SourceDraft) -> tuple[SourceDraft, int]:
 
 
 def with_texts(draft: SourceDraft, texts: Sequence[str]) -> SourceDraft:
-    """Return a draft whose segments have these texts, each a part of its own; one without text is left out.
+    """Return a draft with these texts of its segments, without segments that became empty.
 
-    What a changed segment seemed to state is dropped with it.
+    Statements extracted from a changed segment are dropped.
     """
     left = [
         segment if text == segment.text else replace(segment, text=text, gist=None, triples=(), definitions=(), uses=())
@@ -130,13 +132,13 @@ def _segment(draft: SegmentDraft, at: int, identity: str, salt: str) -> Segment:
 
 
 def _definitions(draft: SegmentDraft) -> tuple[Definition, ...]:
-    """Return the definitions of a draft; none where its text was cut since they were counted."""
+    """Return the definitions of a draft; none if its text was cut after their lines were counted."""
     lines = draft.text.count("\n") + 1
     return draft.definitions if all(one.last <= lines for one in draft.definitions) else ()
 
 
 def _moved(segment: Segment, draft: SegmentDraft, at: int) -> Segment:
-    """Return a segment whose text is the same, as it stands now."""
+    """Return a segment with the place and properties of a draft with the same text."""
     now = {
         "locator": draft.locator,
         "position": at,
@@ -155,12 +157,12 @@ def _placed(segment: Segment, at: int) -> Segment:
 
 
 def _found_again(segments: Sequence[Segment], drafts: Sequence[SegmentDraft]) -> list[Segment]:
-    """Return those of the segments whose text still stands in the drafts, with their new places."""
+    """Return the segments whose text is still in the drafts, with their new places."""
     if not segments:
         return []
     lines = _numbered_lines(drafts)
-    found = ((segment, _place(segment, drafts, lines)) for segment in segments)
-    return [segment.model_copy(update={"locator": place}) for segment, place in found if place]
+    places = ((segment, _place(segment, drafts, lines)) for segment in segments)
+    return [segment.model_copy(update={"locator": place}) for segment, place in places if place]
 
 
 def _place(segment: Segment, drafts: Sequence[SegmentDraft], lines: Sequence[tuple[int, str]]) -> Locator | None:
@@ -175,11 +177,11 @@ def _place(segment: Segment, drafts: Sequence[SegmentDraft], lines: Sequence[tup
 def _place_in_file(
     segment: Segment, before: Lines, drafts: Sequence[SegmentDraft], lines: Sequence[tuple[int, str]]
 ) -> Lines | None:
-    found = find_lines(segment.excerpt, "\n".join(text for _, text in lines))
+    span = find_lines(segment.excerpt, "\n".join(text for _, text in lines))
     now = next((draft.locator for draft in drafts if isinstance(draft.locator, Lines)), None)
-    if not found or now is None:
+    if not span or now is None:
         return None
-    start, end = (lines[at - 1][0] for at in found)
+    start, end = (lines[at - 1][0] for at in span)
     return Lines(path=now.path, start=start, end=end, commit=now.commit, heading=before.heading)
 
 
@@ -191,9 +193,9 @@ def _place_inside(quote: str, draft: SegmentDraft) -> Locator:
 
 
 def _numbered_lines(drafts: Sequence[SegmentDraft]) -> list[tuple[int, str]]:
-    """Return the lines of a file as its segments show them, with their numbers.
+    """Return the lines of a file in its segments, with their numbers.
 
-    Segments may overlap (a class and its methods): each line counts once.
+    Segments may overlap (a class and its methods); each line is returned once.
     """
     by_number: dict[int, str] = {}
     for draft in drafts:
@@ -203,7 +205,7 @@ def _numbered_lines(drafts: Sequence[SegmentDraft]) -> list[tuple[int, str]]:
 
 
 def _with_gaps(by_number: dict[int, str]) -> Iterator[tuple[int, str]]:
-    """Fill in the blank lines between segments, which none of them shows; a longer gap hides something else."""
+    """Insert the blank lines between segments, which are in none of them; a longer gap contains other text."""
     last = 0
     for number in sorted(by_number):
         left_out = range(last + 1, number)
@@ -211,13 +213,13 @@ def _with_gaps(by_number: dict[int, str]) -> Iterator[tuple[int, str]]:
             yield from ((blank, "") for blank in left_out)
         else:
             yield last, _GAP
-        # `find_lines` also breaks lines at form feeds and the like, which end no line of a file.
+        # Split like `find_lines`, which also splits at form feeds and similar characters.
         yield from ((number, part) for part in by_number[number].splitlines() or [""])
         last = number
 
 
 def _cut_each(texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> Iterator[str]:
-    """Cut stretches of the joined texts (by one line end) out of each text."""
+    """Cut ranges of the joined texts (separated by line feeds) out of each text."""
     start = 0
     for text in texts:
         end = start + len(text)
@@ -226,28 +228,18 @@ def _cut_each(texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> Iterato
         start = end + 1
 
 
-_BLANK_LINES = 3
-_GAP = "\0 lines no segment shows"
-
-
-# Names that an adapter found in a file, cut to what an object may hold; the text itself is kept whole.
-
-
 def with_short_names(draft: SourceDraft) -> SourceDraft:
-    """Return a draft whose titles, headings and names are no longer than they may be. They end with `…` where cut."""
+    """Cut titles, headings and names that are too long; they end with `…` then."""
+    segments = draft.segments
+    if any(len(part.heading) > HEADING for part in segments):
+        segments = [replace(part, heading=shortened(part.heading, HEADING)) for part in segments]
     return replace(
         draft,
         title=shortened(draft.title, TITLE),
-        segments=_headed(draft.segments),
+        segments=segments,
         nodes=[_named(node) for node in draft.nodes],
-        knowledge=[_titled(known) for known in draft.knowledge],
+        knowledge=[replace(known, title=shortened(known.title, TITLE)) for known in draft.knowledge],
     )
-
-
-def _headed(segments: Sequence[SegmentDraft]) -> Sequence[SegmentDraft]:
-    if all(len(part.heading) <= HEADING for part in segments):
-        return segments
-    return [replace(part, heading=shortened(part.heading, HEADING)) for part in segments]
 
 
 def _named(node: NodeDraft) -> NodeDraft:
@@ -255,20 +247,13 @@ def _named(node: NodeDraft) -> NodeDraft:
     return replace(node, name=shortened(node.name, NAME), aliases=aliases)
 
 
-def _titled(known: KnowledgeDraft) -> KnowledgeDraft:
-    return replace(known, title=shortened(known.title, TITLE))
-
-
-# Evidence in a segment whose text has changed: whether the definitions that the knowledge is about still stand.
-
-
 def moved_refs(
     item: Knowledge, before: Source, now: Sequence[Segment], *, gone: frozenset[str]
 ) -> Sequence[EvidenceRef]:
-    """Return the evidence of knowledge after a reading of a source that has changed some segments.
+    """Return the evidence of knowledge after some segments of a source changed.
 
-    A reference to a segment that is `gone` goes to where the definitions it is about stand now, word for word. Where
-    one of them changed, or it is not known which they are, it stays: it no longer holds.
+    A reference to a segment in `gone` is moved to the segments that now contain its lines or the definitions that the
+    knowledge is about. If one of these changed, or they are unknown, it stays and is no longer valid.
     """
     old = {part.segment_id: part for part in before.segments if part.segment_id in gone}
     refs: list[EvidenceRef] = []
@@ -279,7 +264,7 @@ def moved_refs(
 
 
 def _moved_to(item: Knowledge, ref: EvidenceRef, old: Segment, now: Sequence[Segment]) -> Iterator[EvidenceRef]:
-    """Yield the references to where the evidence is now, word for word: its lines, or what the knowledge is about."""
+    """Yield references to the current places of the cited lines, or of the definitions that the knowledge is about."""
     if ref.lines is None:
         yield from (EvidenceRef(source_id=ref.source_id, segment_id=place) for place in places_now(item, old, now))
         return
@@ -287,7 +272,7 @@ def _moved_to(item: Knowledge, ref: EvidenceRef, old: Segment, now: Sequence[Seg
 
 
 def refs_to_lines(ref: EvidenceRef, old: Segment, now: Sequence[Segment], *, source_id: str) -> list[EvidenceRef]:
-    """Return the references to where lines of a segment are now, word for word; empty if they are gone."""
+    """Return references to the current places of cited lines; empty if they are gone."""
     parts = _lines_now(ref.quote(old), now)
     together = ref.together or len(parts) > 1
     return [
@@ -297,9 +282,9 @@ def refs_to_lines(ref: EvidenceRef, old: Segment, now: Sequence[Segment], *, sou
 
 
 def _lines_now(quote: str, now: Sequence[Segment]) -> Sequence[tuple[Segment, tuple[int, int]]]:
-    """Return the segments that hold some lines now, which may go on from one to the next, with their lines in each.
+    """Return the segments that contain some lines now, possibly consecutive ones, with the lines in each.
 
-    Blank lines do not count: those between two segments are in neither.
+    Blank lines are ignored, because those between two segments are in neither.
     """
     rows = [
         (part, number, line)
@@ -318,9 +303,9 @@ def _lines_now(quote: str, now: Sequence[Segment]) -> Sequence[tuple[Segment, tu
 
 
 def places_now(item: Knowledge, old: Segment, now: Sequence[Segment]) -> tuple[str, ...]:
-    """Return the ids of the segments that hold what knowledge is about; none where any of it is held nowhere."""
-    found = [_holder(_words_of(one, old), now) for one in _about(item, old)]
-    return tuple(dict.fromkeys(filter(None, found))) if all(found) else ()
+    """Return the ids of the segments that contain the definitions knowledge is about; none if one is missing."""
+    holders = [_holder(_words_of(one, old), now) for one in _about(item, old)]
+    return tuple(dict.fromkeys(filter(None, holders))) if all(holders) else ()
 
 
 def _holder(quote: str, segments: Iterable[Segment]) -> str:
@@ -328,31 +313,31 @@ def _holder(quote: str, segments: Iterable[Segment]) -> str:
 
 
 def _about(item: Knowledge, segment: Segment) -> list[Definition]:
-    """Return the definitions of a segment that knowledge is about; none where that is not known.
+    """Return the definitions of a segment that knowledge is about; none if that is unknown.
 
-    It is about those that it names. Where it names none it is about those with which it shares a word that stands
-    nowhere else in the segment, unless it shares such a word with what lies between them.
+    These are the definitions that it names. If there are none, these are the definitions that share a word with it that
+    occurs nowhere else in the segment, unless it shares such a word with the text between them.
     """
-    said = f"{title_of(item)}\n{passages_of(item)[0].text}"
-    named = [one for one in segment.definitions if _names(one.name, said, item)]
+    text = f"{title_of(item)}\n{passages_of(item)[0].text}"
+    named = [one for one in segment.definitions if _names(one.name, text, item)]
     if named:
         return named
-    asked = set(index_text(said).split())
+    wanted = set(index_text(text).split())
     terms = [set(index_text(_words_of(one, segment)).split()) for one in segment.definitions]
     between = set(index_text(_words_between(segment)).split())
-    if asked & between.difference(*terms):
+    if wanted & between.difference(*terms):
         return []
     return [
         one
         for place, one in enumerate(segment.definitions)
-        if asked & terms[place].difference(between, *terms[:place], *terms[place + 1 :])
+        if wanted & terms[place].difference(between, *terms[:place], *terms[place + 1 :])
     ]
 
 
-def _names(name: str, said: str, item: Knowledge) -> bool:
-    """Tell whether knowledge names a definition: as its subject, as a call, in backticks, or by a name that is no word.
+def _names(name: str, text: str, item: Knowledge) -> bool:
+    """Return whether knowledge names a definition: as its subject, a call, in backticks, or by a name that is no word.
 
-    Words such as `run` are said of much else.
+    Words such as `run` have other meanings, too.
     """
     last = name.rpartition(".")[2]
     subject = item.payload.subject if isinstance(item.payload, Fact) else ""
@@ -360,7 +345,7 @@ def _names(name: str, said: str, item: Knowledge) -> bool:
         return True
     known = re.escape(last)
     no_word = "_" in last.strip("_") or not (last.islower() or last.istitle())
-    return re.search(rf"(?<!\w){known}(?!\w)" if no_word else rf"`{known}`|(?<!\w){known}\(", said) is not None
+    return re.search(rf"(?<!\w){known}(?!\w)" if no_word else rf"`{known}`|(?<!\w){known}\(", text) is not None
 
 
 def _words_of(one: Definition, segment: Segment) -> str:

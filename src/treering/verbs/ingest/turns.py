@@ -19,8 +19,20 @@ from treering.ports.format import Segmenter
 from treering.verbs.envelope import Value
 
 TURNS_BEFORE = 2
-"""How many turns before one are read together with it."""
-
+"""The number of preceding turns whose end is embedded together with a turn."""
+_TAIL_CHARS = 200
+_SHORT_TURN = 600
+_WHOLE = Section()
+_MODELS = frozenset({"assistant", "model", "ai", "bot"})
+_NAMES = r"(?:think(?:ing)?|reason(?:ing)?|thoughts?)"
+_THOUGHT = re.compile(
+    rf"\s*<({_NAMES})>.*?(?:</\1>\s*|\Z)|"
+    # The form of Open WebUI.
+    r'\s*<details type="reasoning"[^>]*>.*?(?:</details>\s*|\Z)|'
+    # If the prompt itself opens the thought, the answer only contains its end.
+    rf"(?:[^`<\n]*\n)+[^\S\n]*</{_NAMES}>\s*",
+    re.IGNORECASE | re.DOTALL,
+)
 
 _Text = Annotated[str, AfterValidator(well_formed)]
 
@@ -36,67 +48,55 @@ class Message(Value):
 
     @property
     def speaker(self) -> str:
-        """Who said it: a name, or else the role."""
+        """The name, or else the role."""
         return self.name or self.role
 
     @property
     def key(self) -> str:
-        """Tell what it says and by whom from other messages."""
+        """A hash of speaker and text that distinguishes it from other messages."""
         return message_key(self.role or self.name, self.content)
 
 
 def without_thoughts(message: Message) -> Message:
-    """Return a message without what a model thought before it answered."""
+    """Return a message without the reasoning of a model before its answer."""
     text = spoken_words(message.role or message.name, message.content)
     return message if text == message.content else message.model_copy(update={"content": text})
 
 
 def spoken_words(role: str, text: str) -> str:
-    """Return what is said in a message: of a model's without `<think>…</think>`, also if that never ends.
+    """Return the text of a message; for a model's without `<think>…</think>`, even if that is not closed.
 
-    A thought stands at the beginning. What an answer shows further down, in a code block for example, is its text.
+    Reasoning is at the beginning. Such tags further down, in a code block for example, are part of the answer.
     """
-    while role.casefold() in _MODELS and (found := _THOUGHT.match(text)):
-        text = text[found.end() :]
+    while role.casefold() in _MODELS and (match := _THOUGHT.match(text)):
+        text = text[match.end() :]
     return text
-
-
-_MODELS = frozenset({"assistant", "model", "ai", "bot"})
-_NAMES = r"(?:think(?:ing)?|reason(?:ing)?|thoughts?)"
-_THOUGHT = re.compile(
-    rf"\s*<({_NAMES})>.*?(?:</\1>\s*|\Z)|"
-    # As Open WebUI shows it.
-    r'\s*<details type="reasoning"[^>]*>.*?(?:</details>\s*|\Z)|'
-    # Where the prompt itself opens the thought, an answer has only its end.
-    rf"(?:[^`<\n]*\n)+[^\S\n]*</{_NAMES}>\s*",
-    re.IGNORECASE | re.DOTALL,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """A text without what was recalled from this memory and without secrets."""
+    """A text without recalled passages and secrets."""
 
     text: str
     recalled: int = 0
-    """Recalled passages that were dropped."""
+    """The number of recalled passages that were dropped."""
     secrets: tuple[str, ...] = ()
-    """What was redacted: kind and line of each."""
+    """Kind and line of each redacted secret."""
 
 
 def cleaned(text: str, *, redact_secrets: bool = True) -> Cleaned:
-    """Take recalled text and secrets out of a text."""
-    kept, recalled = without_recalled(text)
+    """Remove recalled text and secrets from a text."""
+    left, recalled = without_recalled(text)
     if not redact_secrets:
-        return Cleaned(kept, recalled)
-    result = redact(kept)
-    secrets = tuple(f"{found.kind}, line {found.line}" for found in result.findings)
+        return Cleaned(left, recalled)
+    result = redact(left)
+    secrets = tuple(f"{secret.kind}, line {secret.line}" for secret in result.findings)
     return Cleaned(result.text, recalled, secrets)
 
 
 @dataclass(frozen=True, slots=True)
 class TurnWriter:
-    """Writes messages as segments. `segmenter` cuts those of more than `max_chars` characters."""
+    """Writes messages as segments. `segmenter` splits messages of more than `max_chars` characters."""
 
     segmenter: Segmenter
     max_chars: int
@@ -104,30 +104,30 @@ class TurnWriter:
     def write(
         self, messages: Sequence[Message], *, first: int = 0, before: Sequence[Message] = (), chain: str = ""
     ) -> list[SegmentDraft]:
-        """Return the segments of messages; empty ones have none, but keep their position.
+        """Return the segments of messages; empty messages have none, but retain their position.
 
         `first` is the position of the first one, `before` are the messages before it, `chain` is the hash of the
         last of them.
         """
-        told = [*before, *messages]
+        all_messages = [*before, *messages]
         chains = chain_hashes((message.key for message in messages), after=chain)
         return [
             segment
             for at, (message, own) in enumerate(zip(messages, chains, strict=True))
             if message.content.strip()
-            for segment in self._turn(message, first + at, own, _said_before(told[: len(before) + at]))
+            for segment in self._turn(message, first + at, own, _context(all_messages[: len(before) + at]))
         ]
 
     def _turn(self, message: Message, turn: int, chain: str, before: str) -> Iterator[SegmentDraft]:
         speaker = shortened(message.speaker, NAME)
         role = shortened(message.role, NAME) if message.role != message.speaker else ""
         place = Turn(turn=turn, message_id=message.id, speaker=speaker, role=role, at=message.at, chain=chain)
-        said = f" ({render_time(message.at)[:10]})" if message.at else ""
+        date = f" ({render_time(message.at)[:10]})" if message.at else ""
         for piece in self._pieces(message.content):
             gist = _speech(speaker, piece)
-            # A long turn says by itself what it is about; a short one often answers what stands before it.
+            # A long turn names its subject itself; a short one is often an answer to the turn before it.
             gist = f"{before}\n{gist}" if before and len(piece) <= _SHORT_TURN else gist
-            yield SegmentDraft(place, piece, heading=speaker + said, gist=gist)
+            yield SegmentDraft(place, piece, heading=speaker + date, gist=gist)
 
     def _pieces(self, content: str) -> Sequence[str]:
         if len(content) <= self.max_chars:
@@ -135,8 +135,8 @@ class TurnWriter:
         return [piece.text for piece in self.segmenter(content, max_chars=self.max_chars)]
 
 
-def _said_before(earlier: Sequence[Message]) -> str:
-    """Return the ends of the last two turns: read together with them, a turn is found by what it answers.
+def _context(earlier: Sequence[Message]) -> str:
+    """Return the ends of the last two turns; with them, an answer is found by what it answers.
 
     Worth 2 to 4 points of recall on LoCoMo (docs/decisions).
     """
@@ -148,15 +148,8 @@ def _speech(speaker: str, words: str) -> str:
     return f"{speaker}: {words}" if speaker else words
 
 
-_TAIL_CHARS = 200
-_SHORT_TURN = 600
-
-
-# Cutting texts so that the pieces, put together, are the text again.
-
-
 def lossless(segmenter: Segmenter) -> Segmenter:
-    """Let a segmenter cut so that its pieces, put together, are the text again, with the gaps between them."""
+    """Wrap a segmenter so that its pieces include the gaps between them, and add up to the text."""
 
     def cut(text: str, *, max_chars: int) -> list[SegmentDraft]:
         pieces = list(segmenter(text, max_chars=max_chars))
@@ -170,7 +163,7 @@ def lossless(segmenter: Segmenter) -> Segmenter:
 
 
 def _starts(text: str, pieces: Sequence[SegmentDraft]) -> list[int] | None:
-    """Find where each piece begins, the first one at 0; `None` where one is not the text's own words."""
+    """Return the start of each piece, the first being 0; `None` if one does not occur literally in the text."""
     starts, at = [0], 0
     for before, piece in pairwise(pieces):
         at = text.find(piece.text, at + len(before.text))
@@ -178,6 +171,3 @@ def _starts(text: str, pieces: Sequence[SegmentDraft]) -> list[int] | None:
             return None
         starts.append(at)
     return starts if pieces else None
-
-
-_WHOLE = Section()

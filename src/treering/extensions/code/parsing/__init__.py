@@ -1,1 +1,1 @@
-"""Source code: which language a file is in, what it defines and documents, and how it is cut."""
+"""Source code: languages, definitions and documentation of files, and their segments."""

@@ -1,6 +1,6 @@
-"""Import statements of many languages, as which name in a file stands for what of which module.
+"""Import statements of many languages: the names they bring into a file, and the modules these come from.
 
-A statement is found by the parser and read here as text: it is short, and the text is the same in every grammar.
+The parser finds the statements. They are read here as text, which is short and the same in every grammar.
 """
 
 import re
@@ -13,8 +13,8 @@ from posixpath import basename
 class ImportedName:
     """A name that an import brings into a file.
 
-    `alias` is what the file calls it (empty: nothing in the file stands for it), `module` the module as written,
-    `name` what of the module it is: empty for the module itself, `*` for everything in it.
+    `alias` is the name in the file (empty if there is none), `module` the module as written, `name` the imported part
+    of the module: empty for the module itself, `*` for everything in it.
     """
 
     alias: str
@@ -23,16 +23,16 @@ class ImportedName:
 
 
 def imported_names(language: str, statement: str) -> list[ImportedName]:
-    """Read an import statement of a language; one that is not understood imports nothing."""
+    """Read an import statement of a language; unknown statements import nothing."""
     read = _READERS.get(language)
     return [one for one in read(statement) if one.module] if read else []
 
 
 def is_standard(language: str, module: str) -> bool:
-    """Tell whether a module is part of the language: no file of a repository is meant by it."""
+    """Return whether a module is part of the language, and so no file of a repository."""
     match language:
         case "python":
-            return module.partition(".")[0] in _PYTHON_ITSELF
+            return module.partition(".")[0] in _PYTHON_MODULES
         case "go":
             return "." not in module.partition("/")[0]
         case "rust":
@@ -47,14 +47,14 @@ def is_standard(language: str, module: str) -> bool:
             return False
 
 
-_PYTHON_ITSELF = frozenset(
+_PYTHON_MODULES = frozenset(
     "__future__ abc argparse ast asyncio base64 bisect builtins collections concurrent contextlib copy csv ctypes "
     "dataclasses datetime decimal enum errno fnmatch functools gc getpass glob hashlib hmac importlib inspect io "
     "itertools json logging math multiprocessing operator os pathlib pickle platform pprint queue random re secrets "
     "shlex shutil signal socket sqlite3 ssl stat string struct subprocess sys tempfile textwrap threading time "
     "traceback types typing typing_extensions unicodedata unittest urllib uuid warnings weakref xml zipfile".split()
 )
-"""Modules of the standard library that many files import and few repositories have one called so at their top."""
+"""Modules of the standard library that many files import, and whose names few repositories use at their top."""
 
 
 _LINE_COMMENT = re.compile(r"#[^\n]*|//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -66,10 +66,10 @@ _RUST_DEEPEST = 8
 
 def _python(text: str) -> Iterator[ImportedName]:
     words = " ".join(_LINE_COMMENT.sub(" ", text).replace("(", " ").replace(")", " ").replace("\\", " ").split())
-    found = re.match(r"from ([.\w ]+?) import (.+)", words)
-    if found:
-        module = found[1].replace(" ", "")
-        for name, alias in _renamed(found[2], " as "):
+    match = re.match(r"from ([.\w ]+?) import (.+)", words)
+    if match:
+        module = match[1].replace(" ", "")
+        for name, alias in _renamed(match[2], " as "):
             yield ImportedName("" if name == "*" else alias, module, name)
     elif words.startswith("import "):
         for module, alias in _renamed(words.removeprefix("import "), " as "):
@@ -94,7 +94,7 @@ def _ecma(text: str) -> Iterator[ImportedName]:
     if star:
         yield ImportedName(star[1] or "", module, "" if star[1] else "*")
     elif default and not exported:
-        # A default import, or all that `require` gives: both are the module, seen from outside.
+        # A default import, or the result of `require`: both represent the module.
         yield ImportedName(default[0], module)
 
 
@@ -140,7 +140,7 @@ def _use_tree(before: str, tree: str, depth: int) -> Iterator[ImportedName]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Divide at the commas that stand in no braces."""
+    """Split at commas outside of braces."""
     depth, start = 0, 0
     for at, sign in enumerate(text):
         depth += (sign == "{") - (sign == "}")
@@ -152,29 +152,29 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _java(text: str) -> Iterator[ImportedName]:
-    found = re.search(r"import (static )?([\w.]+?)(\.\*)?\s*;?$", " ".join(_LINE_COMMENT.sub(" ", text).split()))
-    if not found:
+    match = re.search(r"import (static )?([\w.]+?)(\.\*)?\s*;?$", " ".join(_LINE_COMMENT.sub(" ", text).split()))
+    if not match:
         return
-    path = found[2]
+    path = match[2]
     owner, _, name = path.rpartition(".")
-    if found[3]:
+    if match[3]:
         yield ImportedName("", path, "*")
-    elif found[1]:
+    elif match[1]:
         yield ImportedName(name, owner, name)
     else:
         yield ImportedName(name, path, name)
 
 
 def _included(text: str) -> Iterator[ImportedName]:
-    found = re.search(r"[\"<]([^\">\n]+)[\">]", text)
-    if found:
-        yield ImportedName("", found[1])
+    match = re.search(r"[\"<]([^\">\n]+)[\">]", text)
+    if match:
+        yield ImportedName("", match[1])
 
 
 def _csharp(text: str) -> Iterator[ImportedName]:
-    found = re.search(r"using (?:static )?(?:(\w+) = )?([\w.]+)", " ".join(text.split()))
-    if found:
-        yield ImportedName(found[1] or "", found[2], "" if found[1] else "*")
+    match = re.search(r"using (?:static )?(?:(\w+) = )?([\w.]+)", " ".join(text.split()))
+    if match:
+        yield ImportedName(match[1] or "", match[2], "" if match[1] else "*")
 
 
 def _ruby(text: str) -> Iterator[ImportedName]:
@@ -190,9 +190,9 @@ def _php(text: str) -> Iterator[ImportedName]:
     if place and not words.startswith("use "):
         yield ImportedName("", f"./{place[1].lstrip('/')}")
         return
-    found = re.match(r"use (?:function |const )?([^;]+)", words)
-    if found:
-        prefix, brace, inner = found[1].partition("{")
+    match = re.match(r"use (?:function |const )?([^;]+)", words)
+    if match:
+        prefix, brace, inner = match[1].partition("{")
         for path, alias in _renamed(inner.rstrip("} ") if brace else prefix, " as "):
             whole = (prefix.strip() + path if brace else path).strip("\\")
             last = whole.rpartition("\\")[2]
@@ -200,14 +200,14 @@ def _php(text: str) -> Iterator[ImportedName]:
 
 
 def _bash(text: str) -> Iterator[ImportedName]:
-    found = re.search(r"(?:source|\.)\s+[\"']?([^\"'\s;]+)", text)
-    if found:
-        # `$(dirname "$0")/lib.sh` and `$HERE/lib.sh` lie beside the script more often than not.
-        yield ImportedName("", re.sub(r"^.*[$)}]\w*}?/", "./", found[1]))
+    match = re.search(r"(?:source|\.)\s+[\"']?([^\"'\s;]+)", text)
+    if match:
+        # `$(dirname "$0")/lib.sh` and `$HERE/lib.sh` are usually next to the script.
+        yield ImportedName("", re.sub(r"^.*[$)}]\w*}?/", "./", match[1]))
 
 
 def _renamed(text: str, sign: str) -> Iterator[tuple[str, str]]:
-    """Return the names in a list, each with what it is called here."""
+    """Yield the names in a list, each with its alias."""
     for part in text.split(","):
         name, _, alias = part.strip().partition(sign)
         if name.strip():

@@ -1,6 +1,6 @@
-"""The languages read as code: how each is recognised, parsed, and how it marks what is documented and public.
+"""The languages read as code: their file names, grammars, and marks of documentation and visibility.
 
-Grammars are separate wheels and load slowly together, so each is imported when its first file is met.
+Grammars are separate wheels and slow to load, so each is imported with its first file.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from tree_sitter import Language as Grammar
 from tree_sitter import Query
 
 Shows = Callable[[str, str], bool]
-"""Tells from a symbol's name and signature whether it is meant for users of its module."""
+"""Returns whether a symbol is public, from its name and signature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,18 @@ class CodeLanguage:
     separator: str = "."
     """Joins a container and its member in a qualified name."""
     wrappers: frozenset[str] = frozenset()
-    """Node types that belong to the definition they wrap, such as a decorator's."""
+    """Node types that belong to the definition they wrap, such as decorators."""
     leads: tuple[str, ...] = ("//", "@")
-    """How a line starts that belongs to the definition below it: a comment or an attribute."""
+    """Starts of lines that belong to the definition below them: comments and attributes."""
     blocks: tuple[tuple[str, str], ...] = (("/*", "*/"),)
-    """Opener and closer of leads that may span lines."""
+    """Start and end of leads that may span lines."""
     constants: Literal["all", "upper"] = "all"
     """Which assigned names count as constants."""
     docstrings: bool = False
     shows_member: Shows | None = None
-    """`shows` for the members of a class, where it differs."""
+    """`shows` for the members of a class, if different."""
     exports_decide: bool = False
-    """Whether a list of exported names, where there is one, settles alone what is public."""
+    """Whether a list of exported names alone determines what is public."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Parsing:
 
 
 def language_of(path: str, text: str = "") -> CodeLanguage | None:
-    """Recognise a file's language by its extension, else by its `#!` line. `None`: not one we read as code."""
+    """Return a file's language by its extension, else by its `#!` line; `None` if it is not read as code."""
     suffix = _posix_path(path).suffix
     name = _BY_SUFFIX.get(suffix.lower()) or (None if suffix else _by_shebang(text))
     if name == "c" and suffix in (".h", ".H") and _CPP_HEADER.search(text):
@@ -67,7 +67,7 @@ _posix_path = lru_cache(maxsize=256)(PurePosixPath)
 
 @cache
 def parsing_of(language: CodeLanguage) -> Parsing:
-    """Load the grammar and compile the query of `language`, once per process."""
+    """Load the grammar and compile the query of a language, once per process."""
     module = importlib.import_module(f"tree_sitter_{language.wheel}")
     grammar = Grammar(getattr(module, language.loader)())
     folder = files(__package__) / "queries"
@@ -76,8 +76,8 @@ def parsing_of(language: CodeLanguage) -> Parsing:
 
 
 def _by_shebang(text: str) -> str | None:
-    found = _SHEBANG.match(text[:_LONGEST_SHEBANG])
-    return _BY_INTERPRETER.get(found[1]) if found else None
+    match = _SHEBANG.match(text[:_LONGEST_SHEBANG])
+    return _BY_INTERPRETER.get(match[1]) if match else None
 
 
 def _plain_name(name: str, _signature: str) -> bool:
@@ -108,7 +108,7 @@ def _not_static(_name: str, signature: str) -> bool:
     return not signature.startswith("static ")
 
 
-_LONGEST_SHEBANG = 256  # bytes that Linux reads of it
+_LONGEST_SHEBANG = 256  # bytes that Linux reads
 _SHEBANG = re.compile(r"#!\s*\S*?/?(?:env\s+(?:-S\s+)?)?([a-z]+)[\d.]*(?:\s|$)")
 _CPP_HEADER = re.compile(r"^[ \t]*+(?:class\s+\w+|namespace\b|template\s*<|public:|private:|using\s+\w)", re.MULTILINE)
 _HIDDEN = re.compile(r"\b(?:private|protected|internal)\b")
@@ -228,9 +228,6 @@ _BY_INTERPRETER = {
 }
 
 
-# Doc comments and docstrings: where the lines about a definition begin, and what they say without markers.
-
-
 _MARKER = re.compile(r"^(?:/\*\*?!?|//[/!]?|\*(?!/)|#+!?|=begin)?[ \t]*")
 _CLOSER = re.compile(r"(?<![ \t])[ \t]*+(?:(?<!\*)\*++/|=end)$")
 _LICENCE = re.compile(r"copyright|licen[cs]e|SPDX-|all rights reserved", re.IGNORECASE)
@@ -241,7 +238,7 @@ _BEFORE_DOCSTRING = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t\f]*(?:#[^\n]*)?\r?\n)
 
 
 def lead_row(lines: Sequence[str], row: int, language: CodeLanguage) -> int:
-    """Find the row (0-based) where the comments and attributes directly above `row` begin; `row` if none."""
+    """Return the row (0-based) at which the comments and attributes directly above `row` begin; `row` if none."""
     while row > 0:
         above = _lead_above(lines, row, language)
         if above == row:
@@ -251,8 +248,8 @@ def lead_row(lines: Sequence[str], row: int, language: CodeLanguage) -> int:
 
 
 def comment_text(lines: Sequence[str]) -> str:
-    """Read the words of comment lines: no markers, no attributes, no rulers; `""` for a licence."""
-    kept: list[str] = []
+    """Return the text of comment lines without markers, attributes and rulers; `""` for a license."""
+    texts: list[str] = []
     in_attribute = False
     for line in lines:
         bare = line.strip()
@@ -260,14 +257,14 @@ def comment_text(lines: Sequence[str]) -> str:
             in_attribute = (in_attribute or bare.startswith("#[")) and not bare.endswith("]")
             continue
         words = _CLOSER.sub("", _MARKER.sub("", bare, count=1))
-        if any(map(str.isalnum, words)) or (kept and not words):
-            kept.append(words)
-    text = "\n".join(kept).strip()
+        if any(map(str.isalnum, words)) or (texts and not words):
+            texts.append(words)
+    text = "\n".join(texts).strip()
     return "" if _LICENCE.search(text) else text
 
 
 def docstring_at(data: bytes, start: int) -> str:
-    """Read the string literal that starts at byte `start`, each line stripped; `""` where there is none."""
+    """Return the string literal that starts at byte `start`, each line stripped; `""` if there is none."""
     opened = _DOCSTRING.match(data, start)
     if not opened:
         return ""
@@ -277,13 +274,13 @@ def docstring_at(data: bytes, start: int) -> str:
 
 
 def module_docstring(data: bytes) -> str:
-    """Read the docstring of a whole Python file."""
+    """Return the docstring of a Python file."""
     before = _BEFORE_DOCSTRING.match(data)
     return docstring_at(data, before.end() if before else 0)
 
 
 def module_comment(lines: Sequence[str], language: CodeLanguage, taken: frozenset[int]) -> str:
-    """Read the comment a file opens with, past its licence. `taken`: rows that document a definition."""
+    """Return the first comment of a file after its license. `taken`: rows that document a definition."""
     row = 0
     while row < len(lines):
         bare = lines[row].strip().lstrip("\ufeff")
@@ -310,14 +307,14 @@ def _lead_above(lines: Sequence[str], row: int, language: CodeLanguage) -> int:
 
 def _block_start(lines: Sequence[str], row: int, opener: str) -> int:
     for start in range(row - 1, max(row - 200, 0) - 1, -1):
-        found = lines[start].find(opener)
-        if found >= 0:
-            return start if not lines[start][:found].strip() else row
+        column = lines[start].find(opener)
+        if column >= 0:
+            return start if not lines[start][:column].strip() else row
     return row
 
 
 def _comment_end(lines: Sequence[str], row: int, language: CodeLanguage) -> int:
-    """Return the row after the run of comment lines that starts at `row`; `row` where none starts."""
+    """Return the row after the run of comment lines that starts at `row`; `row` if none starts."""
     closer = ""
     for at in range(row, len(lines)):
         bare = lines[at].strip().lstrip("\ufeff")
@@ -327,9 +324,6 @@ def _comment_end(lines: Sequence[str], row: int, language: CodeLanguage) -> int:
         elif not bare or not bare.startswith(language.leads):
             return at
     return len(lines)
-
-
-# Languages by file name, for counting the files of a repository: more than those that are read as code.
 
 
 class FileLanguage(NamedTuple):
@@ -400,6 +394,6 @@ _BY_EXTENSION = {
 
 
 def counted_language(path: str) -> FileLanguage | None:
-    """Tell the language of a file by its name; `None` where the name does not tell."""
+    """Return the language of a file by its name, for counting; `None` if the name is unknown."""
     name = path.rpartition("/")[2]
     return _BY_NAME.get(name) or _BY_EXTENSION.get(name.rpartition(".")[2].lower() if "." in name else "")

@@ -1,4 +1,4 @@
-"""What a source file defines: its symbols with signatures and docs, its imports, its public names.
+"""The outline of a source file: its symbols with signatures and docs, its imports, its public names.
 
 Lines are 1-based and inclusive. Positions inside the parser are UTF-8 bytes and 0-based rows.
 """
@@ -18,10 +18,10 @@ from treering.extensions.code.parsing.uses import Defined, Use, code_uses
 from treering.sources.reading.bounded_process import BoundedProcess, answer_questions
 
 LONGEST_LINE = 5_000
-"""Characters; a file with a longer line is generated or minified and has no outline."""
+"""Characters. A file with a longer line is generated or minified and has no outline."""
 
 LONGEST_TEXT = 500_000
-"""Characters; error recovery may take time quadratic in the text, so larger files are cut as plain text."""
+"""Characters. Error recovery may take quadratic time, so larger files are split as plain text."""
 
 MEMBERED = frozenset({"class", "interface", "struct", "enum", "trait", "impl"})
 ROOMS = frozenset({"module", "namespace"})
@@ -30,12 +30,12 @@ _KINDS = MEMBERED | ROOMS | {"function", "macro", "type", "constant"}
 _HOLDS_NOTHING = frozenset({"function", "method", "macro", "type"})
 _DEEPEST = 16
 _DEEPEST_NODE = 10
-"""Levels of the syntax tree searched: room for methods of classes in namespaces in conditionals."""
+"""Levels of the syntax tree searched, enough for methods of classes in namespaces in conditionals."""
 _CHUNK = 1 << 15
-"""Bytes handed to the parser at a time. The query's predicates read this way too, so it is not the whole file."""
+"""Bytes passed to the parser at a time. The query's predicates also read in chunks, so it is not the whole file."""
 _STEPS_AT_LEAST = 300
 _STEPS_PER_BYTE = 0.05
-"""Three times the most that real files were seen to need."""
+"""Three times the maximum of real files."""
 _SIGNATURE_CHARS = 300
 _LONGEST_STATEMENT = 4_000
 _MOST_STRAY_SIGNS = 2_000
@@ -64,7 +64,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class CodeOutline:
-    """One file's definitions in the order they stand. `public`: qualified names meant for its users."""
+    """The definitions of a file in order. `public`: qualified names meant for its users."""
 
     language: str
     symbols: tuple[Symbol, ...]
@@ -72,13 +72,13 @@ class CodeOutline:
     module_doc: str
     public: tuple[str, ...]
     uses: tuple[Use, ...] = ()
-    """What it imports, calls and uses otherwise (`retrieval.index.code_names`), in the order of lines."""
+    """Imports, calls and other uses (`retrieval.index.code_names`), in the order of lines."""
 
 
 def outline(path: str, text: str) -> CodeOutline | None:
-    """Outline a file. `None`: not a language we read, or text no person wrote as code (minified, noise).
+    """Outline a file. `None` if it is not in a known language, or minified or noise.
 
-    Never raises on broken code: what can still be recognised is outlined.
+    Never raises on broken code: the recognizable parts are outlined.
     """
     language = language_of(path, text)
     lines = text.split("\n")
@@ -130,7 +130,7 @@ class _Definition:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A definition whose end has not been passed yet."""
+    """A definition whose end was not reached yet."""
 
     end: int
     symbol: Symbol
@@ -138,14 +138,14 @@ class _Open:
 
 
 def _parse(page: _Page, parsing: Parsing) -> Tree | None:
-    """Parse, or give up: on noise the grammars' error recovery may take minutes where code takes milliseconds.
+    """Parse, or give up: on noise, error recovery of the grammars may take minutes instead of milliseconds.
 
-    Steps are counted, so that a file gives the same answer on every machine. Inputs whose single steps are slow,
-    which no real file has shown, are stopped from outside (`outline_process`).
+    Steps are counted, so that the result for a file is the same on every machine. Inputs with slow single steps, which
+    no real file has shown, are stopped by ending the process (`OutlineProcess`).
     """
     steps = _STEPS_AT_LEAST + int(len(page.data) * _STEPS_PER_BYTE)
     patience = _Patience(steps)
-    # A parser and a cursor hold state, so each file gets its own: files may be read in several threads.
+    # Parsers and cursors have state, so each file gets its own; files may be read in several threads.
     parser = Parser(parsing.grammar)
     try:
         return parser.parse(
@@ -158,9 +158,9 @@ def _parse(page: _Page, parsing: Parsing) -> Tree | None:
 
 
 def _is_noise(root: Node) -> bool:
-    """Tell whether somewhere very many signs follow each other that no grammar takes.
+    """Return whether very many tokens that no grammar accepts follow each other.
 
-    Looking for definitions takes the square of their number, without a way to stop it.
+    Searching for definitions would take quadratic time, and cannot be stopped.
     """
     broken = [root]
     while broken:
@@ -194,16 +194,16 @@ def _read(page: _Page, root: Node, parsing: Parsing) -> CodeOutline:
 
 
 def _imported(page: _Page, statements: Iterable[Node]) -> list[tuple[int, int, ImportedName]]:
-    """Read import statements; each with the lines, from 1, on which it begins and ends."""
-    found = []
+    """Read import statements; each with its first and last line, from 1."""
+    names = []
     for node in statements:
         end_row, end_column = node.end_point
         first, last = node.start_point[0] + 1, end_row + (end_column > 0)
-        # What a call of `require` is assigned to stands before it on its line.
+        # The name to which a call of `require` is assigned precedes it on its line.
         start = page.data.rfind(b"\n", 0, node.start_byte) + 1 if node.type == "call_expression" else node.start_byte
         text = page.data[start : min(node.end_byte, start + _LONGEST_STATEMENT)].decode("utf-8", "replace")
-        found += [(first, last, one) for one in imported_names(page.language.name, text)]
-    return found
+        names += [(first, last, one) for one in imported_names(page.language.name, text)]
+    return names
 
 
 def _defined(page: _Page, symbols: Sequence[Symbol]) -> list[Defined]:
@@ -216,7 +216,7 @@ def _defined(page: _Page, symbols: Sequence[Symbol]) -> list[Defined]:
 
 
 def _exported(page: _Page, captures: dict[str, list[Node]]) -> Iterable[str]:
-    """Read exported names: the captured one, or those listed as strings where the list is `__all__`."""
+    """Return exported names: the captured one, or the strings in the list `__all__`."""
     text = page.text(captures["export"][0])
     if "list" not in captures:
         return (text,)
@@ -238,9 +238,9 @@ def _definition(page: _Page, pattern: int, captures: dict[str, list[Node]]) -> I
 
 
 def _in_order(definitions: list[_Definition]) -> Iterable[_Definition]:
-    """Sort by place, outer first; of several patterns that met one definition the first written counts."""
+    """Sort by position, outer first; if several patterns match a definition, the first one counts."""
     seen = set()
-    for definition in sorted(definitions, key=lambda found: found.order):
+    for definition in sorted(definitions, key=lambda one: one.order):
         key = (definition.start, definition.end, definition.name)
         if key not in seen:
             seen.add(key)
@@ -267,7 +267,7 @@ def _symbols(page: _Page, definitions: Iterable[_Definition], exports: set[str])
 
 
 def _is_local(definition: _Definition, opened: list[_Open]) -> bool:
-    """Tell whether a definition is no one's to name: inside a body, too deep, or a typedef's own struct."""
+    """Return whether a definition cannot be referred to: inside a body, too deep, or a typedef's own struct."""
     if not opened:
         return False
     within = opened[-1].symbol
@@ -310,7 +310,7 @@ def _outermost(node: Node, language: CodeLanguage) -> Node:
 def _signature(page: _Page, definition: _Definition) -> str:
     data, node = page.data, definition.node
     start = node.start_byte
-    # Keywords before the node (`export`, `type`) are part of what people read as the signature.
+    # Keywords before the node (`export`, `type`) are part of the signature.
     before = _KEYWORDS_BEFORE.search(data[max(start - 40, 0) : start])
     start -= len(before[0]) if before else 0
     raw = data[start : min(_signature_end(page, definition), start + 2 * _SIGNATURE_CHARS)].decode("utf-8", "ignore")
@@ -359,11 +359,8 @@ def _module_doc(page: _Page, symbols: Sequence[Symbol]) -> str:
     return doc or languages.module_comment(page.lines, page.language, taken)
 
 
-# Outlining code in a child process that is ended when a file takes too long.
-
-
 SMALL_TEXT = 10_000
-"""Characters; the worst files known of this size take less than half a second, so they are parsed without the child."""
+"""Characters. The slowest known files of this size take under half a second, so they are parsed without the child."""
 
 _CPU_SECONDS = 1
 _CPU_SECONDS_PER_CHAR = 1e-5
@@ -371,19 +368,19 @@ _CPU_SECONDS_PER_CHAR = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class OutlineStopped:
-    """A file whose outline was given up, and why."""
+    """The reason why a file was not outlined."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class OutlineProcess:
-    """Outlines files in a child process, started when it is first needed. Safe to use from many threads."""
+    """Outlines files in a child process, started on first use. Safe to use from many threads."""
 
     _process: BoundedProcess = field(default_factory=lambda: BoundedProcess(__name__))
 
     def outline(self, path: str, text: str) -> CodeOutline | OutlineStopped | None:
-        """Return what `code.outline.outline` returns, or why the child was ended before it had an answer."""
+        """Return the result of `outline`, or why the child was stopped."""
         if len(text) <= SMALL_TEXT:
             return outline(path, text)
         seconds = _CPU_SECONDS + int(len(text) * _CPU_SECONDS_PER_CHAR)
@@ -394,23 +391,23 @@ class OutlineProcess:
 
 
 def serve() -> None:
-    """Outline the files that are asked for on standard input."""
+    """Outline the files requested on standard input."""
     answer_questions(_answered)
 
 
 def _answered(question: bytes) -> bytes:
-    found = outline(*json.loads(question))
-    return json.dumps(found and _told_of(found)).encode()
+    result = outline(*json.loads(question))
+    return json.dumps(result and _outline_data(result)).encode()
 
 
-def _told_of(found: CodeOutline) -> list[Any]:
-    symbols = [[getattr(symbol, name) for name in Symbol.__slots__] for symbol in found.symbols]
-    return [found.language, symbols, found.imports, found.module_doc, found.public, found.uses]
+def _outline_data(result: CodeOutline) -> list[Any]:
+    symbols = [[getattr(symbol, name) for name in Symbol.__slots__] for symbol in result.symbols]
+    return [result.language, symbols, result.imports, result.module_doc, result.public, result.uses]
 
 
-def _outline_of(told: list[Any] | None) -> CodeOutline | None:
-    if told is None:
+def _outline_of(data: list[Any] | None) -> CodeOutline | None:
+    if data is None:
         return None
-    language, symbols, imports, doc, public, uses = told
-    made = tuple(Symbol(*symbol) for symbol in symbols)
-    return CodeOutline(language, made, tuple(imports), doc, tuple(public), tuple((line, use) for line, use in uses))
+    language, rows, imports, doc, public, uses = data
+    symbols = tuple(Symbol(*row) for row in rows)
+    return CodeOutline(language, symbols, tuple(imports), doc, tuple(public), tuple((line, use) for line, use in uses))

@@ -1,7 +1,7 @@
-"""A source file cut into segments: every line that is not blank in exactly one, in the order of the file.
+"""Segments of a source file: every line that is not blank is in exactly one, in the order of the file.
 
-Cuts follow the outline: a header, then one segment per function or method and one for the head of each
-class. Very small neighbours share a segment, and what is longer than the limit is cut where it is least nested.
+Segments follow the outline: a header, one segment per function or method, and one for the head of each class. Very
+small neighbors share a segment, and segments over the limit are cut where the nesting is least.
 """
 
 import re
@@ -16,33 +16,30 @@ from treering.extensions.code.parsing.uses import uses_between
 from treering.ports.adapter import Role, SegmentDraft
 from treering.ports.format import posix_path
 
-# Which lines of a file belong together: cut at definitions, joined where tiny, divided where long.
-
-
 _TINY = 250
-"""Characters below which a stretch joins its neighbour."""
+"""Characters below which a stretch is joined with its neighbor."""
 _JOINED = 1_200
-"""Characters up to which neighbours are joined."""
+"""Maximum characters of joined neighbors."""
 _WHOLE = 1_000
-"""Characters up to which a class stays in one piece with its methods."""
+"""Maximum characters of a class that is not split from its methods."""
 _CRUMB = 120
-"""Characters below which code between definitions (a closing brace) joins whatever stands beside it."""
+"""Characters below which code between definitions (a closing brace) is joined with either neighbor."""
 _CLOSERS = (")", "]", "}", "else", "elif", "elsif", "except", "finally", "catch", "rescue", "end", "fi", "done")
 
 
 @dataclass(frozen=True, slots=True)
 class FileLines:
-    """A file's lines without their ends. `offsets`: characters before each line, one entry more than lines."""
+    """A file's lines without their ends. `offsets`: characters before each line, with one more entry than lines."""
 
     lines: Sequence[str]
     offsets: Sequence[int]
 
     def chars(self, start: int, end: int) -> int:
-        """Count the characters of lines `start..end` (1-based, inclusive), a line end each included."""
+        """Count the characters of lines `start..end` (1-based, inclusive), including one line feed each."""
         return self.offsets[end] - self.offsets[start - 1]
 
     def text(self, start: int, end: int) -> str:
-        """Return lines `start..end` (1-based, inclusive) joined by a line feed."""
+        """Return lines `start..end` (1-based, inclusive), joined by line feeds."""
         return "\n".join(self.lines[start - 1 : end])
 
 
@@ -50,9 +47,9 @@ class FileLines:
 class LineRange:
     """Lines `start..end` (1-based, inclusive) that belong together.
 
-    `symbols` are the definitions it is about; `owner` is the qualified name of the class around it; `loose`
-    is code outside functions: a class's attributes, a script's steps, and the `header` a file begins with.
-    A `head` is the beginning of a class whose methods follow in stretches of their own.
+    `symbols` are its definitions; `owner` is the qualified name of the class around it; `loose` is code outside
+    functions: a class's attributes, a script's steps, and the `header` of a file. A `head` is the beginning of a class
+    whose methods have stretches of their own.
     """
 
     start: int
@@ -65,7 +62,7 @@ class LineRange:
 
 
 def stretches(page: FileLines, symbols: Sequence[Symbol]) -> Iterator[LineRange]:
-    """Divide the lines of a file at the starts and ends of its `symbols` (outer first), blank edges left out."""
+    """Split the lines of a file at the starts and ends of its `symbols` (outer first), without blank edges."""
     last = len(page.lines)
     marks = _marks(page, symbols)
     constants = [symbol for symbol in symbols if symbol.kind == "constant"]
@@ -79,29 +76,29 @@ def stretches(page: FileLines, symbols: Sequence[Symbol]) -> Iterator[LineRange]
 
 
 def joined(page: FileLines, found: Iterator[LineRange], max_chars: int) -> Iterator[LineRange]:
-    """Join neighbours too small to stand alone, within `max_chars` and only where they belong together."""
-    held: LineRange | None = None
+    """Join small neighbors that belong together, up to `max_chars`."""
+    last: LineRange | None = None
     for stretch in found:
-        if held is None or not _belong_together(page, held, stretch, max_chars):
-            if held is not None:
-                yield held
-            held = stretch
+        if last is None or not _belong_together(page, last, stretch, max_chars):
+            if last is not None:
+                yield last
+            last = stretch
         else:
-            held = replace(
-                held,
+            last = replace(
+                last,
                 end=stretch.end,
-                symbols=held.symbols + stretch.symbols,
-                owner=stretch.owner if stretch.symbols else held.owner,
-                loose=held.loose and stretch.loose,
+                symbols=last.symbols + stretch.symbols,
+                owner=stretch.owner if stretch.symbols else last.owner,
+                loose=last.loose and stretch.loose,
             )
-    if held is not None:
-        yield held
+    if last is not None:
+        yield last
 
 
 def parts(page: FileLines, start: int, end: int, max_chars: int) -> list[tuple[int, int]]:
-    """Divide lines `start..end` into parts of at most `max_chars`, each cut before a line little indented.
+    """Split lines `start..end` into parts of at most `max_chars`, preferably before lines with little indentation.
 
-    A line that is longer alone stays whole. Blank lines at the edges of a part are left out.
+    A longer single line is not split. Blank lines at the edges of a part are left out.
     """
     total = page.chars(start, end) - 1
     if total <= max_chars:
@@ -116,7 +113,7 @@ def parts(page: FileLines, start: int, end: int, max_chars: int) -> list[tuple[i
 
 
 def _marks(page: FileLines, symbols: Sequence[Symbol]) -> dict[int, LineRange]:
-    """Say for each line where a stretch begins what the stretch is about."""
+    """Return, by the line at which a stretch begins, its description."""
     marks = {1: LineRange(1, 1, header=True)}
     opened: list[Symbol] = []
     covered = 0
@@ -138,7 +135,7 @@ def _marks(page: FileLines, symbols: Sequence[Symbol]) -> dict[int, LineRange]:
 
 
 def _opens(page: FileLines, symbols: Sequence[Symbol], position: int) -> bool:
-    """Tell whether a symbol is cut into its head and its members."""
+    """Return whether a symbol is split into its head and its members."""
     symbol = symbols[position]
     if page.chars(symbol.start, symbol.end) <= _WHOLE:
         return False
@@ -189,13 +186,13 @@ def _belong_together(page: FileLines, before: LineRange, after: LineRange, max_c
     if before.loose and not before.symbols and sizes[0] < _CRUMB:
         return True
     if before.head and before.symbols[-1].qualified == after.owner:
-        # A documented class is worth a segment of its own, unless what follows is as small.
+        # A documented class gets a segment of its own, unless the following one is as small.
         return sizes[0] < _TINY and (sizes[1] < _TINY or not before.symbols[-1].doc)
     return before.owner == after.owner and before.loose == after.loose and min(sizes) < _TINY
 
 
 def _cut(page: FileLines, start: int, end: int, budget: int) -> int:
-    """Choose the line that begins the next part: little indented, after a blank line, late; never a closer."""
+    """Choose the first line of the next part: little indented, after a blank line, late; never a closing line."""
     furthest = bisect_right(page.offsets, page.offsets[start - 1] + budget + 1)
     latest = min(max(furthest, start + 1), end)
     earliest = bisect_right(page.offsets, page.offsets[start - 1] + budget // 3) + 1
@@ -209,19 +206,33 @@ def _cut_cost(page: FileLines, line: int) -> tuple[bool, int, bool, int]:
     return bare.startswith(_CLOSERS), len(text) - len(bare), bool(page.lines[line - 2].strip()), -line
 
 
-_MOST_NAMES = 6
-_MOST_DEFINITIONS = 64
-_MOST_USES = 200
-"""Things used that are kept of one segment."""
+_MAX_NAMES = 6
+_MAX_DEFINITIONS = 64
+_MAX_USES = 200
+"""Uses stored per segment."""
+_DOC_CHARS = 600
+_MIN_DOC_CHARS = 120
+_WORDS_CHARS = 200
+_MEMBERS_CHARS = 200
+_SCANNED_CHARS = 900
+_WORD = re.compile(r"[A-Z]?[^\W\d_A-Z]{2,}|[A-Z]{3,}(?![a-z])")
+"""A word of an identifier: `ServerError` and `server_error` have two each, `HTTPServer` has `HTTP` and `Server`."""
+_KEYWORDS = frozenset(
+    "and args assert async await bool break case catch char class const continue def default delete elif else elsif "
+    "end enum except export extends final finally float for foreach from func function global if impl implements "
+    "import include int interface let local long match module mut namespace new nil none not null object package pass "
+    "private protected public raise require return self static str string struct super switch this throw true false "
+    "try type typedef undefined unless use using var void when where while with yield".split()
+)
 
 
 def segment_code(
     path: str, text: str, found: CodeOutline | None, *, commit: str | None, max_chars: int
 ) -> list[SegmentDraft]:
-    """Cut a file, whose outline is `found`, into segments of at most `max_chars` characters.
+    """Split a file, whose outline is `found`, into segments of at most `max_chars` characters.
 
-    A single line longer than `max_chars` stays whole. A file without an outline is cut as plain lines.
-    A segment's text is its lines joined by a line feed: a carriage return at the end of a line is left out.
+    A longer single line is not split. A file without an outline is split as plain lines. The text of a segment is its
+    lines joined by line feeds, without carriage returns.
     """
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     page = FileLines(lines, [0, *accumulate(len(line) + 1 for line in lines)])
@@ -263,24 +274,24 @@ def _drafts(file: _File, stretch: LineRange, max_chars: int) -> Iterator[Segment
             role=_role(file, stretch, text) if number == 1 else _plain_role(text),
             gist=_gist(file, stretch, text) if number == 1 else gist_of_part(file.path, heading, text),
             definitions=_definitions(file, start, end),
-            uses=uses_between(file.found.uses if file.found else (), start, end, _MOST_USES),
+            uses=uses_between(file.found.uses if file.found else (), start, end, _MAX_USES),
         )
 
 
 def _definitions(file: _File, start: int, end: int) -> tuple[Definition, ...]:
-    """Return the definitions that lie within some lines and hold no other there, unless one of them fills all."""
+    """Return the innermost definitions within some lines; none if one of them fills all the lines."""
     inside = [one for one in (file.found.symbols if file.found else ()) if start <= one.start and one.end <= end]
     holders = {one.parent for one in inside}
-    found = [one for one in inside if one.qualified not in holders][:_MOST_DEFINITIONS]
-    named = (Definition(name=one.qualified, first=one.start - start + 1, last=one.end - start + 1) for one in found)
-    return () if any((one.start, one.end) == (start, end) for one in found) else tuple(named)
+    inner = [one for one in inside if one.qualified not in holders][:_MAX_DEFINITIONS]
+    named = (Definition(name=one.qualified, first=one.start - start + 1, last=one.end - start + 1) for one in inner)
+    return () if any((one.start, one.end) == (start, end) for one in inner) else tuple(named)
 
 
 def _heading(file: _File, stretch: LineRange) -> str:
     names = list(dict.fromkeys(symbol.qualified for symbol in stretch.symbols))
     if not names:
         return stretch.owner or posix_path(file.path).name
-    return ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+    return ", ".join(names[:_MAX_NAMES]) + (", …" if len(names) > _MAX_NAMES else "")
 
 
 def _gist(file: _File, stretch: LineRange, text: str) -> str:
@@ -290,12 +301,12 @@ def _gist(file: _File, stretch: LineRange, text: str) -> str:
 
 
 def _role(file: _File, stretch: LineRange, text: str) -> Role:
-    """Tell whether names and docs here are worth embedding early. Tests are found by their words."""
-    told = any(
+    """Return `symbol` if names or docs here are worth embedding early. Tests are found by their words."""
+    is_described = any(
         symbol.doc or (symbol.qualified in file.public and not symbol.name.lower().startswith("test"))
         for symbol in stretch.symbols
     )
-    return "symbol" if told or _module_doc(file, stretch) else _plain_role(text)
+    return "symbol" if is_described or _module_doc(file, stretch) else _plain_role(text)
 
 
 def _plain_role(text: str) -> Role:
@@ -306,52 +317,31 @@ def _module_doc(file: _File, stretch: LineRange) -> str:
     return file.found.module_doc if file.found and stretch.header else ""
 
 
-# What of a piece of code is embedded: where it is, what it is called, what it promises. Short, as tokens cost.
-
-
-_DOC_CHARS = 600
-_LEAST_DOC_CHARS = 120
-_WORDS_CHARS = 200
-_MEMBERS_CHARS = 200
-_SCANNED_CHARS = 900
-
-_WORD = re.compile(r"[A-Z]?[^\W\d_A-Z]{2,}|[A-Z]{3,}(?![a-z])")
-"""A word of an identifier: `ServerError` and `server_error` are two each, `HTTPServer` is `HTTP` and `Server`."""
-_NO_NEWS = frozenset(
-    "and args assert async await bool break case catch char class const continue def default delete elif else elsif "
-    "end enum except export extends final finally float for foreach from func function global if impl implements "
-    "import include int interface let local long match module mut namespace new nil none not null object package pass "
-    "private protected public raise require return self static str string struct super switch this throw true false "
-    "try type typedef undefined unless use using var void when where while with yield".split()
-)
-
-
 def gist_of(path: str, symbols: Sequence[Symbol], members: Mapping[str, Sequence[str]], *, doc: str, text: str) -> str:
-    """Sum up `text`: signatures and docs of `symbols`, or `doc`; where nothing is documented, its words.
+    """Return the text to embed for `text`: signatures and docs of `symbols`, or `doc`; if there are none, its words.
 
-    `members` gives the names inside each class by its qualified name.
+    `members` are the names inside each class by its qualified name. Short, because tokens cost.
     """
-    chars = max(_DOC_CHARS // max(len(symbols), 1), _LEAST_DOC_CHARS)
-    told = [path, *(_line(symbol, members, chars) for symbol in symbols)]
-    documented = bool(doc) or any(symbol.doc for symbol in symbols)
-    told.append(doc[:_DOC_CHARS] if documented else words(text, _WORDS_CHARS))
-    return "\n".join(filter(None, told))
+    chars = max(_DOC_CHARS // max(len(symbols), 1), _MIN_DOC_CHARS)
+    is_documented = bool(doc) or any(symbol.doc for symbol in symbols)
+    end = doc[:_DOC_CHARS] if is_documented else words(text, _WORDS_CHARS)
+    return "\n".join(filter(None, [path, *(_line(symbol, members, chars) for symbol in symbols), end]))
 
 
 def gist_of_part(path: str, heading: str, text: str) -> str:
-    """Sum up a later part of something long: its name and its own words."""
+    """Return the text to embed for a later part of something long: its name and its words."""
     return "\n".join(filter(None, (path, heading, words(text, _WORDS_CHARS))))
 
 
 def words(text: str, limit: int) -> str:
-    """List the words that the identifiers in `text` are made of, each once, up to `limit` characters."""
-    found = dict.fromkeys(map(str.lower, _WORD.findall(text, 0, _SCANNED_CHARS)))
-    listed = " ".join([word for word in found if len(word) > 2 and word not in _NO_NEWS])
+    """List the words of the identifiers in `text`, each once, up to `limit` characters."""
+    distinct = dict.fromkeys(map(str.lower, _WORD.findall(text, 0, _SCANNED_CHARS)))
+    listed = " ".join([word for word in distinct if len(word) > 2 and word not in _KEYWORDS])
     return listed if len(listed) <= limit else listed[: listed.rfind(" ", 0, limit + 1)]
 
 
 def _line(symbol: Symbol, members: Mapping[str, Sequence[str]], chars: int) -> str:
-    told = [symbol.qualified if symbol.parent else "", symbol.signature, symbol.doc[:chars]]
+    lines = [symbol.qualified if symbol.parent else "", symbol.signature, symbol.doc[:chars]]
     if symbol.kind in MEMBERED | ROOMS:
-        told.append(", ".join(members.get(symbol.qualified, ()))[:_MEMBERS_CHARS])
-    return "\n".join(filter(None, told))
+        lines.append(", ".join(members.get(symbol.qualified, ()))[:_MEMBERS_CHARS])
+    return "\n".join(filter(None, lines))

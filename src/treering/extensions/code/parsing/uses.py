@@ -1,8 +1,8 @@
-"""What a file's code uses of other code, and on which line: imports, calls, and other uses of names.
+"""Uses of other code in a file, by line: imports, calls, and other uses of names.
 
-Names are looked for in the text, and the parser tells which of them are names and no words of a comment or a string.
-What a name stands for is read off the file alone: its imports, its own definitions, the class around it. Which file
-defines it is found out where files are known (`retrieval.index.code_names`).
+Names are searched for in the text, and the parser confirms that they are no words of a comment or a string. The file
+alone determines the meaning of a name: its imports, its definitions, the enclosing class. The file that defines it is
+determined later (`retrieval.index.code_names`).
 """
 
 import re
@@ -17,17 +17,17 @@ from treering.extensions.code.parsing.imports import ImportedName, is_standard
 from treering.retrieval.index.code_names import ANYWHERE, OWN, CodeUse, How, read_use
 
 Use = tuple[int, str]
-"""A line, from 1, and a use as `CodeUse.written` writes it."""
+"""A line, from 1, and a use in the form of `CodeUse.written`."""
 
 MOST_USES = 2_000
-"""Uses kept of one file."""
+"""The maximum number of uses stored per file."""
 
-# A chain of names and what calls it. One that begins with a dot names a member of whatever stands before it.
+# A chain of names and a call. A chain that begins with a dot is a member of the expression before it.
 _DOTTED = re.compile(rb"[\w.$]+\(?")
 _LINKED = re.compile(rb"[\w.$]+(?:(?:::|->|\\)[\w.$]+)*+!?\(?|(?:::|->)\w+\(")
 _LINK = re.compile(r"\.|::|->|\\")
 _GIVEN = re.compile(rb"[ \t]*+=(?!=)")
-"""What stands behind a name that is given a value, as a variable or as a keyword."""
+"""The text after a name that is assigned, as a variable or as a keyword."""
 _AFTER = re.compile(rb"[^\w$]")
 _LONGEST = 160
 _OPEN, _DOT = b"(."
@@ -43,11 +43,11 @@ _NAMERS = re.compile(
     r"|^(?:class|module|method|parameters|formal_parameters|keyword_argument|aliased_import|typed_parameter|pair_pattern|labeled_\w+)$"
 )
 _LINKING = frozenset({"c", "cpp", "rust", "php", "ruby"})
-"""Languages in which more than a dot stands between a name and its member."""
+"""Languages in which a name and its member are also separated by other signs than dots."""
 _TYPED = frozenset({"java", "csharp", "php", "ruby", "go", "cpp", "rust"})
-"""Languages in which a name with a capital is a type, which may lie in a file beside without an import."""
+"""Languages in which a capitalized name is a type, which may be in a neighboring file without an import."""
 _GLOBAL = frozenset({"c", "cpp", "ruby", "php", "bash"})
-"""Languages in which a function may be called that lies elsewhere, without saying where."""
+"""Languages in which a function in another file may be called without an import."""
 _NO_CALLS = frozenset(
     "if for while switch match catch return sizeof typeof elif with and or not in is assert del yield await new "
     "function fn func def lambda print len range str int float bool list dict set tuple super isinstance".split()
@@ -67,9 +67,9 @@ class Defined:
 def code_uses(
     language: str, data: bytes, root: Node, imports: Sequence[tuple[int, int, ImportedName]], defined: Sequence[Defined]
 ) -> tuple[Use, ...]:
-    """Return what the code of a file uses, each thing once for each definition that uses it, in order.
+    """Return the uses in the code of a file, each once per definition that contains it, in order.
 
-    `imports` have the lines, from 1, on which their statements begin and end.
+    `imports` have the first and last lines of their statements, from 1.
     """
     file = _File(language, [one for _, _, one in imports], defined)
     stated = [
@@ -83,22 +83,22 @@ def code_uses(
 
 
 class _Chains(dict[bytes, str | None]):
-    """What the chains of names in a file use, each worked out once; `None` where that says nothing."""
+    """A cache of the use that each chain of names represents, or `None`."""
 
     def __init__(self, file: "_File") -> None:
         super().__init__()
         self._file = file
         self._known, self._telling = file.known, file.telling
         self._placed = file.language not in _TYPED | _GLOBAL and not file.stars and file.language != "go"
-        """Whether every name that is not known is that of a member, or of the language itself."""
+        """Whether every unknown name is a member, or part of the language."""
 
     def __missing__(self, chain: bytes) -> str | None:
-        use = None if self._says_nothing(chain) else self._file.use(chain.decode("utf-8", "replace"))
+        use = None if self._is_meaningless(chain) else self._file.use(chain.decode("utf-8", "replace"))
         self[chain] = written = use.written() if use else None
         return written
 
-    def _says_nothing(self, chain: bytes) -> bool:
-        """Tell apart most of what says nothing, before anything is made of it: plain words, calls of the language."""
+    def _is_meaningless(self, chain: bytes) -> bool:
+        """Return quickly whether a chain is no use, as for most plain words and calls of built-in functions."""
         if len(chain) > _LONGEST:
             return True
         head, dot, rest = chain.partition(b".")
@@ -111,7 +111,7 @@ class _Chains(dict[bytes, str | None]):
 
 @dataclass(frozen=True)
 class _File:
-    """What the names of one file stand for."""
+    """The meaning of the names in one file."""
 
     language: str
     imports: Sequence[ImportedName]
@@ -142,26 +142,26 @@ class _File:
 
     @cached_property
     def known(self) -> frozenset[bytes]:
-        """The first names of chains that the file says something of."""
+        """The first names of chains that are known in the file."""
         return frozenset(name.encode() for name in (*self.heads, *self.names, *_INSTANCES, *_PLACES))
 
     @cached_property
     def telling(self) -> frozenset[bytes]:
-        """The first names of chains that say something where nothing is called."""
+        """The first names of chains that are uses without a call."""
         types = (name for name in self.names if name[:1].isupper())
         return frozenset(name.encode() for name in (*self.heads, *types, *_INSTANCES, *_PLACES))
 
     def placed(self, written: str, line: int) -> str | None:
-        """Return a use as it is where it stands: that of a member of the class around it is known only then."""
+        """Return a use at its line; the class of a use of an own member is only known there."""
         if _INSTANCE not in written:
             return written
         use = read_use(written)
         own = self.own_member(line, use.name) if use else ""
-        found = use and (CodeUse(use.how, OWN, own) if own else _member(use.name, called=use.how == "calls"))
-        return found.written() if found else None
+        resolved = use and (CodeUse(use.how, OWN, own) if own else _member(use.name, called=use.how == "calls"))
+        return resolved.written() if resolved else None
 
     def own_member(self, line: int, member: str) -> str:
-        """Return the qualified name of a member of a class that encloses a line; empty if no such class has it."""
+        """Return the qualified name of a member of a class that encloses a line, or an empty text."""
         at = bisect_right(self.starts, line) - 1
         if at < 0:
             return ""
@@ -174,7 +174,7 @@ class _File:
         return ""
 
     def use(self, text: str) -> CodeUse | None:
-        """Tell what a chain of names uses, with `(` behind it where it is called; `None` where that says nothing."""
+        """Return the use that a chain of names represents, with `(` after it if it is called; `None` if none."""
         called = text.endswith("(")
         how: How = "calls" if called else "uses"
         parts = _LINK.split(text.rstrip("!("))
@@ -193,10 +193,10 @@ class _File:
 
     def _imported(self, parts: Sequence[str], how: How) -> CodeUse | None:
         for count in range(len(parts), 0, -1):
-            found = self.aliases.get(".".join(parts[:count]))
-            if found:
-                name = ".".join(filter(None, (found.name, *parts[count:])))
-                return CodeUse(how, found.module, name) if name and not self.is_standard(found) else None
+            alias = self.aliases.get(".".join(parts[:count]))
+            if alias:
+                name = ".".join(filter(None, (alias.name, *parts[count:])))
+                return CodeUse(how, alias.module, name) if name and not self.is_standard(alias) else None
         return None
 
     def _elsewhere(self, parts: Sequence[str], how: How, *, called: bool) -> CodeUse | None:
@@ -215,34 +215,34 @@ class _File:
 
 
 _INSTANCE = "\0"
-"""Stands for the class around a use until it is known where it stands."""
+"""A placeholder for the class around a use until its line is known."""
 
 
 def _member(name: str, *, called: bool) -> CodeUse | None:
-    """Return the use of a member of an unknown object, where its name says enough to be found by it."""
+    """Return the use of a member of an unknown object, if its name is distinctive."""
     bare = name.strip("_$")
     telling = "_" in bare or bare != bare.lower() != bare[:1].lower() + bare[1:]
     return CodeUse("calls", ANYWHERE, f".{name}") if called and telling else None
 
 
 def _at_path(parts: Sequence[str], how: How) -> CodeUse | None:
-    """Return the use of a name that Rust spells with its whole path."""
+    """Return the use of a name that Rust code writes with its whole path."""
     first = next((at for at, part in enumerate(parts) if part[:1].isupper()), len(parts) - 1)
     return CodeUse(how, "::".join(parts[:first]), ".".join(parts[first:])) if first else None
 
 
 def _named(file: _File, data: bytes, root: Node, passed: frozenset[int]) -> Iterator[Use]:
-    """Find the names in a text that stand for something, outside of comments, strings and imports."""
+    """Yield the uses in a text, outside of comments, strings and imports."""
     line_starts = [0, *(match.end() for match in re.finditer(rb"\n", data))]
     seen: set[tuple[str | None, int]] = set()
     chains, starts = _Chains(file), file.starts
     is_used = _is_used_in_python if file.language == "python" else _is_used
     for match in (_LINKED if file.language in _LINKING else _DOTTED).finditer(data):
-        found = chains[match[0]]
-        if found is None:
+        chain = chains[match[0]]
+        if chain is None:
             continue
         line = bisect_right(line_starts, match.start())
-        use = file.placed(found, line)
+        use = file.placed(chain, line)
         key = (use, bisect_right(starts, line))
         if use and key not in seen and line not in passed and is_used(root, data, match):
             seen.add(key)
@@ -250,7 +250,7 @@ def _named(file: _File, data: bytes, root: Node, passed: frozenset[int]) -> Iter
 
 
 def _is_used_in_python(root: Node, data: bytes, match: re.Match[bytes]) -> bool:
-    """Ask the parser whether what was found is a name; what is defined or passed by name shows beside it."""
+    """Return whether the parser sees a used name; definitions and keyword arguments are recognized by the text."""
     start, end = match.span()
     start += data[start] == _DOT
     if data[start - 6 : start].endswith((b"def ", b"class ", b"type ")) or _GIVEN.match(data, end):
@@ -262,7 +262,7 @@ def _is_used_in_python(root: Node, data: bytes, match: re.Match[bytes]) -> bool:
 
 
 def _is_used(root: Node, _data: bytes, match: re.Match[bytes]) -> bool:
-    """Ask the parser whether what was found is a name, and not the name of what is defined there."""
+    """Return whether the parser sees a name that is used, and not one that is defined there."""
     name = match[0].lstrip(b".:->")
     start = match.end() - len(name)
     end = start + len(_AFTER.split(name, maxsplit=1)[0])
@@ -279,5 +279,5 @@ def _is_used(root: Node, _data: bytes, match: re.Match[bytes]) -> bool:
 
 
 def uses_between(uses: Iterable[Use], start: int, end: int, most: int) -> tuple[str, ...]:
-    """Return what is used on some lines, each thing once, at most so many."""
+    """Return the uses on some lines, each once, at most `most`."""
     return tuple(dict.fromkeys(use for line, use in uses if start <= line <= end))[:most]

@@ -39,7 +39,7 @@ _MARKUP = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|`{1,2}([^`]*)`{1,2}|<[^>]+>|[*_]{
 
 
 def card_files(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
-    """Choose the files of a repository whose text the card needs: of its top, and of the packages in its folders."""
+    """Choose the files whose text the card needs: at the top of a repository, and of packages in its folders."""
     files = [entry for entry in entries if entry.kind == "file"]
     own = [entry for entry in files if entry.path in MANIFESTS or entry.path in _TASK_FILES]
     top = [entry for entry in files if _TOP_FILE.fullmatch(entry.path)]
@@ -54,7 +54,7 @@ def card_files(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
 
 
 def _member_folders(paths: Iterable[str]) -> list[str]:
-    """Return the folders of the first and second level that hold a package of the project, by their manifests."""
+    """Return the folders of the first and second level with a package of the project, by their manifests."""
     manifests = [path for path in paths if path.rpartition("/")[2] in MANIFESTS and 1 <= path.count("/") <= 2]
     own = [path.rpartition("/")[0] for path in manifests if _PLAIN_PATH.fullmatch(path) and not is_of_helper(path)]
     return sorted(dict.fromkeys(own), key=lambda folder: (folder.count("/"), folder))[:_MAX_MEMBERS]
@@ -69,8 +69,8 @@ def draw_card(
 ) -> dict[str, Any]:
     """Return the card of a repository as JSON.
 
-    `name`: the repository's name; `describe`: returns a paragraph about the project of a name, for a manifest that
-    has no description; `texts`: the text of `card_files` by path; `folders`: its folders of code, largest first, each
+    `name` is the repository's name. `describe` returns a paragraph about the project of a name, for a manifest without
+    description. `texts` are the texts of `card_files` by path. `folders` are its folders of code, largest first, each
     with its subfolders of code.
     """
     paths = {entry.path for entry in entries}
@@ -101,14 +101,14 @@ def draw_card(
         "folders": main_folders(entries, folders, tests),
         "tests": tests,
         "docs": [f"{folder}/" for folder in ("docs", "doc") if any(path.startswith(f"{folder}/") for path in paths)],
-        "client_files": sorted({found for path in paths if (found := _client_file(path))}),
+        "client_files": sorted({name for path in paths if (name := _client_file(path))}),
         "read_from": [path for path, one in manifests.items() if one.name or one.purpose or requires[path]],
     }
     return {field: value for field, value in stated.items() if value}
 
 
 def _name(path: str, manifest: PackageManifest) -> str:
-    """Return the name of a project without what its build adds to it; empty for one that is never published."""
+    """Return the name of a project without additions of its build; empty for one that is never published."""
     if manifest.is_private:
         return ""
     module = re.sub(r"/v\d+$|-(?:root|parent)$", "", manifest.name)
@@ -118,7 +118,7 @@ def _name(path: str, manifest: PackageManifest) -> str:
 def _version(
     name: str, manifests: Mapping[str, PackageManifest], parts: Sequence[PackageManifest], texts: Mapping[str, str]
 ) -> str:
-    """Return the version that manifests state, else that of the code, else that of the packages in folders."""
+    """Return the version in manifests, else in the code, else of the packages in folders."""
     for manifest in manifests.values():
         version = manifest.version or (
             _code_version(name, manifest.version_file, texts) if manifest.version_file else ""
@@ -132,7 +132,7 @@ def _version(
 
 
 def _code_version(name: str, file: str, texts: Mapping[str, str]) -> str:
-    """Return the version in the file that the manifest names, else in the package; empty if packages differ."""
+    """Return the version in the file named by the manifest, else in the package; empty if packages differ."""
     if file in texts and not file.endswith(".py"):
         return texts[file].strip() if re.fullmatch(r"\s*\d[\w.+-]*\s*", texts[file]) else ""
     packages = {path: match["package"] for path in texts if (match := _VERSION_FILE.fullmatch(path))}
@@ -143,7 +143,7 @@ def _code_version(name: str, file: str, texts: Mapping[str, str]) -> str:
 
 
 def _requires(manifest: PackageManifest) -> str:
-    """Write what a package runs on as people read it: `>=3.9` of `python` becomes `Python ≥ 3.9`."""
+    """Return the runtime of a package in readable form: `>=3.9` of `python` becomes `Python ≥ 3.9`."""
     for key, runtime in _RUNTIMES.items():
         versions = manifest.requires.get(key, "*")
         if versions != "*":
@@ -154,11 +154,11 @@ def _requires(manifest: PackageManifest) -> str:
 
 
 def _client_file(path: str) -> str:
-    """Return how to name a file or folder with rules that coding agents load by themselves; empty for another."""
+    """Return the name of a file or folder with rules that coding agents load by themselves; empty for others."""
     return next((one for one in _CLIENT_FOLDERS if path.startswith(one)), path if _CLIENT_FILES.fullmatch(path) else "")
 
 
 def _purpose(text: str) -> str:
-    plain = " ".join(_MARKUP.sub(lambda found: next(filter(None, found.groups()), ""), text).split())
+    plain = " ".join(_MARKUP.sub(lambda match: next(filter(None, match.groups()), ""), text).split())
     sentence = re.split(r"(?<=[.!?])\s", plain, maxsplit=1)[0].rstrip(".")
     return sentence if len(sentence) <= _MAX_PURPOSE_CHARS else f"{sentence[:_MAX_PURPOSE_CHARS].rpartition(' ')[0]} …"

@@ -1,4 +1,4 @@
-"""The commands of a project by what they are for.
+"""The commands of a project by purpose.
 
 Task runners and build tools come first, then the packages in its folders, then the steps of its CI. A job takes its
 commands from the first of these that has any.
@@ -22,14 +22,14 @@ _JOBS: Mapping[str, frozenset[str]] = {
     "build": frozenset("build compile dist".split()),
     "docs": frozenset("docs doc documentation docs-build build-docs html".split()),
 }
-"""The job that a target, script or session does, by its name, with `-` for `:` and `_`."""
+"""Names of targets, scripts or sessions by job, with `-` for `:` and `_`."""
 _JOB_OF = {name: job for job, names in _JOBS.items() for name in names}
 _MEMBER_JOBS = frozenset({"test", "lint", "build"})
 """Jobs for which the command of a folder is shown if the whole project has none."""
 
 _MAKE_TARGET = re.compile(r"^([A-Za-z0-9][\w.:/-]*)[ \t]*::?(?!=)", re.MULTILINE)
 _GONE = re.compile(r"^([\w-]+):[^\n]*\n(?:\t[^\n]*\n){0,5}?\t[^\n]*setup\.py test\b", re.MULTILINE)
-"""Targets that run a command which setuptools no longer has."""
+"""Targets that run a command which setuptools no longer supports."""
 _JUST_RECIPE = re.compile(r"^@?([A-Za-z][\w-]{0,60})\b[^:=\n]*:(?!=)", re.MULTILINE)
 _TASK = re.compile(r"^  ([A-Za-z][\w:-]*):\s*$", re.MULTILINE)
 _XTASK = re.compile(r"^\s*(?:Some\()?\"([\w-]{1,60})\"\)?\s*=>", re.MULTILINE)
@@ -45,7 +45,7 @@ _RUNNERS: Sequence[tuple[Sequence[str], Sequence[re.Pattern[str]], str]] = (
     (("xtask/src/main.rs",), (_XTASK,), "cargo xtask {}"),
     (("noxfile.py",), (_NOX_NAME, _NOX_SESSION), "nox -s {}"),
 )
-"""Files of task runners, how they name a task, and the command that runs one."""
+"""Files of task runners, the patterns of their task names, and the command that runs a task."""
 _SCRIPTED = ("package.json", "deno.json", "composer.json", "pyproject.toml")
 _CARGO = ".cargo/config.toml"
 _LOCKS = {"bun.lock": "bun", "bun.lockb": "bun", "pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn"}
@@ -72,12 +72,12 @@ _STEPS: Mapping[tuple[str, ...], Mapping[str, str]] = {
         "lint": r"(?:mvn|\./mvnw|gradle|\./gradlew) (?:\S+ )*(?:spotless|checkstyle|ktlint|detekt)",
     },
 }
-"""How a step of CI begins that does a job for code of these languages."""
+"""Beginnings of CI steps by job, for code in these languages."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectCommand:
-    """What to run for a job."""
+    """The command for a job."""
 
     job: str
     run: str
@@ -90,7 +90,7 @@ def commands_of(
 ) -> list[ProjectCommand]:
     """Return the commands that files of a project declare, in the order of the jobs.
 
-    `paths` are all of its files, `texts` those of some, `members` the folders that hold packages of their own.
+    `paths` are all of its files, `texts` the texts of some, `members` the folders with packages of their own.
     """
     own = [*_declared(paths, texts, languages)]
     missing = _JOBS.keys() - {one.job for one in own}
@@ -119,7 +119,7 @@ def _declared(paths: set[str], texts: Mapping[str, str], languages: Sequence[str
         path = next((path for path in files if path in texts), "")
         text = texts.get(path, "")
         gone = set(_GONE.findall(text))
-        names = [found[1] for pattern in patterns for found in pattern.finditer(text) if found[1] not in gone]
+        names = [match[1] for pattern in patterns for match in pattern.finditer(text) if match[1] not in gone]
         yield from _named(names, run.format, path)
     for folder in ("scripts/", "script/"):
         names = [path.removeprefix(folder) for path in paths if path.startswith(folder) and path.count("/") == 1]
@@ -139,7 +139,7 @@ def _declared(paths: set[str], texts: Mapping[str, str], languages: Sequence[str
 
 
 def _named(names: Iterable[str], command: Callable[[str], str], path: str) -> Iterator[ProjectCommand]:
-    """Return for each job the command whose name is that of the job, else the first of its other names."""
+    """Yield for each job the command with the name of the job, else the first with another name of it."""
     known = {name: _JOB_OF[plain] for name in names if (plain := re.sub("[:_]", "-", name)) in _JOB_OF}
     jobs: set[str] = set()
     for name in sorted(known, key=lambda name: name != known[name]):
@@ -153,7 +153,7 @@ def _is_real(script: str) -> bool:
 
 
 def _script(manager: str, name: str) -> str:
-    """Return how a package manager runs a script."""
+    """Return the command with which a package manager runs a script."""
     runs_plainly = manager in ("pnpm", "yarn") or (manager, name) == ("npm", "test")
     return f"{manager} {name}" if runs_plainly else f"{manager} run {name}"
 
@@ -176,7 +176,7 @@ def _of_python(paths: set[str], texts: Mapping[str, str]) -> Iterator[ProjectCom
 
 
 def _of_build_tool(paths: set[str], texts: Mapping[str, str], languages: Sequence[str]) -> Iterator[ProjectCommand]:
-    """Return what the build tool of a main language does by itself in a project with that manifest."""
+    """Yield the standard commands of the build tools of the main languages, if their manifests exist."""
     gradle = "./gradlew" if "gradlew" in paths else "gradle"
     maven = "./mvnw" if "mvnw" in paths else "mvn"
     whole = " --workspace" if read_manifest("Cargo.toml", texts.get("Cargo.toml", "")).is_workspace else ""
@@ -199,7 +199,7 @@ def _of_build_tool(paths: set[str], texts: Mapping[str, str], languages: Sequenc
 def _of_members(
     paths: set[str], texts: Mapping[str, str], languages: Sequence[str], members: Sequence[str]
 ) -> Iterator[ProjectCommand]:
-    """Return the commands of the packages in folders, to be run from the top."""
+    """Yield the commands of the packages in folders, to be run from the top."""
     locks = paths & _LOCKS.keys()
     inside: dict[str, set[str]] = {folder: set(locks) for folder in members}
     for path in paths:
@@ -214,7 +214,7 @@ def _of_members(
 
 
 def _of_steps(texts: Mapping[str, str], languages: Sequence[str]) -> Iterator[ProjectCommand]:
-    """Return the steps of CI that are whole commands, the shortest first, for the main languages."""
+    """Yield the CI steps that are whole commands, the shortest first, for the main languages."""
     patterns = {
         job: re.compile(f"{_RUN_IN}{pattern}" + r"(?: [^$\\|;&<>`#]*)?(?<!:)")
         for of, jobs in _STEPS.items()

@@ -1,4 +1,4 @@
-"""Where the code of a project is, and where its tests are."""
+"""The folders of a project's code, and of its tests."""
 
 import re
 from collections import Counter
@@ -14,21 +14,21 @@ _MAX_FOLDERS = 6
 _MAX_CHILDREN = 8
 _MAX_TEST_PLACES = 4
 _TEST_SHARE = 0.5
-"""Share of tests among the code of a folder with such a name: fixtures and helpers are next to tests."""
+"""Share of tests among the code of a folder with such a name; the rest may be fixtures and helpers."""
 _MIN_TOP_SHARE = 0.1
-"""Share of the bytes of code from which the top of a repository is named as a folder of code."""
+"""Share of the bytes of code from which the top of a repository is listed as a folder of code."""
 _TEST_FOLDER = re.compile(r"t|e2e|[\w-]*(?:tests?|specs?)(?:__)?", re.IGNORECASE)
 _MIN_PLACE_SHARE = 0.05
-"""Share of the files of tests from which a place is named."""
+"""Share of the test files from which a place is listed."""
 _MIN_LANGUAGE_SHARE = 0.1
-"""Share of the bytes of code from which a language is named."""
+"""Share of the bytes of code from which a language is listed."""
 _EXAMPLES = re.compile(r"(?:examples?|samples?|demos?|templates?)/", re.IGNORECASE)
-"""Folders at the top whose tests are not those of the project."""
+"""Folders at the top whose tests do not test the project."""
 _TEST_SUFFIX = re.compile(r"(?:[._](?:test|spec)\.(?:go|py|rb|[cm]?[jt]sx?)|Tests?\.(?:java|kt|php))$")
 
 
 def main_languages(entries: Sequence[TreeEntry]) -> list[str]:
-    """Return the languages of code that a tenth or more of it is in, the largest first."""
+    """Return the languages with a tenth or more of the code, the largest first."""
     size: Counter[str] = Counter()
     for entry in entries:
         language = counted_language(entry.path)
@@ -40,7 +40,7 @@ def main_languages(entries: Sequence[TreeEntry]) -> list[str]:
 def main_folders(
     entries: Sequence[TreeEntry], folders: Mapping[str, Sequence[str]], tests: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return the main folders of code, without those of tests, each with the names of its subfolders."""
+    """Return the main folders of code, except those of tests, each with the names of its subfolders."""
     code = [entry for entry in entries if _is_code(entry.path) and not is_test_path(entry.path)]
     at_top = sum(entry.size for entry in code if "/" not in entry.path)
     main: list[dict[str, Any]] = []
@@ -54,7 +54,7 @@ def main_folders(
 
 
 def test_places(entries: Sequence[TreeEntry]) -> list[str]:
-    """Return the topmost folders whose code is mostly tests, and the pattern of tests next to the code they test."""
+    """Return the topmost folders of mostly tests, and the patterns of tests next to the code they test."""
     code = [entry.path for entry in entries if _is_code(entry.path)]
     tests = {path for path in code if is_test_path(path)}
     folders: Counter[str] = Counter()
@@ -73,8 +73,8 @@ def test_places(entries: Sequence[TreeEntry]) -> list[str]:
         for folder in whole
         if not any(above in whole for above in _above(folder)) and not _EXAMPLES.match(f"{folder}/")
     ]
-    beside = [path for path in tests if not any(folder in whole for folder in _above(path))]
-    return [*_merged(topmost, of_tests, len(tests)), *_patterns(beside, len(tests))]
+    adjacent = [path for path in tests if not any(folder in whole for folder in _above(path))]
+    return [*_merged(topmost, of_tests, len(tests)), *_patterns(adjacent, len(tests))]
 
 
 def _is_code(path: str) -> bool:
@@ -89,7 +89,7 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _merged(folders: Sequence[str], count: Mapping[str, int], total: int) -> list[str]:
-    """Write many folders of one name as one pattern, and the others with the most tests first."""
+    """Merge many folders of one name into a pattern, and return the places with the most tests first."""
     names = Counter(folder.rpartition("/")[2] for folder in folders)
     files: Counter[str] = Counter()
     for folder in folders:
@@ -99,5 +99,5 @@ def _merged(folders: Sequence[str], count: Mapping[str, int], total: int) -> lis
 
 
 def _patterns(tests: Sequence[str], total: int) -> list[str]:
-    suffixes = Counter(found[0] for path in tests if (found := _TEST_SUFFIX.search(path)))
+    suffixes = Counter(match[0] for path in tests if (match := _TEST_SUFFIX.search(path)))
     return [f"**/*{suffix}" for suffix, count in suffixes.most_common(2) if 10 * count >= total]

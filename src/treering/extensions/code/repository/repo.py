@@ -1,4 +1,4 @@
-"""The adapter for git repositories: the files of one commit, or of the work tree as it lies."""
+"""The adapter for git repositories: reads the files of one commit, or of the work tree."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -71,10 +71,11 @@ from treering.sources.reading.folder import (
 
 _MAP_VERSION = 6
 _LATEST_COMMITS = 500
-"""Commits by which files change often, and change together."""
+"""Commits used for the statistics of changed files."""
 _TELLING_COMMITS = 2_000
-"""Commits whose subjects tell what files are about: so many found more than half or twice as many."""
+"""Commits whose subjects describe files; chosen among half and twice the number."""
 _MAX_ATTRIBUTES = 100_000
+_MAX_COMPARED_BYTES = 20_000_000
 _LFS = b"version https://git-lfs.github.com/spec/"
 _KINDS = {
     "symlink": "a symbolic link; links are not followed",
@@ -83,13 +84,13 @@ _KINDS = {
 
 
 class RepoAdapter:
-    """Reads a git repository: first its map, then what is gone, then a result per file.
+    """Reads a git repository: first its map, then gone files, then a result per file.
 
-    The map comes first, because files belong to the modules it names, and because whoever waits sees first
-    what the repository is. Options: `commit` (default HEAD), `worktree` (read the files as they lie;
-    changed ones carry no commit), `subfolder`, `include`, `exclude` (globs as in `.gitignore`),
-    `redact_secrets`. A file whose git object is known is not read again. A narrower selection says nothing
-    about the files outside it. All that is opened, objects included, lies where `access` allows (without it anywhere).
+    The map comes first, because files belong to its modules, and because it shows first what the repository is.
+    Options: `commit` (default HEAD), `worktree` (read the current files; changed ones have no commit), `subfolder`,
+    `include`, `exclude` (globs as in `.gitignore`), `redact_secrets`. A file whose git object is known is not read
+    again. A narrower selection does not affect other files. Every opened file, including git objects, must be allowed
+    by `access` (default: all).
     """
 
     def __init__(self, formats: Formats | None = None, *, access: FileAccess | None = None) -> None:
@@ -104,12 +105,12 @@ class RepoAdapter:
     def origin(self, target: str) -> str:
         """Return `repo:` and the remote's address without credentials, or the absolute path without a remote.
 
-        A repository that a space knows by another origin, from where it lay before, keeps to that one or is renamed.
+        A repository that a space knows by another origin, from its earlier location, retains that one or is renamed.
         """
         return self._open(target).origin
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:
-        """Count the files `read` will report on, and the map."""
+        """Count the files `read` will report, and the map."""
         return 1 + len(
             _Plan.make(self._open(target), AlreadyRead(), FileReader(self._formats, ReadLimits()), options).selected
         )
@@ -117,11 +118,10 @@ class RepoAdapter:
     def read(
         self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
     ) -> Iterator[Reading]:
-        """Yield the map, what is gone, and one result per file selected.
+        """Yield the map, gone files, and one result per selected file.
 
-        Raises `InvalidInput` for a folder in no repository, a subfolder without files or a bad option,
-        `NotFound` for an unknown commit, `Denied` where the repository reaches out of what may be read,
-        `Unavailable` where git cannot answer.
+        Raises `InvalidInput` for a folder in no repository, a subfolder without files or a bad option, `NotFound` for
+        an unknown commit, `Denied` if a part of the repository may not be read, `Unavailable` if git fails.
         """
         return _readings(_Plan.make(self._open(target), known, FileReader(self._formats, limits), options))
 
@@ -131,7 +131,7 @@ class RepoAdapter:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Everything one reading rests on."""
+    """The input of one reading."""
 
     identity: RepositoryIdentity
     settled: SettledRepository
@@ -143,7 +143,7 @@ class _Plan:
     reader: FileReader
     branch: BranchRead
     held: Mapping[str, frozenset[str]]
-    """By origin, all contents that the ledger holds of a file, where these are several."""
+    """By origin, all contents of a file in the ledger, if there are several."""
 
     @classmethod
     def make(
@@ -177,9 +177,9 @@ class _Plan:
 
     @cached_property
     def read_elsewhere(self) -> tuple[CommitRelation, str, str] | None:
-        """How the branch here stands to the commit at which another clone read it, that commit, and the clone's place.
+        """The relation of the branch to the commit at which another clone read it, that commit, and the clone's path.
 
-        `None` where no other did, and for a commit that is named: whoever names one wants it.
+        `None` if no other clone read it, and if the caller requested a commit.
         """
         branch, here = self.branch.branch, self.branch.commit
         known = known_branches(self.branch.known).get(branch)
@@ -203,12 +203,12 @@ class _Plan:
     def written(self) -> OwnFilesBelow:
         """The pages among its files that Treering wrote."""
         manifests = own_manifests(item.entry.path for item in self.items)
-        kept = [item for item in self.items if item.entry.path in manifests and item.entry.kind == "file"]
-        return own_files_below({item.entry.path: data for item, data in self.contents(kept) if data} if kept else {})
+        files = [item for item in self.items if item.entry.path in manifests and item.entry.kind == "file"]
+        return own_files_below({item.entry.path: data for item, data in self.contents(files) if data} if files else {})
 
     @cached_property
     def committed_before(self) -> frozenset[str]:
-        """The paths of the commit read last, as far as the repository has it still."""
+        """The paths of the commit read last, if the repository still has it."""
         try:
             commit = self.repository.resolve(self.known.commit or "")
             return frozenset(entry.path for entry in self.repository.entries(commit))
@@ -217,16 +217,15 @@ class _Plan:
 
     @cached_property
     def own(self) -> list[RepoItem]:
-        """The files that the map tells of: those that are not generated or foreign."""
+        """The files in the map: all that are neither generated nor foreign."""
         return [item for item in self.items if item.entry.kind == "file" and not _aside(self, item)]
 
     @cached_property
     def slug(self) -> str:
-        """What its nodes go by: it stays, whatever the repository is called or wherever it lies later."""
+        """The identifier in its nodes, which stays the same if the repository is renamed or moved."""
         known = self.settled.known
-        told = known.payload if known else {}
         name = known.title if known else _repo_name(self.repository, self.repository.remote())
-        slug: str = told.get("slug") or _slug(name)
+        slug: str = (known.payload if known else {}).get("slug") or name.lower().replace("/", "-")
         return slug
 
     @cached_property
@@ -238,19 +237,19 @@ class _Plan:
         """The new origin of each origin that was removed from the branch, if it is known."""
         present = {self.origin(item.entry.path) for item in self.items}
         below = (origin for origin in self.known.fingerprints if origin.startswith(self.origin("")))
-        gone = [origin for origin in below if origin not in present and not _lies_uncommitted(self, origin)]
+        gone = [origin for origin in below if origin not in present and not _is_uncommitted(self, origin)]
         moves = _moves(self, gone) if gone else {}
         return {origin: moves.get(origin) for origin in gone}
 
     @cached_property
     def arrivals(self) -> frozenset[str]:
-        """The origins that files moved to: these are read, whatever is known of them."""
+        """The origins that files moved to, which are read even if they are known."""
         return frozenset(filter(None, self.moves.values()))
 
     def is_known(self, origin: str, fingerprint: str) -> bool:
-        """Tell whether the ledger holds these contents of a file, be it for another branch."""
-        there = self.known.fingerprints.get(origin) == fingerprint or fingerprint in self.held.get(origin, ())
-        return there and origin not in self.arrivals
+        """Return whether the ledger has these contents of a file, for any branch."""
+        is_stored = self.known.fingerprints.get(origin) == fingerprint or fingerprint in self.held.get(origin, ())
+        return is_stored and origin not in self.arrivals
 
     def knows_folder(self) -> bool:
         start = self.origin(f"{self.selection.folder}/")
@@ -263,7 +262,7 @@ class _Plan:
         return git_fingerprint(entry.blob, redact=self.selection.redact)
 
     def contents(self, items: Iterable[RepoItem]) -> Iterator[tuple[RepoItem, bytes | None]]:
-        """Read items, a few in memory at a time, those on disk first; `None` where one cannot be read."""
+        """Read items, a few in memory at a time, those on disk first; `None` for an unreadable one."""
         stored: list[RepoItem] = []
         for item in items:
             if item.file is None:
@@ -277,7 +276,7 @@ class _Plan:
 def _branch_read(
     identity: RepositoryIdentity, settled: SettledRepository, commit: str | None, selection: RepoSelection
 ) -> BranchRead:
-    """Tell which branch is read: the one checked out, or the one that a commit was asked for by or lies on."""
+    """Return the branch being read: the one checked out, or the one of the requested commit."""
     repository = identity.repository
     branches = repository.branches() if commit else {}
     current = repository.branch()
@@ -300,15 +299,15 @@ def _branch_read(
 def _on_branch(
     known: AlreadyRead, settled: SettledRepository, branch: str
 ) -> tuple[AlreadyRead, Mapping[str, frozenset[str]]]:
-    """Return what is known as it stands on a branch, and all contents of the files that have several."""
+    """Return the stored state on a branch, and all contents of the files that have several."""
     here: dict[str, str] = {}
     held: dict[str, frozenset[str]] = {}
     for origin, fingerprint in known.fingerprints.items():
         versions = HeldContents.parse(fingerprint)
         if not versions.is_everywhere:
             held[origin] = frozenset(versions.fingerprints)
-        if (stands := versions.on(branch)) is not None:
-            here[origin] = stands
+        if (contents_here := versions.on(branch)) is not None:
+            here[origin] = contents_here
     before = known_branches(settled.known.payload).get(branch) if settled.known else None
     return replace(known, fingerprints=here, commit=before or known.commit), held
 
@@ -316,26 +315,26 @@ def _on_branch(
 def _by_todays_origins(
     known: AlreadyRead, identity: RepositoryIdentity, settled: SettledRepository, items: Sequence[RepoItem]
 ) -> tuple[AlreadyRead, Mapping[str, str]]:
-    """Return what is known of the repository by today's origins, and those that were others, by what they were."""
+    """Return the stored state by current origins, and the current origins by earlier ones."""
     root, fingerprints = settled.root, dict(known.fingerprints)
     if root != identity.origin:
         fingerprints = dict(known.below(root))
     before: dict[str, str] = {}
     renamed: dict[str, str] = {}
     for other in settled.others:
-        told = known.below(other)
-        before |= told
-        renamed |= {origin: root + origin.removeprefix(other) for origin in names_below(list(told), other)}
+        stored = known.below(other)
+        before |= stored
+        renamed |= {origin: root + origin.removeprefix(other) for origin in names_below(list(stored), other)}
     top = identity.repository.top
     if top is not None:
-        lying = known_by_path(top.resolve(), known)
+        by_path = known_by_path(top.resolve(), known)
         places = (
-            {place_in(top.resolve(), item.entry.path): f"{root}#{item.entry.path}" for item in items} if lying else {}
+            {place_in(top.resolve(), item.entry.path): f"{root}#{item.entry.path}" for item in items} if by_path else {}
         )
-        before |= lying
-        renamed |= renames(places, lying)
-    for origin, today in renamed.items():
-        fingerprints.setdefault(today, before[origin])
+        before |= by_path
+        renamed |= renames(places, by_path)
+    for origin, current in renamed.items():
+        fingerprints.setdefault(current, before[origin])
     commit = settled.known.payload.get("commit") if settled.known else None
     return replace(known, fingerprints=fingerprints, commit=known.commit or (commit and str(commit))), renamed
 
@@ -355,7 +354,7 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
         yield Skipped(plan.root, "the repository has no commit yet; the option worktree reads uncommitted files")
     else:
         yield _map(plan)
-    yield from _vanished(plan)
+    yield from (Vanished(origin, moved_to) for origin, moved_to in plan.moves.items())
     unread: list[RepoItem] = []
     for place, item in enumerate(plan.selected):
         settled = _settled(plan, item, place)
@@ -368,7 +367,7 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
 
 
 def _settled(plan: _Plan, item: RepoItem, place: int) -> Skipped | Unchanged | None:
-    """Decide what can be decided without the contents."""
+    """Return the result of an item if it does not depend on the contents."""
     entry, origin = item.entry, plan.origin(item.entry.path)
     if entry.kind in _KINDS:
         return Skipped(origin, _KINDS[entry.kind])
@@ -384,7 +383,7 @@ def _settled(plan: _Plan, item: RepoItem, place: int) -> Skipped | Unchanged | N
     if plan.is_known(origin, fingerprint):
         return Unchanged(origin, fingerprint)
     known = plan.known.fingerprints.get(origin, "")
-    return Unchanged(origin, known) if _lies_as_known(plan, origin, known) else None
+    return Unchanged(origin, known) if _is_as_stored(plan, origin, known) else None
 
 
 def _drafted(plan: _Plan, item: RepoItem, data: bytes | None) -> Reading:
@@ -414,7 +413,7 @@ def _drafted(plan: _Plan, item: RepoItem, data: bytes | None) -> Reading:
 
 
 def _about_what_it_cites(plan: _Plan, page: SourceDraft, path: str) -> SourceDraft:
-    """Make what a person wrote into a page knowledge about the part of the repository that the page tells of."""
+    """Set the subject of knowledge from a page to the part of the repository that the page cites."""
     cited = plan.written.cited_by(path)
     subject = next(filter(None, map(plan.terrain.subject, cited)), None)
     return replace(page, knowledge=[replace(known, about=subject) for known in page.knowledge])
@@ -425,25 +424,21 @@ def _ground(plan: _Plan) -> RootNodes:
     return RootNodes(f"repo:{plan.slug}", f"{plan.slug}/", plan.terrain.present(), ties)
 
 
-def _vanished(plan: _Plan) -> Iterator[Vanished]:
-    yield from (Vanished(origin, moved_to) for origin, moved_to in plan.moves.items())
-
-
-def _lies_uncommitted(plan: _Plan, origin: str) -> bool:
-    """Tell whether a file that was read by itself lies in the work tree, though no commit read so far has it."""
+def _is_uncommitted(plan: _Plan, origin: str) -> bool:
+    """Return whether a file exists in the work tree, but not in the commit read last."""
     top = plan.repository.top
     if top is None or plan.selection.commit is not None:
         return False
     path = origin.removeprefix(plan.origin("")).partition("#")[0]
     file = place_in(top, path)
-    lies = file.is_file() and not file.is_symlink() and file.resolve().is_relative_to(top.resolve())
-    return lies and path not in plan.committed_before
+    exists = file.is_file() and not file.is_symlink() and file.resolve().is_relative_to(top.resolve())
+    return exists and path not in plan.committed_before
 
 
-def _lies_as_known(plan: _Plan, origin: str, known: str) -> bool:
-    """Return whether the ledger holds a file as it is in the work tree, changed and not committed.
+def _is_as_stored(plan: _Plan, origin: str, known: str) -> bool:
+    """Return whether the ledger has a file in its current uncommitted state.
 
-    Knowledge may rest on these lines: reading the commit must not take them away while they are there.
+    Knowledge may cite its lines, which reading a commit must not remove while they exist.
     """
     top = plan.repository.top
     if not known.startswith(GIT_BLOB) or top is None or plan.selection.commit or plan.selection.worktree:
@@ -456,11 +451,8 @@ def _lies_as_known(plan: _Plan, origin: str, known: str) -> bool:
     return known == git_fingerprint(blob, redact=plan.selection.redact)
 
 
-_MAX_COMPARED_BYTES = 20_000_000
-
-
 def _moves(plan: _Plan, gone: Sequence[str]) -> dict[str, str]:
-    """Find where vanished files went: the same contents under a new name, else what git calls a rename."""
+    """Match gone files to new files with the same contents, or to renames found by git."""
     known = plan.known.fingerprints
     items = {plan.origin(item.entry.path): item.entry for item in plan.selected if item.entry.size}
     arrived = {origin: plan.fingerprint(entry) for origin, entry in items.items() if origin not in known}
@@ -471,12 +463,12 @@ def _moves(plan: _Plan, gone: Sequence[str]) -> dict[str, str]:
 
 
 def _git_renames(plan: _Plan) -> dict[str, str]:
-    """Ask git for files both moved and edited since the last reading, if it still has that commit."""
+    """Return the files that git sees as moved and edited since the last reading, if it still has that commit."""
     if plan.known.commit is None or plan.commit is None:
         return {}
     try:
         changes = plan.repository.diff(plan.repository.resolve(plan.known.commit), plan.commit)
-    except TreeringError:  # a rename is a bonus: without it, the file is gone and another one is new
+    except TreeringError:  # without renames, the file is gone and another one is new
         return {}
     return {plan.origin(one.before): plan.origin(one.path) for one in changes if one.kind == "renamed"}
 
@@ -487,11 +479,11 @@ def _is_attributes(entry: TreeEntry) -> bool:
 
 def _map(plan: _Plan) -> SourceDraft | Unchanged:
     branch = plan.repository.branch() if plan.selection.commit is None else None
-    lying = [item.entry for item in plan.items if item.file is not None]
-    changed = [(entry.path, entry.blob) for entry in lying if not plan.written.wrote(entry.path)]
-    # A branch that is read by its name is told of too, be it at the commit of another.
-    told = branch if plan.selection.commit is None else plan.branch.branch
-    state = sha256(repr((_MAP_VERSION, told, plan.selection.redact, changed)).encode()).hexdigest()
+    changed_files = [item.entry for item in plan.items if item.file is not None]
+    changed = [(entry.path, entry.blob) for entry in changed_files if not plan.written.wrote(entry.path)]
+    # A requested branch is named, even if it is at the same commit as another one.
+    named = branch if plan.selection.commit is None else plan.branch.branch
+    state = sha256(repr((_MAP_VERSION, named, plan.selection.redact, changed)).encode()).hexdigest()
     fingerprint = f"repo-map:{plan.commit or 'none'}:{state[:16]}"
     if plan.known.fingerprints.get(plan.root) == fingerprint:
         return Unchanged(plan.root, fingerprint, _left_out(plan))
@@ -511,14 +503,14 @@ def _aside(plan: _Plan, item: RepoItem) -> bool:
 
 def _left_out(plan: _Plan) -> tuple[str, ...]:
     reads_head = plan.selection.commit is None and not plan.selection.worktree
-    told = [_read_last(plan)] if plan.read_elsewhere else []
+    notes = [_read_last(plan)] if plan.read_elsewhere else []
     if reads_head and plan.repository.is_dirty():
-        told.append("Uncommitted changes were not read; the option worktree reads them.")
-    return tuple(filter(None, told))
+        notes.append("Uncommitted changes were not read; the option worktree reads them.")
+    return tuple(filter(None, notes))
 
 
 def _read_last(plan: _Plan) -> str:
-    """Say which reading counts of a branch that another clone has at a commit which is not before the one here."""
+    """Return a note about a branch that another clone read at a commit that is not an ancestor of the one here."""
     relation, known, place = plan.read_elsewhere or ("ahead", "", "")
     branch = plan.branch.branch
     if relation == "ahead":
@@ -529,9 +521,9 @@ def _read_last(plan: _Plan) -> str:
 
 
 def _history(plan: _Plan) -> RepoHistory:
-    """Return what the last commits say of the paths that are still there.
+    """Return the statistics of the last commits for the existing paths.
 
-    Those that touched nothing but pages which Treering wrote are no changes of the repository.
+    Commits that only touched pages written by Treering are ignored.
     """
     read = plan.repository.history(plan.commit, last=_TELLING_COMMITS) if plan.commit else []
     all_of_them = [one for one in read if not one.paths or not all(map(plan.written.wrote, one.paths))]
@@ -539,8 +531,8 @@ def _history(plan: _Plan) -> RepoHistory:
     present = {item.entry.path for item in plan.items if not plan.written.wrote(item.entry.path)}
     spots = [one for one in often_changed(commits) if one.path in present and one.changes > 1]
     code = {path for path in present if file_at(path) and not is_test_path(path)}
-    told = [_redacted(one) if plan.selection.redact else one for one in telling_commits(all_of_them, code)]
-    return RepoHistory(len(commits), spots, changed_together(commits, present), commits, told)
+    subjects = [_redacted(one) if plan.selection.redact else one for one in telling_commits(all_of_them, code)]
+    return RepoHistory(len(commits), spots, changed_together(commits, present), commits, subjects)
 
 
 def _redacted(commit: CommitFiles) -> CommitFiles:
@@ -558,12 +550,11 @@ def _texts(plan: _Plan, items: Sequence[RepoItem]) -> dict[str, str]:
 def _facts(plan: _Plan, branch: str | None, changed: int) -> RepoFacts:
     repository, remote = plan.repository, plan.repository.remote()
     known = plan.settled.known
-    told = known.payload if known else {}
     return RepoFacts(
         origin=plan.root,
         name=_repo_name(repository, remote),
         slug=plan.slug,
-        root_commit=plan.identity.root_commit or told.get("root_commit"),
+        root_commit=plan.identity.root_commit or (known.payload if known else {}).get("root_commit"),
         commit=plan.commit,
         committed_at=repository.committed_at(plan.commit) if plan.commit else None,
         branch=branch,
@@ -575,16 +566,12 @@ def _facts(plan: _Plan, branch: str | None, changed: int) -> RepoFacts:
     )
 
 
-def _slug(name: str) -> str:
-    return name.lower().replace("/", "-")
-
-
 def _repo_name(repository: GitRepository, remote: str | None) -> str:
-    """Return owner and name as a forge shows them, else the folder's name."""
+    """Return owner and name of the remote, else the folder's name."""
     if remote and not remote.startswith(("/", "file:")):
         parts = remote.rpartition("://")[2].replace(":", "/").strip("/").split("/")[1:]
         return "/".join(parts[-2:]).removesuffix(".git") or remote
-    # A linked work tree has a name of its own, and the repository that of its first one.
+    # A linked work tree has its own name, and the repository the name of the main one.
     shared = repository.linked and repository.common.name == ".git"
     home = repository.common.parent if shared else repository.home
     return Path(remote or home).name.removesuffix(".git") or "repository"

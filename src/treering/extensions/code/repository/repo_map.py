@@ -1,6 +1,6 @@
-"""The map of a repository: what it is made of, drawn from its list of files and a handful of their texts.
+"""The map of a repository, drawn from its list of files and the texts of a few of them.
 
-Pure functions on values. The adapter reads the few files `key_files` names and hands their texts in.
+Pure functions on values. The adapter reads the files chosen by `key_files` and passes their texts.
 """
 
 import re
@@ -27,11 +27,11 @@ _DOCUMENTS = 40
 _APIS = 40
 _LISTED = 20
 _MIN_FOLDER_SHARE = 0.02
-"""Share of the code from which a folder is named on the project card."""
+"""Share of the code from which a folder is listed on the project card."""
 
-# Folders that hold modules without being one.
+# Folders that contain modules without being one.
 _CONTAINERS = frozenset({"apps", "cmd", "crates", "internal", "lib", "libs", "packages", "pkg", "services", "src"})
-# Folders whose second level says little about the code.
+# Folders whose second level is not about the code.
 _ASIDE = frozenset({"benchmarks", "doc", "docs", "example", "examples", "test", "tests", "third_party", "vendor"})
 _API = re.compile(r"(^|/)(openapi|swagger)[^/]*\.(json|ya?ml)$|\.proto$|\.graphqls?$", re.IGNORECASE)
 _README = re.compile(r"readme(\.(md|rst|txt|markdown|adoc))?", re.IGNORECASE)
@@ -47,7 +47,7 @@ _DOCSTRING = re.compile(r'\s*(?:#[^\n]*\n\s*)*[rR]?("""|\'\'\'|")(.*?)\1', re.DO
 _RULE = re.compile(r"^[=~#*-]{3,}\s*$", re.MULTILINE)
 _HEADING = re.compile(r"^(?:#{1,6}[ \t]+(\S.*)|(\S.*)\n[=~-]{3,}[ \t]*)$", re.MULTILINE)
 _ABOUT = re.compile(r"^\W*(?:intro|about|overview|what|summary|description)", re.IGNORECASE)
-"""Headings of a README below which it says what the project is."""
+"""Headings of a README that introduce a description of the project."""
 _LICENCES = (
     ("Apache-2.0", r"apache license\s+version 2\.0"),
     ("AGPL-3.0", r"gnu affero general public license\s+version 3"),
@@ -66,7 +66,7 @@ _LICENCES = (
 
 @dataclass(frozen=True, slots=True)
 class RepoHistory:
-    """What the last commits, so many, say of the files: which changed most often, and which together."""
+    """The number of examined commits, and their statistics: files changed most often, and files changed together."""
 
     commits: int = 0
     hot_spots: Sequence[PathHistory] = ()
@@ -74,14 +74,14 @@ class RepoHistory:
     latest: Sequence[CommitFiles] = ()
     """Newest first."""
     subjects: Sequence[CommitFiles] = ()
-    """Those that say what their files of code are about, newest first."""
+    """Commits whose subjects describe their files of code, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepoFacts:
-    """What git says of the repository as a whole. `origin` is its root origin, `commit` what is described.
+    """Facts from git about the repository. `origin` is its root origin, `commit` the commit described.
 
-    `uncommitted` counts the files read as they lie, different from the commit.
+    `uncommitted` counts the files read from the work tree that differ from the commit.
     """
 
     origin: str
@@ -109,7 +109,7 @@ class _Module:
 
 @dataclass(slots=True)
 class _Folder:
-    """A folder of code while it is counted: its own and all files below, by language in bytes."""
+    """A folder of code during counting: its own files and all files below, by language in bytes."""
 
     own: int = 0
     files: int = 0
@@ -118,7 +118,7 @@ class _Folder:
 
 
 def key_files(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
-    """Choose the few files whose text the map needs: README, licence, manifests, package docstrings."""
+    """Choose the few files whose text the map needs: README, license, manifests, package docstrings."""
     top = [entry for entry in entries if "/" not in entry.path]
     chosen = [entry for entry in (_first(top, _README), _first(top, _LICENCE)) if entry]
     packages = {f"{module.path}/__init__.py" for module in _modules(entries)}
@@ -131,7 +131,7 @@ def draw_map(
 ) -> SourceDraft:
     """Draw the repository's own source: payload, one readable segment, nodes.
 
-    `entries` are its files (links and submodules aside), `texts` those of `key_files` by path.
+    `entries` are its files (without links and submodules), `texts` the texts of `key_files` by path.
     """
     modules = _modules(entries)
     payload = _payload(facts, entries, texts, modules)
@@ -150,7 +150,7 @@ def draw_map(
 
 
 def guess_licence(text: str) -> str | None:
-    """Name the licence (SPDX) a text is, by phrases only that licence uses; `None` where none is found."""
+    """Return the SPDX name of a license by phrases that only it contains; `None` if unknown."""
     tagged = re.search(r"SPDX-License-Identifier:\s*(\S+)", text)
     if tagged:
         return tagged[1]
@@ -194,7 +194,7 @@ def _payload(
 
 
 def _described(texts: Mapping[str, str], name: str) -> str:
-    """Return the docstring of the package that is named as the project, else the first paragraph of the README."""
+    """Return the docstring of the package with the project's name, else the first paragraph of the README."""
     package = name.lower().replace("-", "_")
     own = next(
         (text for path, text in texts.items() if path in (f"{package}/__init__.py", f"src/{package}/__init__.py")), ""
@@ -205,7 +205,7 @@ def _described(texts: Mapping[str, str], name: str) -> str:
 def _code_folders(modules: Sequence[_Module], texts: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the folders of code, each with the modules in it, the largest first.
 
-    They are the modules of the first level. Several of them in one folder that holds nothing else are one.
+    These are the modules of the first level. Several in a folder with no other content count as one folder.
     """
     largest = sorted((one for one in modules if not _is_aside(one.path)), key=lambda module: -module.size)
     total = sum(module.size for module in modules if module.parent is None)
@@ -223,7 +223,7 @@ def _code_folders(modules: Sequence[_Module], texts: Mapping[str, str]) -> dict[
 
 
 def _container(path: str) -> str:
-    """Return the folder at the top that holds modules without being one, if a path is in one."""
+    """Return the top-level folder of a path if it is a container of modules; else empty."""
     top, _, below = path.partition("/")
     return top if below and top in _CONTAINERS else ""
 
@@ -268,7 +268,7 @@ def _commit(one: CommitFiles) -> dict[str, str]:
 
 
 def _together(history: RepoHistory) -> dict[str, Any]:
-    """Write pairs of paths by their places in a list, as most paths stand in several pairs."""
+    """Return pairs of paths as indexes into a list, because most paths are in several pairs."""
     paths = sorted({path for pair in history.together for path in (pair.one, pair.other)})
     at = {path: place for place, path in enumerate(paths)}
     pairs = [[at[one.one], at[one.other], one.commits, one.last_changed.date().isoformat()] for one in history.together]
@@ -276,56 +276,56 @@ def _together(history: RepoHistory) -> dict[str, Any]:
 
 
 def _subjects(commits: Sequence[CommitFiles]) -> dict[str, Any]:
-    """Write what commits say and the files they touched, these by their places in a list."""
+    """Return subjects of commits with the files they touched, as indexes into a list."""
     paths = sorted({path for commit in commits for path in commit.paths})
     at = {path: place for place, path in enumerate(paths)}
     return {"paths": paths, "commits": [[one.subject, *(at[path] for path in one.paths)] for one in commits]}
 
 
 def _first(entries: Iterable[TreeEntry], name: re.Pattern[str]) -> TreeEntry | None:
-    found = [entry for entry in entries if name.fullmatch(entry.path)]
+    matching = [entry for entry in entries if name.fullmatch(entry.path)]
     # README.md before README.rst, and LICENSE before LICENSE-THIRD-PARTY-like longer names.
-    return min(found, key=lambda entry: (not entry.path.endswith(".md"), len(entry.path))) if found else None
+    return min(matching, key=lambda entry: (not entry.path.endswith(".md"), len(entry.path))) if matching else None
 
 
 def _entry_points(entries: Sequence[TreeEntry], texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
     for path in _MANIFESTS:
         programs = read_manifest(path, texts.get(path, "")).programs
         yield from ({"name": name, "at": at, "in": path} for name, at in programs.items())
-    found = [entry.path for entry in entries if _ENTRY_POINT.fullmatch(entry.path)]
-    for path in sorted(found, key=lambda path: (path.count("/"), path)):
+    matching = [entry.path for entry in entries if _ENTRY_POINT.fullmatch(entry.path)]
+    for path in sorted(matching, key=lambda path: (path.count("/"), path)):
         yield {"name": PurePosixPath(path).name, "at": path, "in": path}
 
 
 def document_entries(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
-    """Return the documents the map names: those nearest to the top."""
-    found = [entry for entry in entries if _DOCUMENT.fullmatch(entry.path)]
-    return sorted(found, key=lambda entry: (entry.path.count("/"), entry.path))[:_DOCUMENTS]
+    """Return the documents in the map: those nearest to the top."""
+    matching = [entry for entry in entries if _DOCUMENT.fullmatch(entry.path)]
+    return sorted(matching, key=lambda entry: (entry.path.count("/"), entry.path))[:_DOCUMENTS]
 
 
 def api_entries(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
-    """Return the descriptions of APIs that the map names."""
+    """Return the descriptions of APIs in the map."""
     return [entry for entry in entries if _API.search(entry.path)][:_APIS]
 
 
 def module_paths(entries: Sequence[TreeEntry]) -> list[str]:
-    """Return the folders that the map calls modules."""
+    """Return the folders that are modules in the map."""
     return [module.path for module in _modules(entries)]
 
 
 def folders_of(entries: Sequence[TreeEntry]) -> frozenset[str]:
-    """Return the folders that hold code, at any depth."""
+    """Return the folders that contain code, at any depth."""
     return frozenset(_folders(entries)) - {""}
 
 
 def _modules(entries: Sequence[TreeEntry]) -> list[_Module]:
-    """Return the largest packages of the first level, then those of the second, in the order of their paths."""
-    found = sorted(_all_modules(entries), key=lambda module: (module.parent is not None, -module.size, module.path))
-    return sorted(found[:_MODULES], key=lambda module: module.path)
+    """Return the largest packages of the first level, then of the second, in the order of their paths."""
+    ranked = sorted(_all_modules(entries), key=lambda module: (module.parent is not None, -module.size, module.path))
+    return sorted(ranked[:_MODULES], key=lambda module: module.path)
 
 
 def _all_modules(entries: Sequence[TreeEntry]) -> list[_Module]:
-    """Find the packages of the first and second level: folders of code below the top and below containers."""
+    """Return the packages of the first and second level: folders of code below the top and below containers."""
     folders = _folders(entries)
     return [module for first in _packages(folders, "") for module in _with_children(folders, first)]
 
@@ -350,11 +350,11 @@ def _folders(entries: Sequence[TreeEntry]) -> dict[str, _Folder]:
 
 
 def _packages(folders: Mapping[str, _Folder], above: str) -> list[str]:
-    """Return the packages right below `above`, looking through containers and chains such as `src/main/java`."""
-    found: list[str] = []
+    """Return the packages directly below `above`, looking through containers and chains such as `src/main/java`."""
+    packages: list[str] = []
     for path in sorted(folders[above].children if above in folders else ()):
-        found += _packages(folders, path) if _is_passage(path, folders[path]) else [path]
-    return found
+        packages += _packages(folders, path) if _is_passage(path, folders[path]) else [path]
+    return packages
 
 
 def _is_passage(path: str, folder: _Folder) -> bool:
@@ -413,19 +413,19 @@ def _import_path(path: str) -> str:
 
 def _docstring(text: str) -> str:
     """Return the first paragraph of a Python module's docstring."""
-    found = _DOCSTRING.match(text)
-    return _first_prose(_RULE.sub("", found[2]))[:200] if found else ""
+    match = _DOCSTRING.match(text)
+    return _first_prose(_RULE.sub("", match[2]))[:200] if match else ""
 
 
 def _about(texts: Mapping[str, str]) -> str:
-    """Return the first paragraph of prose in the README: below its title, or below a heading that announces it."""
+    """Return the first paragraph of prose in the README: below its title, or below a heading that introduces it."""
     readme = next((text for path, text in texts.items() if _README.fullmatch(path)), "")
     headings = [*_HEADING.finditer(readme)]
     ends = [*(heading.start() for heading in headings[1:]), len(readme)]
     bodies = [(one[1] or one[2], readme[one.end() : end]) for one, end in zip(headings, ends, strict=False)]
     lead = readme[: headings[0].start()] if headings else readme
-    told = [lead, *(body for place, (title, body) in enumerate(bodies) if place == 0 or _ABOUT.search(title))]
-    return next(filter(None, map(_first_prose, told)), "")[:400]
+    bodies_about = (body for place, (title, body) in enumerate(bodies) if place == 0 or _ABOUT.search(title))
+    return next(filter(None, map(_first_prose, [lead, *bodies_about])), "")[:400]
 
 
 def _first_prose(text: str) -> str:
@@ -435,7 +435,7 @@ def _first_prose(text: str) -> str:
 
 
 def _lines(facts: RepoFacts, payload: Mapping[str, Any], about: str) -> Iterator[str]:
-    """Write the map for people: one line per thing worth knowing."""
+    """Yield the map as readable text: one line per item."""
     yield f"Repository {facts.name}" + (f" at commit {facts.commit[:12]}" if facts.commit else "")
     yield from (line for line in (about, facts.branch and f"Branch: {facts.branch}") if line)
     yield f"Size: {_files(payload['files'])}, {payload['bytes']} bytes"

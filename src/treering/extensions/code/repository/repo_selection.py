@@ -1,4 +1,4 @@
-"""Which files of a repository are read, and as they lie in a work tree; and the tree that a question is asked from."""
+"""Selection of a repository's files, from a commit or the work tree, and lookups in git for questions."""
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -31,21 +31,24 @@ _MOST_GLOBS = 1_000
 _LONGEST_PATH = 4_096
 _TRUE = ("", "=true", "=1", "=set")
 _OWN = ".treering"
+_MOST_BYTES = 2_000_000
+
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
 class Globs:
-    """Patterns as in `.gitignore`: a path is matched by the last one that matches it or a folder it lies in."""
+    """Patterns as in `.gitignore`: the last one that matches a path, or a folder it is in, decides."""
 
     patterns: tuple[Pattern, ...]
 
     @classmethod
     def of(cls, lines: Sequence[str]) -> "Globs":
-        """Read patterns, `!` taking back what others match; one that cannot be read is passed over."""
+        """Parse patterns; `!` negates, and invalid ones are skipped."""
         return cls(tuple(parse_patterns(lines)))
 
     def match(self, path: str) -> bool:
-        """Tell whether a path, relative to the top of the repository, is matched. One of no real length is not."""
+        """Return whether a path, relative to the top of the repository, matches; `False` for an overlong path."""
         if len(path) > _LONGEST_PATH:
             return False
         folders = [path[:at] for at, sign in enumerate(path) if sign == "/"]
@@ -58,7 +61,7 @@ class Globs:
 
 @dataclass(frozen=True, slots=True)
 class RepoSelection:
-    """What to read. `folder` is relative to the top of the repository, empty for all of it."""
+    """The files to read. `folder` is relative to the top of the repository, empty for all of it."""
 
     commit: str | None
     worktree: bool
@@ -68,7 +71,7 @@ class RepoSelection:
     exclude: Globs | None
 
     def takes(self, path: str) -> bool:
-        """Tell whether `path` is asked for."""
+        """Return whether `path` is selected."""
         inside = not self.folder or path.startswith(f"{self.folder}/")
         included = self.include is None or self.include.match(path)
         return inside and included and not (self.exclude is not None and self.exclude.match(path))
@@ -76,17 +79,17 @@ class RepoSelection:
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What `.gitattributes` at the top of the repository calls vendored or generated."""
+    """The files marked as vendored or generated in `.gitattributes` at the top of the repository."""
 
     marks: Mapping[str, Globs]
 
     def sets_aside(self, path: str) -> str | None:
-        """Name the mark that keeps `path` from being read as this project's own work."""
+        """Return the mark that excludes `path` from the project's own work, if any."""
         return next((mark for mark, spec in self.marks.items() if spec.match(path)), None)
 
 
 def parse_selection(options: Mapping[str, Any], *, prefix: str) -> RepoSelection:
-    """Read the adapter's options; keys it does not know belong to others and are left alone.
+    """Parse the adapter's options; other keys are ignored.
 
     `prefix` is the folder of the target in its repository. Raises `InvalidInput`.
     """
@@ -107,15 +110,15 @@ def parse_selection(options: Mapping[str, Any], *, prefix: str) -> RepoSelection
 
 
 def parse_attributes(text: str) -> Attributes:
-    """Read the marks `linguist-vendored` and `linguist-generated` of a `.gitattributes` file."""
+    """Parse the marks `linguist-vendored` and `linguist-generated` of a `.gitattributes` file."""
     lines: dict[str, list[str]] = {"linguist-vendored": [], "linguist-generated": []}
     for line in text.splitlines():
         pattern, *attributes = line.split() or [""]
         if pattern.startswith(("#", "!", "[attr]")):
             continue
-        for mark, found in lines.items():
-            found.extend(_signed(pattern, attributes, mark))
-    return Attributes({mark: Globs.of(found[:_MOST_GLOBS]) for mark, found in lines.items() if found})
+        for mark, patterns in lines.items():
+            patterns.extend(_signed(pattern, attributes, mark))
+    return Attributes({mark: Globs.of(patterns[:_MOST_GLOBS]) for mark, patterns in lines.items() if patterns})
 
 
 def _signed(pattern: str, attributes: Sequence[str], mark: str) -> list[str]:
@@ -156,18 +159,15 @@ def _globs(options: Mapping[str, Any], name: str) -> Globs | None:
     return Globs.of(globs)
 
 
-# Which node of a repository each of its files belongs to.
-
-
 @dataclass(frozen=True)
 class RepoTerrain:
-    """The nodes of a repository's map, and the paths they stand for. `entries` are its files, as the map has them."""
+    """The nodes of a repository's map, and their paths. `entries` are its files, as in the map."""
 
     slug: str
     entries: Sequence[TreeEntry]
 
     def subject(self, path: str) -> str:
-        """Return the node that what a file states is about: its module, else the whole, as `kind:slug`."""
+        """Return the node that statements of a file are about: its module, else the repository, as `kind:slug`."""
         return next(
             (self.key("module", folder) for folder in _folders_above(path) if folder in self._modules),
             f"repo:{self.slug}",
@@ -182,13 +182,13 @@ class RepoTerrain:
         return tied
 
     def present(self) -> Mapping[str, frozenset[str]]:
-        """Return the slugs that nodes of what is there may have, by their kind."""
+        """Return the possible slugs of nodes of existing files, by kind."""
         files = frozenset(f"{self.slug}/{entry.path}" for entry in self.entries)
         folders = frozenset(f"{self.slug}/{path}" for path in folders_of(self.entries))
         return {"module": folders, "document": files, "api": files}
 
     def key(self, kind: str, path: str) -> str:
-        """Return the name by which drafts refer to the node of a path."""
+        """Return the key by which drafts refer to the node of a path."""
         return f"{kind}:{self.slug}/{path}"
 
     def _keys(self, path: str) -> Iterator[str]:
@@ -213,18 +213,15 @@ class RepoTerrain:
 
 
 def _folders_above(path: str) -> Iterator[str]:
-    """Yield the folders a path lies in, the nearest first."""
+    """Yield the folders that contain a path, the nearest first."""
     while "/" in path:
         path = path.rpartition("/")[0]
         yield path
 
 
-# The files of a commit, and those of the work tree as they lie.
-
-
 @dataclass(frozen=True, slots=True)
 class RepoItem:
-    """A file to report on: from `commit`, or with `file` as it lies on disk."""
+    """A file to report on: from `commit`, or from the work tree at `file`."""
 
     entry: TreeEntry
     commit: str | None
@@ -233,13 +230,13 @@ class RepoItem:
 
 @dataclass(frozen=True, slots=True)
 class FileReader:
-    """What files are read with."""
+    """Settings for reading files."""
 
     formats: Formats
     limits: ReadLimits
 
     def max_bytes(self, path: str, size: int) -> int:
-        """Return how many bytes of a file are read: formats may take more than usual."""
+        """Return the maximum size of a file, which formats may extend."""
         usual = self.limits.max_file_bytes
         return usual if size <= usual else self.formats.max_bytes(path, self.limits)
 
@@ -247,17 +244,17 @@ class FileReader:
 def snapshot(
     repository: GitRepository, commit: str | None, selection: RepoSelection, reader: FileReader
 ) -> list[RepoItem]:
-    """Return the files of a commit, or of the work tree where `selection` asks for it, by path.
+    """Return the files of a commit, or of the work tree if `selection` requests it, by path.
 
-    Those in a folder `.treering`, such as an exam, are not among them: its questions would be what answers them.
-    Raises `InvalidInput` where there is no work tree.
+    Files in a folder `.treering`, such as an exam, are excluded: an exam's questions would answer themselves. Raises
+    `InvalidInput` without a work tree.
     """
     entries = repository.entries(commit) if commit else ()
-    found = {entry.path: RepoItem(entry, commit) for entry in entries if _OWN not in entry.path.split("/")}
+    items = {entry.path: RepoItem(entry, commit) for entry in entries if _OWN not in entry.path.split("/")}
     if not selection.worktree:
         if selection.commit is None and repository.top is not None:
-            _put_own_files_as_they_lie(found, repository, repository.top, reader, commit)
-        return [found[path] for path in sorted(found)]
+            _use_own_files_of_work_tree(items, repository, repository.top, reader, commit)
+        return [items[path] for path in sorted(items)]
     if repository.top is None:
         raise InvalidInput(
             "This repository has no work tree: it is bare, or `core.worktree` points to another folder.",
@@ -265,38 +262,38 @@ def snapshot(
         )
     for change in repository.work_changes():
         if change.deleted:
-            found.pop(change.path, None)
+            items.pop(change.path, None)
         else:
-            item = _lying_item(repository.top, change, reader, commit)
-            before = found.get(change.path)
+            item = _work_tree_item(repository.top, change, reader, commit)
+            before = items.get(change.path)
             if before is None or before.entry != item.entry:
-                found[change.path] = item
-    return [found[path] for path in sorted(found)]
+                items[change.path] = item
+    return [items[path] for path in sorted(items)]
 
 
-def _put_own_files_as_they_lie(
-    found: dict[str, RepoItem], repository: GitRepository, top: Path, reader: FileReader, commit: str | None
+def _use_own_files_of_work_tree(
+    items: dict[str, RepoItem], repository: GitRepository, top: Path, reader: FileReader, commit: str | None
 ) -> None:
-    """Put what Treering wrote, such as a wiki, among the files of a commit as it lies in the work tree.
+    """Replace files that Treering wrote, such as a wiki, by their current state in the work tree.
 
-    So what a person changes in a page is proposed before it is committed.
+    So a person's change of a page is proposed before it is committed.
     """
-    manifests = [found[path] for path in own_manifests(found) if found[path].entry.kind == "file"]
+    manifests = [items[path] for path in own_manifests(items) if items[path].entry.kind == "file"]
     texts = {entry.path: data for entry, data in repository.blobs(item.entry for item in manifests) if data}
-    gone, lying = own_files_as_they_lie(top, texts, found)
+    gone, present = own_files_as_they_lie(top, texts, items)
     for path in gone:
-        found.pop(path, None)
-    for path in lying:
+        items.pop(path, None)
+    for path in present:
         if not (top / path).is_file():
-            found.pop(path)
+            items.pop(path)
             continue
-        item = _lying_item(top, WorkChange(path, top / path, deleted=False), reader, commit)
-        if path not in found or found[path].entry != item.entry:
-            found[path] = item
+        item = _work_tree_item(top, WorkChange(path, top / path, deleted=False), reader, commit)
+        if path not in items or items[path].entry != item.entry:
+            items[path] = item
 
 
-def _lying_item(top: Path, change: WorkChange, reader: FileReader, commit: str | None) -> RepoItem:
-    """Describe a changed file as it lies, with the object id git would give its bytes."""
+def _work_tree_item(top: Path, change: WorkChange, reader: FileReader, commit: str | None) -> RepoItem:
+    """Return an item for a changed file in the work tree, with the object id git would give its contents."""
     if change.file.is_symlink() or not change.file.parent.resolve().is_relative_to(top.resolve()):
         return RepoItem(TreeEntry(change.path, "symlink", "", 0), None, change.file)
     if change.file.is_dir():
@@ -323,35 +320,26 @@ def _size(file: Path) -> int:
         return 0
 
 
-# The work tree that a question is asked from, and how commits differ: looked up in git, and in files as they lie.
-
-
-_MOST_BYTES = 2_000_000
-
-
-_Found = TypeVar("_Found")
-
-
 @dataclass(frozen=True)
 class RepositoryTrees:
-    """`ports.adapter.TreeLookup` by git. Files are read where `access` allows; of git, only what it names them by."""
+    """`ports.adapter.TreeLookup` with git. Files are read if `access` allows it."""
 
     access: FileAccess
     _differing: dict[tuple[str, str, str], Mapping[str, str | None]] = field(default_factory=dict)
     _opened: dict[str, GitRepository] = field(default_factory=dict)
-    """The repository that commits were compared in last: opening one costs as much as a comparison."""
+    """The repository of the last comparison, because opening one costs as much as a comparison."""
 
     def here(self, folder: Path | None) -> CheckedOut | None:
-        """Return the work tree of the working folder, or of the only folder that may be read."""
+        """Return the work tree of a folder, else of the working folder, or of the only folder that may be read."""
         with suppress(OSError):
-            found = repository_at(folder or self.access.root or Path.cwd())
-            if found and found.top:
-                branch, commit = found.head()
-                return CheckedOut(found.top, str(found.common), branch or found.detached, commit)
+            repository = repository_at(folder or self.access.root or Path.cwd())
+            if repository and repository.top:
+                branch, commit = repository.head()
+                return CheckedOut(repository.top, str(repository.common), branch or repository.detached, commit)
         return None
 
     def commit(self, place: str, revision: str) -> str:
-        """Return the commit that a revision names in the repository at a place; empty where there is none."""
+        """Return the commit of a revision in the repository at a place; empty if there is none."""
         with suppress(TreeringError):
             repository = open_repository(place, self.access)
             with suppress(NotFound):
@@ -359,7 +347,7 @@ class RepositoryTrees:
         return ""
 
     def differing(self, place: str, before: str, after: str) -> Mapping[str, str | None] | None:
-        """Return by path the blob that one commit has where another one has a different one."""
+        """Return by path the blob in the second commit if it differs from the first."""
         key = (place, before, after)
         if key not in self._differing:
             blobs = self._compared(place, lambda repository: repository.differing(before, after))
@@ -386,7 +374,7 @@ class RepositoryTrees:
             return None
 
     def lying(self, tree: CheckedOut, path: str) -> LyingFile | None:
-        """Read a file of a work tree as it lies; `None` where it may not be read or is too large to be compared."""
+        """Read the current contents of a file in a work tree; `None` if it may not be read or is too large."""
         file = place_in(tree.top, path)
         parent = Path(os.path.realpath(file.parent))
         if not parent.is_relative_to(tree.top) or not self.access.holds(parent / file.name) or file.is_symlink():

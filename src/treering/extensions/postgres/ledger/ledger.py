@@ -18,7 +18,7 @@ from treering.extensions.postgres.connection.transactions import Row, Transactio
 from treering.extensions.postgres.ledger.log_tables import PostgresLogReads
 from treering.extensions.postgres.ledger.object_reads import ObjectReads, select_named
 from treering.extensions.postgres.ledger.session import LedgerFollower, PostgresSession, SpaceRows
-from treering.ports.copying import ReadRevision, revisions_told
+from treering.ports.copying import ReadRevision, revisions_in
 from treering.ports.ledger import (
     Altered,
     AnchorStore,
@@ -171,7 +171,7 @@ class PostgresSnapshot(Snapshot):
 
     def _revisions_told(self, events: Sequence[AuditEvent]) -> ReadRevision:
         """Read all of them together."""
-        found = self.objects.some_revisions(revisions_told(events))
+        found = self.objects.some_revisions(revisions_in(events))
         return lambda identity, number: found.get((identity, number))
 
     def _begun_by(self, seq: int) -> list[str]:
