@@ -178,7 +178,7 @@ def test_a_moment_that_the_log_no_longer_reaches_is_unknown(open_fed, clock, mon
     make = Builder(clock)
     begin = fed.feed.moment()
     for module in (index_state, vector_feed):
-        monkeypatch.setattr(module, "LOG_KEPT", 3)
+        monkeypatch.setattr(module, "MAX_LOG_ENTRIES", 3)
     for number in range(4):
         assert fed.feed.since(begin, 5).left == 0
         fed.ledger.commit(make.patch(make.source(f"Bees hum {number}.", origin=str(number))))

@@ -97,7 +97,7 @@ def test_what_one_process_writes_another_one_walks_and_compares(opening, name):
 
 
 def test_a_process_that_fell_far_behind_catches_up(opening, name, monkeypatch):
-    monkeypatch.setattr("treering.stores.postgres.index.index_state.LOG_KEPT", 2)
+    monkeypatch.setattr("treering.stores.postgres.index.index_state.MAX_LOG_ENTRIES", 2)
     here, there = opening(name), opening(name)
     first = here.make.source(_MET)
     here.commit(first)

@@ -192,7 +192,7 @@ def test_what_another_process_writes_is_seen_at_the_next_read(two):
 
 
 def test_a_reader_that_fell_far_behind_catches_up(two, monkeypatch):
-    monkeypatch.setattr("treering.stores.sqlite.index.vectors.LOG_KEPT", 2)
+    monkeypatch.setattr("treering.stores.sqlite.index.vector_queue.MAX_LOG_ENTRIES", 2)
     here, there = two
     first = here.make.source("Ada Lovelace met Charles Babbage.")
     here.commit(first)

@@ -22,7 +22,7 @@ NAMES = ("Ada Lovelace", "Charles Babbage", "Grace Hopper", "Howard Aiken", "Lui
 
 @pytest.fixture(autouse=True)
 def kept_from_the_first_passage(monkeypatch):
-    monkeypatch.setattr("treering.stores.rows.passage_log.LEAST_KEPT", 1)
+    monkeypatch.setattr("treering.stores.rows.followed_table.MIN_SAVED_PASSAGES", 1)
 
 
 @pytest.fixture
@@ -348,11 +348,11 @@ def test_a_folder_that_cannot_be_written_is_no_obstacle(opened, path):
 WRITING = """
 import os, sys
 sys.path[:0] = {paths!r}
-import treering.stores.rows.passage_log as passage_log
+import treering.stores.rows.followed_table as followed_table
 import treering.stores.sqlite.index.kept_tables as kept_tables
 from index_stage import open_space, seen
 
-passage_log.LEAST_KEPT = 1
+followed_table.MIN_SAVED_PASSAGES = 1
 kept_tables._mapped = lambda _: os.kill(os.getpid(), {signal})
 open_space(sys.argv[1]).index.graph.view(seen())
 """

@@ -1,5 +1,6 @@
 """From changes of objects to rows of passages: what is inserted, ended or erased, and what has to follow from it."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -102,9 +103,14 @@ class PassageFold:
     """Names of code that passages vouched for before and may do no longer."""
     unnamed: list[int] = field(default_factory=list)
     """Passages of erased objects that may have vouched for names, of which nobody knows which."""
+    gained: Counter[int] = field(default_factory=Counter)
+    """By text, how many more current passages it has than before."""
     erased: bool = False
-    shown: int = 0
-    """How many more passages are current than before."""
+
+    @property
+    def shown(self) -> int:
+        """How many more passages are current than before."""
+        return self.gained.total()
 
     def apply(self, change: Change, steps: Sequence[Step]) -> None:
         """Apply the steps of a change."""
@@ -143,14 +149,15 @@ class PassageFold:
         self.texts.add(text)
         if entry.passage.live:
             self.gists[text] = entry.passage.gist
-            self.shown += 1
+            self.gained[text] += 1
             self._tell(key, entry)
             self._name(key, come=entry)
 
     def _end(self, key: int, entry: Entry, seq: int) -> None:
-        self._lose(self.rows.end(key, entry, seq).text)
+        text = self.rows.end(key, entry, seq).text
+        self._lose(text)
         if entry.passage.live:
-            self.shown -= 1
+            self.gained[text] -= 1
             self._tell(key, None)
             self._name(key, gone=entry)
 
@@ -164,7 +171,7 @@ class PassageFold:
 
     def _erase(self, object_id: str) -> None:
         for key, text, current in self.rows.erase(object_id):
-            self.shown -= current
+            self.gained[text] -= current
             self._lose(text)
             self._tell(key, None)
             self.come.pop(key, None)

@@ -16,7 +16,8 @@ from treering.ports.search import Edges, EdgeType, Nodes, Statements
 from treering.retrieval.graph.graph_table import GraphTable, Keys
 from treering.retrieval.index.tables import PackedTable
 from treering.retrieval.index.ties import NumberedTies, Pair, Ties, unpack_ties
-from treering.stores.rows.passage_log import FollowedTable, KeptTable, PassageLog
+from treering.stores.rows.followed_table import FollowedTable, SavedTable
+from treering.stores.rows.passage_log import PassageLog
 
 _BATCH = 4_096
 
@@ -56,8 +57,8 @@ class NodeNames(Protocol):
 class FollowedGraph(FollowedTable[Rows]):
     """A table of the graph that is brought up to date by a log. Safe to use from many threads."""
 
-    def __init__(self, names: NodeNames, kept: KeptTable[Rows] | None = None) -> None:
-        super().__init__(kept)
+    def __init__(self, names: NodeNames, saved: SavedTable[Rows] | None = None) -> None:
+        super().__init__(saved)
         self.table: GraphTable = GraphTable()
         self.names = names
         self._lock = threading.Lock()

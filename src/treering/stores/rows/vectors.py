@@ -21,8 +21,10 @@ from treering.ports.passages import Reach
 from treering.ports.search import KeptVectors, Lag, Near, NearRequest, Pending, Scored, Vector
 from treering.retrieval.index.tables import Keys, PackedTable, Stored, VectorTable, restored, stored_form
 from treering.stores.rows.fold import gists_of
+from treering.stores.rows.followed_table import FollowedTable, SavedTable
 from treering.stores.rows.packing import REINDEX, rows_of
-from treering.stores.rows.passage_log import FollowedTable, KeptTable, PassageLog, PassingCache, Scopes
+from treering.stores.rows.passage_log import PassageLog
+from treering.stores.rows.reach import PassingCache, Scopes
 
 _BATCH = 2_048  # rows read at a time: what they weigh stays in the cache
 
@@ -77,8 +79,8 @@ def undamaged_vectors(
 class FollowedVectors(FollowedTable[VectorRows]):
     """A table of vectors that is brought up to date by a log. Safe to use from many threads."""
 
-    def __init__(self, dimension: int, passing: PassingCache, kept: KeptTable[VectorRows] | None = None) -> None:
-        super().__init__(kept)
+    def __init__(self, dimension: int, passing: PassingCache, saved: SavedTable[VectorRows] | None = None) -> None:
+        super().__init__(saved)
         self._dimension = dimension
         self._lock = threading.Lock()
         self._table = VectorTable(dimension)
@@ -257,7 +259,7 @@ class DatabaseVectors(ABC, Generic[T]):
         read: Callable[[], AbstractContextManager[T]],
         write: Callable[[], AbstractContextManager[T]],
         passing: PassingCache | None = None,
-        kept: KeptTable[VectorRows] | None = None,
+        saved: SavedTable[VectorRows] | None = None,
         ask: Callable[[], AbstractContextManager[T]] | None = None,
     ) -> None:
         self._model = model
@@ -266,7 +268,7 @@ class DatabaseVectors(ABC, Generic[T]):
         self._hold = read
         self._hold_to_ask = ask or read
         self._hold_to_write = write
-        self._followed = FollowedVectors(dimension, passing or PassingCache(), kept)
+        self._followed = FollowedVectors(dimension, passing or PassingCache(), saved)
         self._counted: tuple[Hashable, Lag] | None = None
 
     @property

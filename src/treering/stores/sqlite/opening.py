@@ -28,7 +28,7 @@ from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID
 from treering.stores.sqlite.index.index import SqliteIndex
 from treering.stores.sqlite.index.tables import JOBS
-from treering.stores.sqlite.index.vectors import SqliteVectorFeed
+from treering.stores.sqlite.index.vector_feed import SqliteVectorFeed
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
 from treering.stores.sqlite.noted_answers import note_answer
 from treering.system.address import Address

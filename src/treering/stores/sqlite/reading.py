@@ -17,7 +17,7 @@ from treering.core.filters import METADATA, And, Compare, Filter, Not, Or, asked
 from treering.ports.passages import Reach
 from treering.stores.rows.fold import FILTERED_COLUMNS
 from treering.stores.rows.packing import REINDEX, row_of
-from treering.stores.rows.passage_log import Scopes, SeenReach, role_term, scopes_seen, seen_terms, sees_all_scopes
+from treering.stores.rows.reach import Scopes, SeenReach, role_term, scopes_seen, seen_terms, sees_all_scopes
 from treering.stores.sqlite.database import remembered
 
 Binding = str | int | float | bytes

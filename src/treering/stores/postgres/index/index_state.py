@@ -17,7 +17,8 @@ from treering.stores.postgres.connection.failures import to_column
 from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.rows import upkeep
 from treering.stores.rows.fold import FILTERED_COLUMNS
-from treering.stores.rows.passage_log import LOG_KEPT, Moment, SeenReach, scopes_seen, sees_all_scopes
+from treering.stores.rows.passage_log import MAX_LOG_ENTRIES, Moment
+from treering.stores.rows.reach import SeenReach, scopes_seen, sees_all_scopes
 from treering.stores.rows.upkeep import EPOCH
 
 PROJECTION_VERSION = 4
@@ -143,11 +144,11 @@ def log_passages(transaction: Transaction, keys: Sequence[int]) -> None:
         return
     positions = next_numbers(transaction, LOG_END, len(keys))
     rows = list(zip(positions, keys, strict=True))
-    transaction.insert("vector_log", ("position bigint", "key bigint"), rows[-LOG_KEPT:])
+    transaction.insert("vector_log", ("position bigint", "key bigint"), rows[-MAX_LOG_ENTRIES:])
     # Who has fallen further behind loads everything anew.
     if positions[-1] // _TRIMMED > (positions[0] - 1) // _TRIMMED:
         sql = "DELETE FROM vector_log WHERE space = %(space)s AND position <= %(least)s"
-        transaction.later(sql, least=positions[-1] - LOG_KEPT)
+        transaction.later(sql, least=positions[-1] - MAX_LOG_ENTRIES)
 
 
 def moment_of(transaction: Transaction) -> Moment:
@@ -157,7 +158,7 @@ def moment_of(transaction: Transaction) -> Moment:
 
 def reaches_back(transaction: Transaction, position: int) -> bool:
     """Tell whether the log still has all entries after a position."""
-    return position >= read_state(transaction, LOG_END) - LOG_KEPT
+    return position >= read_state(transaction, LOG_END) - MAX_LOG_ENTRIES
 
 
 def logged_after(transaction: Transaction, position: int) -> Sequence[int] | None:

@@ -30,16 +30,10 @@ from treering.stores.postgres.index.index_state import (
 )
 from treering.stores.postgres.index.vector_queue import IS_QUICK, MODEL, WaitingPassages, fill_queue
 from treering.stores.postgres.ledger.object_reads import ObjectReads
-from treering.stores.rows.passage_log import (
-    LOG_KEPT,
-    DatabaseFeed,
-    FeedPlace,
-    Moment,
-    Scopes,
-    VectorBodies,
-    short_hash,
-)
+from treering.stores.rows.passage_log import MAX_LOG_ENTRIES, Moment
+from treering.stores.rows.reach import Scopes
 from treering.stores.rows.upkeep import SHOWN
+from treering.stores.rows.vector_feed import DatabaseFeed, FeedPlace, VectorBodies, short_hash
 from treering.stores.rows.vectors import QUICK, DatabaseVectors, is_damaged, vector_digest
 
 _State = tuple[int, Moment]
@@ -379,7 +373,7 @@ class PostgresVectorFeed(DatabaseFeed[Transaction]):
         note_states(transaction, states)
         now = self._now(transaction)
         is_of_this_space = place.sequence == 0 or any(short_hash(told) == place.hash for (told,) in heads)
-        is_kept = now.position - LOG_KEPT <= place.position <= now.position
+        is_kept = now.position - MAX_LOG_ENTRIES <= place.position <= now.position
         return place if place.epoch == now.epoch and is_of_this_space and is_kept else None
 
     def _logged(self, transaction: Transaction, after: int, until: int) -> Iterable[int]:

@@ -22,7 +22,7 @@ from treering.stores.postgres.connection.failures import body_of, packed
 from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.index.index_state import PASSAGES, read_state, write_state
 from treering.stores.rows.packing import REINDEX, pack_bytes, row_of, unpack, unpack_bytes
-from treering.stores.rows.passage_log import place_terms
+from treering.stores.rows.reach import place_terms
 
 # Postings of a run of passages, in buckets of whole terms, a few thousand postings of them together, so that rare terms
 # need no row of their own. A number is cut into its bytes there, and the first bytes of all numbers stand together,

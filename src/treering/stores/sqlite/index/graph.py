@@ -25,7 +25,7 @@ from treering.stores.rows.graph import (
 )
 from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.index.kept_tables import SqliteKeptTable, SqliteLog
+from treering.stores.sqlite.index.kept_tables import SqliteLog, SqliteSavedTable
 from treering.stores.sqlite.reading import Integers, in_batches, shown_passages, sight
 
 _RECORDS = "SELECT key, body FROM graph_passages"
@@ -145,7 +145,7 @@ class SqliteGraph:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._followed = FollowedGraph[SqliteGraphRows](SqliteNames(database), SqliteKeptTable(database, "graph"))
+        self._followed = FollowedGraph[SqliteGraphRows](SqliteNames(database), SqliteSavedTable(database, "graph"))
 
     def view(self, reach: Reach) -> FollowedGraphView:
         """Return the graph as it stands now, for a read at the scope of `reach`."""

@@ -27,7 +27,7 @@ from treering.stores.rows.fold import (
     passage_values,
 )
 from treering.stores.rows.packing import REINDEX, rows_of
-from treering.stores.rows.passage_log import PassingCache
+from treering.stores.rows.reach import PassingCache
 from treering.stores.rows.upkeep import (
     EPOCH,
     MOST_AT_ONCE,
@@ -68,15 +68,17 @@ from treering.stores.sqlite.index.text import (
     remove_places,
     settle_names,
 )
-from treering.stores.sqlite.index.vectors import (
+from treering.stores.sqlite.index.vector_queue import (
     IS_QUICK,
-    SqliteQuickVectors,
-    SqliteVectors,
+    clear_queue,
     forget_unused,
     log_vectors,
     queue_differences,
     settle_texts,
+    waiting_counted,
+    wrong_counts,
 )
+from treering.stores.sqlite.index.vectors import SqliteQuickVectors, SqliteVectors
 from treering.stores.sqlite.index.words import (
     add_words,
     lost_terms,
@@ -211,7 +213,7 @@ class SqliteReplay(Replay):
         """Throw away the passages; texts and their vectors stay. Tables in memory start over."""
         drop_passages(self._connection)
         create_tables(self._connection)
-        self._connection.execute("DELETE FROM vector_queue")
+        clear_queue(self._connection)
         self.write_state(EPOCH, self.read_state(EPOCH) + 1)
 
     def _is_worth_waiting(self, most_at_once: int) -> bool:
@@ -302,11 +304,13 @@ def apply_changes(
     for change in changes:
         fold.apply(change, steps_of(change))
     rows.write()
-    log_vectors(connection, fold.revealed)
     gists = carried.keep_vectors(connection, fold.gists) if carried else fold.gists
-    settle_texts(connection, sorted(fold.texts), lost=fold.lost)
-    if at_once:
-        at_once(connection, gists)
+    texts = sorted(fold.texts)
+    with waiting_counted(connection, texts, fold.gained):
+        log_vectors(connection, fold.revealed)
+        settle_texts(connection, texts, lost=fold.lost)
+        if at_once:
+            at_once(connection, gists)
     for ties in fold.ties(extractor, carried.ties if carried else None):
         settle_ties(connection, ties)
     settle_names(connection, gone=fold.gone, come=fold.come)
@@ -451,6 +455,8 @@ def _differences(connection: apsw.Connection, here: SqliteReplay) -> list[str]:
         found = [*compared(_contents(anew), _contents(connection)), *_damage(connection)]
         if read_state(anew, SHOWN) != read_state(connection, SHOWN):
             found.append("the number of current passages is wrong")
+        if wrong_counts(connection):
+            found.append("the number of passages that wait for an embedding is wrong")
         if word_totals(anew) != word_totals(connection):
             found.append("the full-text totals of all passages are wrong")
         return found[:MOST_NAMED]

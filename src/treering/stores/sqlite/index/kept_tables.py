@@ -27,8 +27,9 @@ import numpy.typing as npt
 from treering.core.errors import Corrupt, TreeringError
 from treering.retrieval.index.tables import PackedTable, unfit
 from treering.stores.rows.packing import row_of
-from treering.stores.rows.passage_log import FeedPlace, Moment, short_hash
+from treering.stores.rows.passage_log import Moment
 from treering.stores.rows.upkeep import EPOCH
+from treering.stores.rows.vector_feed import FeedPlace, short_hash
 from treering.stores.sqlite.database import Database, remembered
 from treering.stores.sqlite.reading import read_state
 from treering.stores.sqlite.ready import ready_folder
@@ -50,7 +51,7 @@ class _Place(NamedTuple):
     shape: tuple[int, ...]
 
 
-class SqliteKeptTable:
+class SqliteSavedTable:
     """`rows.passage_log.KeptTable` of a space that is a file."""
 
     def __init__(self, database: Database, name: str) -> None:
@@ -71,20 +72,20 @@ class SqliteKeptTable:
         except OSError:
             return None
         except Corrupt:
-            self.damaged()
+            self.delete()
             return None
         place = known_place(log.connection, moment)
         if place is None:
             # Another process may have kept a later moment than that of the log.
-            self._database.while_nobody_writes(lambda now: None if known_place(now, moment) else self.damaged())
+            self._database.while_nobody_writes(lambda now: None if known_place(now, moment) else self.delete())
             return None
         if count_forgotten(log.connection, place.position):
-            self.damaged()
+            self.delete()
             return None
         self._inode = inode
         return packed, (place.epoch, place.position)
 
-    def keep(self, log: "SqliteLog", packed: PackedTable) -> PackedTable | None:
+    def save(self, log: "SqliteLog", packed: PackedTable) -> PackedTable | None:
         """Write a table of the moment of the log, and map it. Where another process is at it, that is left to it."""
         if self._file is None or os.name != "posix" or self._database.read_only:
             return None
@@ -95,7 +96,7 @@ class SqliteKeptTable:
                 return self._write(folder, place, packed) if is_alone else None
         return None
 
-    def is_gone(self) -> bool:
+    def is_deleted(self) -> bool:
         """Tell whether the file that is mapped here lies there no more: its content may have been erased."""
         if not self._inode or self._file is None:
             return False
@@ -110,7 +111,7 @@ class SqliteKeptTable:
             return None if self._database.in_memory else ready_folder(self._database.path) / self._name
         return None
 
-    def damaged(self) -> None:
+    def delete(self) -> None:
         """Remove what cannot be used."""
         self._inode = 0
         if self._file is not None:

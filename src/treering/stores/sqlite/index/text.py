@@ -16,7 +16,7 @@ from treering.retrieval.index.projection import places_of
 from treering.retrieval.index.ties import DIALOGUE_KINDS
 from treering.stores.rows.fold import MOST_CANDIDATES, day_values, ending_range, endings_of, ranked_places
 from treering.stores.rows.packing import REINDEX, rows_of
-from treering.stores.rows.passage_log import PassingCache
+from treering.stores.rows.reach import PassingCache
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.words import (
     COLUMNS,

@@ -19,7 +19,8 @@ from treering.ports.passages import Passage
 from treering.ports.search import MOST_COUNTED, Scored
 from treering.retrieval.index.projection import terms_of
 from treering.retrieval.index.tables import Keys, Postings, Scores, WeighedPostings, WordTable, best, distinct, only
-from treering.stores.rows.passage_log import Moment, follow_log, place_terms, role_term
+from treering.stores.rows.passage_log import Moment, follow_log
+from treering.stores.rows.reach import place_terms, role_term
 from treering.stores.sqlite.database import ReadConnection, remembered
 from treering.stores.sqlite.index.kept_tables import SqliteLog
 from treering.stores.sqlite.index.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY
