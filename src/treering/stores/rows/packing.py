@@ -1,4 +1,4 @@
-"""How texts lie in rows: packed, and checked as they are unpacked; and how damaged rows become `Corrupt`."""
+"""Compress the texts in rows, verify them when they are read, and report damaged rows as `Corrupt`."""
 
 import hashlib
 import json
@@ -22,20 +22,20 @@ _SHOWN = 200
 
 
 def row_of(name: str, *, hint: str = RESTORE) -> "_Guard":
-    """Turn everything that parsing one damaged row raises into `Corrupt`, naming what the row is of.
+    """Report the errors of parsing one damaged row as `Corrupt`. `name`: the content of the row.
 
-    A row may hold values of any type: something else than Treering may have written it, and SQLite takes any.
+    Another program may have written values of other types, which SQLite accepts.
     """
     return _Guard(name, hint, ours=(Corrupt, InvalidInput))
 
 
 def rows_of(name: str, *, hint: str = RESTORE) -> "_Guard":
-    """Turn what reading several rows raises that are not what they should be into `Corrupt`; errors of ours pass."""
+    """Report the errors of parsing several damaged rows as `Corrupt`. Errors of Treering pass unchanged."""
     return _Guard(name, hint)
 
 
 class _Guard:
-    """A context for reading rows; a class, for a search enters hundreds, and a generator would cost four times this."""
+    """A context for reading rows. A class, because a generator takes four times as long and a search enters hundreds."""
 
     __slots__ = ("_hint", "_name", "_ours")
 
@@ -63,16 +63,13 @@ def _unreadable_row(name: str, found: str, hint: str) -> Corrupt:
     )
 
 
-# How texts lie in the database: short ones as they are, longer ones compressed.
-
-
 _Model = TypeVar("_Model", bound=BaseModel)
 
 LEVEL = 3
 DICTIONARY = 41_000
-"""The number of a dictionary in a frame, before its own number is added; it lies in the range that zstd leaves free."""
+"""Added to the number of a dictionary in a frame. The sum is in the range that zstd reserves for private use."""
 
-_NEWEST = 1  # the dictionary that rows are packed with
+_NEWEST = 1  # the dictionary for new rows
 _WORTH_COMPRESSING = 256
 _MAX_TEXT = 1 << 30
 _SKIPPABLE = (0x184D2A50).to_bytes(4, "little")
@@ -81,7 +78,7 @@ _local = threading.local()
 
 
 def pack(text: str) -> str | bytes:
-    """Compress a text where that saves room."""
+    """Compress a text if it is long enough."""
     if len(text) < _WORTH_COMPRESSING:
         return text
     return _compressor().compress(text.encode())
@@ -98,7 +95,7 @@ def pack_bytes(content: bytes) -> bytes:
 
 
 def unpack_bytes(stored: bytes) -> bytes:
-    """Return what was packed. Raises `Corrupt` where the bytes do not decompress."""
+    """Decompress bytes. Raises `Corrupt` if they are damaged."""
     try:
         return _decompressor_of(stored).decompress(stored, max_output_size=_MAX_TEXT)
     except _NOT_PACKED as error:
@@ -106,15 +103,15 @@ def unpack_bytes(stored: bytes) -> bytes:
 
 
 def pack_sealed(text: str, *, name: str) -> bytes:
-    """Compress a text, with a digest of it and of the name of its row behind: for rows that no event tells of."""
+    """Compress a text and append a digest of the text and the name of its row. For rows without an audit event."""
     content = text.encode()
     return _compressor(_NEWEST).compress(content) + _seal(content, name)
 
 
 def unpack_sealed(stored: str | bytes, *, name: str) -> str:
-    """Return what was packed. Raises `Corrupt` where it, or the name of its row, is not as it was sealed.
+    """Decompress a text. Raises `Corrupt` if the text or the name of its row was modified.
 
-    What an earlier version packed without a seal is returned unchecked.
+    Texts without a digest, from earlier versions, are not checked.
     """
     if isinstance(stored, str):
         return stored
@@ -129,10 +126,10 @@ def unpack_sealed(stored: str | bytes, *, name: str) -> str:
 
 
 def unpack(stored: str | bytes) -> str:
-    """Return what was packed. Raises `Corrupt` where the bytes do not decompress."""
+    """Decompress a text. Raises `Corrupt` if it is damaged."""
     if isinstance(stored, str):
         return stored
-    # Written out: a search unpacks dozens of rows, and a context manager would cost as much as unpacking one.
+    # No context manager, which would take as long as decompressing: a search unpacks dozens of rows.
     try:
         return _decompressor_of(stored).decompress(stored, max_output_size=_MAX_TEXT).decode()
     except _NOT_PACKED as error:
@@ -140,12 +137,12 @@ def unpack(stored: str | bytes) -> str:
 
 
 def unpack_json(stored: str | bytes) -> Any:
-    """Return packed JSON as data. Raises `Corrupt` for what is not packed JSON."""
+    """Decompress and parse JSON. Raises `Corrupt` if it is invalid."""
     return json_of(unpack(stored))
 
 
 def json_of(text: str) -> Any:
-    """Return JSON as data. Raises `Corrupt` for what is not JSON."""
+    """Parse JSON. Raises `Corrupt` if it is invalid."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -153,12 +150,12 @@ def json_of(text: str) -> Any:
 
 
 def unpack_model(model: type[_Model], stored: str | bytes) -> _Model:
-    """Return a packed value. Raises `Corrupt` for what is not a value of that kind."""
+    """Decompress and parse a model. Raises `Corrupt` if it is invalid."""
     return model_of(model, unpack(stored))
 
 
 def model_of(model: type[_Model], text: str) -> _Model:
-    """Return a value from its JSON. Raises `Corrupt` for what is not a value of that kind."""
+    """Parse a model from JSON. Raises `Corrupt` if it is invalid."""
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
@@ -166,9 +163,9 @@ def model_of(model: type[_Model], text: str) -> _Model:
 
 
 def unpack_object(stored: str, words: Callable[[str], Mapping[str, str]]) -> Object:
-    """Make an object from its stored form and the words of its segments, by segment id.
+    """Parse an object from its stored form and the texts of its segments by id.
 
-    Raises `Corrupt` where it is not an object, or words are missing.
+    Raises `Corrupt` if it is invalid or a text is missing.
     """
     data = unpack_json(stored)
     try:
@@ -185,7 +182,7 @@ def _unreadable(what: str) -> Corrupt:
 
 
 def _seal(content: bytes, name: str) -> bytes:
-    """Return a skippable frame of the zstandard format: who reads the text alone, as earlier versions do, passes it."""
+    """Return a skippable zstd frame with a digest. Earlier versions ignore it."""
     key = hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=_DIGEST).digest()
     digest = hashlib.blake2b(content, digest_size=_DIGEST, key=key).digest()
     return _SKIPPABLE + len(digest).to_bytes(4, "little") + digest
@@ -199,7 +196,7 @@ def _not_decompressed() -> Corrupt:
 
 
 def _compressor(dictionary: int = 0) -> zstandard.ZstdCompressor:
-    # The checksum shows damage when the text is read.
+    # The checksum reveals damage when the text is read.
     known: dict[int, zstandard.ZstdCompressor] = _of_thread("compressors")
     if dictionary not in known:
         shared = _dictionary(dictionary) if dictionary else None
@@ -208,7 +205,7 @@ def _compressor(dictionary: int = 0) -> zstandard.ZstdCompressor:
 
 
 def _decompressor_of(stored: bytes) -> zstandard.ZstdDecompressor:
-    """Return what reads a frame. Raises `ZstdError` for one that needs a dictionary nobody knows."""
+    """Return the decompressor for a frame. Raises `ZstdError` if its dictionary is unknown."""
     known: dict[int, zstandard.ZstdDecompressor] = _of_thread("decompressors")
     number = zstandard.get_frame_parameters(stored).dict_id
     if number not in known:

@@ -1,4 +1,4 @@
-"""Everything a ledger's rows hold as records, and back."""
+"""Convert the rows of a ledger to records and back."""
 
 import json
 import threading
@@ -29,7 +29,7 @@ _LINK_COLUMNS = ("type", "source", "target", "patch_id", "added", "removed")
 
 
 class ExportedRows(Protocol):
-    """The rows of a ledger, all of one moment, each kind in the order of its records (`ports.ledger.Record`)."""
+    """The rows of a ledger in one snapshot, each table in the order of its records (`ports.ledger.Record`)."""
 
     def event_rows(self) -> Iterable[EventRow]:
         """Return the audit log."""
@@ -52,54 +52,54 @@ class ExportedRows(Protocol):
         ...
 
     def receipt_rows(self) -> Iterable[tuple[str, Body]]:
-        """Return all idempotency keys, and what they stand for, sealed."""
+        """Return all idempotency keys with their sealed values."""
         ...
 
 
 class LoadedObjects(Protocol):
-    """The object tables of an empty ledger, inside the transaction that fills it."""
+    """The object tables of an empty ledger, in the transaction that fills it."""
 
     def keep_revision(self, identity: str, revision: int, seq: int, stored: str) -> None:
-        """Keep a revision's stored form."""
+        """Store a revision."""
         ...
 
     def keep_words(self, source_id: str, segment_id: str, text: str) -> None:
-        """Keep the words of a segment, whose place is settled later."""
+        """Store the text of a segment. Its place is stored later."""
         ...
 
     def keep_link(self, row: LinkRow) -> None:
-        """Keep a link."""
+        """Store a link."""
         ...
 
     def revision(self, identity: str, number: int) -> Object | None:
-        """Return one revision of those that were kept."""
+        """Return one of the stored revisions."""
         ...
 
     def settle_loaded(self, item: Object) -> None:
-        """Have the tables that are read instead of the revisions say what a revision says."""
+        """Update the tables that are read in place of revisions."""
         ...
 
 
 class LoadedLog(Protocol):
-    """The log of an empty ledger, inside the transaction that fills it."""
+    """The log of an empty ledger, in the transaction that fills it."""
 
     def keep_events(self, events: Sequence[AuditEvent]) -> None:
-        """Keep new events."""
+        """Store events."""
         ...
 
     def keep_new_records(self, records: Sequence[PatchRecord]) -> None:
-        """Keep the records of patches that are not there."""
+        """Store the records of new patches."""
         ...
 
     def keep_key(self, key: str, outcome: str) -> None:
-        """Keep what an idempotency key stands for, as JSON."""
+        """Store the value of an idempotency key, as JSON."""
         ...
 
 
 def records_of(rows: ExportedRows, only: Collection[str] = TABLES) -> Iterator[Record]:
-    """Return every record of some tables, in the order the port names.
+    """Return the records of some tables, in the order of `TABLES`.
 
-    Raises `Corrupt` for a row that holds what JSON cannot.
+    Raises `Corrupt` for a row with values that JSON cannot represent.
     """
     for table in TABLES:
         for row in _READ[table](rows) if table in only else ():
@@ -149,11 +149,11 @@ _READ: dict[str, Callable[[ExportedRows], _Rows]] = {
 
 
 _Number = Annotated[int, Field(ge=0, lt=2**63)]
-"""What a database keeps as a whole number."""
+"""An integer that databases can store."""
 
 
 class _Row(BaseModel):
-    """A row of an export, whose values somebody may have changed: none counts as another of a like kind."""
+    """A row of an export. Values are parsed strictly, because the file may have been edited."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, strict=True)
 
@@ -186,9 +186,9 @@ class _ReceiptRow(_Row):
 
 
 def load_records(objects: LoadedObjects, log: LoadedLog, records: Iterable[Record]) -> list[Change]:
-    """Write records into an empty ledger; return the changes its followers have to see, in order.
+    """Write records into an empty ledger; return the changes for its followers, in order.
 
-    Raises `InvalidInput` for what is not an export.
+    Raises `InvalidInput` if the records are not an export.
     """
     events, patches = list[AuditEvent](), list[PatchRecord]()
     revisions: list[tuple[int, str, int]] = []
@@ -213,7 +213,7 @@ def load_records(objects: LoadedObjects, log: LoadedLog, records: Iterable[Recor
 
 
 def _load(objects: LoadedObjects, log: LoadedLog, record: Record) -> None:
-    """Write a record that nothing else depends on."""
+    """Write a record of a table without dependencies."""
     row: Any = record.row
     match record.table:
         case "segment":
@@ -240,11 +240,8 @@ def _settled(objects: LoadedObjects, seq: int, identity: str, revision: int) -> 
     return Change(seq, identity, objects.revision(identity, revision - 1), after)
 
 
-# What followers of a ledger see of its writes.
-
-
 def changes_of(write: Write, seq: int) -> list[Change]:
-    """Return what a write changes of an object; nothing for links."""
+    """Return the change of an object in a write; nothing for links."""
     match write:
         case Put(before=before, after=after):
             return [Change(seq, after.id, before, after)]
@@ -254,19 +251,15 @@ def changes_of(write: Write, seq: int) -> list[Change]:
             return []
 
 
-# Reading a long audit log a part at a time.
-
-
 _BATCH = 500
 
 
 def events_in_batches(
     read: Callable[[int, int], Sequence[AuditEvent]], *, after: int, limit: int | None
 ) -> Iterator[AuditEvent]:
-    """Return audit events in order, in batches, so that a long log does not fill memory.
+    """Return audit events in order, in batches, so that a long log does not fill the memory.
 
-    `read` is asked for events behind a sequence number, and how many at the most; each time by itself, so that
-    whoever reads slowly holds nothing open.
+    Calls `read` with a sequence number and a maximal number of events. No transaction stays open between batches.
     """
     left = limit
     while left is None or left > 0:
@@ -279,16 +272,13 @@ def events_in_batches(
         left = None if left is None else left - len(batch)
 
 
-# Jobs as rows keep them: sealed, read again, and without what they tell of erased objects.
-
-
 def packed_job(job_id: str, row: JobRow) -> bytes:
-    """Return a job as its row keeps it."""
+    """Pack a job for its row."""
     return pack_sealed(canonical_json(dict(row)), name=job_id)
 
 
 def job_of(job_id: str, body: str | bytes) -> JobRow:
-    """Return what `packed_job` packed. Raises `Corrupt` for a damaged row."""
+    """Unpack a job. Raises `Corrupt` for a damaged row."""
     with row_of("a job"):
         row = json_of(unpack_sealed(body, name=job_id))
     if not isinstance(row, dict):
@@ -297,43 +287,43 @@ def job_of(job_id: str, body: str | bytes) -> JobRow:
 
 
 def _scope_of_job(row: JobRow) -> str:
-    """Return the scope a job works at. Raises `Corrupt` for a damaged row."""
+    """Return the scope of a job. Raises `Corrupt` for a damaged row."""
     with row_of("a job"):
         return str(row["scope"])
 
 
 def jobs_seen(rows: Iterable[tuple[str, Body]], scope: str, limit: int) -> list[JobRow]:
-    """Return the first jobs at, below or above a scope, of ids and bodies."""
+    """Return the first jobs at, below or above a scope. `rows`: ids and bodies."""
     jobs = (job for row in rows if (job := job_of(*row)).get("scope", "") is not None)
     return list(islice((job for job in jobs if sees(scope, _scope_of_job(job), descend=True)), limit))
 
 
 def jobs_naming(rows: Iterable[tuple[str, Body]], object_ids: Sequence[str]) -> int:
-    """Count the jobs that name one of some objects, of ids and bodies."""
+    """Count the jobs that name one of some objects. `rows`: ids and bodies."""
     named = Named(frozenset(object_ids), frozenset())
     return sum(named.is_in(job_of(*row)) for row in rows)
 
 
 def without_erased(row: JobRow, erased: Set[str]) -> JobRow:
-    """Return a job without what it tells of objects that are erased, by their ids."""
+    """Return a job without its data about erased objects."""
     return Named(erased, frozenset(_origins(row, erased))).without(row) if erased else dict(row)
 
 
 def changed_by_erasure(jobs: Mapping[str, JobRow], erased: Set[str], origins: Set[str]) -> dict[str, JobRow]:
-    """Return those jobs that tell of erased objects or of where these were read from, without it, by job."""
+    """Return the jobs with data about erased objects or their origins, without this data, by id."""
     named = Named(erased, frozenset(origins).union(*(_origins(row, erased) for row in jobs.values())))
     return {job: named.without(row) for job, row in jobs.items() if named.is_in(row)}
 
 
 class WaitingJobs:
-    """Jobs that wait for a transaction of their thread to be kept in (`ports.runtime.JobsInCommits`)."""
+    """Jobs that are stored in the next transaction of their thread (`ports.runtime.JobsInCommits`)."""
 
     def __init__(self) -> None:
         self._of_thread = threading.local()
 
     @contextmanager
     def kept_in_commit(self, job_id: str, row: JobRow) -> Iterator[IsKept]:
-        """Keep a job's state in the first transaction in which the block changes objects, if it changes any."""
+        """Store the state of a job in the first transaction of the block that changes objects."""
         rows = self._rows()
         rows[job_id] = row
         try:
@@ -342,7 +332,7 @@ class WaitingJobs:
             rows.pop(job_id, None)
 
     def come_due(self, changes: Sequence[Change]) -> Iterator[tuple[str, JobRow, Sequence[str]]]:
-        """Yield what waits, with the ids in it that this transaction says nothing of; it waits no longer."""
+        """Yield the waiting jobs with the ids in them that this transaction does not write, and remove them."""
         rows = self._rows()
         for job_id in list(rows):
             row, standing = rows.pop(job_id), {change.object_id for change in changes if change.after}
@@ -358,11 +348,8 @@ def _origins(row: JobRow, ids: Set[str]) -> list[str]:
         return list(origins_in(row, ids))
 
 
-# Leases in a space's database.
-
-
 def check_lease_length(seconds: float) -> None:
-    """Raise `InvalidInput` for a lease that would keep others out for too long."""
+    """Raise `InvalidInput` if a lease would block others for too long."""
     if seconds > LONGEST_SECONDS:
         raise InvalidInput(
             f"A lease of {seconds:g} seconds is too long; at most {LONGEST_SECONDS:g} are allowed.",

@@ -1,4 +1,4 @@
-"""One SQLite file shared by any number of processes: a writer that waits its turn, readers that never wait."""
+"""One SQLite file shared by any number of processes: one writer at a time, and readers that never wait."""
 
 import os
 import threading
@@ -17,12 +17,10 @@ from treering.ports.runtime import check_interrupt, note_commit, uninterrupted
 from treering.stores.rows.packing import RESTORE
 from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID, ReadOnlyFile, ensure_file
 
-# Where errors of SQLite and of the operating system become ours.
-
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Turn every error of SQLite and of the operating system into ours, with a hint for each."""
+    """Convert the errors of SQLite and the operating system to `TreeringError`s with a hint."""
     try:
         yield
     except TreeringError:
@@ -36,7 +34,7 @@ def translated(path: str) -> Iterator[None]:
 
 
 def closed(path: str) -> TreeringError:
-    """Say that a space was closed."""
+    """Return the error for a closed space."""
     return _translation(path, apsw.ConnectionClosedError())
 
 
@@ -45,10 +43,10 @@ def _translation(path: str, error: apsw.Error) -> TreeringError:
     return kind(message.format(path=path, error=error), hint=hint or _io_hint(path))
 
 
-# For errors of SQLite, ours: its class, its message and its hint, where that does not depend on the file. The first
-# that fits holds.
+# By errors of SQLite: the class, message and hint of our error. Without a hint, it depends on the file. The first match
+# is used.
 _TRANSLATIONS: tuple[tuple[tuple[type[apsw.Error], ...], type[Unavailable | InvalidInput | Corrupt], str, str], ...] = (
-    # The last three: another thread closed the space, or stopped the read, while it was in use.
+    # The last three: another thread closed the space, or stopped the read.
     (
         (apsw.ConnectionClosedError, apsw.CursorClosedError, apsw.ThreadingViolationError, apsw.InterruptError),
         Unavailable,
@@ -76,7 +74,7 @@ _TRANSLATIONS: tuple[tuple[tuple[type[apsw.Error], ...], type[Unavailable | Inva
         "Split the text; nothing was changed.",
     ),
     ((apsw.CorruptError, apsw.NotADBError), Corrupt, "{path} is damaged, or is not a Treering space.", RESTORE),
-    # SQL that is ours fails like this only where something else changed tables or rows.
+    # Our SQL raises other errors only if another program changed tables or rows.
     ((apsw.Error,), Corrupt, "{path} contains tables or rows that Treering did not write: {error}.", RESTORE),
 )
 
@@ -102,16 +100,16 @@ MEMORY = ":memory:"
 _WAIT_SECONDS = 20.0
 _LOOKING_MS = 8  # three times: after 1, 2 and 5 ms
 _CACHE_KIB = 16_384
-_STEPS = 20_000  # of SQLite's machine between two looks whether a query has to end: about a millisecond
+_STEPS = 20_000  # instructions of SQLite between two checks whether a query was interrupted, about a millisecond
 
 
 class Database:
     """A connection for writing, guarded by a lock, and one for reading per thread.
 
-    WAL, `synchronous=FULL`: a transaction that returned survives `kill -9` and loss of power. Writes begin
-    `IMMEDIATE`: a transaction that reads first and upgrades later is what gives "database is locked".
-    In memory there is one connection for everything. A file that cannot be written is opened for reading. With
-    `arriving` it is opened to be filled: nobody else opens a file that is marked as an unfinished copy.
+    With WAL and `synchronous=FULL`, a committed transaction survives `kill -9` and power loss. Writes begin with
+    `IMMEDIATE`, because a read that is upgraded to a write may fail with "database is locked". A database in memory has
+    one connection. A file that cannot be written is opened for reading. `arriving` opens the file of an unfinished
+    copy, which no other process opens.
     """
 
     def __init__(
@@ -122,7 +120,7 @@ class Database:
         self._wait_seconds = wait_seconds
         self._patience_ms = int(min(wait_seconds, 5.0) * 1000)
         self._lock = threading.RLock()
-        # Readers have locks of their own: a thread that reads for the first time waits for no writer.
+        # Readers have their own locks, so that the first read of a thread does not wait for a writer.
         self._readers = Readers(path, self._connect_reader)
         self._closed = False
         with translated(path):
@@ -133,21 +131,20 @@ class Database:
             self.read_only: bool = self._writer.readonly("main")
             try:
                 self._require_whole(self._writer)
-            except BaseException:  # Ctrl-C too: nobody else would close it
+            except BaseException:  # including Ctrl-C, to close the connection
                 self._writer.close()
                 raise
 
     @property
     def in_memory(self) -> bool:
-        """Tell whether the database ends with this object."""
+        """Whether the database exists only as long as this object."""
         return self.path == MEMORY
 
     @contextmanager
     def write(self) -> Iterator[apsw.Connection]:
-        """Hold the one write transaction; commit durably at the end, roll back on any error.
+        """Open the write transaction; commit durably at the end, or roll back on any error.
 
-        Raises `Unavailable` where another process holds it longer than the bounded wait, and where the file can only
-        be read.
+        Raises `Unavailable` if another process writes for longer than the timeout, and if the file is read-only.
         """
         with self._lock, translated(self.path):
             self._require_writable()
@@ -159,15 +156,15 @@ class Database:
                 with uninterrupted():
                     self._writer.execute("COMMIT")
                 note_commit()
-            except BaseException:  # Ctrl-C too: whatever it is, nothing half-written may stay
-                # After some errors (disk full, I/O) SQLite has rolled back by itself already.
+            except BaseException:  # including Ctrl-C: nothing half-written may remain
+                # After some errors (disk full, I/O), SQLite has already rolled back.
                 with suppress(apsw.Error), uninterrupted():
                     if self._writer.in_transaction:
                         self._writer.execute("ROLLBACK")
                 raise
 
     def while_nobody_writes(self, action: Callable[[apsw.Connection], None]) -> bool:
-        """Do something at a moment at which nobody writes; tell whether it was done. Nobody is waited for."""
+        """Call a function while no process writes, without waiting. Return whether it was called."""
         if self.in_memory or self.read_only or not self._lock.acquire(blocking=False):
             return False
         try:
@@ -191,7 +188,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
-        """Hold a snapshot: everything read inside is of one moment."""
+        """Open a snapshot. All reads in it are consistent."""
         check_interrupt()
         with translated(self.path):
             if self.in_memory:
@@ -206,11 +203,11 @@ class Database:
 
     @contextmanager
     def read_fresh(self) -> Iterator[apsw.Connection]:
-        """Hold a snapshot on a connection opened for it, which knows nothing but what the file says.
+        """Open a snapshot on a new connection without caches.
 
-        For checks of the whole file: a connection that searched full text keeps what it read of that index, and
-        `quick_check` compares this with a file that others have changed since. Also for reads that are long or may be
-        left half-way: they hold up no other read of this thread.
+        For checks of the whole file: a connection caches the full-text index it has searched, and `quick_check`
+        compares it with a file that others have changed since. Also for long or abandoned reads, which would block
+        other reads of this thread.
         """
         check_interrupt()
         with translated(self.path), self._undisturbed(), self._readers.fresh() as connection:
@@ -218,7 +215,7 @@ class Database:
 
     @contextmanager
     def separate(self) -> Iterator[apsw.Connection]:
-        """Hold a connection opened for one use, outside of any transaction."""
+        """Open a connection for one use, outside of any transaction."""
         with translated(self.path), self._undisturbed(), self._readers.fresh(transaction=False) as connection:
             yield connection
 
@@ -233,9 +230,9 @@ class Database:
             return next(connection.execute(sql, bindings), None)
 
     def outside_transaction(self, action: Callable[[apsw.Connection], None], *, wait_seconds: float) -> None:
-        """Run maintenance that must not be in a transaction (VACUUM, checkpoints), as the only writer here.
+        """Run maintenance that must not be in a transaction (VACUUM, checkpoints), while no thread here writes.
 
-        Each of its steps waits so long for other processes, then raises `Unavailable`.
+        Each step waits `wait_seconds` for other processes, then raises `Unavailable`.
         """
         with self._lock, translated(self.path):
             self._require_writable()
@@ -246,7 +243,7 @@ class Database:
                 self._writer.set_busy_timeout(self._patience_ms)
 
     def close(self) -> None:
-        """Close every connection. Doing it twice is harmless. Other threads' reads end with `Unavailable`."""
+        """Close every connection. Idempotent. Reads of other threads end with `Unavailable`."""
         with self._lock:
             self._closed = True
             self._readers.close()
@@ -271,7 +268,7 @@ class Database:
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
-        """Hold that a file read without locks is not changed while it is read."""
+        """Check that a file that is read without locks does not change during a read."""
         if self._file is None:
             yield
             return
@@ -285,8 +282,8 @@ class Database:
 
     def _begin(self) -> None:
         deadline = time.monotonic() + self._wait_seconds
-        # SQLite looks less and less often, in the end every 100 ms: where many write, whoever came last would be
-        # served first, and a few would wait for seconds. Beginning again each time, all look equally often.
+        # SQLite retries at increasing intervals of up to 100 ms, so that with many writers the last one would come
+        # first and a few would wait for seconds. Restarting the timeout makes all of them retry at the same rate.
         self._writer.set_busy_timeout(_LOOKING_MS)
         try:
             while True:
@@ -312,7 +309,7 @@ class Database:
     def _opening(self) -> tuple[str, int]:
         if self._file:
             return self._file.address, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        # Without the flag to create: `ensure_file` makes new files.
+        # `ensure_file` creates new files.
         created = apsw.SQLITE_OPEN_CREATE if self.in_memory else 0
         return self.path, apsw.SQLITE_OPEN_READWRITE | created
 
@@ -332,7 +329,7 @@ class Database:
         return connection
 
     def _prepare(self, connection: apsw.Connection) -> None:
-        # No space has triggers or views: one that has them came from elsewhere, and they are not run.
+        # Spaces have no triggers or views. Those from other programs are not run.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
         connection.set_progress_handler(_has_to_end, _STEPS)
@@ -350,7 +347,7 @@ class Database:
             connection.execute(f"PRAGMA {pragma}")
 
     def _use_wal(self, connection: apsw.Connection) -> None:
-        """Switch the file to WAL. Where several make a new one at once SQLite refuses at once instead of waiting."""
+        """Switch the file to WAL. SQLite does not wait if several processes switch a new file at the same time."""
         deadline = time.monotonic() + self._wait_seconds
         while True:
             try:
@@ -364,12 +361,9 @@ class Database:
 
 
 def _has_to_end() -> bool:
-    """Raise what ends the query that is running in this thread, if it has to end."""
+    """Raise the error that ends the running query, if the thread was interrupted."""
     check_interrupt()
     return False
-
-
-# Connections for reading: one per thread, and fresh ones; closed by another thread without harm.
 
 
 _CLOSING_SECONDS = 1.0
@@ -377,18 +371,18 @@ _LOOKING_SECONDS = 0.01
 
 
 class ReadConnection(apsw.Connection):
-    """A connection that only reads, and remembers what it was told to until somebody writes to the file."""
+    """A connection for reading that caches small values until the file changes."""
 
     def __init__(self, *opening: Any) -> None:
         super().__init__(*opening)
         self._tables: dict[str, bool] = {}
-        """Temporary tables by what makes them, and whether they were made to stay."""
+        """Temporary tables by their SQL, and whether they were created outside of a transaction."""
         self._remembered: dict[Hashable, Any] = {}
         self._version = -1
         self._looked = False
 
     def begin(self) -> None:
-        """Begin a transaction: all that is read in it is of one moment."""
+        """Begin a transaction. All reads in it are consistent."""
         self._looked = False
         for table in (table for table, stays in self._tables.items() if not stays):
             self.execute(table)
@@ -396,12 +390,14 @@ class ReadConnection(apsw.Connection):
         self.execute("BEGIN")
 
     def make(self, table: str) -> None:
-        """Make a temporary table, if it is not there. The first one goes with its transaction, the next one stays."""
+        """Create a temporary table if it is missing. It is dropped with the first transaction and permanent from the
+        next one.
+        """
         if not self._tables.setdefault(table, False):
             self.execute(table)
 
     def remembered(self, name: Hashable, read: Callable[[], Remembered]) -> Remembered:
-        """Return what `read` gives, which is small; it is read again only when something was written since."""
+        """Return the value of `read`, which should be small. It is cached until the file changes."""
         if not self.in_transaction:
             return read()
         if not self._looked:
@@ -420,13 +416,13 @@ _MOST_REMEMBERED = 100
 
 
 def remembered(connection: apsw.Connection, name: Hashable, read: Callable[[], Remembered]) -> Remembered:
-    """Return what `read` gives; where the connection only reads, it remembers that until somebody writes."""
+    """Return the value of `read`. On a connection for reading, it is cached until the file changes."""
     return connection.remembered(name, read) if isinstance(connection, ReadConnection) else read()
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class _Reader:
-    """A connection, the number of the thread that reads with it, and how many reads it is in (one inside another)."""
+    """A connection, the thread that uses it, and the number of its nested reads."""
 
     connection: ReadConnection
     thread: int
@@ -434,26 +430,26 @@ class _Reader:
 
 
 class Readers:
-    """Hands out snapshots. Only the thread that reads with a connection closes it while it reads."""
+    """Provides snapshots. Only the thread that reads with a connection closes it during a read."""
 
     def __init__(self, path: str, connect: Callable[[], ReadConnection]) -> None:
         self._path = path
         self._connect = connect
         self._lock = threading.Lock()
-        # The entry of a thread that has ended goes with it, and its connection with the entry.
+        # The entry and its connection are released when the thread ends.
         self._own: WeakKeyDictionary[threading.Thread, _Reader] = WeakKeyDictionary()
         self._all: WeakSet[_Reader] = WeakSet()
         self._closed = False
 
     def held(self) -> apsw.Connection | None:
-        """Return the connection of the read that this thread is in; `None` where it is in none."""
+        """Return the connection of the current read of this thread, or `None`."""
         with self._lock:
             reader = self._own.get(threading.current_thread())
         return reader.connection if reader and reader.uses and not self._closed else None
 
     @contextmanager
     def snapshot(self) -> Iterator[apsw.Connection]:
-        """Read with this thread's connection. A read inside another is of the same moment."""
+        """Read with this thread's connection. A nested read uses the same snapshot."""
         thread = threading.current_thread()
         with self._lock:
             reader = self._own.get(thread)
@@ -466,7 +462,7 @@ class Readers:
 
     @contextmanager
     def fresh(self, *, transaction: bool = True) -> Iterator[apsw.Connection]:
-        """Read with a connection of its own, which remembers nothing of what was read before."""
+        """Read with a new connection without caches."""
         reader = self._new()
         try:
             with self._used(reader, transaction=transaction):
@@ -483,7 +479,7 @@ class Readers:
             time.sleep(_LOOKING_SECONDS)
 
     def _stop(self, own: int) -> bool:
-        """Close what is idle, or read by this thread; interrupt the rest. Tell whether any is left."""
+        """Close idle connections and those of this thread, and interrupt the others. Return whether any is left."""
         with self._lock:
             readers = list(self._all)
             busy = [reader for reader in readers if reader.uses and reader.thread != own]

@@ -1,4 +1,4 @@
-"""Reading the tables of a SQLite file: what a read may see, as SQL and as FTS5 expressions, and what all reads share.
+"""Convert reaches and filters to SQL and FTS5 expressions, and read the tables of a SQLite file.
 
 Filters have exactly the meaning of `core.filters.matches`.
 """
@@ -26,7 +26,7 @@ Scalar = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A truth value in SQL (never NULL), and what it binds."""
+    """A Boolean SQL expression (never NULL) with its bindings."""
 
     sql: str
     bindings: tuple[Binding, ...] = ()
@@ -39,15 +39,15 @@ PASSAGE_FIELDS: Mapping[str, str] = {
     **FILTERED_COLUMNS,
     "scope": "(SELECT scope FROM passage_scopes WHERE id = p.scope_id)",
 }
-"""Columns of `passages p` by the field they hold; with the alias come its metadata."""
+"""The columns of `passages p` by field. Filters with these fields may also use metadata."""
 
 OBJECT_FIELDS: Mapping[str, str] = {
     name: name for name in ("type", "kind", "status", "scope", "origin", "title", "channel", "created_at", "updated_at")
 }
-"""Columns of `objects` by the field they hold."""
+"""The columns of `objects` by field."""
 
 INDEXED_FIELDS: Mapping[str, str] = {name: name for name in ("scope", "status", "origin", "title")}
-"""Columns of `objects` that an index orders."""
+"""The columns of `objects` with an index."""
 
 _FEW_VALUES = 100
 
@@ -55,7 +55,7 @@ _ORDER = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 
 
 def condition(where: Filter, fields: Mapping[str, str] = PASSAGE_FIELDS) -> Condition:
-    """Write a filter as SQL over the table whose columns `fields` names."""
+    """Convert a filter to SQL over the columns in `fields`."""
     match where:
         case And(parts):
             return joined([condition(part, fields) for part in parts], "AND")
@@ -76,9 +76,9 @@ def condition(where: Filter, fields: Mapping[str, str] = PASSAGE_FIELDS) -> Cond
 
 
 def equalities(where: Filter, fields: Mapping[str, str]) -> Condition:
-    """Write what a filter asks of some columns in the form that finds an index; where it passes, this does too.
+    """Return a condition for columns in a form that uses indexes. All rows that pass the filter satisfy it.
 
-    `condition` writes truth values, which SQLite computes row by row.
+    `condition` returns expressions that SQLite evaluates row by row.
     """
     asked = [(fields[field], texts) for field, texts in asked_texts(where) if field in fields]
     return joined([_equal_to(column, texts) for column, texts in asked if 0 < len(texts) <= _FEW_VALUES], "AND")
@@ -91,7 +91,7 @@ def _equal_to(column: str, texts: Sequence[str]) -> Condition:
 
 
 def joined(parts: Sequence[Condition], word: str, *, empty: Condition = ALWAYS) -> Condition:
-    """Join conditions with `AND` or `OR`, as a balanced tree: SQLite bounds the depth of an expression."""
+    """Join conditions with `AND` or `OR` as a balanced tree, because SQLite limits the depth of expressions."""
     if not parts:
         return empty
     if len(parts) == 1:
@@ -102,7 +102,7 @@ def joined(parts: Sequence[Condition], word: str, *, empty: Condition = ALWAYS) 
 
 
 def stored_scalar(value: Scalar) -> Binding:
-    """Return the form in which a metadata value is kept, so that truth values and numbers stay apart."""
+    """Return the stored form of a metadata value, in which Booleans differ from numbers."""
     if isinstance(value, bool):
         return bytes([value])
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -111,10 +111,10 @@ def stored_scalar(value: Scalar) -> Binding:
 
 
 def fts_query(terms: Iterable[str]) -> str:
-    """Write an FTS5 expression that matches a row with any of `terms`; with none it matches no row.
+    """Return an FTS5 expression that matches rows with any of the terms; without terms it matches none.
 
-    A term of several words is a phrase. Every term is quoted, so none can be read as syntax. The whole is in
-    parentheses: it may be joined with others by `AND`.
+    A term of several words is a phrase. Terms are quoted, so that they contain no syntax. The expression is in
+    parentheses and can be combined by `AND`.
     """
     quoted = " OR ".join('"{}"'.format(term.replace('"', '""').replace("\0", " ")) for term in terms)
     return f"({quoted})" if quoted else '("")'
@@ -154,7 +154,7 @@ def _tested(column: str, where: Compare, *, typed: bool) -> Condition:
 
 
 def _one_of(column: str, values: Sequence[Scalar], *, typed: bool) -> Condition:
-    """Compare with a list by `IN`, for which SQLite makes an index; a chain of comparisons is one scan per value."""
+    """Compare with a list by `IN`, for which SQLite builds an index, instead of a chain of comparisons."""
     texts = [one for one in values if isinstance(one, str)]
     truths = [one for one in values if isinstance(one, bool)]
     numbers = [one for one in values if not isinstance(one, str | bool)]
@@ -175,7 +175,7 @@ def _listed(column: str, kinds: str, mark: str, values: Sequence[Binding]) -> Co
 
 
 def _compared(column: str, sign: str, value: Scalar, *, typed: bool) -> Condition:
-    """Compare like with like. Columns that are not `typed` hold nothing but text."""
+    """Compare values of the same type. Columns that are not `typed` contain only text."""
     if isinstance(value, str):
         kind = f"typeof({column}) = 'text' AND " if typed else ""
         return Condition(f"(({kind}{column} {sign} {_TEXT}) IS TRUE)", (_text(value),))
@@ -188,14 +188,14 @@ def _compared(column: str, sign: str, value: Scalar, *, typed: bool) -> Conditio
 def _starting(column: str, prefix: str) -> Condition:
     is_text = f"typeof({column}) = 'text'"
     start = _text(prefix)
-    if not start:  # a part of an empty value would be NULL
+    if not start:  # substr of an empty value would be NULL
         return Condition(f"({is_text})")
-    # As bytes: SQLite's functions on text stop at a NUL character.
+    # As bytes, because SQLite's text functions stop at a NUL character.
     sql = f"(({is_text} AND substr(CAST({column} AS BLOB), 1, {len(start)}) = ?) IS TRUE)"
     return Condition(sql, (start,))
 
 
-# A filter may hold half of a surrogate pair, which no stored text does; bound as bytes it compares in order.
+# A filter may contain half of a surrogate pair, unlike stored texts. Bound as bytes, it is compared in order.
 _TEXT = "CAST(? AS TEXT)"
 
 
@@ -210,50 +210,47 @@ def _as_float(value: int) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
-# What a reach lets a read see of the scopes, states and roles of passages.
-
-
 @dataclass(frozen=True, slots=True)
 class Sight(SeenReach):
-    """A reach worked out against the scopes a space has, as SQL and as scope tokens."""
+    """A reach in one space, as SQL and as terms of scopes."""
 
     role: str = ""
-    """The role of places to which it is narrowed, besides the filter; empty for all."""
+    """The role of places to which it is limited, in addition to the filter; empty for all."""
 
     def condition(self) -> Condition:
-        """Write all of it as SQL over passages."""
+        """Return the condition for passages in reach."""
         return joined([self.state(), self.place(), self.filter()], "AND")
 
     def state(self) -> Condition:
-        """Write as SQL which rows are seen by their state."""
+        """Return the condition on the state of passages."""
         if (at := self.reach.at) is not None:
             return Condition("(p.from_seq <= ? AND (p.until_seq IS NULL OR p.until_seq > ?))", (at, at))
         return Condition("(p.until_seq IS NULL)" if self.reach.withdrawn else "(p.live = 1 AND p.until_seq IS NULL)")
 
     def place(self) -> Condition:
-        """Write as SQL which rows are seen by their scope."""
+        """Return the condition on the scope of passages."""
         if self.scopes is None:
             return ALWAYS
         return Condition(f"(p.scope_id IN ({','.join(map(str, sorted(self.scopes)))}))")
 
     def filter(self) -> Condition:
-        """Write as SQL which rows pass the filter."""
+        """Return the condition of the filter."""
         return condition(self.reach.where)
 
     def in_role(self, role: str) -> "Sight":
-        """Narrow it to places in one role."""
-        if self.of_history:  # of what is past the rows alone know the role
+        """Limit the sight to places in one role."""
+        if self.of_history:  # the role of earlier passages is only in their rows
             narrowed = And((self.reach.where, Compare("role", "eq", role)))
             return replace(self, reach=replace(self.reach, where=narrowed))
         return replace(self, role=role)
 
     def match(self, terms: str) -> str:
-        """Narrow an FTS5 expression over the word tables to the scopes and the role that are seen."""
+        """Limit an FTS5 expression over the word tables to the visible scopes and the role."""
         scopes = self.match_of_scopes()
         return f"{scopes} AND {terms}" if scopes else terms
 
     def match_of_scopes(self) -> str:
-        """Write the scopes and the role that are seen as an FTS5 expression; empty where there is no such bound."""
+        """Return the FTS5 expression for the visible scopes and the role; empty if there is no limit."""
         bounds = [] if self.scopes is None else [f"scope : {fts_query(seen_terms(self.reach))}"]
         if self.role:
             bounds.append(f"scope : {fts_query([role_term(self.role)])}")
@@ -261,9 +258,9 @@ class Sight(SeenReach):
 
 
 def sight(connection: apsw.Connection, reach: Reach) -> Sight:
-    """Work out which of the space's scopes a reach sees."""
+    """Return the sight of a reach in this space."""
     known = [] if sees_all_scopes(reach) else remembered(connection, "scopes", partial(_scopes, connection))
-    # A scope token makes every query walk another list of postings; it is left out where it narrows nothing.
+    # A scope term makes every query read another list of postings. It is left out if it excludes nothing.
     return Sight(reach, scopes_seen(known, reach))
 
 
@@ -271,18 +268,15 @@ def _scopes(connection: apsw.Connection) -> list[tuple[int, str]]:
     return list(connection.execute("SELECT id, scope FROM passage_scopes"))
 
 
-# What the index remembers of itself, and whether anything was written since.
-
-
 def read_state(connection: apsw.Connection, name: str) -> int:
-    """Return a number the projection remembers; 0 where it remembers none."""
+    """Return a number in the state of the index, or 0."""
     row = next(connection.execute("SELECT value FROM index_state WHERE name = ?", (name,)), None)
     with row_of(f"the state {name!r} of the index", hint=REINDEX):
         return int(row[0]) if row else 0
 
 
 def write_state(connection: apsw.Connection, name: str, value: int) -> None:
-    """Remember a number."""
+    """Store a number in the state of the index."""
     connection.execute("INSERT OR REPLACE INTO index_state(name, value) VALUES(?, ?)", (name, value))
 
 
@@ -290,12 +284,9 @@ _State = tuple[ref[apsw.Connection], int, int]
 
 
 def written_state(connection: apsw.Connection) -> _State:
-    """Return what changes whenever anything is written, here or by another connection."""
-    # Not its id(): a thread that ends leaves that to the connection of another one, whose counters begin alike.
+    """Return a value that changes with every write to the file."""
+    # Not its id(), which the connection of a later thread may have, with equal counters.
     return ref(connection), int(connection.pragma("data_version")), connection.total_changes()
-
-
-# Reading whole columns as arrays: SQLite joins the values, for to hand over a row costs more than to find it.
 
 
 Integers = npt.NDArray[np.int64]
@@ -307,18 +298,18 @@ _SHOWN = (
 
 
 def integers(joined: str | None) -> Integers:
-    """Return the integers that `group_concat` joined."""
+    """Parse the integers that `group_concat` joined. Passing one text is faster than passing many rows."""
     return np.fromstring(joined or "", np.int64, sep=",")
 
 
 def shown_passages(connection: apsw.Connection) -> tuple[Integers, Integers, Integers]:
-    """Return the keys of all current passages, and for each the number of its scope and of its text."""
+    """Return the keys of all current passages, with the numbers of their scopes and texts."""
     keys, scopes, texts = map(integers, next(connection.execute(_SHOWN)))
     return keys, scopes, texts
 
 
 def passing_keys(connection: apsw.Connection, reach: Reach, scopes: Scopes) -> Integers:
-    """Return the keys of the current passages in reach that pass its filter, in no order."""
+    """Return the keys of the current passages in reach, unordered."""
     seen = Sight(replace(reach, withdrawn=False), scopes).condition()
     sql = f"SELECT group_concat(p.key) FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
     return integers(next(connection.execute(sql, seen.bindings))[0])
@@ -335,9 +326,9 @@ def in_batches(
     *,
     before: Sequence[str | int | float | bytes] = (),
 ) -> Iterator[Any]:
-    """Run a query whose `?*` stands for a list of values, a few hundred at a time. `before`: what is bound before.
+    """Run a query with `IN (?*)` for batches of a few hundred values. `before`: the bindings before them.
 
-    It stands inside of `IN (?*)`: a value that comes twice changes nothing.
+    Values may be repeated.
     """
     for start in range(0, len(values), _FEW_AT_ONCE):
         batch = _in_steps(values[start : start + _FEW_AT_ONCE])
@@ -345,7 +336,7 @@ def in_batches(
 
 
 def _in_steps(values: Sequence[Any]) -> list[Any]:
-    """Return values, the last of them repeated, so that there are few lengths: each is a statement to be prepared."""
+    """Pad values by repeating the last one. Few different lengths mean few statements to prepare."""
     size = min(step for step in _STEPS if step >= len(values))
     return [*values, *[values[-1]] * (size - len(values))]
 

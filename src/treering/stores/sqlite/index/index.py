@@ -1,4 +1,4 @@
-"""The index in the ledger's own database: what was written is found as soon as it is written."""
+"""The index in the ledger's own database. Writes are searchable at once."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -92,7 +92,7 @@ from treering.stores.sqlite.reading import read_state, stored_scalar, write_stat
 
 
 class SqliteIndex(FollowingIndex[apsw.Connection]):
-    """`ports.index.Index` over the ledger's `Database`, and the `Follower` that keeps it in step."""
+    """`ports.index.Index` over the ledger's `Database`. It is a `Follower` of the ledger."""
 
     def __init__(
         self,
@@ -124,20 +124,17 @@ class SqliteIndex(FollowingIndex[apsw.Connection]):
         )
 
     def one_moment(self) -> AbstractContextManager[object]:
-        """Hold one moment of the file; in memory, where a read keeps all others waiting, nothing is held."""
+        """Hold one snapshot of the file. A database in memory has one connection, which is not held."""
         return nullcontext() if self._database.in_memory else self._database.read()
 
     def ties_of(self, parts: Sequence[Part]) -> Mapping[Part, Ties]:
-        """Return what the graph holds of those of some current passages that it has; nothing where it is outdated."""
+        """Return the ties that the graph stores for current passages; nothing if the graph is outdated."""
         with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
             return kept_ties(connection, parts) if self.replay(connection).is_made() else {}
 
     def replay(self, connection: apsw.Connection) -> "SqliteReplay":
-        """Return what makes passages from histories over a connection."""
+        """Return the replay for a connection."""
         return SqliteReplay(connection, self._extractor, at_once=self._at_once, carried=self.carried)
-
-
-# Making the passages from the histories of objects, and comparing them with what that would give.
 
 
 _TEXTS = "SELECT text_id FROM waiting_texts WHERE object_id = ?"
@@ -147,9 +144,9 @@ AtOnce = Callable[[apsw.Connection, Mapping[int, str]], None]
 
 
 class SqliteReplay(Replay):
-    """`rows.upkeep.Replay` over a connection. `ledger`: the one to read histories from, where it is another.
+    """`rows.upkeep.Replay` over a connection. `ledger`: the connection to read histories from, if it is another one.
 
-    `at_once`: what embeds texts where they are written; `carried`: what is not made, where another space is copied.
+    `at_once` embeds new texts; `carried` copies vectors and ties from the source of a copied space.
     """
 
     version = PROJECTION_VERSION
@@ -170,54 +167,54 @@ class SqliteReplay(Replay):
         self._ledger = ledger or connection
 
     def is_made(self) -> bool:
-        """Tell whether all tables are there, and this version and this extractor made the passages, or are at it."""
+        """Return whether all tables exist, and this version and extractor created the passages or are creating them."""
         return has_tables(self._connection) and super().is_made()
 
     def prepare(self, *, most_at_once: int) -> None:
-        """Make missing tables; make passages anew that another version or extractor made. In a write transaction."""
+        """Create missing tables; rebuild the passages of another version or extractor. In a write transaction."""
         create_tables(self._connection)
         super().prepare(most_at_once=most_at_once)
 
     def remains(self, object_ids: Sequence[str]) -> int:
-        """Count what the index holds of objects: passages, texts that wait, records of the graph."""
+        """Count the passages, queued texts and graph records of objects."""
         tables = ("passages", *(["waiting_texts"] if self._is_under_way() else []))
         counts = (self._count(f"{table} WHERE object_id = ?", one) for table in tables for one in object_ids)
         return sum(counts) + records_of(self._connection, object_ids)
 
     def differences(self) -> list[str]:
-        """Say how the passages differ from those a rebuild would make. Changes nothing."""
+        """Describe the differences between the passages and a rebuild. Changes nothing."""
         return _differences(self._connection, self)
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """Bring the passages of changed objects, and what the graph holds of them, up to date."""
+        """Update the passages of changed objects and their records in the graph."""
         apply_changes(self._connection, changes, self.extractor, self._at_once, self._carried)
 
     def replay(self, object_ids: Sequence[str]) -> None:
-        """Apply whole histories to passages that know nothing of these objects."""
+        """Create the passages of objects without any from their histories."""
         for identity in object_ids:
             self.apply(list(_history(self._ledger, identity)))
 
     def all_objects(self) -> list[str]:
-        """Return the ids of all objects, erased ones apart, in order."""
+        """Return the ids of all objects except erased ones, in order."""
         return self._column("SELECT DISTINCT id FROM revisions ORDER BY id")
 
     def read_state(self, name: str) -> int:
-        """Return a number that the index remembers; 0 where it remembers none."""
+        """Return a number in the state of the index, or 0."""
         return read_state(self._connection, name)
 
     def write_state(self, name: str, value: int) -> None:
-        """Remember a number."""
+        """Store a number in the state of the index."""
         write_state(self._connection, name, value)
 
     def clear(self) -> None:
-        """Throw away the passages; texts and their vectors stay. Tables in memory start over."""
+        """Remove the passages. Texts and their vectors are retained. Tables in memory are loaded again."""
         drop_passages(self._connection)
         create_tables(self._connection)
         clear_queue(self._connection)
         self.write_state(EPOCH, self.read_state(EPOCH) + 1)
 
     def _is_worth_waiting(self, most_at_once: int) -> bool:
-        """Tell whether making the passages takes long, and what is there says which object has which text."""
+        """Return whether a rebuild would take long, and the stored passages have their texts."""
         columns = {name for _, name, *_ in self._connection.execute("PRAGMA table_info(passages)")}
         work = max(self._count("(SELECT DISTINCT id FROM revisions)"), self._count("passages"))
         return work > most_at_once and {"object_id", "text_id"} <= columns
@@ -279,16 +276,13 @@ def _history(ledger: apsw.Connection, identity: str) -> Iterator[Change]:
         yield Change(seq, identity, before, after)
 
 
-# Keeping rows of passages in step with the ledger, inside its transactions: what `retrieval.index.projection` folds.
-
-
 _COLUMNS = ("key", "scope_id", "text_id", "from_seq", *PASSAGE_COLUMNS)
 
 
 _INSERT = f"INSERT INTO passages({', '.join(_COLUMNS)}) VALUES({','.join('?' * len(_COLUMNS))})"
 
 
-_AT_ONCE = 1_000  # passages that are collected
+_AT_ONCE = 1_000  # passages that are collected before they are written
 
 
 def apply_changes(
@@ -298,7 +292,7 @@ def apply_changes(
     at_once: AtOnce | None = None,
     carried: CarriedIndex[apsw.Connection] | None = None,
 ) -> None:
-    """Bring the passages of changed objects, and what the graph holds of them, up to date."""
+    """Update the passages of changed objects and their records in the graph."""
     rows = _Rows(connection)
     fold = PassageFold(rows)
     for change in changes:
@@ -323,9 +317,10 @@ def apply_changes(
 
 
 class _Rows:
-    """`PassageRows` over a connection. What begins is collected, and written together: before anything is read or ends.
+    """`PassageRows` over a connection. New passages are collected, and written together before anything is read or
+    ended.
 
-    What it has looked up it remembers.
+    Numbers of scopes are cached.
     """
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -334,11 +329,11 @@ class _Rows:
         self._begun: list[tuple[int, Passage]] = []
         self._rows: list[tuple[Value, ...]] = []
         self._texts: dict[bytes, int] = {}
-        """Numbers of texts that are new."""
+        """Numbers of new texts."""
         self._next_key = self._next_text = 0
 
     def write(self) -> None:
-        """Write what was collected."""
+        """Write the collected passages."""
         begun = self._begun
         if not begun:
             return
@@ -423,12 +418,9 @@ class _Rows:
         return number
 
     def _next(self, table: str, number: str) -> int:
-        """Return the number that SQLite would give the next row."""
+        """Return the next row number of a table."""
         sql = f"SELECT coalesce(max({number}), 0) + 1 FROM {table}"  # noqa: S608 - our tables
         return int(next(self._connection.execute(sql))[0])
-
-
-# Making passages anew from the ledger, and comparing what there is with what that would give.
 
 
 _ROWS = (
@@ -443,9 +435,9 @@ _Row = tuple[object, ...]
 
 def _differences(connection: apsw.Connection, here: SqliteReplay) -> list[str]:
     if damaged := damaged_tables(connection):
-        # What is read from a damaged table says nothing about the others.
+        # Contents read from a damaged table would lead to wrong differences in the others.
         return [f"the table {table} is damaged" for table in damaged][:MOST_NAMED]
-    anew = apsw.Connection("")  # a private file that SQLite removes
+    anew = apsw.Connection("")  # a private temporary file, which SQLite deletes
     try:
         create_tables(anew)
         _copy_models(connection, anew)
@@ -465,7 +457,7 @@ def _differences(connection: apsw.Connection, here: SqliteReplay) -> list[str]:
 
 
 def damaged_tables(connection: apsw.Connection) -> list[str]:
-    """Check the inner structure of the index, and each table against what it is found by; name what is damaged."""
+    """Return the tables of the index that are damaged, or whose indexes are."""
     known = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     return [
         table
@@ -480,7 +472,7 @@ def _copy_models(source: apsw.Connection, target: apsw.Connection) -> None:
 
 
 def _contents(connection: apsw.Connection) -> dict[Place, int]:
-    """Return a hash of everything the projection says of each row."""
+    """Return a hash of the content of each passage's rows."""
     words = word_contents(connection)
     metadata = _grouped(connection, "SELECT key, name, value FROM passage_metadata ORDER BY key, name")
     endings = _grouped(connection, "SELECT key, ending FROM passage_endings ORDER BY key, ending")
@@ -512,9 +504,6 @@ def _damage(connection: apsw.Connection) -> Iterator[str]:
     for model_id, name in list(connection.execute(f"SELECT id, name FROM passage_models WHERE NOT {IS_QUICK}")):  # noqa: S608
         if wrong := queue_differences(connection, model_id):
             yield f"{wrong} texts are incorrectly queued, or not queued, for {name}"
-
-
-# Finding stored vectors that are not what was kept, by their digests.
 
 
 _VECTOR_ROWS = (

@@ -1,6 +1,6 @@
 """Search by text in the ledger's own database: words and names by FTS5, places and days by indexes.
 
-And the reads of passages by key, which give what is shown of those that were found.
+And reads of passages by key, for showing the results.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ from treering.stores.sqlite.reading import Integers, Sight, in_batches, passing_
 
 
 class SqliteTextSearch:
-    """`ports.search.TextSearch` over the ledger's `Database`: as new as the ledger."""
+    """`ports.search.TextSearch` over the ledger's `Database`, always up to date."""
 
     def __init__(self, database: Database, passing: PassingCache) -> None:
         self._database = database
@@ -41,7 +41,7 @@ class SqliteTextSearch:
         self._words = WordTables(WEIGHTS, COLUMNS)
 
     def search(self, requests: Sequence[TextRequest]) -> Sequence[TextFound]:
-        """Search for several requests, all of one moment."""
+        """Answer several requests from one snapshot."""
         with rows_of("the index", hint=REINDEX), self._database.read() as connection:
             return [self._found(connection, request) for request in requests]
 
@@ -63,9 +63,10 @@ class SqliteTextSearch:
     def _ranked(
         self, connection: apsw.Connection, request: TextRequest, seen: Sight
     ) -> tuple[list[Scored], list[Scored]]:
-        """Rank by words, and those of one role once more: what is current in memory if all scopes are seen, or by FTS5.
+        """Rank passages by words, and those of one role separately.
 
-        A filter narrows to known passages, whatever their scopes. What is past is ranked by FTS5.
+        Current passages are ranked in memory if all scopes are visible or a filter selects them; otherwise, and for
+        earlier revisions, FTS5 ranks them.
         """
         terms, role, limit = request.words, request.words_in, request.limit
         narrowed = seen.in_role(role)
@@ -82,7 +83,9 @@ class SqliteTextSearch:
         return rank_words(connection, terms, seen, limit), in_role
 
     def _counts(self, connection: apsw.Connection, words: Sequence[str], seen: Sight) -> dict[str, int]:
-        """Count passages with each of some terms: in memory where all scopes are seen and its postings are there."""
+        """Count passages per term: in memory if all scopes are visible and the term's postings are loaded, else by
+        FTS5.
+        """
         counts = self._words.counts(connection, words) if words and seen.scopes is None else {}
         counts |= count_words(connection, (word for word in words if word not in counts), seen)
         return {word: count for word, count in counts.items() if count}
@@ -92,17 +95,14 @@ class SqliteTextSearch:
         return self._passing.of(state, seen.reach, seen.scopes, read)
 
 
-# Finding passages by what they are called: an id, a path, a title, a symbol, or the end of one.
-
-
 def add_places(connection: apsw.Connection, passages: Iterable[tuple[int, Passage]]) -> None:
-    """Make passages, by key, findable by the ends of their names."""
+    """Index the ends of the names of passages."""
     rows = ((ending, key) for key, one in passages for ending in endings_of(places_of(one)))
     connection.executemany("INSERT INTO passage_endings(ending, key) VALUES(?, ?)", rows)
 
 
 def remove_places(connection: apsw.Connection, key: int) -> None:
-    """Forget the names of a passage."""
+    """Remove the names of a passage from the index."""
     sql = "SELECT title, heading, coalesce(origin, '') FROM passages WHERE key = ?"
     for names in connection.execute(sql, (key,)):
         for ending in endings_of(names):
@@ -110,7 +110,7 @@ def remove_places(connection: apsw.Connection, key: int) -> None:
 
 
 def rank_places(connection: apsw.Connection, text: str, sight: Sight, limit: int) -> list[Scored]:
-    """Rank passages by how much of an id, origin, title or heading `text` is (`ranked_places`)."""
+    """Rank passages by the share of an id, origin, title or heading that `text` covers (`ranked_places`)."""
     seen = sight.condition()
     sql = (
         "SELECT p.key FROM passages p "  # noqa: S608 - only our own SQL
@@ -121,7 +121,7 @@ def rank_places(connection: apsw.Connection, text: str, sight: Sight, limit: int
 
 
 def _named(connection: apsw.Connection, text: str, sight: Sight) -> Iterable[tuple[int, tuple[str, ...]]]:
-    """Return passages one of whose names ends with the last characters of a text."""
+    """Return passages with a name that ends with the last characters of a text."""
     endings, seen = ending_range(text), sight.condition()
     sql = (
         "SELECT p.key, p.title, p.heading, coalesce(p.origin, '') "  # noqa: S608 - only our own SQL
@@ -132,28 +132,25 @@ def _named(connection: apsw.Connection, text: str, sight: Sight) -> Iterable[tup
         yield key, tuple(names)
 
 
-# Finding turns by time: said on the days asked for, or speaking of them.
-
-
-# How much of what is told lies within what is asked. No period is longer than `MAX_DAYS`, so that those that may
-# reach into the days asked for are a short range of the index.
+# The share of a turn's period that is within the requested days. No period is longer than `MAX_DAYS`, so that the
+# periods that may overlap are a short range of the index.
 _SCORE = "max(a.weight * (min(d.last, a.last) - max(d.first, a.first) + 1.0) / (d.last - d.first + 1))"
 _TOUCHED = f"d.first BETWEEN a.first - {MAX_DAYS} AND a.last AND d.last >= a.first"
 
 
 def add_days(connection: apsw.Connection, passages: Iterable[tuple[int, Passage]]) -> None:
-    """Make turns, by key, findable by the day they were said and the days they speak of."""
+    """Index the days on which turns were written and the days they mention."""
     rows = ((key, *period) for key, one in passages for period in day_values(one))
     connection.executemany("INSERT INTO passage_days(key, first, last) VALUES(?, ?, ?)", rows)
 
 
 def remove_days(connection: apsw.Connection, key: int) -> None:
-    """Forget the days of a passage."""
+    """Remove the days of a passage from the index."""
     connection.execute("DELETE FROM passage_days WHERE key = ?", (key,))
 
 
 def rank_days(connection: apsw.Connection, asked: Sequence[AskedDays], sight: Sight, limit: int) -> list[Scored]:
-    """Rank turns by how much of a period they tell of is asked for; then the newest first."""
+    """Rank turns by the share of their period that is within the requested days; then the newest first."""
     if not asked:
         return []
     seen = sight.condition()
@@ -167,7 +164,7 @@ def rank_days(connection: apsw.Connection, asked: Sequence[AskedDays], sight: Si
 
 
 def on_days(connection: apsw.Connection, asked: Sequence[AskedDays], keys: Sequence[int]) -> dict[int, float]:
-    """Return the scores of those of the keys that tell of days asked for."""
+    """Return the scores of passages with requested days."""
     sql = (
         f"WITH {_asked(asked)} SELECT d.key, {_SCORE} "  # noqa: S608 - only our own SQL
         f"FROM passage_days d CROSS JOIN asked a ON {_TOUCHED} WHERE d.key IN (?*) GROUP BY d.key"
@@ -183,25 +180,22 @@ def _bound(asked: Sequence[AskedDays]) -> list[float]:
     return [value for days in asked for value in (days.first.toordinal(), days.last.toordinal(), days.weight)]
 
 
-# Finding passages of code by the names they vouch for: what they define, import and use.
-
-
 def settle_names(
     connection: apsw.Connection, *, gone: Mapping[int, Sequence[str]], come: Mapping[int, Sequence[str]]
 ) -> None:
-    """Forget names that passages vouched for, then keep those that they vouch for now, both by key."""
+    """Remove names of code that passages no longer have, then add new ones. Both by key."""
     connection.executemany("DELETE FROM code_names WHERE name = ? AND key = ?", _rows(gone))
     connection.executemany("INSERT OR IGNORE INTO code_names(name, key) VALUES(?, ?)", _rows(come))
 
 
 def purge_names(connection: apsw.Connection, keys: Sequence[int]) -> None:
-    """Forget all names of passages of which nothing else is known any more."""
+    """Remove all names of code of erased passages."""
     for _ in in_batches(connection, "DELETE FROM code_names WHERE key IN (?*)", keys):
-        pass  # a statement that gives no rows
+        pass  # the statement returns no rows
 
 
 def passages_named(connection: apsw.Connection, names: Sequence[str], reach: Reach | None) -> dict[str, list[int]]:
-    """Return the current passages that vouch for each name and that a read in reach may see, by key."""
+    """Return the current passages in reach that define, import or use each name, by key."""
     if not names or reach is None:
         return {}
     seen = sight(connection, reach).condition()
@@ -218,11 +212,8 @@ def passages_named(connection: apsw.Connection, names: Sequence[str], reach: Rea
 
 
 def _rows(names: Mapping[int, Iterable[str]]) -> list[tuple[int, int]]:
-    # In the order of the table, so that neighbours are written together.
+    # In the order of the table, so that neighboring rows are written together.
     return sorted((name_code(name), key) for key, each in names.items() for name in each)
-
-
-# Reading passages by key: what a hit needs of them, who may see them, what stands beside them.
 
 
 _HEADS = (
@@ -232,7 +223,7 @@ _HEADS = (
 )
 
 
-# Beside a turn stands what has the next or the last position in the same object, of the same time.
+# The neighbors of a turn have the next or the previous position in the same object and the same state.
 _BESIDE = (
     "SELECT p.key, n.key FROM passages p JOIN passages n ON n.object_id = p.object_id "
     "AND n.position IN (p.position - 1, p.position + 1) AND n.until_seq IS p.until_seq "
@@ -247,12 +238,12 @@ class SqlitePassages:
         self._database = database
 
     def read(self, requests: Sequence[PassageRequest]) -> Sequence[PassagesFound]:
-        """Read passages for several requests, all of one moment."""
+        """Answer several requests from one snapshot."""
         with rows_of("the index", hint=REINDEX), self._database.read() as connection:
             return [_found(connection, request) for request in requests]
 
     def count(self, reach: Reach) -> int:
-        """Count the passages in reach."""
+        """Return the number of passages in reach."""
         with rows_of("the index", hint=REINDEX), self._database.read() as connection:
             seen = sight(connection, reach).condition()
             sql = f"SELECT count(*) FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL

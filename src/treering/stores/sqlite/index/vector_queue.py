@@ -143,7 +143,7 @@ def waiting_counted(
 def _waiting_by_models(
     connection: apsw.Connection, text_ids: Sequence[int], gained: Mapping[int, int]
 ) -> dict[tuple[int, int], int]:
-    """Count the waiting passages of some texts by model and quick model, without those that they `gained`."""
+    """Count the waiting passages of some texts by model and quick model, without the `gained` ones."""
     sql = (
         "SELECT text_id, count(*) FROM passages WHERE text_id IN (?*) AND live = 1 AND until_seq IS NULL "
         "GROUP BY text_id"

@@ -1,7 +1,7 @@
-"""Full text of passages: words ranked by BM25, names by any stretch of them.
+"""Full text of passages: words ranked by BM25, names by substrings.
 
-Contentless FTS5: only the inverted index is kept. What is current stands in one table, everything older in
-another of the same shape, so that withdrawn text neither costs nor distorts everyday ranking.
+Contentless FTS5 stores only the inverted index. Current passages are in one table, earlier ones in another with the
+same columns, so that withdrawn text neither slows down nor affects the ranking of current text.
 """
 
 import re
@@ -27,11 +27,11 @@ from treering.stores.sqlite.index.tables import FULL_TEXT, NAMES, NAMES_HISTORY,
 from treering.stores.sqlite.reading import ALWAYS, Condition, Integers, Sight, fts_query, in_batches, integers, joined
 
 WEIGHTS = (2.0, 1.5, 1.0, 0.0)
-"""What a word counts for in title, heading, body and scope (BM25F-like column weights of FTS5)."""
+"""The weights of title, heading, body and scope (BM25F-like column weights of FTS5)."""
 
 COLUMNS = ("title", "heading", "body", "scope")
 _FEW = 500  # keys in one statement
-_SHORTEST_NAME = 3  # a trigram index finds no less
+_SHORTEST_NAME = 3  # the minimum for a trigram index
 
 
 def add_words(connection: apsw.Connection, passages: Sequence[tuple[int, Passage]], *, current: bool) -> None:
@@ -50,13 +50,13 @@ def add_words(connection: apsw.Connection, passages: Sequence[tuple[int, Passage
 
 
 def remove_words(connection: apsw.Connection, key: int, *, current: bool) -> None:
-    """Take a passage out of the index. Its words stay in the file until `purge_words`."""
+    """Remove a passage from the index. Its words remain in the file until `purge_words`."""
     for table in _tables(current):
         connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (key,))  # noqa: S608 - our tables
 
 
 def purge_words(connection: apsw.Connection) -> None:
-    """Rewrite the index without what was taken out of it. Costs what the whole index weighs."""
+    """Rewrite the index without removed passages. The cost grows with the whole index."""
     for table in FULL_TEXT:
         connection.execute(f"INSERT INTO {table}({table}) VALUES('optimize')")
 
@@ -73,7 +73,7 @@ def rank_words(connection: apsw.Connection, terms: Sequence[str], sight: Sight, 
 def with_past(
     connection: apsw.Connection, current: Sequence[Scored], terms: Sequence[str], sight: Sight, limit: int
 ) -> list[Scored]:
-    """Rank beside current passages, which are ranked already, what is past, where that is seen."""
+    """Add earlier passages to ranked current ones, if the reach includes them."""
     if not sight.of_history:
         return list(current)
     past = _ranked_past(connection, terms, sight, limit)
@@ -81,7 +81,7 @@ def with_past(
 
 
 def rank_names(connection: apsw.Connection, wanted: Sequence[str], sight: Sight, limit: int) -> list[Scored]:
-    """Rank by BM25 over stretches of names."""
+    """Rank by BM25 over substrings of names."""
     names = [name for name in wanted if len(name) >= _SHORTEST_NAME]
     if not names:
         return []
@@ -91,18 +91,18 @@ def rank_names(connection: apsw.Connection, wanted: Sequence[str], sight: Sight,
 
 
 def known_words(connection: apsw.Connection, words: Sequence[str], sight: Sight) -> frozenset[str]:
-    """Return those of the terms that occur in current text in the scopes that are seen."""
+    """Return the terms that occur in current passages of the visible scopes."""
     sql = f"SELECT 1 FROM {WORDS} WHERE {WORDS} MATCH ? LIMIT 1"  # noqa: S608 - our table
     return frozenset(word for word in words if next(connection.execute(sql, (sight.match(fts_query([word])),)), None))
 
 
 def count_words(connection: apsw.Connection, words: Iterable[str], sight: Sight) -> dict[str, int]:
-    """Count, up to `MOST_COUNTED`, the current passages in the scopes that are seen that have each of the terms."""
+    """Count the current passages with each term in the visible scopes, up to `MOST_COUNTED`."""
     return {word: _count(connection, sight.match(fts_query([word]))) for word in words}
 
 
 def count_passages(connection: apsw.Connection, sight: Sight) -> int:
-    """Count, up to `MOST_COUNTED`, the current passages in the scopes that are seen."""
+    """Count the current passages in the visible scopes, up to `MOST_COUNTED`."""
     if scopes := sight.match_of_scopes():
         return _count(connection, scopes)
     return remembered(connection, "passages", partial(_count_all, connection))
@@ -119,7 +119,7 @@ def _count(connection: apsw.Connection, match: str) -> int:
 
 
 def word_contents(connection: apsw.Connection) -> dict[tuple[str, int], int]:
-    """Give, by table and passage key, a hash of all that the index holds of the passage: each term and its place."""
+    """Return a hash of all index entries of each passage, by table and key."""
     contents: dict[tuple[str, int], int] = {}
     for table in FULL_TEXT:
         for key, counts in connection.execute(f"SELECT id, sz FROM {table}_docsize"):  # noqa: S608 - our tables
@@ -131,7 +131,7 @@ def word_contents(connection: apsw.Connection) -> dict[tuple[str, int], int]:
 
 
 def lost_terms(connection: apsw.Connection) -> dict[str, int]:
-    """Count, by table, the terms that are there and are not found when they are looked up."""
+    """Count the terms of each table that exist, but are not found by a look-up."""
     lost: dict[str, int] = {}
     for table in FULL_TEXT:
         terms = _vocabulary(connection, table, "row")
@@ -145,18 +145,18 @@ def lost_terms(connection: apsw.Connection) -> dict[str, int]:
 
 
 def word_totals(connection: apsw.Connection) -> list[list[int]]:
-    """Return what each table counts of all its rows (the rows, the terms of each column), which weights depend on."""
-    # FTS5 keeps it in the row with this number: https://sqlite.org/fts5.html#the_data_table
+    """Return the totals of each table (rows, terms per column), on which ranking depends."""
+    # FTS5 stores them in the row with this number: https://sqlite.org/fts5.html#the_data_table
     sql = "SELECT block FROM {table}_data WHERE id = 1"
     totals = [_varints(next(connection.execute(sql.format(table=table)))[0]) for table in FULL_TEXT]
     for numbers in totals:
-        while numbers and not numbers[-1]:  # which an empty table may lack
+        while numbers and not numbers[-1]:  # an empty table may lack them
             numbers.pop()
     return totals
 
 
 def _vocabulary(connection: apsw.Connection, table: str, kind: str) -> str:
-    """Return the name of a table that lists the terms of another: https://sqlite.org/fts5.html#the_fts5vocab_virtual_table_module."""
+    """Return a table with the terms of another one: https://sqlite.org/fts5.html#the_fts5vocab_virtual_table_module."""
     name = f"temp.{table}_{kind}"
     sql = f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5vocab('main', {table}, {kind})"
     if isinstance(connection, ReadConnection):
@@ -171,7 +171,7 @@ def _tables(current: bool) -> tuple[str, str]:
 
 
 def _beyond_scope(sight: Sight) -> Condition:
-    """Return what has to be asked of the rows, the scope apart; nothing for the everyday read."""
+    """Return the condition on the rows, without the scope; always true for most reads."""
     return _all_of([sight.state() if sight.of_history else ALWAYS, sight.filter()])
 
 
@@ -186,7 +186,7 @@ def _ranked(
     if narrowed == ALWAYS:
         source, where = table, f"{table} MATCH ?"
     else:
-        # CROSS JOIN keeps the order: full text first, then the row of each match.
+        # CROSS JOIN preserves the order: full text first, then the row of each match.
         source, where = f"{table} CROSS JOIN passages p ON p.key = {table}.rowid", f"{table} MATCH ? AND {narrowed.sql}"
     sql = f"SELECT {table}.rowid, -{rank} FROM {source} WHERE {where} ORDER BY {rank} LIMIT ?"  # noqa: S608 - only our own SQL
     return connection.execute(sql, (match, *narrowed.bindings, limit))
@@ -195,7 +195,7 @@ def _ranked(
 def _ranked_past(
     connection: apsw.Connection, terms: Sequence[str], sight: Sight, limit: int
 ) -> Iterable[tuple[int, float]]:
-    """Rank what is no longer current; phrases count by their words."""
+    """Rank earlier passages. Phrases count by their words."""
     words = list(dict.fromkeys(word for term in terms for word in term.split()))
     scores = score_history(connection, words, dict(zip(COLUMNS, WEIGHTS, strict=True)))
     seen, kept = sight.condition(), 0
@@ -216,16 +216,13 @@ def _best(rankings: Iterable[Iterable[tuple[int, float]]], limit: int) -> list[S
     return nsmallest(limit, found, key=lambda hit: (-hit.score, hit.key))
 
 
-# Ranking text that is no longer current by the statistics of text that is.
-
-
 _K1 = 1.2
 _B = 0.75
-_LEAST_IDF = 1e-6  # as FTS5: a word in most passages counts next to nothing, not against
+_LEAST_IDF = 1e-6  # as FTS5: a word in most passages counts almost nothing, never negative
 
 
 def score_history(connection: apsw.Connection, terms: Sequence[str], weights: Mapping[str, float]) -> dict[int, float]:
-    """Return the score of every past passage that has any of the (single) terms, by key."""
+    """Score earlier passages with any of the single terms, by the statistics of current ones."""
     found = {term: counts for term in terms if (counts := _weighted_counts(connection, term, weights))}
     lengths = _lengths(connection, WORDS_HISTORY, sorted(set().union(*found.values())))
     rows, terms_of_all = _totals(connection).values()
@@ -256,7 +253,7 @@ def _weighted_counts(connection: apsw.Connection, term: str, weights: Mapping[st
 
 
 def _lengths(connection: apsw.Connection, table: str, keys: Sequence[int]) -> dict[int, int]:
-    """Return how many terms passages have in all columns, from FTS5's own record of it."""
+    """Return the number of terms of passages, from FTS5's own table."""
     rows = in_batches(connection, f"SELECT id, sz FROM {table}_docsize WHERE id IN (?*)", keys)  # noqa: S608 - our tables
     return {key: sum(_varints(sizes)) for key, sizes in rows}
 
@@ -266,9 +263,9 @@ def _idf(total: int, having: int) -> float:
 
 
 def _varints(data: bytes) -> list[int]:
-    """Read SQLite's variable-length integers: seven bits a byte, the high bit says that more follows.
+    """Decode SQLite's variable-length integers: seven bits per byte; the high bit marks that more bytes follow.
 
-    Nine-byte ones use all bits of their last byte; counts of terms never get that large.
+    Numbers of nine bytes use all bits of the last one. Counts of terms never get that large.
     """
     numbers, value = [], 0
     for byte in data:
@@ -279,26 +276,23 @@ def _varints(data: bytes) -> list[int]:
     return numbers
 
 
-# Ranking current passages by words from postings in memory, which follow the file.
-
-
-# One number for where a term stands each time: the key of the passage, and the first letter of the column.
+# One number for each occurrence of a term: the key of the passage, and the first letter of the column.
 _POSTINGS = "SELECT group_concat(doc * 256 + unicode(col)) FROM {words} WHERE term = ?"
 _LENGTHS = f"SELECT group_concat(id), group_concat(hex(sz), '') FROM {WORDS}_docsize"  # noqa: S608 - our table
 _COLUMNS = 4
-# What FTS5 makes of it is the term itself: see `WORD_TOKENIZER`.
+# Terms that FTS5 does not change: see `WORD_TOKENIZER`.
 _PLAIN = re.compile(r"[a-z0-9_\u0080-\U0010ffff]+")
 
 
 class WordTables:
-    """Postings of terms of current passages. Safe to use from many threads."""
+    """Postings of terms of current passages, in memory. Thread-safe."""
 
     def __init__(self, weights: Sequence[float], columns: Sequence[str]) -> None:
         self._lock = threading.Lock()
         self._table = WordTable()
         self._seen: Moment | None = None
         self._scored: tuple[Moment | None, Sequence[str], Scores] | None = None
-        """What was scored last: one question is asked about several kinds of passages."""
+        """The last scores. One question is asked for several roles."""
         self._weights = np.zeros(256)
         self._weights[[ord(column[0]) for column in columns]] = weights
 
@@ -311,9 +305,9 @@ class WordTables:
         role: str = "",
         among: Keys | None = None,
     ) -> tuple[list[Scored], list[Scored]] | None:
-        """Rank all current passages (`among`: some of them) by BM25, and those of places in a role by themselves.
+        """Rank all current passages (or those `among`) by BM25, and those of places in a role separately.
 
-        `None` where FTS5 has to do it: for a moment gone by.
+        Returns `None` for a moment in the past, for which FTS5 is needed.
         """
         with self._lock:
             if not self._follow(connection):
@@ -327,13 +321,13 @@ class WordTables:
         return ranked, _scored(*best(scores, limit, among=in_role.keys))
 
     def counts(self, connection: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
-        """Count, up to `MOST_COUNTED`, the current passages that have those of the terms whose postings are here."""
+        """Count the current passages with each term whose postings are loaded, up to `MOST_COUNTED`."""
         with self._lock:
             known = {term: self._table.find(term) for term in terms} if self._follow(connection) else {}
         return {term: min(len(postings.keys), MOST_COUNTED) for term, postings in known.items() if postings}
 
     def _follow(self, connection: apsw.Connection) -> bool:
-        """Bring the tables to the moment of a connection; tell whether they are at it and not behind it."""
+        """Bring the table up to date with a connection; return whether it is not ahead of it."""
         log = SqliteLog(connection)
         self._seen = follow_log(
             log, self._seen, load=partial(self._load, connection), reread=partial(self._reread, connection)
@@ -341,7 +335,7 @@ class WordTables:
         return self._seen == log.moment()
 
     def _scores(self, connection: apsw.Connection, terms: Sequence[str]) -> Scores:
-        """Return the score of every passage by its key; nobody may change it."""
+        """Return the score of each passage by key. The result must not be modified."""
         if self._scored is None or self._scored[:2] != (self._seen, terms):
             told = [
                 self._postings(connection, term) if _PLAIN.fullmatch(term) else _phrase(connection, term)
@@ -357,7 +351,7 @@ class WordTables:
         return known
 
     def _in_role(self, connection: apsw.Connection, role: str) -> Postings:
-        """Return the passages of places in a role, which their index term tells."""
+        """Return the passages of places in a role, by their index term."""
         term = role_term(role)
         if (known := self._table.find(term)) is None:
             keys = distinct(self._places(connection, term) >> 8).astype(np.int32)
@@ -372,7 +366,7 @@ class WordTables:
     def _read(self, connection: apsw.Connection, term: str) -> Postings:
         places = self._places(connection, term)
         keys, counts = places >> 8, self._weights[places & 255]
-        counted = np.flatnonzero(counts)  # a scope weighs nothing, and a term of text is none of scopes
+        counted = np.flatnonzero(counts)  # scope terms have no weight, and differ from all terms of text
         keys, counts = keys[counted], counts[counted]
         if not len(keys):
             return Postings(keys.astype(np.int32), counts.astype(np.float32))
@@ -392,7 +386,7 @@ class WordTables:
 
 
 def _phrase(connection: apsw.Connection, term: str) -> WeighedPostings:
-    """Return what a phrase scores in each passage that has it. FTS5 adds up what each part of a question scores."""
+    """Return the score of a phrase in each passage. FTS5 adds up the scores of the parts of a query."""
     rows = list(_ranked(connection, WORDS, fts_query([term]), WEIGHTS, ALWAYS, -1))
     return WeighedPostings(np.array([key for key, _ in rows], np.int32), np.array([score for _, score in rows]))
 
@@ -402,20 +396,20 @@ def _scored(keys: Keys, scores: Scores) -> list[Scored]:
 
 
 def _totals(connection: apsw.Connection) -> dict[str, int]:
-    """Return how many rows there are, and how many terms they have together: FTS5 keeps both in row 1."""
+    """Return the numbers of rows and of terms, which FTS5 stores in row 1."""
     block = next(connection.execute(f"SELECT block FROM {WORDS}_data WHERE id = 1"))[0]  # noqa: S608 - our table
     numbers = _numbers_in(block).tolist() or [0]
     return {"rows": numbers[0], "total": sum(numbers[1:])}
 
 
 def _lengths_in(row: tuple[str | None, str | None]) -> tuple[Keys, Keys]:
-    """Read keys, and how many terms each has in all columns."""
+    """Parse the keys and numbers of terms of passages."""
     keys = integers(row[0])
     return keys, _numbers_in(bytes.fromhex(row[1] or "")).reshape(len(keys), _COLUMNS).sum(axis=1)
 
 
 def _numbers_in(block: bytes) -> Keys:
-    """Read SQLite's numbers of seven bits a byte, of which all but the last byte have the eighth bit set."""
+    """Decode SQLite's variable-length integers: seven bits per byte; all bytes but the last have the high bit set."""
     data = np.frombuffer(block, np.uint8).astype(np.int64)
     ends = np.flatnonzero(data < 0x80)
     sizes = np.diff(ends, prepend=-1)

@@ -1,4 +1,4 @@
-"""The ledger on SQLite: one file per space, any number of processes."""
+"""The ledger on SQLite: one file per space, used by any number of processes."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -25,22 +25,18 @@ from treering.stores.sqlite.ledger.snapshot import SqliteSnapshot
 from treering.stores.sqlite.ready import remove_ready
 from treering.system.machine import make_folder, sync_folder, write_new
 
-# A copy of a space as one file, made while others write, and checked before it gets its name.
-
-
 Copied = Callable[[int, int], None]
-"""Called with how many bytes are copied, and of how many at most."""
+"""Called with the number of copied bytes and an upper bound of the total."""
 
-_STEPS = 20_000  # of SQLite's machine, between two reports of progress
+_STEPS = 20_000  # instructions of SQLite between two reports of progress
 
 
 def back_up(database: Database, target: Path, *, anchor: Anchor | None, replace: bool, copied: Copied) -> Anchor:
-    """Copy a space into a new file as it stands at one moment; return the head of the copy's audit log.
+    """Copy a space into a new file; return the head of the copy's audit log.
 
-    Writers are not held up. The copy is compact: it holds nothing of what was erased. Its pages and its log are checked
-    (`anchor`: also that the log passes through this), then it gets its name at once, or not at all. Raises `Conflict`
-    where `target` is there, unless it is to be replaced, and always where it is in use; `Corrupt` where the space does
-    not verify.
+    Writers are not blocked. The copy is compact and contains no erased data. Its pages and its log are verified (also
+    that the log contains the `anchor`); then the file is renamed to its name. Raises `Conflict` if `target` exists and
+    is not to be replaced, or is in use; `Corrupt` if the space does not verify.
     """
     with translated(str(target)):
         target = Path(os.path.realpath(target))
@@ -64,10 +60,10 @@ def back_up(database: Database, target: Path, *, anchor: Anchor | None, replace:
 
 
 def remove_left_copies(database: Database) -> tuple[str, ...]:
-    """Remove what processes left that were killed while they copied this space; return what is still there.
+    """Delete unfinished copies of killed processes; return those that could not be deleted.
 
-    Beside the space itself that is found by its name. Elsewhere a note names it: a row of the table `copies_begun`,
-    which is neither audited nor exported, and goes with the copy that it is of.
+    Copies next to the space are found by name. Others are listed in the table `copies_begun`, which is neither audited
+    nor exported.
     """
     if database.in_memory or database.read_only:
         return ()
@@ -88,7 +84,7 @@ def _noted(database: Database) -> list[str]:
 
 
 def _note(database: Database, new: Path) -> None:
-    """Note where a copy is being made. A space that cannot be written is copied all the same."""
+    """Store the path of a copy. A read-only space is copied without it."""
     if database.in_memory or database.read_only:
         return
     with suppress(TreeringError), database.write() as connection:
@@ -132,8 +128,7 @@ def _copy(database: Database, new: Path, copied: Copied) -> None:
             return False
 
         connection.set_progress_handler(report, _STEPS)
-        # Into a file of no bytes, which is there already: for its owner alone. A plain copy of all pages would hold
-        # what erasure has not overwritten yet.
+        # The target is an empty file, readable only by its owner. Copying all pages instead would include erased data.
         connection.execute("VACUUM INTO ?", (str(new),))
         copied(total, total)
 
@@ -167,14 +162,14 @@ def _taken(target: Path) -> Conflict:
     return Conflict(f"{target} already exists.", hint="Choose a new file, or replace it with --force (`replace=True`).")
 
 
-_OVERWRITING_SECONDS = 2.0  # for each step, while readers and writers of other processes are in the way
+_OVERWRITING_SECONDS = 2.0  # for each step, if other processes read or write
 
 
 class SqliteLedger(DatabaseLedger[apsw.Connection]):
-    """`ports.ledger.Ledger` over a `Database`. Followers move in the same transactions.
+    """`ports.ledger.Ledger` over a `Database`. Followers are updated in the same transactions.
 
-    `policy` holds as long as the space tells of none: another process may have given another one, so set it with
-    `change_policy` where it has to hold for all.
+    `policy` is the default of a space without a policy. Another process may use another default; set the policy with
+    `change_policy` to make it valid for all.
     """
 
     def __init__(
@@ -208,13 +203,13 @@ class SqliteLedger(DatabaseLedger[apsw.Connection]):
                     follower.prepare(connection)
         self._check_anchor()
         if not database.read_only:
-            # What a process that was killed, or found others in its way, has left to do. Nobody is waited for.
+            # Finish the work of killed processes and of erasures that were blocked, without waiting.
             self._overwrite(wait_seconds=0)
             with suppress(TreeringError):
                 remove_left_copies(database)
 
     def compact(self) -> tuple[str, ...]:
-        """Overwrite and release what erasure left behind in the file and its log; say what could not be yet."""
+        """Overwrite erased data in the file and its log, and release the space; describe the data that remains."""
         try:
             left = remove_left_copies(self._database)
         except TreeringError as error:
@@ -224,7 +219,7 @@ class SqliteLedger(DatabaseLedger[apsw.Connection]):
 
     def back_up(self, target: Path, *, replace: bool, copied: Copied) -> Anchor:
         """Copy the space into a new file while others use it; see `back_up`."""
-        # Read before copying: the head it names is in the copy, whatever is written meanwhile.
+        # Read before copying, so that the copy contains the event.
         kept = self._kept_anchor()
         return back_up(self._database, target, anchor=kept, replace=replace, copied=copied)
 
@@ -238,7 +233,7 @@ class SqliteLedger(DatabaseLedger[apsw.Connection]):
         )
 
     def _is_prepared(self) -> bool:
-        """Look before writing: a process that only wants to read waits for no writer, not even to open the space."""
+        """Check with a read, so that opening a space for reading does not wait for writers."""
         with rows_of("the ledger"), self._database.read() as connection:
             writable = is_current(connection) and is_quick(connection)
             ready = is_readable(connection) if self._database.read_only else writable
@@ -252,7 +247,7 @@ class SqliteLedger(DatabaseLedger[apsw.Connection]):
                 remove_ready(self._database.path)
                 self._database.outside_transaction(overwrite, wait_seconds=wait_seconds)
         except TreeringError as error:
-            # The erasure is committed and noted: what is left is said, and raises nothing.
+            # The erasure is committed. The remaining work is reported, not raised.
             return (f"free pages in the space's file, and its log ({error.message})",)
         except OSError as error:
             return (f"prepared files of the space ({error})",)
