@@ -35,7 +35,7 @@ def rows_of(name: str, *, hint: str = RESTORE) -> "_Guard":
 
 
 class _Guard:
-    """A context for reading rows. A class, because a generator takes four times as long and a search enters hundreds."""
+    """A context for reading rows. Not a generator, which takes four times as long: a search enters hundreds."""
 
     __slots__ = ("_hint", "_name", "_ours")
 

@@ -186,7 +186,7 @@ class Replay(ABC):
 
     @abstractmethod
     def _keep_texts(self, *, anew: bool) -> None:
-        """Store the texts of each object, so that their vectors are retained. `anew`: delete earlier ones first."""
+        """Store the texts of each object, so that their vectors are retained. `anew`: delete the earlier ones."""
 
     @abstractmethod
     def _let_all_wait(self) -> None:

@@ -390,9 +390,7 @@ class ReadConnection(apsw.Connection):
         self.execute("BEGIN")
 
     def make(self, table: str) -> None:
-        """Create a temporary table if it is missing. It is dropped with the first transaction and permanent from the
-        next one.
-        """
+        """Create a temporary table if it is missing. It is permanent from the next transaction on."""
         if not self._tables.setdefault(table, False):
             self.execute(table)
 

@@ -44,10 +44,10 @@ def note_answer(
     *,
     in_shell: bool = False,
 ) -> None:
-    """Store the files that an answer named, unless one of them was erased meanwhile. Only the last answers are
-    retained.
+    """Store the files that an answer named, unless one of them was erased meanwhile.
 
-    Answers to commands are stored only if hooks are in use. Raises `OSError`, `Unavailable`.
+    Only the last answers are retained. Answers to commands are stored only if hooks are in use. Raises `OSError`,
+    `Unavailable`.
     """
     file = ready_folder(path, make=not in_shell) / _ANSWERS
     if not file.parent.is_dir():

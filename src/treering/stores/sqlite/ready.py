@@ -77,7 +77,7 @@ def _everything() -> Path:
 
 
 def _make_private(folder: Path) -> None:
-    """Create a folder. If it exists and other users can open it, it is deleted first, because its files may be theirs."""
+    """Create a folder. Delete one that other users can open first, because its files may be theirs."""
     with suppress(FileNotFoundError):
         if own_user() is not None and folder.lstat().st_mode & 0o077:
             # Imported here to save time in hooks that only read.

@@ -317,10 +317,9 @@ def apply_changes(
 
 
 class _Rows:
-    """`PassageRows` over a connection. New passages are collected, and written together before anything is read or
-    ended.
+    """`PassageRows` over a connection.
 
-    Numbers of scopes are cached.
+    New passages are collected, and written together before rows are read or ended. Numbers of scopes are cached.
     """
 
     def __init__(self, connection: apsw.Connection) -> None:

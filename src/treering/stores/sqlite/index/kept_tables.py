@@ -143,7 +143,7 @@ class SqliteSavedTable:
 
 @contextmanager
 def _prepared(folder: Path, name: str) -> Iterator[Path]:
-    """Yield the name for a new file. Delete it afterwards if it was not renamed, as well as files of killed processes."""
+    """Yield the name for a new file. Afterwards, delete it if it was not renamed, and files of killed processes."""
     for left in folder.glob(f"{name}.*.new"):
         left.unlink(missing_ok=True)
     new = folder / f"{name}.{uuid4().hex}.new"
@@ -191,7 +191,7 @@ def _put(file: BinaryIO, place: int, array: npt.NDArray[Any]) -> int:
 
 
 def _mapped(file: BinaryIO) -> tuple[str, PackedTable]:
-    """Map a file; return its moment and arrays, whose changes stay in this process. Raises `Corrupt` if it is invalid."""
+    """Map a file; return its moment and its arrays, whose changes are not written. Raises `Corrupt` if invalid."""
     size = os.fstat(file.fileno()).st_size
     if size < _FRONT or size % _ALIGNED:
         raise unfit()

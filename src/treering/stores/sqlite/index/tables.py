@@ -159,9 +159,7 @@ def _drop_older_names(connection: apsw.Connection) -> None:
 
 
 def has_digests(connection: apsw.Connection) -> bool:
-    """Return whether vectors have digests. A space of an older version gets the column with the first write of a
-    vector.
-    """
+    """Return whether vectors have digests, which a space of an older version gets with its next vector."""
     return any(name == "digest" for _, name, *_ in connection.execute("PRAGMA table_info(passage_vectors)"))
 
 
