@@ -197,14 +197,14 @@ class FolderEmbedder:
     def _vector(self, text: str) -> Vector:
         encoded = self._tokenizer.encode(readable(text, LONGEST))
         given = {"input_ids": encoded.ids, "attention_mask": encoded.attention_mask, "token_type_ids": encoded.type_ids}
-        found = self._session.run(None, {name: np.array([given[name]], np.int64) for name in self._inputs})
-        vector = next((one[0] for one in found if one.ndim == 2), None)
+        outputs = self._session.run(None, {name: np.array([given[name]], np.int64) for name in self._inputs})
+        vector = next((one[0] for one in outputs if one.ndim == 2), None)
         if vector is None:
-            if found[0].ndim != 3:
+            if outputs[0].ndim != 3:
                 raise InvalidInput(
-                    f"{self._name} returns an array of shape {found[0].shape}, not a vector.", hint=_EMBEDDER_HINT
+                    f"{self._name} returns an array of shape {outputs[0].shape}, not a vector.", hint=_EMBEDDER_HINT
                 )
-            vector = found[0][0, 0] if self._first else found[0][0].mean(axis=0)
+            vector = outputs[0][0, 0] if self._first else outputs[0][0].mean(axis=0)
         length = float(np.linalg.norm(vector))
         unit: Vector = np.asarray(vector / length if length else np.eye(1, len(vector))[0], np.float32)
         return unit
@@ -225,10 +225,10 @@ def _is_unknown(token: str) -> bool:
 
 def _config(file: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 BATCH = 64
@@ -256,8 +256,8 @@ def open_embedder(name: str, *, base_url: str | None = None, api_key: str | None
     try:
         model = _endpoint(name, base_url, api_key) if base_url else _inferred(name, api_key)
     except (UserError, ValueError) as error:
-        said = missing_setting(error, api_key)
-        raise InvalidInput(f"The embedding model {name!r} cannot be opened. {said}", hint=_HINT) from None
+        message = missing_setting(error, api_key)
+        raise InvalidInput(f"The embedding model {name!r} cannot be opened. {message}", hint=_HINT) from None
     except ImportError as error:
         what = f"The embedding model {name!r} needs a package that is not installed."
         raise InvalidInput(what, hint=str(error)) from error
@@ -303,18 +303,18 @@ class PydanticAIEmbedder:
 
     def _batch(self, texts: Sequence[str], query: bool) -> Sequence[Sequence[float]]:
         name = f"{self._model.system}:{self._model.model_name}"
-        asked = self._model.embed(list(texts), input_type="query" if query else "document")
+        request = self._model.embed(list(texts), input_type="query" if query else "document")
         try:
             with translating(name, self._secret):
-                found = self._loop.run(wait_for(asked, TIMEOUT_SECONDS))
+                result = self._loop.run(wait_for(request, TIMEOUT_SECONDS))
         except TimeoutError:
             raise Unavailable(f"{name} did not answer in time.", hint="Try again later.") from None
-        if len(found.embeddings) != len(texts):
-            problem = f"{len(found.embeddings)} vectors for {len(texts)} texts"
+        if len(result.embeddings) != len(texts):
+            problem = f"{len(result.embeddings)} vectors for {len(texts)} texts"
             raise Unavailable(
                 f"{self._model.model_name} returned {problem}.", hint="Check that the URL points to its API."
             )
-        return found.embeddings
+        return result.embeddings
 
 
 def _prepared(text: str) -> str:

@@ -61,8 +61,8 @@ def open_model(name: str, *, base_url: str | None = None, api_key: str | None = 
     try:
         model = _endpoint(name, base_url, api_key) if base_url else _inferred(name, api_key)
     except UserError as error:
-        said = missing_setting(error, api_key)
-        raise InvalidInput(f"The model {name!r} cannot be opened. {said}", hint=HINT) from None
+        message = missing_setting(error, api_key)
+        raise InvalidInput(f"The model {name!r} cannot be opened. {message}", hint=HINT) from None
     except ImportError as error:
         raise InvalidInput(f"The model {name!r} needs a package that is not installed.", hint=str(error)) from error
     return PydanticAIModel(model, secret=api_key)
@@ -100,9 +100,9 @@ class PydanticAIModel:
         Raises `Unavailable` if the provider is not reachable, too busy, fails, has no credit left for this account, or
         returns an invalid answer; `InvalidInput` if it refuses the key, the model or the prompt.
         """
-        asked = self._request(prompt, system, tools, max_output_tokens)
+        request = self._request(prompt, system, tools, max_output_tokens)
         with translating(self.model_id, self._secret):
-            return self._answer(self._loop.run(asked.answer()), words_of(prompt, tools) + system)
+            return self._answer(self._loop.run(request.answer()), words_of(prompt, tools) + system)
 
     def stream(
         self,
@@ -116,10 +116,10 @@ class PydanticAIModel:
 
         Raises `InvalidInput` if the provider cannot stream. Closing the iterator ends the request.
         """
-        asked = self._request(prompt, system, tools, max_output_tokens)
+        request = self._request(prompt, system, tools, max_output_tokens)
         with translating(self.model_id, self._secret):
-            for said in self._loop.stream(asked.stream):
-                yield said if isinstance(said, str) else self._answer(said, words_of(prompt, tools) + system)
+            for piece in self._loop.stream(request.stream):
+                yield piece if isinstance(piece, str) else self._answer(piece, words_of(prompt, tools) + system)
 
     def price(self, *, input_tokens: int, output_tokens: int) -> Decimal | None:
         """Estimate the cost of this many tokens in US dollars, from the price list of pydantic-ai.
@@ -248,8 +248,8 @@ class ScriptedModel:
                 raise Unavailable(f"{self._name} has no answers left.", hint="Provide one answer per question.")
             given = self._answers.popleft()
         text, calls = (given, ()) if isinstance(given, str) else ("", tuple(given))
-        asked = estimate_tokens(system + words_of(prompt, tools))
-        return Answer(text, Usage(1, asked, estimate_tokens(text), Decimal(0)), calls)
+        input_tokens = estimate_tokens(system + words_of(prompt, tools))
+        return Answer(text, Usage(1, input_tokens, estimate_tokens(text), Decimal(0)), calls)
 
     def stream(
         self,

@@ -193,9 +193,9 @@ def verified(
     if not file.is_file():
         raise Corrupt(f"The {model}'s file {name} is missing.", hint=hint, details={"file": name})
     content = file.read_bytes()
-    found = sha256(content).hexdigest()
-    if found != hashes[name]:
-        details = {"file": name, "expected": hashes[name], "found": found}
+    digest = sha256(content).hexdigest()
+    if digest != hashes[name]:
+        details = {"file": name, "expected": hashes[name], "found": digest}
         raise Corrupt(f"The {model}'s file {name} was modified.", hint=hint, details=details)
     return content
 

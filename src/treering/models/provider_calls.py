@@ -45,11 +45,11 @@ class ModelLoop:
 
     def stream(self, work: Callable[[Callable[[Told], None]], Coroutine[object, object, None]]) -> Iterator[Told]:
         """Run `work` in the loop and yield the values that it passes on. Closing the iterator cancels it."""
-        told: SimpleQueue[tuple[Told] | None] = SimpleQueue()
-        future: Future[None] = asyncio.run_coroutine_threadsafe(work(lambda one: told.put((one,))), self._started())
-        future.add_done_callback(lambda _: told.put(None))
+        values: SimpleQueue[tuple[Told] | None] = SimpleQueue()
+        future: Future[None] = asyncio.run_coroutine_threadsafe(work(lambda one: values.put((one,))), self._started())
+        future.add_done_callback(lambda _: values.put(None))
         try:
-            while one := told.get():
+            while one := values.get():
                 yield one[0]
             future.result()
         finally:
@@ -119,9 +119,9 @@ def translating(model: str, secret: str | None) -> Iterator[None]:
 
 def missing_setting(error: Exception, secret: str | None) -> str:
     """Return a message with the missing environment variable, without the package's advice for programmers."""
-    said = _shown(str(error), secret)
-    variable = _VARIABLE.search(said)
-    return f"The provider needs the environment variable {variable[1]}." if variable else said
+    message = _shown(str(error), secret)
+    variable = _VARIABLE.search(message)
+    return f"The provider needs the environment variable {variable[1]}." if variable else message
 
 
 def _translated(error: AgentRunError, model: str, secret: str | None) -> TreeringError:
@@ -172,8 +172,8 @@ def _garbled(model: str) -> Unavailable:
 
 
 def _words(error: ModelAPIError, secret: str | None) -> str:
-    said = error.body.get("message") if isinstance(error.body, dict) else error.body or error.message
-    return _shown(said if isinstance(said, str) else "", secret)
+    message = error.body.get("message") if isinstance(error.body, dict) else error.body or error.message
+    return _shown(message if isinstance(message, str) else "", secret)
 
 
 def _shown(text: str, secret: str | None) -> str:

@@ -85,15 +85,15 @@ def request_of(
 
 def _messages(messages: Sequence[PromptMessage], system: str) -> list[ModelMessage]:
     """Combine adjacent messages that are not the model's into one request."""
-    told: list[ModelMessage] = []
+    combined: list[ModelMessage] = []
     for message in messages:
         if isinstance(message, ModelText):
-            told.append(ModelResponse(_said(message)))
-        elif told and isinstance(told[-1], ModelRequest):
-            told[-1] = ModelRequest([*told[-1].parts, _part(message)], instructions=system or None)
+            combined.append(ModelResponse(_said(message)))
+        elif combined and isinstance(combined[-1], ModelRequest):
+            combined[-1] = ModelRequest([*combined[-1].parts, _part(message)], instructions=system or None)
         else:
-            told.append(ModelRequest([_part(message)], instructions=system or None))
-    return told
+            combined.append(ModelRequest([_part(message)], instructions=system or None))
+    return combined
 
 
 def _said(message: ModelText) -> list[ModelResponsePart]:

@@ -182,10 +182,10 @@ class _Words:
         words = (read.translate(_REMOVED) if _CONTROL.search(read) else read).split()
         known = self.known
         try:
-            found = list(chain.from_iterable([known[word] for word in words[:LONGEST]]))
+            tokens = list(chain.from_iterable([known[word] for word in words[:LONGEST]]))
         except KeyError:
-            found = list(chain.from_iterable([known.get(word) or self._remember(word) for word in words[:LONGEST]]))
-        return found[:LONGEST] or [self.vocabulary[_UNKNOWN]]
+            tokens = list(chain.from_iterable([known.get(word) or self._remember(word) for word in words[:LONGEST]]))
+        return tokens[:LONGEST] or [self.vocabulary[_UNKNOWN]]
 
     def _remember(self, word: str) -> tuple[int, ...]:
         if len(self.known) >= _REMEMBERED:
@@ -203,7 +203,7 @@ class _Words:
         whole = self.vocabulary.get(part)
         if whole is not None:
             return (whole,)
-        found: list[int] = []
+        pieces: list[int] = []
         start = 0
         while start < len(part) <= _LONGEST_WORD:
             head = "##" if start else ""
@@ -211,9 +211,9 @@ class _Words:
             end = next((end for end in ends if head + part[start:end] in self.vocabulary), None)
             if end is None:
                 break
-            found.append(self.vocabulary[head + part[start:end]])
+            pieces.append(self.vocabulary[head + part[start:end]])
             start = end
-        return found if start == len(part) else (self.vocabulary[_UNKNOWN],)
+        return pieces if start == len(part) else (self.vocabulary[_UNKNOWN],)
 
     def _cut_by_tokenizer(self, word: str) -> Sequence[int]:
         if self.tokenizer is None:

@@ -173,13 +173,13 @@ def _given_by_nobody() -> OpenEngine:
 
 
 def _engine_at(place: str, extra: str, *, shows_graph: bool = False) -> EngineBackend:
-    found: Place[OpenEngine] = Place(f"treering.stores.engines.{place}")
-    return EngineBackend(found.load, extra=extra, shows_graph=shows_graph)
+    function: Place[OpenEngine] = Place(f"treering.stores.engines.{place}")
+    return EngineBackend(function.load, extra=extra, shows_graph=shows_graph)
 
 
 def _over_connection(place: str, extra: str, *, shows_graph: bool = False) -> ConnectionBackend:
-    found: Place[OverConnection] = Place(f"treering.stores.engines.{place}")
-    return ConnectionBackend(found.load, extra=extra, shows_graph=shows_graph)
+    function: Place[OverConnection] = Place(f"treering.stores.engines.{place}")
+    return ConnectionBackend(function.load, extra=extra, shows_graph=shows_graph)
 
 
 ENGINES: Table[EngineBackend] = Table(

@@ -79,9 +79,9 @@ class HnswRows(Rows):
         self._keys[gone] = _GONE
         if np.count_nonzero(self._keys == _GONE) * _MOST_GONE > len(self._keys):
             left = self._keys != _GONE
-            vectors, kept = self._vectors()[left].copy(), self._keys[left]
+            vectors, keys_left = self._vectors()[left].copy(), self._keys[left]
             self._index, self._keys = self._new(), np.empty(0, np.int64)
-            self.put(kept, vectors)
+            self.put(keys_left, vectors)
 
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys:
         """Return the keys of the nearest vectors, best first. With `allowed`, these are compared one by one.
@@ -155,9 +155,9 @@ def _found(index: Any, keys: Keys, vector: Vector, limit: int, parameters: Any) 
     if limit < 1 or not index.ntotal:
         return np.empty(0, np.int64)
     _, rows = index.search(vector.astype(np.float32).reshape(1, -1), min(limit, index.ntotal), params=parameters)
-    found: Keys = keys[rows[0][rows[0] >= 0]]
-    kept: Keys = found[found != _GONE]
-    return kept
+    nearest: Keys = keys[rows[0][rows[0] >= 0]]
+    existing: Keys = nearest[nearest != _GONE]
+    return existing
 
 
 _FILE = "vectors.treering"
@@ -190,12 +190,12 @@ class VectorFile:
     def stamp(self) -> Stamp | None:
         """Return a value that changes when the file is replaced; `None` if it is missing. Raises `Unavailable`."""
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except FileNotFoundError:
             return None
         except OSError as error:
             raise self._unavailable(error) from error
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        return status.st_ino, status.st_mtime_ns, status.st_size
 
     def read(self) -> Content:
         """Read the file. Raises `Corrupt`, `Unavailable`."""
@@ -213,8 +213,8 @@ class VectorFile:
 
     def write(self, kind: str, state: EngineState, index: bytes, keys: bytes) -> None:
         """Replace the file durably. Raises `Unavailable`."""
-        told = {"format": _FORMAT, "kind": kind, "keys": len(keys), "state": asdict(state)}
-        rest = b"\n".join((json.dumps(told).encode(), keys + index))
+        header = {"format": _FORMAT, "kind": kind, "keys": len(keys), "state": asdict(state)}
+        rest = b"\n".join((json.dumps(header).encode(), keys + index))
         try:
             make_folder(self.folder)
             with open(self._part, "wb", opener=private) as file:
@@ -231,7 +231,7 @@ class VectorFile:
         """Delete files of an earlier version. The space fills the engine again. Raises `Unavailable`."""
         manifest = self.folder / _EARLIER_MANIFEST
         try:
-            if manifest.is_file() and b'"checksum"' in (told := manifest.read_bytes()) and b'"loaded"' in told:
+            if manifest.is_file() and b'"checksum"' in (content := manifest.read_bytes()) and b'"loaded"' in content:
                 for path in (path for pattern in _EARLIER for path in self.folder.glob(pattern)):
                     path.unlink(missing_ok=True)
                 manifest.unlink(missing_ok=True)
@@ -263,11 +263,11 @@ def _checksum(content: bytes | memoryview) -> str:
 def _content_of(rest: memoryview) -> Content:
     """Parse the content after the checksum. Raises `ValueError`, `TypeError`, `KeyError`."""
     end = bytes(rest[:_MAX_HEADER]).index(b"\n")
-    told = json.loads(bytes(rest[:end]))
-    if told["format"] != _FORMAT:
-        raise ValueError(told["format"])
+    header = json.loads(bytes(rest[:end]))
+    if header["format"] != _FORMAT:
+        raise ValueError(header["format"])
     body = rest[end + 1 :]
-    return Content(told["kind"], EngineState(**told["state"]), body[told["keys"] :], body[: told["keys"]])
+    return Content(header["kind"], EngineState(**header["state"]), body[header["keys"] :], body[: header["keys"]])
 
 
 _MAX_UNWRITTEN = 10_000

@@ -102,8 +102,8 @@ class VectorStoreAdapter:
     def search(self, query: str, limit: int) -> list[str]:
         """Return the ids of the documents that the store finds for a text, best first."""
         bounded = {self._limit: limit} if self._limit else {}
-        found = self._done("search", self._search, query, self._search_type, **bounded)
-        return [_id_of(one) for one in found]
+        results = self._done("search", self._search, query, self._search_type, **bounded)
+        return [_id_of(one) for one in results]
 
     def delete(self, ids: Sequence[str]) -> None:
         """Delete documents from the store. Raises `Unavailable` on failure."""
@@ -184,10 +184,10 @@ class StateFile:
             return self._kept
         with self._lock:
             try:
-                found = self._path.stat()
-                if (found.st_mtime_ns, found.st_ino) != self._stamp:
+                status = self._path.stat()
+                if (status.st_mtime_ns, status.st_ino) != self._stamp:
                     self._kept = _read(self._path)
-                    self._stamp = found.st_mtime_ns, found.st_ino
+                    self._stamp = status.st_mtime_ns, status.st_ino
             except FileNotFoundError:
                 self._kept = self._stamp = None
             except OSError as error:
@@ -206,8 +206,8 @@ class StateFile:
         if self._path is None:
             self._kept = kept
             return
-        told = {"mark": kept.mark, "state": asdict(kept.state), "keys": sorted(kept.keys)}
-        content = json.dumps(told | ({"ids": kept.ids} if kept.ids else {})).encode()
+        data = {"mark": kept.mark, "state": asdict(kept.state), "keys": sorted(kept.keys)}
+        content = json.dumps(data | ({"ids": kept.ids} if kept.ids else {})).encode()
         part = self._path.with_name(f"{self._path.name}.part")
         try:
             make_folder(self._path.parent)
@@ -238,9 +238,9 @@ class StateFile:
 
 def _read(path: Path) -> KeptByHost:
     try:
-        told = json.loads(path.read_bytes())
-        ids = {int(key): str(one) for key, one in told.get("ids", {}).items()}
-        return KeptByHost(str(told["mark"]), EngineState(**told["state"]), frozenset(map(int, told["keys"])), ids)
+        data = json.loads(path.read_bytes())
+        ids = {int(key): str(one) for key, one in data.get("ids", {}).items()}
+        return KeptByHost(str(data["mark"]), EngineState(**data["state"]), frozenset(map(int, data["keys"])), ids)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise Corrupt(f"{path} was modified.", hint=_HINT) from None
 
@@ -341,8 +341,8 @@ class HostEngine(ServerEngine):
 
     def state(self) -> EngineState | None:
         """Return the state of the stored passages."""
-        kept = self._kept()
-        return kept.state if kept else None
+        stored = self._kept()
+        return stored.state if stored else None
 
     def begin(self, state: EngineState) -> None:
         """Delete all stored documents."""
@@ -354,15 +354,15 @@ class HostEngine(ServerEngine):
         """Add the texts of changed passages to the store, and delete earlier ones."""
         self._check(changes)
         with self._lock:
-            kept = self._kept() or KeptByHost(self._mark, replace(state, count=0))
+            stored = self._kept() or KeptByHost(self._mark, replace(state, count=0))
             documents = self._documents(tuple(changes.vectors))
-            known = kept.keys.intersection(changes.keys)
-            after = kept.keys.difference(changes.keys).union(documents)
-            ids = {key: one for key, one in kept.ids.items() if key in after and key not in documents}
+            known = stored.keys.intersection(changes.keys)
+            after = stored.keys.difference(changes.keys).union(documents)
+            ids = {key: one for key, one in stored.ids.items() if key in after and key not in documents}
             if documents:
                 # Written first, so that documents left by a crash are known and deleted later.
-                self._file.write(replace(kept, keys=kept.keys.union(documents)))
-            self._store.delete([kept.stored_id(key) for key in sorted(known)])
+                self._file.write(replace(stored, keys=stored.keys.union(documents)))
+            self._store.delete([stored.stored_id(key) for key in sorted(known)])
             if documents:
                 given = zip(documents, self._store.add(list(documents.values())), strict=True)
                 ids |= {key: one for key, one in given if one != documents[key].id}
@@ -377,11 +377,11 @@ class HostEngine(ServerEngine):
         question = self._question(vector)
         if question is None or allowed is not None:
             return None
-        kept = self._kept()
-        own = self._own_ids(kept)
-        found = [key for one in self._store.search(question, limit) if (key := self._key(one, own)) is not None]
-        known = [key for key in dict.fromkeys(found) if kept and key in kept.keys]
-        enough = min(limit, len(kept.keys) if kept else 0)
+        stored = self._kept()
+        own = self._own_ids(stored)
+        keys = [key for one in self._store.search(question, limit) if (key := self._key(one, own)) is not None]
+        known = [key for key in dict.fromkeys(keys) if stored and key in stored.keys]
+        enough = min(limit, len(stored.keys) if stored else 0)
         return np.array(known[:limit], np.int64) if len(known) >= enough else None
 
     def drop(self) -> None:
@@ -396,20 +396,20 @@ class HostEngine(ServerEngine):
 
     def _kept(self) -> KeptByHost | None:
         """Return the stored state of this mark. The documents of another mark are deleted before this one begins."""
-        kept = self._file.read()
-        return kept if kept and kept.mark == self._mark else None
+        stored = self._file.read()
+        return stored if stored and stored.mark == self._mark else None
 
     def _forget(self) -> None:
-        kept = self._file.read_if_whole()
-        if kept:
-            self._store.delete([kept.stored_id(key) for key in sorted(kept.keys)])
+        stored = self._file.read_if_whole()
+        if stored:
+            self._store.delete([stored.stored_id(key) for key in sorted(stored.keys)])
 
     def _documents(self, keys: Sequence[int]) -> dict[int, StoredDocument]:
         return {
             key: StoredDocument(
-                document_id(self._mark, key), found.text, {"memory_id": found.object_id, "title": found.title}
+                document_id(self._mark, key), passage.text, {"memory_id": passage.object_id, "title": passage.title}
             )
-            for key, found in self._texts(keys).items()
+            for key, passage in self._texts(keys).items()
         }
 
     def _own_ids(self, kept: KeptByHost | None) -> Mapping[str, int]:

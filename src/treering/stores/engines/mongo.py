@@ -39,9 +39,9 @@ class MongoEngine(ServerEngine):
         self._client = client
         self._lent = lent
         self._mark = mark
-        kept = client[database] if database else client.get_default_database(_DATABASE)
+        opened = client[database] if database else client.get_default_database(_DATABASE)
         self._states, self._vectors = (
-            kept.get_collection(name, write_concern=_DURABLE) for name in (_STATES, _VECTORS)
+            opened.get_collection(name, write_concern=_DURABLE) for name in (_STATES, _VECTORS)
         )
 
     @property
@@ -57,8 +57,8 @@ class MongoEngine(ServerEngine):
     def state(self) -> EngineState | None:
         """Return the state stored on the server."""
         with self._answering():
-            found = self._states.find_one({"_id": self._mark})
-        return None if found is None else self._state_of(found)
+            document = self._states.find_one({"_id": self._mark})
+        return None if document is None else self._state_of(document)
 
     def begin(self, state: EngineState) -> None:
         """Delete everything, and store a state without vectors."""

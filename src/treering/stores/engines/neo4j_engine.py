@@ -148,16 +148,16 @@ class VectorNodes:
 
     def nearest(self, vector: Vector, limit: int) -> Keys | None:
         """Return the nearest nodes of this space; `None` if there are too many others among them."""
-        asked = max(limit, 1)
+        requested = max(limit, 1)
         while True:
-            rows = self._server.rows(_FIND, index=self._index, limit=asked, vector=vector.tolist())
+            rows = self._server.rows(_FIND, index=self._index, limit=requested, vector=vector.tolist())
             own = [row["passage"] for row in rows if str(row["key"]).startswith(self.prefix)]
             if len(own) >= limit or not self._is_shared:
                 return np.array(own[:limit], np.int64)
             # The index may be one of other nodes only, so that a few results are not an answer.
-            if len(rows) < asked or asked >= _MOST_ASKED:
+            if len(rows) < requested or requested >= _MOST_ASKED:
                 return None
-            asked = min(_WIDER * asked, _MOST_ASKED)
+            requested = min(_WIDER * requested, _MOST_ASKED)
 
     def undefine(self) -> None:
         """Drop the index and the constraint, unless they are shared."""
@@ -166,13 +166,13 @@ class VectorNodes:
             self._server.knows(f"DROP INDEX {_quoted(self._index)} IF EXISTS")
 
     def _row(self, key: int, vector: Vector, described: Mapping[int, DescribedPassage]) -> Mapping[str, Any]:
-        told: dict[str, Any] = {"passage": key, "space": self._graph.name}
+        properties: dict[str, Any] = {"passage": key, "space": self._graph.name}
         if key in described:
-            told["object"] = described[key].object_id
+            properties["object"] = described[key].object_id
             if self._is_shared:
-                told |= {"treering_object": self._graph.object_key(described[key].object_id)}
-                told |= {"title": shown_text(described[key].title), "text": shown_text(described[key].text)}
-        return {"key": self._key(key), "told": told, "vector": vector.tolist()}
+                properties |= {"treering_object": self._graph.object_key(described[key].object_id)}
+                properties |= {"title": shown_text(described[key].title), "text": shown_text(described[key].text)}
+        return {"key": self._key(key), "told": properties, "vector": vector.tolist()}
 
     def _key(self, passage: int) -> str:
         return f"{self.prefix}{passage:0{_DIGITS}d}"
@@ -218,8 +218,8 @@ class Neo4jEngine(ServerEngine):
 
     def state(self) -> EngineState | None:
         """Return the state stored on the server."""
-        found = self._server.rows(_STATE, key=self._graph.mark)
-        return self._state_of(found[0]) if found else None
+        rows = self._server.rows(_STATE, key=self._graph.mark)
+        return self._state_of(rows[0]) if rows else None
 
     def begin(self, state: EngineState) -> None:
         """Delete everything, and store a state without vectors."""
@@ -233,8 +233,8 @@ class Neo4jEngine(ServerEngine):
         self._check(changes)
 
         def taken_over(transaction: ManagedTransaction) -> None:
-            found = rows_of(transaction, _STATE, key=self._graph.mark)
-            count = self._state_of(found[0]).count if found else 0
+            rows = rows_of(transaction, _STATE, key=self._graph.mark)
+            count = self._state_of(rows[0]).count if rows else 0
             count += self._nodes.put(transaction, changes)
             self._graph.replace(transaction, changes.keys, changes.described)
             self._nodes.relate(transaction, (one.object_id for one in changes.described.values()))
@@ -265,12 +265,12 @@ class Neo4jEngine(ServerEngine):
         self._nodes.ask_again()
 
     def _delete(self, label: str, key: str, prefix: str) -> None:
-        query, asked = _DELETE.format(label=label, key=key), {"limit": _DELETED_AT_ONCE, "prefix": prefix}
-        while self._server.write(lambda transaction: rows_of(transaction, query, **asked))[0]["gone"]:
+        query, parameters = _DELETE.format(label=label, key=key), {"limit": _DELETED_AT_ONCE, "prefix": prefix}
+        while self._server.write(lambda transaction: rows_of(transaction, query, **parameters))[0]["gone"]:
             pass
 
     def _keep(self, transaction: ManagedTransaction, state: EngineState) -> None:
-        told = {
+        properties = {
             "key": self._graph.mark,
             "space": self._graph.name,
             "mark": state.mark,
@@ -278,7 +278,7 @@ class Neo4jEngine(ServerEngine):
             "vectors": state.count,
             "loaded": state.loaded,
         }
-        rows_of(transaction, _KEEP_STATE, key=self._graph.mark, told=told)
+        rows_of(transaction, _KEEP_STATE, key=self._graph.mark, told=properties)
 
 
 def open_neo4j(address: EngineAddress, mark: str, dimension: int) -> Neo4jEngine:

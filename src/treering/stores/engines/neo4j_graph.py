@@ -288,14 +288,14 @@ class SpaceGraph:
         return batches(items, self.batch)
 
     def _passage_row(self, key: int, one: DescribedPassage) -> Mapping[str, Any]:
-        told = {name: shown_text(value) for name in _OF_PASSAGE if (value := getattr(one, name))}
+        properties = {name: shown_text(value) for name in _OF_PASSAGE if (value := getattr(one, name))}
         named = {"key": self._passage(key), "space": self.name, "passage": key, "object": shown_text(one.object_id)}
-        return {"key": named["key"], "object": self.object_key(one.object_id), "told": told | named}
+        return {"key": named["key"], "object": self.object_key(one.object_id), "told": properties | named}
 
     def _object_row(self, one: DescribedPassage) -> Mapping[str, Any]:
-        told = {name: shown_text(value) for name in _OF_OBJECT if (value := getattr(one, name))}
+        properties = {name: shown_text(value) for name in _OF_OBJECT if (value := getattr(one, name))}
         named = {"key": self.object_key(one.object_id), "space": self.name, "id": shown_text(one.object_id)}
-        return {"key": named["key"], "told": told | named}
+        return {"key": named["key"], "told": properties | named}
 
     def _entity_row(self, name: str) -> Mapping[str, Any]:
         return {"key": self._entity(name), "space": self.name, "name": shown_text(name)}

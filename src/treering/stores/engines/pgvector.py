@@ -160,8 +160,8 @@ class PgvectorEngine(ServerEngine):
                 f"WITH compared AS MATERIALIZED (SELECT key, vector FROM {self._table} {which}) "  # noqa: S608 - our table
                 "SELECT key FROM compared ORDER BY vector <=> %(query)s::vector, key LIMIT %(limit)s"
             )
-            found = connection.execute(sql, values).fetchall()
-        return np.array([key for (key,) in found], np.int64)
+            rows = connection.execute(sql, values).fetchall()
+        return np.array([key for (key,) in rows], np.int64)
 
     def drop(self) -> None:
         """Drop the table and the state."""

@@ -81,9 +81,9 @@ class RedisEngine(ServerEngine):
         with self._answering():
             if allowed is not None or not self._has_vector_sets():
                 return None
-            asked = ("VSIM", self._vectors_key, "FP32", vector.astype("<f4").tobytes(), "COUNT", max(limit, 1))
-            found = self._client.execute_command(*asked, "EF", max(_BREADTH, 2 * limit))
-            return np.array([int(key) for key in found][:limit], np.int64)
+            command = ("VSIM", self._vectors_key, "FP32", vector.astype("<f4").tobytes(), "COUNT", max(limit, 1))
+            keys = self._client.execute_command(*command, "EF", max(_BREADTH, 2 * limit))
+            return np.array([int(key) for key in keys][:limit], np.int64)
 
     def drop(self) -> None:
         """Delete the keys of the space."""
@@ -119,10 +119,10 @@ class RedisEngine(ServerEngine):
     def _has_vector_sets(self) -> bool:
         if self._searches is None:
             try:
-                found = self._client.execute_command("COMMAND LIST", "FILTERBY", "PATTERN", "vadd")
+                commands = self._client.execute_command("COMMAND LIST", "FILTERBY", "PATTERN", "vadd")
             except redis.exceptions.ResponseError:
-                found = []  # a server without vector sets does not know FILTERBY either
-            self._searches = bool(found)
+                commands = []  # a server without vector sets does not know FILTERBY either
+            self._searches = bool(commands)
         return self._searches
 
     @contextmanager

@@ -122,11 +122,11 @@ class SelectedEngine:
         chosen = self.feed.chosen()
         if chosen is None:
             return EngineReport("none")
-        told = EngineReport("failing", str(parse_engine_address(chosen.address)), total=self.feed.count())
+        report = EngineReport("failing", str(parse_engine_address(chosen.address)), total=self.feed.count())
         try:
-            return self._reported(told)
+            return self._reported(report)
         except TreeringError as error:
-            return replace(told, problem=error.message, hint=error.hint)
+            return replace(report, problem=error.message, hint=error.hint)
 
     def advance(self) -> bool:
         """Apply a batch of changes, or wait for the process that does; return whether more are left."""
@@ -168,13 +168,13 @@ class SelectedEngine:
 
     def drop(self) -> EngineReport:
         """Drop the data of the engine, and use the space's own vectors. Reports data that could not be dropped."""
-        told = self.report()
-        if told.state == "none":
-            return told
+        report = self.report()
+        if report.state == "none":
+            return report
         problem = self._drop_quietly()
         self.feed.choose(None)
         self.close()
-        return replace(told, problem=problem.message if problem else "", hint=problem.hint if problem else "")
+        return replace(report, problem=problem.message if problem else "", hint=problem.hint if problem else "")
 
     def to_forget(self) -> int:
         """Return the number of erased passages that may still be in the engine; 1 if it cannot be asked."""
@@ -207,11 +207,11 @@ class SelectedEngine:
 
     def differences(self) -> Sequence[str]:
         """Describe why the engine cannot be used, or that its number of vectors is wrong."""
-        told = self.report()
-        if told.state == "failing":
-            return [f"the engine {told.address} cannot be used: {told.problem}"]
-        if told.state == "ready" and told.vectors != told.total:
-            return [f"the engine {told.address} has {told.vectors} vectors, the space {told.total}"]
+        report = self.report()
+        if report.state == "failing":
+            return [f"the engine {report.address} cannot be used: {report.problem}"]
+        if report.state == "ready" and report.vectors != report.total:
+            return [f"the engine {report.address} has {report.vectors} vectors, the space {report.total}"]
         return []
 
     def close(self) -> None:
@@ -242,22 +242,22 @@ class SelectedEngine:
             engine, self.feed, mark, self._dimension, describe=describe, collects=backend.collects, page=self._page
         )
 
-    def _reported(self, told: EngineReport) -> EngineReport:
+    def _reported(self, report: EngineReport) -> EngineReport:
         mirror = self._opened()
         if mirror is None:
             return EngineReport("none")
-        told = replace(told, kind=mirror.engine.kind)
+        report = replace(report, kind=mirror.engine.kind)
         state = mirror.engine.state()
         if state is None:
-            return replace(told, state="loading", waiting=told.total)
+            return replace(report, state="loading", waiting=report.total)
         if not mirror.is_its_own(state):
-            return replace(told, problem="It contains the vectors of another model.", hint=_ANOTHER_MODEL)
-        told = replace(told, vectors=state.count)
+            return replace(report, problem="It contains the vectors of another model.", hint=_ANOTHER_MODEL)
+        report = replace(report, vectors=state.count)
         if state.loaded is not None:
-            return replace(told, state="loading", waiting=max(told.total - state.count, 0))
+            return replace(report, state="loading", waiting=max(report.total - state.count, 0))
         changes = self.feed.since(state.moment, 1)
-        waiting = told.total if changes is None else len(changes.keys) + changes.left
-        return replace(told, state="following" if waiting else "ready", waiting=waiting)
+        waiting = report.total if changes is None else len(changes.keys) + changes.left
+        return replace(report, state="following" if waiting else "ready", waiting=waiting)
 
     def _drop_quietly(self) -> TreeringError | None:
         try:
@@ -320,11 +320,11 @@ class EngineVectors:
         if mirror is None or any(one.reach.withdrawn or one.reach.at is not None for one in requests):
             return self._own.search(requests)
         try:
-            found = self._proposed(mirror, requests) if mirror.sees() else None
+            candidates = self._proposed(mirror, requests) if mirror.sees() else None
         except TreeringError as error:
             self._selected.failed(error)
-            found = None
-        return self._own.search(requests) if found is None else self._compared(requests, found)
+            candidates = None
+        return self._own.search(requests) if candidates is None else self._compared(requests, candidates)
 
     def lag(self) -> Lag:
         """Return the lag of the space's own vectors. Changes that the engine lacks are searched separately."""
@@ -344,7 +344,7 @@ class EngineVectors:
 
     def _proposed(self, mirror: EngineMirror, requests: Sequence[NearRequest]) -> list[list[list[int]]] | None:
         """Return candidates by request and vector; `None` if the engine cannot search."""
-        found: list[list[list[int]]] = []
+        candidates: list[list[list[int]]] = []
         for request, allowed in zip(requests, self._feed.allowed([one.reach for one in requests]), strict=True):
             each: list[list[int]] = []
             for vector, limit in zip(request.vectors, request.limits, strict=True):
@@ -352,8 +352,8 @@ class EngineVectors:
                 if keys is None:
                     return None
                 each.append(keys)
-            found.append(each)
-        return found
+            candidates.append(each)
+        return candidates
 
     def _compared(self, requests: Sequence[NearRequest], found: Sequence[Sequence[Sequence[int]]]) -> list[Near]:
         wanted = {key for one in found for keys in one for key in keys}.union(*(one.keys for one in requests))
@@ -362,8 +362,8 @@ class EngineVectors:
 
 
 def _near_of(request: NearRequest, found: Sequence[Sequence[int]], vectors: dict[int, Vector]) -> Near:
-    asked = zip(request.vectors, found, request.limits, strict=True)
-    best = frozenset(key for vector, keys, limit in asked for key in nearest(vectors, vector, keys, limit))
+    queries = zip(request.vectors, found, request.limits, strict=True)
+    best = frozenset(key for vector, keys, limit in queries for key in nearest(vectors, vector, keys, limit))
     shown = [key for key in sorted(best.union(request.keys)) if key in vectors]
     return Near(best, [{key: float(vectors[key] @ vector) for key in shown} for vector in request.vectors])
 

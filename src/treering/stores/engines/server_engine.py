@@ -35,10 +35,10 @@ class ServerEngine(VectorEngine):
     def _state_in(self, content: str | bytes) -> EngineState:
         """Parse a state from JSON. Raises `Corrupt`."""
         try:
-            told = json.loads(content)
+            state = json.loads(content)
         except ValueError:
-            told = None
-        return self._state_of(told)
+            state = None
+        return self._state_of(state)
 
 
 def check_dimension(vector: Vector, dimension: int) -> None:

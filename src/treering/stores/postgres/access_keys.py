@@ -64,8 +64,8 @@ class PostgresAccessKeys:
 
     def find(self, key_id: str) -> AccessKey | None:
         """Return a key, even if it is revoked or has expired."""
-        found = self._rows(f"{_ALL} WHERE id = %s", (key_id,))
-        return found[0] if found else None
+        rows = self._rows(f"{_ALL} WHERE id = %s", (key_id,))
+        return rows[0] if rows else None
 
     def all(self) -> Sequence[AccessKey]:
         """Return all keys, the oldest first."""

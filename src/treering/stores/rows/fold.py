@@ -95,7 +95,7 @@ class PassageFold:
     """Texts that lost a passage."""
     revealed: list[int] = field(default_factory=list)
     """Passages that become current or cease to be, or whose ties change."""
-    told: dict[int, Entry | None] = field(default_factory=dict)
+    retied: dict[int, Entry | None] = field(default_factory=dict)
     """Passages whose ties must be replaced in the graph; `None` to remove them."""
     come: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """Names of code that passages define or use now, and did not before, by key."""
@@ -133,16 +133,16 @@ class PassageFold:
 
         Ties that `carried` returns are not extracted again.
         """
-        waiting = list(self.told)
+        waiting = list(self.retied)
         for start in range(0, len(waiting), _BATCH):
             keys = waiting[start : start + _BATCH]
-            told = {key: entry for key in keys if (entry := self.told[key])}
-            parts = {key: (entry.passage.object_id, entry.passage.part) for key, entry in told.items()}
+            entries = {key: entry for key in keys if (entry := self.retied[key])}
+            parts = {key: (entry.passage.object_id, entry.passage.part) for key, entry in entries.items()}
             known = carried(list(parts.values())) if carried and parts else {}
-            found: dict[int, Ties] = {key: known[part] for key, part in parts.items() if part in known}
-            left = {key: entry for key, entry in told.items() if key not in found}
-            found |= zip(left, ties_in(list(left.values()), extractor), strict=True)
-            yield {key: found.get(key) for key in keys}
+            ties: dict[int, Ties] = {key: known[part] for key, part in parts.items() if part in known}
+            left = {key: entry for key, entry in entries.items() if key not in ties}
+            ties |= zip(left, ties_in(list(left.values()), extractor), strict=True)
+            yield {key: ties.get(key) for key in keys}
 
     def _begin(self, entry: Entry, seq: int) -> None:
         key, text = self.rows.begin(entry, seq)
@@ -150,7 +150,7 @@ class PassageFold:
         if entry.passage.live:
             self.gists[text] = entry.passage.gist
             self.gained[text] += 1
-            self._tell(key, entry)
+            self._retie(key, entry)
             self._name(key, come=entry)
 
     def _end(self, key: int, entry: Entry, seq: int) -> None:
@@ -158,14 +158,14 @@ class PassageFold:
         self._lose(text)
         if entry.passage.live:
             self.gained[text] -= 1
-            self._tell(key, None)
+            self._retie(key, None)
             self._name(key, gone=entry)
 
     def _touch(self, key: int, step: Touched) -> None:
         entry = step.entry
         self.rows.touch(key, entry)
         if entry.passage.live and step.retied:
-            self._tell(key, entry)
+            self._retie(key, entry)
         if entry.passage.live and entry.code_names != step.was.code_names:
             self._name(key, gone=step.was, come=entry)
 
@@ -173,7 +173,7 @@ class PassageFold:
         for key, text, current in self.rows.erase(object_id):
             self.gained[text] -= current
             self._lose(text)
-            self._tell(key, None)
+            self._retie(key, None)
             self.come.pop(key, None)
             self.gone.pop(key, None)
             self.unnamed += [key] if current else []
@@ -183,8 +183,8 @@ class PassageFold:
         self.texts.add(text)
         self.lost.add(text)
 
-    def _tell(self, key: int, told: Entry | None) -> None:
-        self.told[key] = told
+    def _retie(self, key: int, entry: Entry | None) -> None:
+        self.retied[key] = entry
         self.revealed.append(key)
 
     def _name(self, key: int, *, gone: Entry | None = None, come: Entry | None = None) -> None:

@@ -97,10 +97,10 @@ class FollowedGraph(FollowedTable[Rows]):
             self.table.put(keys[known], scopes[keys[known]], records, of=len(shown))
 
     def _reread(self, rows: Rows, changed: Sequence[int]) -> None:
-        found = rows.records_of(changed)
+        records = rows.records_of(changed)
         self.table.discard(np.array(changed, np.int64))
-        places = np.array([row[:2] for row in found], np.int64).reshape(-1, 2)
-        self.table.put(places[:, 0], places[:, 1].astype(np.int32), [body for _, _, body in found])
+        places = np.array([row[:2] for row in records], np.int64).reshape(-1, 2)
+        self.table.put(places[:, 0], places[:, 1].astype(np.int32), [body for _, _, body in records])
 
 
 class FollowedGraphView:
@@ -131,8 +131,8 @@ class FollowedGraphView:
 
     def names(self, nodes: Sequence[int]) -> Mapping[int, str]:
         """Return the keys of entities and the ids of objects."""
-        found = self._names.names_of([int(node) >> 1 for node in nodes if node & 1])
-        return {2 * number + 1: name for number, name in found.items()}
+        names = self._names.names_of([int(node) >> 1 for node in nodes if node & 1])
+        return {2 * number + 1: name for number, name in names.items()}
 
     def edges(self, nodes: Nodes) -> Edges:
         """Return all edges from nodes that passages in the visible scopes contain. Filters are ignored."""

@@ -82,10 +82,10 @@ class Snapshot(ABC):
 
     def segment(self, source_id: str, segment_id: str) -> Segment:
         """Return a segment, even if it was removed from its source."""
-        found = self._objects.segment(source_id, segment_id)
-        if found is None:
+        segment = self._objects.segment(source_id, segment_id)
+        if segment is None:
             raise missing_segment(source_id, segment_id)
-        return found
+        return segment
 
     def segments(
         self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
@@ -135,10 +135,10 @@ class Snapshot(ABC):
         read = self._revisions_told(events)
 
         def revision(identity: str, number: int) -> Object | None:
-            found = read(identity, number)
-            if found is None:
+            item = read(identity, number)
+            if item is None:
                 self.log.require_erased(identity, number)
-            return found
+            return item
 
         return changes_told(events, revision)
 
@@ -232,8 +232,8 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
     def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
         """Return the objects visible at the selection's scope, oldest first."""
         with self._read() as snapshot:
-            found = snapshot.select(selection, altered)
-        yield from found
+            items = snapshot.select(selection, altered)
+        yield from items
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
         """Return the sources of this scope below a root origin, by origin."""
@@ -309,9 +309,9 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
 
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
         """Check the audit chain, every revision against it, and every segment against its hash."""
-        kept = anchor or self._kept_anchor()
+        expected = anchor or self._kept_anchor()
         with rows_of("the ledger"), self._hold_whole() as transaction:
-            return self._rows(transaction).verify(anchor=kept)
+            return self._rows(transaction).verify(anchor=expected)
 
     @abstractmethod
     def _session(self, transaction: T) -> LedgerSession[T]:
@@ -343,16 +343,16 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
 
     def _check_anchor(self) -> None:
         """Check that the log contains the event of the stored anchor, if any. Raises `Corrupt`."""
-        kept = self._kept_anchor()
-        if kept is None or kept.seq == 0:
+        stored = self._kept_anchor()
+        if stored is None or stored.seq == 0:
             return
         with rows_of("the ledger"), self._hold() as transaction:
-            if self._rows(transaction).has_event(kept.seq, kept.hash):
+            if self._rows(transaction).has_event(stored.seq, stored.hash):
                 return
         raise Corrupt(
-            f"{self._place} does not contain audit event {kept.seq}, which its anchor names.",
+            f"{self._place} does not contain audit event {stored.seq}, which its anchor names.",
             hint="Its log was truncated or an older copy was restored: restore the newest copy, then run lint audit.",
-            details={"seq": kept.seq},
+            details={"seq": stored.seq},
         )
 
 

@@ -144,8 +144,8 @@ class ReadChecks:
     def check_link(self, rows: EventRows, link: Link, added: int) -> None:
         """Check a link against the event that added it. Raises `Corrupt`."""
         event = self._event(rows, added, link.source)
-        told = event.after.get("link") if event.after else None
-        if told != [link.type, link.source, link.target] or event.patch_id != link.patch_id:
+        logged = event.after.get("link") if event.after else None
+        if logged != [link.type, link.source, link.target] or event.patch_id != link.patch_id:
             what = f"the link {link.source} {link.type} {link.target} does not match the audit log"
             raise _altered(what, link.source)
 
@@ -161,17 +161,17 @@ class ReadChecks:
         event: about its last effect, or about the patch it reverts. Events of earlier versions have no hash.
         """
         decisions = list(self._told_of(rows, record.id, after=0))
-        told = [str(event.after["hash"]) for event in decisions if event.after and "hash" in event.after]
+        hashes = [str(event.after["hash"]) for event in decisions if event.after and "hash" in event.after]
         if not decisions and record.effects:
             targets = filter(None, [record.effects[-1].target, record.reverts])
             events = [event for target in targets for event in self._told_of(rows, target, after=0)]
             own = [event for event in events if event.patch_id == record.id]
-            told = (
+            hashes = (
                 [event.patch_hash for event in own if event.patch_hash]
                 if own
                 else ["the audit log has no event for it"]
             )
-        if told and told[0] != record_hash(record):
+        if hashes and hashes[0] != record_hash(record):
             raise _altered(f"the record of {record.id} does not match the audit log", record.id)
 
     def _check_standing(self, rows: EventRows, newest: Newest, content: str, expected: tuple[str | int, ...]) -> None:
@@ -219,11 +219,11 @@ def read_segment(source_id: str, parts: SourceParts | None, place: Body, body: B
     If `parts` is given, check the segment against its source. Raises `Corrupt`.
     """
     with row_of(source_id, hint=HINT):
-        told = unpack_json(place)
-        segment = Segment.model_validate({**told, "excerpt": unpack(body)})
+        data = unpack_json(place)
+        segment = Segment.model_validate({**data, "excerpt": unpack(body)})
     if parts:
         if (digest := _digest(place)) not in parts.good:
-            if not parts.says(segment.segment_id, told):
+            if not parts.says(segment.segment_id, data):
                 what = f"segment {segment.segment_id} of {parts.identity} does not match its source"
                 raise _altered(what, parts.identity)
             parts.good.add(digest)

@@ -291,9 +291,9 @@ class CarriedIndex(Generic[T]):
         """Store the vectors that the source has of some texts; return the other texts. `gists`: texts by number."""
         if not gists or self._source.vectors.made_by != self._target.vectors.made_by:
             return dict(gists)
-        kept = self._target.vectors.keep_known(transaction, gists, self._source.vectors)
-        self.vectors += len(kept)
-        return {text: gists[text] for text in gists.keys() - set(kept)}
+        copied = self._target.vectors.keep_known(transaction, gists, self._source.vectors)
+        self.vectors += len(copied)
+        return {text: gists[text] for text in gists.keys() - set(copied)}
 
 
 class FollowingIndex(ABC, Generic[T]):

@@ -87,18 +87,18 @@ class FollowedVectors(FollowedTable[VectorRows]):
 
     def near(self, rows: VectorRows, request: NearRequest, scopes: Scopes) -> Near:
         """Answer one request. Passages that are not current are read from the database and compared exactly."""
-        found: set[int] = set()
+        nearest: set[int] = set()
         for vector, limit in zip(request.vectors, request.limits, strict=True):
             if limit:
-                found.update(hit.key for hit in self._rank(rows, vector, request.reach, scopes, limit))
-        keys = sorted(found.union(request.keys))
-        return Near(frozenset(found), self._cosines(rows, request.vectors, keys))
+                nearest.update(hit.key for hit in self._rank(rows, vector, request.reach, scopes, limit))
+        keys = sorted(nearest.union(request.keys))
+        return Near(frozenset(nearest), self._cosines(rows, request.vectors, keys))
 
     def _rank(self, rows: VectorRows, vector: Vector, reach: Reach, scopes: Scopes, limit: int) -> list[Scored]:
-        found = [] if reach.at is not None else self._search(rows, vector, reach, scopes, limit)
+        hits = [] if reach.at is not None else self._search(rows, vector, reach, scopes, limit)
         if reach.at is not None or reach.withdrawn:
-            found += [Scored(key, _cosine(stored, vector)) for key, stored in rows.of_history(reach, scopes)]
-        return nsmallest(limit, found, key=lambda hit: (-hit.score, hit.key))
+            hits += [Scored(key, _cosine(stored, vector)) for key, stored in rows.of_history(reach, scopes)]
+        return nsmallest(limit, hits, key=lambda hit: (-hit.score, hit.key))
 
     def _search(self, rows: VectorRows, vector: Vector, reach: Reach, scopes: Scopes, limit: int) -> list[Scored]:
         filtered = self._filtered(rows, reach, scopes) if reach.where != EVERYTHING else None
@@ -159,8 +159,8 @@ class FollowedVectors(FollowedTable[VectorRows]):
         order = np.argsort(of_texts, kind="stable")
         keys, scopes, of_texts = keys[order], scopes[order], of_texts[order]
         self._reserve(len(keys), int(keys.max(initial=0)))
-        kept = rows.vectors()
-        while batch := list(islice(kept, _BATCH)):
+        stored_vectors = rows.vectors()
+        while batch := list(islice(stored_vectors, _BATCH)):
             texts = np.array([text_id for text_id, _ in batch], np.int64)
             first, last = (np.searchsorted(of_texts, texts, side) for side in ("left", "right"))
             counts = last - first  # of passages with this text
@@ -171,12 +171,12 @@ class FollowedVectors(FollowedTable[VectorRows]):
             self._put(keys[at], scopes[at], vectors if np.all(counts == 1) else vectors[which])
 
     def _reread(self, rows: VectorRows, keys: Sequence[int]) -> None:
-        found = rows.searched(keys)
-        gone = np.array(sorted(set(keys) - {key for key, _, _ in found}), np.int64)
+        searched = rows.searched(keys)
+        gone = np.array(sorted(set(keys) - {key for key, _, _ in searched}), np.int64)
         self._table.discard(gone)
         self._scopes[gone[gone < len(self._scopes)]] = 0
-        places = np.array([row[:2] for row in found], np.int64).reshape(-1, 2)
-        self._put(places[:, 0], places[:, 1], self._matrix([stored for _, _, stored in found]))
+        places = np.array([row[:2] for row in searched], np.int64).reshape(-1, 2)
+        self._put(places[:, 0], places[:, 1], self._matrix([stored for _, _, stored in searched]))
 
     def _reserve(self, rows: int, greatest_key: int) -> None:
         """Reserve memory. Pages that are never written are not allocated."""

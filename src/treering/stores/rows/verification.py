@@ -163,17 +163,17 @@ def verify_rows(rows: VerifiedRows, *, anchor: Anchor | None) -> Anchor:
     Returns the head of the log. Raises `Corrupt` for the first error.
     """
     chain = CheckedChain(_events(rows), anchor)
-    told = account(chain)
+    logged = account(chain)
     seen: set[tuple[str, int]] = set()
     current = _Current()
-    for found in rows.objects():
-        for identity, number, seq, item in found.revisions:
-            told.check_revision(item, seq)
+    for item_rows in rows.objects():
+        for identity, number, seq, item in item_rows.revisions:
+            logged.check_revision(item, seq)
             seen.add((identity, number))
-        current.add(found)
-    told.check_complete(seen)
-    told.check_links(rows.link_rows())
-    patches = _check_patches(rows, told)
+        current.add(item_rows)
+    logged.check_complete(seen)
+    logged.check_links(rows.link_rows())
+    patches = _check_patches(rows, logged)
     _check_keys(rows, patches)
     current.check(rows)
     return chain.head
@@ -197,23 +197,25 @@ def _events(rows: VerifiedRows) -> Iterator[AuditEvent]:
 
 
 def _check_patches(rows: VerifiedRows, told: Account) -> set[str]:
-    found: set[str] = set()
+    identities: set[str] = set()
     for identity, status, body in rows.patch_rows():
         record = unpack_model(PatchRecord, body)
         told.check_patch(record)
         if (record.id, record.status) != (identity, status):
             raise wrong(f"the row of {identity} does not match its patch", identity)
-        found.add(identity)
-    told.check_patches_complete(found)
-    return found
+        identities.add(identity)
+    told.check_patches_complete(identities)
+    return identities
 
 
 def _check_keys(rows: VerifiedRows, patches: set[str]) -> None:
     """Check the values of idempotency keys against the audit log."""
     for key, known in rows.keys(""):
         first = known.outcome
-        told = rows.has_event(first.sequence, first.head) if isinstance(first, Receipt) else known.patch_id in patches
-        if not told:
+        is_logged = (
+            rows.has_event(first.sequence, first.head) if isinstance(first, Receipt) else known.patch_id in patches
+        )
+        if not is_logged:
             raise wrong(f"the record of the idempotency key {key!r} does not match the audit log", key)
 
 

@@ -32,7 +32,7 @@ def ensure_file(path: str, *, create: bool, application: int = APPLICATION_ID) -
     """
     file = Path(os.path.realpath(path))
     try:
-        found = file.stat()
+        status = file.stat()
     except FileNotFoundError:
         _refuse_lone_log(file)
         if not create:
@@ -42,7 +42,7 @@ def ensure_file(path: str, *, create: bool, application: int = APPLICATION_ID) -
             ) from None
         _make(file, application)
         return
-    if stat.S_ISREG(found.st_mode) and found.st_size == 0:
+    if stat.S_ISREG(status.st_mode) and status.st_size == 0:
         raise Corrupt(
             f"{path} is empty (0 bytes), and a space is never empty.",
             hint="If it was a space, restore it from a backup. Otherwise delete the file and try again.",
@@ -116,12 +116,12 @@ def remove_left(new: Path) -> bool:
     if not _is_hidden(new.name, "."):
         return True
     try:
-        found = new.lstat()
-        if not stat.S_ISREG(found.st_mode):
+        status = new.lstat()
+        if not stat.S_ISREG(status.st_mode):
             return True
         # A file with a second name has been published. It is not opened, because closing it would release locks of
         # SQLite.
-        if found.st_nlink == 1:
+        if status.st_nlink == 1:
             with new.open("rb+") as file:
                 if not try_lock(file.fileno()):
                     return False
@@ -205,5 +205,5 @@ def _log_size(file: Path) -> int:
 
 
 def _state(file: Path) -> tuple[int, int, int]:
-    found = file.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    status = file.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -52,10 +52,10 @@ def note_answer(
     file = ready_folder(path, make=not in_shell) / _ANSWERS
     if not file.parent.is_dir():
         return
-    said = {"answer": answer, "scope": scope, "at": time.time(), "files": files}
-    said |= {"asked": [*map(digest_of_text, asked)], "in_shell": in_shell}
+    record = {"answer": answer, "scope": scope, "at": time.time(), "files": files}
+    record |= {"asked": [*map(digest_of_text, asked)], "in_shell": in_shell}
     with file.open("ab") as lines:
-        lines.write(sealed(said) + b"\n")
+        lines.write(sealed(record) + b"\n")
     if file.stat().st_size > _MOST_ANSWER_BYTES:
         replace_file(file, b"\n".join(file.read_bytes().splitlines()[-_FEW_ANSWERS:]) + b"\n")
     # After writing: a later erasure deletes the file, and an earlier one is detected here.
@@ -66,11 +66,11 @@ def note_answer(
 
 def note_session(path: str | Path, session: str, answers: Collection[str]) -> None:
     """Store that a session asked for answers. Raises `OSError`."""
-    told = {"session": digest_of_text(session), "answers": [*answers]}
+    record = {"session": digest_of_text(session), "answers": [*answers]}
     # Not created if it is missing: it was deleted by an erasure.
     file = os.open(ready_folder(path) / _ANSWERS, os.O_WRONLY | os.O_APPEND)
     try:
-        os.write(file, sealed(told) + b"\n")
+        os.write(file, sealed(record) + b"\n")
     finally:
         os.close(file)
 
@@ -78,19 +78,19 @@ def note_session(path: str | Path, session: str, answers: Collection[str]) -> No
 def noted_answers(path: str | Path) -> list[NamedFiles]:
     """Return the stored answers, the newest first, without damaged lines. Raises `OSError`."""
     file = ready_folder(path) / _ANSWERS
-    found: list[NamedFiles] = []
+    answers: list[NamedFiles] = []
     sessions: dict[str, set[str]] = {}
     with suppress(OSError):
         lines = file.read_bytes().splitlines() if file.stat().st_size <= 2 * _MOST_ANSWER_BYTES else []
-        for told in filter(None, map(unsealed, reversed(lines))):
-            if "session" in told:
-                for answer in told["answers"]:
-                    sessions.setdefault(answer, set()).add(told["session"])
+        for record in filter(None, map(unsealed, reversed(lines))):
+            if "session" in record:
+                for answer in record["answers"]:
+                    sessions.setdefault(answer, set()).add(record["session"])
                 continue
-            of = frozenset(sessions.get(told["answer"], ()))
+            of = frozenset(sessions.get(record["answer"], ()))
             with suppress(TypeError):  # written by another version of Treering
-                found.append(NamedFiles(**{**told, "asked": tuple(told["asked"]), "sessions": of}))
-    return found
+                answers.append(NamedFiles(**{**record, "asked": tuple(record["asked"]), "sessions": of}))
+    return answers
 
 
 def digest_of_text(text: str) -> str:

@@ -190,10 +190,10 @@ class SqliteJobs(WaitingJobs):
 
 def _keep_job(connection: apsw.Connection, job_id: str, row: JobRow, ids: Sequence[str]) -> None:
     """Store a job without data about those of the ids that are erased."""
-    kept = without_erased(row, _erased_among(connection, ids))
+    remaining = without_erased(row, _erased_among(connection, ids))
     connection.execute(
         "INSERT INTO jobs(id, body) VALUES(?, ?) ON CONFLICT(id) DO UPDATE SET body = excluded.body",
-        (job_id, packed_job(job_id, kept)),
+        (job_id, packed_job(job_id, remaining)),
     )
 
 

@@ -80,8 +80,8 @@ def equalities(where: Filter, fields: Mapping[str, str]) -> Condition:
 
     `condition` returns expressions that SQLite evaluates row by row.
     """
-    asked = [(fields[field], texts) for field, texts in asked_texts(where) if field in fields]
-    return joined([_equal_to(column, texts) for column, texts in asked if 0 < len(texts) <= _FEW_VALUES], "AND")
+    tests = [(fields[field], texts) for field, texts in asked_texts(where) if field in fields]
+    return joined([_equal_to(column, texts) for column, texts in tests if 0 < len(texts) <= _FEW_VALUES], "AND")
 
 
 def _equal_to(column: str, texts: Sequence[str]) -> Condition:

@@ -112,11 +112,11 @@ def missing(path: str | Path, ids: Collection[str]) -> set[str]:
     """Return the ids that no object of a space has. Raises `Unavailable` if the file cannot be read at once."""
     try:
         with closing(_connected(str(path))) as connection, connection:
-            asked = "SELECT id FROM objects WHERE id IN (SELECT value FROM json_each(?))"
-            found = {identity for (identity,) in connection.execute(asked, (json.dumps([*ids]),))}
+            sql = "SELECT id FROM objects WHERE id IN (SELECT value FROM json_each(?))"
+            existing = {identity for (identity,) in connection.execute(sql, (json.dumps([*ids]),))}
     except apsw.Error as error:
         raise Unavailable(f"{path} cannot be read: {error}.", hint="Check it with `treering status`.") from error
-    return {*ids} - found
+    return {*ids} - existing
 
 
 def _connected(path: str) -> apsw.Connection:

@@ -222,13 +222,13 @@ class PostgresSpace:
         With the lock of the space's row, the other transaction is known to have ended.
         """
         try:
-            kept = self._is_kept(reached)
+            succeeded = self._is_kept(reached)
         except psycopg.Error as second:
             raise Unavailable(
                 f"Lost the connection to the server of {self.place} during a commit; the outcome is unknown.",
                 hint="Check the result, or repeat the call with the same idempotency key once the server is back.",
             ) from second
-        if not kept:
+        if not succeeded:
             raise Unavailable(
                 f"Lost the connection to the server of {self.place} during a commit; nothing was changed.",
                 hint="Try again.",
@@ -236,8 +236,8 @@ class PostgresSpace:
 
     def _is_kept(self, reached: Anchor | None) -> bool:
         with self._transaction(LOOK) as transaction:
-            found = {"seq": reached.seq, "hash": reached.hash} if reached else {"seq": 0, "hash": ""}
-            return transaction.first(_KEPT, **found) is not None
+            details = {"seq": reached.seq, "hash": reached.hash} if reached else {"seq": 0, "hash": ""}
+            return transaction.first(_KEPT, **details) is not None
 
 
 def _replica_of(target: Target) -> Replica | None:

@@ -429,10 +429,10 @@ class Transaction:
         self._asked = {}
         try:
             yield
-            asked = self._asked
+            queries = self._asked
         finally:
             self._asked = None
-        self._answers = dict(zip(asked, self.together(list(asked.values())), strict=True))
+        self._answers = dict(zip(queries, self.together(list(queries.values())), strict=True))
 
     def together(self, queries: Sequence[Statement]) -> list[list[Row]]:
         """Return all rows of several queries, sent in one round trip. They see earlier writes."""
@@ -441,8 +441,8 @@ class Transaction:
 
     def first(self, sql: str, /, **bindings: Any) -> Any:
         """Return the first value of the first row, or `None`."""
-        found = self.rows(sql, **bindings)
-        return found[0][0] if found else None
+        rows = self.rows(sql, **bindings)
+        return rows[0][0] if rows else None
 
     def column(self, sql: str, /, **bindings: Any) -> list[Any]:
         """Return the first value of each row."""

@@ -86,14 +86,14 @@ def settle_ties(transaction: Transaction, ties: Mapping[int, Ties | None], *, ne
 def numbers_of(transaction: Transaction, keys: Sequence[str]) -> dict[str, int]:
     """Return the numbers of entity keys. Unknown keys are left out."""
     by_digest = {name_digest(stored_name(entity_name(key))): key for key in keys}
-    found = transaction.rows(_KNOWN, digests=list(by_digest)) if by_digest else ()
-    return {by_digest[digest]: number for number, digest in found}
+    rows = transaction.rows(_KNOWN, digests=list(by_digest)) if by_digest else ()
+    return {by_digest[digest]: number for number, digest in rows}
 
 
 def names_of(transaction: Transaction, numbers: Sequence[int]) -> dict[int, str]:
     """Return the keys of entities and the ids of objects."""
-    found = transaction.rows(_SOME_NAMES, ids=list(numbers)) if numbers else ()
-    return {number: plain_name(name) for number, name in found}
+    rows = transaction.rows(_SOME_NAMES, ids=list(numbers)) if numbers else ()
+    return {number: plain_name(name) for number, name in rows}
 
 
 def clear_ties(transaction: Transaction) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 from treering.ports.models import Embedder, Extractor
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
@@ -171,7 +172,7 @@ def _found(transaction: Transaction, request: PassageRequest, seen: PassageSight
     for key, other in next(answers, ()) if request.beside else ():
         beside.setdefault(key, []).append(other)
     named = passages_named(transaction, request.named, seen) if request.named and seen else {}
-    others = (key for found in (beside, named) for each in found.values() for key in each)
+    others = chain.from_iterable((*beside.values(), *named.values()))
     more = [key for key in dict.fromkeys(others) if key not in heads]
     heads |= _heads(transaction.rows(_HEADS, keys=more)) if more else {}
     return PassagesFound(heads, visible, beside, _dated(transaction, request, heads), named)

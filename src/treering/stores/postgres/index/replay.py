@@ -219,10 +219,10 @@ def _differences(here: PostgresReplay) -> list[str]:
     identities = here.all_objects()
     waiting = here.waiting_among(identities)
     wanted = _wanted(here, [one for one in identities if one not in waiting])
-    found = [*compared(wanted.contents, _actual(here.transaction)), *_damage(here.transaction)]
+    differences = [*compared(wanted.contents, _actual(here.transaction)), *_damage(here.transaction)]
     if wanted.shown != here.read_state(SHOWN):
-        found.append("the number of current passages is wrong")
-    return found[:MOST_NAMED]
+        differences.append("the number of current passages is wrong")
+    return differences[:MOST_NAMED]
 
 
 @dataclass(slots=True)
@@ -294,7 +294,7 @@ def _imagine(wanted: _Wanted, changes: Sequence[Change], extractor: Extractor) -
         current = passage.live and made.until is None
         words = PassageWords.of(passage)
         row = (made.until, passage.scope, gist_hash(passage), _canonical(stored_metadata(passage.metadata)))
-        found = (
+        entries = (
             tuple(sorted((to_column(ending),) for ending in endings_of(places_of(passage)))),
             tuple(sorted(set(day_values(passage)))),
             tuple(sorted((name_code(name),) for name in set(made.entry.code_names))) if current else (),
@@ -303,7 +303,7 @@ def _imagine(wanted: _Wanted, changes: Sequence[Change], extractor: Extractor) -
         )
         values = passage_values(passage, made.entry.position)
         place = (passage.object_id, passage.part, made.seq)
-        wanted.contents[place] = hash((*row, words.terms, words.trigrams, *values, *found))
+        wanted.contents[place] = hash((*row, words.terms, words.trigrams, *values, *entries))
 
 
 def _actual(transaction: Transaction) -> dict[Place, int]:
@@ -313,9 +313,9 @@ def _actual(transaction: Transaction) -> dict[Place, int]:
     contents: dict[Place, int] = {}
     for key, seq, until, scope, digest, metadata, terms, trigrams, *stored in transaction.rows(_ROWS):
         values = [from_column(value) if isinstance(value, str) else value for value in stored]
-        found = (*(group.pop(key, ()) for group in groups), words.pop(key, None), ties.pop(key, None))
+        entries = (*(group.pop(key, ()) for group in groups), words.pop(key, None), ties.pop(key, None))
         row = (until, scope, digest.hex(), _canonical(metadata))
-        contents[values[0], values[1], seq] = hash((*row, terms, trigrams, *values, *found))
+        contents[values[0], values[1], seq] = hash((*row, terms, trigrams, *values, *entries))
     if any(groups) or words or ties:
         contents[NOWHERE] = -1
     return contents

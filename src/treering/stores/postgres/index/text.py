@@ -58,8 +58,8 @@ class WordRanking:
 
     def read_ahead(self, requests: Sequence[TextRequest]) -> None:
         """Read the postings of all terms in requests together."""
-        asked = (text for one in requests for text in (*one.words, *one.counted, *(part.whole for part in one.names)))
-        self._postings = self._at.current_with(self._transaction, filter(None, map(_term, asked)))
+        texts = (text for one in requests for text in (*one.words, *one.counted, *(part.whole for part in one.names)))
+        self._postings = self._at.current_with(self._transaction, filter(None, map(_term, texts)))
 
     def found(self, request: TextRequest, seen: PassageSight) -> TextFound:
         """Answer the part of a request about words and names."""
@@ -127,10 +127,10 @@ class WordRanking:
         held = self._at.with_terms(self._transaction, [(word,) for word in words])
         past = self._past(held.values(), seen)
         having = [len(self._at.shown.among(held[word,][0])) for word in words]
-        found = [_among(held[word,], past.keys) for word in words]
+        postings = [_among(held[word,], past.keys) for word in words]
         lengths = np.zeros(int(past.keys.max(initial=-1)) + 1)
         lengths[past.keys] = past.terms
-        scores = self._at.words.scores_of_others(lengths, found, having)[past.keys]
+        scores = self._at.words.scores_of_others(lengths, postings, having)[past.keys]
         ranked = zip(past.keys.tolist(), scores.tolist(), past.roles, past.seen.tolist(), strict=True)
         return [(Scored(key, score), role) for key, score, role, is_seen in ranked if is_seen and score]
 
@@ -177,9 +177,9 @@ def _term(text: str) -> Term:
 
 def _among(held: Held, keys: Keys) -> Postings:
     """Return the postings of some passages."""
-    found, counts = held
-    inside = np.isin(found, keys)
-    return Postings(found[inside].astype(np.int32), (counts[inside] / 2).astype(np.float32))
+    keys_held, counts = held
+    inside = np.isin(keys_held, keys)
+    return Postings(keys_held[inside].astype(np.int32), (counts[inside] / 2).astype(np.float32))
 
 
 def _both(one: Mask, other: Mask) -> Mask:
@@ -189,8 +189,8 @@ def _both(one: Mask, other: Mask) -> Mask:
 
 
 def _best(scores: Scores, limit: int, mask: Mask) -> list[Scored]:
-    keys, found = best(scores, limit, among=None if mask is None else np.flatnonzero(mask).astype(np.int32))
-    return [Scored(key, score) for key, score in zip(keys.tolist(), found.tolist(), strict=True)]
+    keys, scores_found = best(scores, limit, among=None if mask is None else np.flatnonzero(mask).astype(np.int32))
+    return [Scored(key, score) for key, score in zip(keys.tolist(), scores_found.tolist(), strict=True)]
 
 
 def _first(hits: Iterable[Scored], limit: int) -> list[Scored]:
@@ -211,9 +211,9 @@ class PostgresTextSearch:
         """Answer several requests from one snapshot."""
         for _ in range(_TRIES):
             with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
-                found = self._search(transaction, requests)
-            if found is not None:
-                return found
+                answers = self._search(transaction, requests)
+            if answers is not None:
+                return answers
             require_newest()  # a replica may be behind a state that this process has read from the primary
         raise Unavailable(f"{self._space.place} changes faster than it can be read.", hint="Try again.")
 
@@ -224,8 +224,8 @@ class PostgresTextSearch:
             return None
         ranking = WordRanking(transaction, words)
         ranking.read_ahead(requests)
-        found = [ranking.found(request, seen) for request, seen in zip(requests, sights, strict=True)]
-        return _with_places_and_days(transaction, requests, sights, found)
+        answers = [ranking.found(request, seen) for request, seen in zip(requests, sights, strict=True)]
+        return _with_places_and_days(transaction, requests, sights, answers)
 
 
 def _with_places_and_days(

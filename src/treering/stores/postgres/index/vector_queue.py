@@ -133,8 +133,8 @@ class PostgresVectorClaims:
     def claim(self, owner: str, limit: int, *, seconds: float) -> Sequence[Pending]:
         """Claim free texts, and return them."""
         with rows_of("the index", hint=REINDEX), self._space.beside() as transaction:
-            asked = {**self._model, "owner": owner, "limit": limit, "seconds": seconds}
-            claimed = sorted(transaction.rows(_CLAIM, **asked, now=transaction.row.server_seconds))
+            values = {**self._model, "owner": owner, "limit": limit, "seconds": seconds}
+            claimed = sorted(transaction.rows(_CLAIM, **values, now=transaction.row.server_seconds))
             rows = transaction.rows(_TEXTS, texts=[text for _, text in claimed]) if claimed else []
             waiting = [(row[0], row[1]) for row in rows]
             return texts_to_embed(waiting, ObjectReads(transaction).current(objects_of(waiting)).values())

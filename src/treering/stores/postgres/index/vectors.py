@@ -108,8 +108,8 @@ class PostgresVectors(DatabaseVectors[Transaction]):
         self._waiting_passages = WaitingPassages()
 
     def _find_model(self, transaction: Transaction) -> int | None:
-        found: int | None = transaction.first(MODEL, name=self._model, dimension=self._dimension)
-        return found
+        number: int | None = transaction.first(MODEL, name=self._model, dimension=self._dimension)
+        return number
 
     def _add_model(self, transaction: Transaction) -> int:
         model_id = _add_model(transaction, self._model, self._dimension)
@@ -143,8 +143,8 @@ class PostgresVectors(DatabaseVectors[Transaction]):
         return sorted(text_ids)
 
     def _keep(self, transaction: Transaction, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
-        kept = [(text, self._model_id, *row) for text, *row in rows]
-        transaction.insert("passage_vectors", _VECTOR, kept, conflict="ON CONFLICT DO NOTHING")
+        values = [(text, self._model_id, *row) for text, *row in rows]
+        transaction.insert("passage_vectors", _VECTOR, values, conflict="ON CONFLICT DO NOTHING")
 
     def _keep_waiting(self, transaction: Transaction, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
         texts = [text for text, _, _ in rows]
@@ -159,10 +159,10 @@ class PostgresVectors(DatabaseVectors[Transaction]):
 
     def _found_or_added(self, transaction: Transaction) -> int:
         """Return the number of the model, and store it unless this transaction may roll it back."""
-        found = self._find_model(transaction)
-        if found and MODELS not in transaction.changed_numbers:
-            self._model_id = found
-        return found or self._add_model(transaction)
+        number = self._find_model(transaction)
+        if number and MODELS not in transaction.changed_numbers:
+            self._model_id = number
+        return number or self._add_model(transaction)
 
     def _queue_of(self) -> dict[str, Any]:
         """Return the values that identify the queue of waiting texts."""
@@ -352,9 +352,9 @@ class PostgresVectorFeed(DatabaseFeed[Transaction]):
 
     def choose(self, engine: ChosenEngine | None) -> None:
         """Store the engine of the space in its row."""
-        told = f"{engine.mark} {engine.address}" if engine else None
+        value = f"{engine.mark} {engine.address}" if engine else None
         with self._space.write() as transaction:
-            transaction.later("UPDATE spaces SET engine = %(engine)s WHERE space = %(space)s", engine=told)
+            transaction.later("UPDATE spaces SET engine = %(engine)s WHERE space = %(space)s", engine=value)
 
     def _now(self, transaction: Transaction) -> FeedPlace:
         return FeedPlace(*moment_of(transaction), transaction.row.sequence, short_hash(transaction.row.hash))
@@ -366,7 +366,7 @@ class PostgresVectorFeed(DatabaseFeed[Transaction]):
         states, heads = transaction.together([(ALL_STATES, {}), (_HEAD, {"sequence": place.sequence})])
         note_states(transaction, states)
         now = self._now(transaction)
-        is_of_this_space = place.sequence == 0 or any(short_hash(told) == place.hash for (told,) in heads)
+        is_of_this_space = place.sequence == 0 or any(short_hash(digest) == place.hash for (digest,) in heads)
         is_kept = now.position - MAX_LOG_ENTRIES <= place.position <= now.position
         return place if place.epoch == now.epoch and is_of_this_space and is_kept else None
 

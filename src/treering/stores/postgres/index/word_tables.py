@@ -74,22 +74,22 @@ class Shown:
 
 def load_shown(transaction: Transaction) -> Shown:
     """Read all current passages."""
-    found = _columns(transaction.rows(_CURRENT, roles=list(PLACE_ROLES))[0])
-    size = int(found[0].max(initial=-1)) + 1
-    return Shown(*(_placed(np.zeros(size, np.int32), found[0], column) for column in found[1:]))
+    columns = _columns(transaction.rows(_CURRENT, roles=list(PLACE_ROLES))[0])
+    size = int(columns[0].max(initial=-1)) + 1
+    return Shown(*(_placed(np.zeros(size, np.int32), columns[0], column) for column in columns[1:]))
 
 
 def renewed_shown(transaction: Transaction, shown: Shown, changed: Sequence[int]) -> Shown:
     """Read some passages again. Those that are not current are left out."""
-    found = _columns(transaction.rows(_SOME, roles=list(PLACE_ROLES), keys=list(changed))[0])
+    columns = _columns(transaction.rows(_SOME, roles=list(PLACE_ROLES), keys=list(changed))[0])
     size = max(len(shown.scopes), max(changed, default=-1) + 1)
-    columns: list[Any] = []
-    for old, column in zip((shown.scopes, shown.terms, shown.trigrams, shown.roles), found[1:], strict=True):
+    renewed: list[Any] = []
+    for old, column in zip((shown.scopes, shown.terms, shown.trigrams, shown.roles), columns[1:], strict=True):
         grown = np.zeros(size, np.int32)
         grown[: len(old)] = old
         grown[list(changed)] = 0
-        columns.append(_placed(grown, found[0], column))
-    return Shown(*columns)
+        renewed.append(_placed(grown, columns[0], column))
+    return Shown(*renewed)
 
 
 def _columns(row: Row) -> list[Numbers]:
@@ -137,13 +137,13 @@ class RunPostings:
         """Return the postings of terms, by number. Those that are not cached are read together."""
         wanted = list(dict.fromkeys(terms))
         with self._lock:
-            found = {term: self._known[kind, term] for term in wanted if (kind, term) in self._known}
-        missing = [term for term in wanted if term not in found]
+            postings = {term: self._known[kind, term] for term in wanted if (kind, term) in self._known}
+        missing = [term for term in wanted if term not in postings]
         if missing:
             read = self._read(transaction, kind, missing)
             self._keep(kind, read)
-            found |= read
-        return found
+            postings |= read
+        return postings
 
     def _read(self, transaction: Transaction, kind: int, terms: Sequence[int]) -> dict[int, Held]:
         places: dict[tuple[int, int], list[int]] = {}
@@ -219,8 +219,8 @@ class WordsAt:
     def held(self, transaction: Transaction, words: Iterable[str]) -> dict[str, Held]:
         """Return the postings of single words, by word, of current and earlier passages."""
         codes = {word: word_code(word) for word in words}
-        found = self.indexed.find(transaction, WORDS, codes.values())
-        return {word: _joined([found[code], self.waiting.find(word)]) for word, code in codes.items()}
+        postings = self.indexed.find(transaction, WORDS, codes.values())
+        return {word: _joined([postings[code], self.waiting.find(word)]) for word, code in codes.items()}
 
     def with_terms(self, transaction: Transaction, terms: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], Held]:
         """Return the postings of terms, which are words or phrases, of current and earlier passages."""
@@ -237,8 +237,7 @@ class WordsAt:
             known = {term: postings for term in wanted if (postings := self.words.find(" ".join(term)))}
         missing = [term for term in wanted if term not in known]
         if missing:
-            found = self.with_terms(transaction, missing)
-            read = {term: self.current(held) for term, held in found.items()}
+            read = {term: self.current(held) for term, held in self.with_terms(transaction, missing).items()}
             known |= read
             with self._lock:
                 for term, postings in read.items():
@@ -249,8 +248,8 @@ class WordsAt:
     def with_name(self, transaction: Transaction, name: str) -> Held:
         """Return the passages, current or not, with a name that contains a substring, and twice the matches."""
         codes = np.unique(stretch_codes(name)).tolist()
-        found = self.indexed.find(transaction, NAMES, codes)
-        candidates = reduce(np.intersect1d, sorted((keys for keys, _ in found.values()), key=len))
+        postings = self.indexed.find(transaction, NAMES, codes)
+        candidates = reduce(np.intersect1d, sorted((keys for keys, _ in postings.values()), key=len))
         texts = dict(_texts(transaction, candidates, 2))
         texts |= {key: self.waiting.names[key] for key in self.waiting.named(name).tolist()}
         return _counted({key: 2 * occurrences(text, name) for key, text in texts.items()})
@@ -344,8 +343,8 @@ def _joined(parts: Sequence[Held]) -> Held:
 
 def _table(shown: Shown, lengths: np.ndarray) -> WordTable:
     keys = shown.keys()
-    table, found = WordTable(), lengths[keys].astype(np.int64)
-    table.begin(keys, found, rows=len(keys), total=int(found.sum()))
+    table, sizes = WordTable(), lengths[keys].astype(np.int64)
+    table.begin(keys, sizes, rows=len(keys), total=int(sizes.sum()))
     return table
 
 

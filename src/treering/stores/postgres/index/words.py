@@ -105,12 +105,12 @@ def found_in(body: bytes, terms: Iterable[int]) -> dict[int, tuple[Keys, Counts]
     known, held, keys, counts = _unpacked(body)
     ends = np.concatenate([[0], np.cumsum(held)])
     wanted = np.array(list(terms), np.uint64)
-    found: dict[int, tuple[Keys, Counts]] = {}
+    postings: dict[int, tuple[Keys, Counts]] = {}
     for term, place in zip(wanted.tolist(), np.searchsorted(known, wanted).tolist(), strict=True):
         if place < len(known) and int(known[place]) == term:
             part = slice(int(ends[place]), int(ends[place + 1]))
-            found[term] = keys[part], counts[part]
-    return found
+            postings[term] = keys[part], counts[part]
+    return postings
 
 
 def _buckets_of(terms: Terms, buckets: int) -> Terms:

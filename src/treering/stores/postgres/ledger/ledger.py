@@ -81,8 +81,8 @@ class PostgresSnapshot(Snapshot):
         dependents = list(chain.from_iterable(request.dependents for request in requests))
         referrers = list(chain.from_iterable(request.referrers for request in requests))
         resting = chain.from_iterable(request.resting for request in requests)
-        asked = list(dict.fromkeys((*dependents, *resting)))
-        self._dependents = self.objects.dependents_of(asked) if asked else {}
+        identities = list(dict.fromkeys((*dependents, *resting)))
+        self._dependents = self.objects.dependents_of(identities) if identities else {}
         self._referrers = self.objects.referrers_of(referrers) if referrers else {}
         now = chain.from_iterable(request.objects for request in requests if request.as_of is None)
         named = (self._dependents[identity] for identity in dependents)
@@ -113,8 +113,8 @@ class PostgresSnapshot(Snapshot):
         """Return the heads of objects. Unknown ids are left out."""
         wanted = list(dict.fromkeys(identities))
         if as_of is not None:
-            found = self.objects.as_of(wanted, self.sequence(as_of), altered)
-            return {identity: head_of(found[identity]) for identity in wanted if identity in found}
+            items = self.objects.as_of(wanted, self.sequence(as_of), altered)
+            return {identity: head_of(items[identity]) for identity in wanted if identity in items}
         heads: dict[str, Head] = {}
         sql = f"{_HEAD} WHERE space = %(space)s AND id = ANY(%(ids)s)"
         for row in self._transaction.rows(sql, ids=wanted) if wanted else ():
@@ -141,21 +141,21 @@ class PostgresSnapshot(Snapshot):
         """Return the objects visible at the selection's scope, oldest first."""
         seq = None if selection.as_of is None else self.sequence(selection.as_of)
         ids = self._candidates(selection) if seq is None else self._begun_by(seq)
-        found: list[Object] = []
+        selected: list[Object] = []
         for end in range(len(ids), 0, -_BATCH):
             batch = ids[max(0, end - _BATCH) : end]
             items = self.objects.current(batch, altered) if seq is None else self.objects.as_of(batch, seq, altered)
             read = (items[identity] for identity in reversed(batch) if identity in items)
-            found += [item for item in read if selects(selection, item)]
-            if selection.newest and len(found) >= selection.newest:
+            selected += [item for item in read if selects(selection, item)]
+            if selection.newest and len(selected) >= selection.newest:
                 break
-        return found[: selection.newest or None][::-1]
+        return selected[: selection.newest or None][::-1]
 
     def sources(self, scope: str, root: str) -> dict[str, SourceState]:
         """Return the sources of this scope below a root origin, by origin."""
-        kept = to_column(root)
+        stored_root = to_column(root)
         sql = f"{_SOURCES_BELOW} ORDER BY id"
-        return _states(self._transaction.rows(sql, scope=scope, root=kept, end=kept + AFTER_ALL))
+        return _states(self._transaction.rows(sql, scope=scope, root=stored_root, end=stored_root + AFTER_ALL))
 
     def sources_at(self, scope: str, origins: Sequence[str]) -> dict[str, SourceState]:
         """Return the sources of this scope with these origins, by origin."""
@@ -171,8 +171,8 @@ class PostgresSnapshot(Snapshot):
 
     def _revisions_told(self, events: Sequence[AuditEvent]) -> ReadRevision:
         """Read the revisions in events together."""
-        found = self.objects.some_revisions(revisions_told(events))
-        return lambda identity, number: found.get((identity, number))
+        revisions = self.objects.some_revisions(revisions_told(events))
+        return lambda identity, number: revisions.get((identity, number))
 
     def _begun_by(self, seq: int) -> list[str]:
         sql = "SELECT DISTINCT id FROM revisions WHERE space = %(space)s AND seq <= %(seq)s ORDER BY id"

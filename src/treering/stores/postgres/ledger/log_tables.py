@@ -39,8 +39,8 @@ class EventTable:
         if seq in self._read:
             stored = self._read[seq]
             return None if stored is None else body_of(stored)
-        found = self._transaction.first("SELECT body FROM audit WHERE space = %(space)s AND seq = %(seq)s", seq=seq)
-        return None if found is None else body_of(found)
+        body = self._transaction.first("SELECT body FROM audit WHERE space = %(space)s AND seq = %(seq)s", seq=seq)
+        return None if body is None else body_of(body)
 
     def read_later(self, places: Sequence[tuple[str, int]]) -> None:
         """Read the events after a sequence number for each of some ids together."""

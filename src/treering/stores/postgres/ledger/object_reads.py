@@ -83,14 +83,14 @@ class RevisionReads:
         """
         newest = self.newest(identities)
         words = self._words_of(known.stored for known in newest.values())
-        found: dict[str, Object] = {}
+        items: dict[str, Object] = {}
         for identity, known in newest.items():
             with noted(altered):
                 item = self._item(known.stored, words)
                 if self._checks:
                     self._checks.check_newest(self._events, known, item)
-                found[identity] = item
-        return found
+                items[identity] = item
+        return items
 
     def expect(self, identity: str) -> None:
         """Send the queries of `get` together with others."""
@@ -100,31 +100,31 @@ class RevisionReads:
     def newest(self, identities: Iterable[str]) -> dict[str, Newest]:
         """Return the newest stored revisions, with the values that must agree with each."""
         wanted = list(dict.fromkeys(identities))
-        found = [_newest(row) for row in self._transaction.rows(_NEWEST, ids=wanted)] if wanted else []
+        newest = [_newest(row) for row in self._transaction.rows(_NEWEST, ids=wanted)] if wanted else []
         if self._checks:
             # A later event than that of the revision must be about something else, such as a link.
             self._events.read_later(
-                [(one.stored.identity, one.stored.seq) for one in found if one.last != one.stored.seq]
+                [(one.stored.identity, one.stored.seq) for one in newest if one.last != one.stored.seq]
             )
-        return {one.stored.identity: one for one in found}
+        return {one.stored.identity: one for one in newest}
 
     def as_of(self, identities: Iterable[str], seq: int, altered: Altered | None = None) -> dict[str, Object]:
         """Return the revisions that were current at an audit sequence number."""
         stored = self._stored_rows(_AS_OF, ids=list(dict.fromkeys(identities)), seq=seq)
         words = self._words_of(stored)
-        found: dict[str, Object] = {}
+        items: dict[str, Object] = {}
         for one in stored:
             with noted(altered):
                 item = self._item(one, words)
                 if self._checks:
                     self._checks.check_as_of(self._events, one, item, seq)
-                found[one.identity] = item
-        return found
+                items[one.identity] = item
+        return items
 
     def revision(self, identity: str, number: int) -> Object | None:
         """Return one revision."""
-        found = self._checked(ONE_REVISION, id=identity, number=number)
-        return found[0] if found else None
+        revisions = self._checked(ONE_REVISION, id=identity, number=number)
+        return revisions[0] if revisions else None
 
     def revisions(self, identity: str) -> list[Object]:
         """Return every revision, oldest first."""
@@ -187,9 +187,7 @@ def _newest(row: Row) -> Newest:
 
 
 class SegmentReads(RevisionReads):
-    """The segments of one space, in a transaction, verified like its revisions. The cost is independent of the source's
-    size.
-    """
+    """The segments of one space, in a transaction, verified like its revisions."""
 
     def segment_text(self, source_id: str, segment_id: str) -> str | None:
         """Return the text of a segment, even if it was removed from its source."""
@@ -221,15 +219,17 @@ class SegmentReads(RevisionReads):
             "AND s.segment_id = wanted.segment_id "
             "JOIN texts t ON t.space = s.space AND t.hash = s.hash WHERE s.vanished IS NULL"
         )
-        sources, segments = [one for one, _ in places], [other for _, other in places]
-        rows = self._transaction.rows(sql, sources=sources, segments=segments) if places else []
+        sources, ids = [source_id for source_id, _ in places], [segment_id for _, segment_id in places]
+        rows = self._transaction.rows(sql, sources=sources, segments=ids) if places else []
         parts = self._parts({row[0] for row in rows})
-        found: dict[tuple[str, str], Segment] = {}
+        segments: dict[tuple[str, str], Segment] = {}
         for source_id, segment_id, place, body in rows:
             with noted(altered):
-                found[source_id, segment_id] = read_segment(source_id, parts(source_id), body_of(place), body_of(body))
-        self._require_absent([place for place in dict.fromkeys(places) if place not in found], altered)
-        return found
+                segments[source_id, segment_id] = read_segment(
+                    source_id, parts(source_id), body_of(place), body_of(body)
+                )
+        self._require_absent([place for place in dict.fromkeys(places) if place not in segments], altered)
+        return segments
 
     def _parts(self, source_ids: Iterable[str]) -> Callable[[str], SourceParts | None]:
         """Return a function that returns the verified segments in the newest revision of a source."""
@@ -248,10 +248,10 @@ class SegmentReads(RevisionReads):
         def parts(_: str) -> SourceParts | None:
             if self._checks is None:
                 return None
-            found = self._stored_rows(ONE_REVISION, id=source_id, number=number)
-            if not found:
+            rows = self._stored_rows(ONE_REVISION, id=source_id, number=number)
+            if not rows:
                 raise unreadable(Stored(source_id, number, 0, ""))
-            return self._checks.earlier_parts(self._events, found[0])
+            return self._checks.earlier_parts(self._events, rows[0])
 
         return parts
 
@@ -293,8 +293,8 @@ class ObjectReads(SegmentReads):
     def scope_of(self, identity: str) -> str | None:
         """Return the scope of an object without reading its revision."""
         sql = "SELECT scope FROM objects WHERE space = %(space)s AND id = %(id)s"
-        found: str | None = self._transaction.first(sql, id=identity)
-        return found
+        scope: str | None = self._transaction.first(sql, id=identity)
+        return scope
 
     def ever_existed(self, identity: str) -> bool:
         """Return whether the audit log contains this id."""
@@ -303,13 +303,13 @@ class ObjectReads(SegmentReads):
 
     def source_by_origin(self, scope: str, origin: str) -> str | None:
         """Return the id of the source with this origin that is not archived."""
-        found: str | None = self._transaction.first(_BY_ORIGIN, scope=scope, origin=to_column(origin))
-        return found
+        source_id: str | None = self._transaction.first(_BY_ORIGIN, scope=scope, origin=to_column(origin))
+        return source_id
 
     def node_by_slug(self, scope: str, kind: str, slug: str) -> str | None:
         """Return the id of the active node with this slug."""
-        found: str | None = self._transaction.first(_BY_SLUG, scope=scope, kind=kind, slug=to_column(slug))
-        return found
+        node_id: str | None = self._transaction.first(_BY_SLUG, scope=scope, kind=kind, slug=to_column(slug))
+        return node_id
 
     def knowledge_by_duplicate_key(self, key: str) -> Sequence[str]:
         """Return the ids of knowledge with this key, oldest first."""

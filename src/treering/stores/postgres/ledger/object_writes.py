@@ -108,8 +108,8 @@ class ObjectWrites:
         pair = ("target text", "referrer text")
         send("referrers", pair, sorted(self._referrers), conflict=_KEPT_ALREADY)
         send("links", _LINK, self._links)
-        for kept in (self._texts, self._segments, self._revisions, self._objects, self._referrers, self._links):
-            kept.clear()
+        for rows in (self._texts, self._segments, self._revisions, self._objects, self._referrers, self._links):
+            rows.clear()
 
     def _place(self, item: Source, known: dict[str, KnownPlace]) -> None:
         """Store the current places of a source's segments, removed segments, and the texts of new ones."""

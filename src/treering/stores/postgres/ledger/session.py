@@ -134,12 +134,12 @@ class SpaceRows:
         """Check the end of the log and the last policy in the space's row. Raises `Corrupt`."""
         row, end = self._transaction.row, "SELECT seq, hash, timestamp FROM audit WHERE space = %(space)s "
         last = self._transaction.rows(f"{end} ORDER BY seq DESC LIMIT 1")
-        told = self._transaction.rows(
+        policies = self._transaction.rows(
             "SELECT seq, body FROM audit WHERE space = %(space)s AND target = 'policy' ORDER BY seq DESC LIMIT 1"
         )
-        kept = (row.sequence, row.hash, row.last_time) if row.sequence else ()
+        log_end = (row.sequence, row.hash, row.last_time) if row.sequence else ()
         policy = () if row.policy_seq is None else (row.policy_seq, row.policy)
-        if kept != tuple(*last) or policy != tuple(*told):
+        if log_end != tuple(*last) or policy != tuple(*policies):
             raise wrong("the row of the space does not contain the end of its audit log", "the audit log")
 
     def _revisions(self) -> Iterator[RevisionRow]:
@@ -154,8 +154,8 @@ class SpaceRows:
         wanted = list(objects)
         rows, names, segments = self._object_rows(wanted), self._names(wanted), self._segments(wanted)
         for identity, revisions in objects.items():
-            found = frozenset(names.get(identity, ()))
-            yield ObjectRows(identity, revisions, rows.get(identity), found, segments.get(identity, {}))
+            references = frozenset(names.get(identity, ()))
+            yield ObjectRows(identity, revisions, rows.get(identity), references, segments.get(identity, {}))
 
     def _object_rows(self, identities: Sequence[str]) -> dict[str, ObjectRow]:
         sql = f"SELECT {_OBJECTS} FROM objects WHERE space = %(space)s AND id = ANY(%(ids)s)"  # noqa: S608 - only our own names
@@ -175,10 +175,10 @@ class SpaceRows:
             "JOIN texts t ON t.space = s.space AND t.hash = s.hash "
             "WHERE s.space = %(space)s AND s.source_id = ANY(%(ids)s)"
         )
-        found: dict[str, dict[str, tuple[int | None, Segment]]] = {}
+        segments: dict[str, dict[str, tuple[int | None, Segment]]] = {}
         for row in self._transaction.rows(sql, ids=list(identities)):
-            found.setdefault(row[0], {})[row[1]] = (row[2], _segment(row))
-        return found
+            segments.setdefault(row[0], {})[row[1]] = (row[2], _segment(row))
+        return segments
 
 
 def _segment(row: Row) -> Segment:

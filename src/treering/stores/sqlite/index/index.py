@@ -443,14 +443,14 @@ def _differences(connection: apsw.Connection, here: SqliteReplay) -> list[str]:
         identities = here.all_objects()
         waiting = set(here.waiting_among(identities))
         SqliteReplay(anew, here.extractor, ledger=connection).replay([one for one in identities if one not in waiting])
-        found = [*compared(_contents(anew), _contents(connection)), *_damage(connection)]
+        differences = [*compared(_contents(anew), _contents(connection)), *_damage(connection)]
         if read_state(anew, SHOWN) != read_state(connection, SHOWN):
-            found.append("the number of current passages is wrong")
+            differences.append("the number of current passages is wrong")
         if wrong_counts(connection):
-            found.append("the number of passages that wait for an embedding is wrong")
+            differences.append("the number of passages that wait for an embedding is wrong")
         if word_totals(anew) != word_totals(connection):
-            found.append("the full-text totals of all passages are wrong")
-        return found[:MOST_NAMED]
+            differences.append("the full-text totals of all passages are wrong")
+        return differences[:MOST_NAMED]
     finally:
         anew.close()
 
@@ -480,9 +480,9 @@ def _contents(connection: apsw.Connection) -> dict[Place, int]:
     ties = graph_contents(connection)
     contents: dict[Place, int] = {}
     for *row, key in connection.execute(_ROWS):
-        found = tuple(words.pop((table, key), None) for table in FULL_TEXT)
+        full_text = tuple(words.pop((table, key), None) for table in FULL_TEXT)
         groups = (part.pop(key, None) for part in (metadata, endings, days, names))
-        contents[row[0], row[1], row[2]] = hash((*row, *groups, found, ties.pop(key, None)))
+        contents[row[0], row[1], row[2]] = hash((*row, *groups, full_text, ties.pop(key, None)))
     if words or metadata or endings or days or names or ties:
         contents[NOWHERE] = -1
     return contents

@@ -176,8 +176,8 @@ def _write(file: BinaryIO, moment: str, packed: PackedTable) -> None:
     file.flush()
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         total = _sum(content)
-    told = json.dumps({"moment": moment, "numbers": packed.numbers, "places": places, "sum": total}).encode()
-    front = _START.pack(_MAGIC, len(told), blake2b(told, digest_size=32).digest()) + told
+    header = json.dumps({"moment": moment, "numbers": packed.numbers, "places": places, "sum": total}).encode()
+    front = _START.pack(_MAGIC, len(header), blake2b(header, digest_size=32).digest()) + header
     _put(file, 0, np.frombuffer(front, np.uint8))
     file.flush()
     os.fsync(file.fileno())
@@ -201,11 +201,11 @@ def _mapped(file: BinaryIO) -> tuple[str, PackedTable]:
     if magic != _MAGIC or blake2b(front, digest_size=32).digest() != digest:
         raise unfit()
     try:
-        told = json.loads(front)
-        places = {name: _Place(*place) for name, place in told["places"].items()}
+        header = json.loads(front)
+        places = {name: _Place(*place) for name, place in header["places"].items()}
         arrays = {name: _array(content, place) for name, place in places.items()}
-        moment, numbers = str(told["moment"]), dict(told["numbers"])
-        is_whole = told["sum"] == _sum(content)
+        moment, numbers = str(header["moment"]), dict(header["numbers"])
+        is_whole = header["sum"] == _sum(content)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise unfit() from error
     if not is_whole:

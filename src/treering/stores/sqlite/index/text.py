@@ -201,12 +201,12 @@ def passages_named(connection: apsw.Connection, names: Sequence[str], reach: Rea
         "SELECT p.key FROM code_names n CROSS JOIN passages p ON p.key = n.key "  # noqa: S608 - only our own SQL
         f"WHERE n.name = ? AND {seen.sql} ORDER BY n.key LIMIT {MOST_NAMED}"
     )
-    found = {}
+    keys_by_name = {}
     for name in names:
         keys = [key for (key,) in connection.execute(sql, (name_code(name), *seen.bindings))]
         if keys:
-            found[name] = keys
-    return found
+            keys_by_name[name] = keys
+    return keys_by_name
 
 
 def _rows(names: Mapping[int, Iterable[str]]) -> list[tuple[int, int]]:
@@ -265,10 +265,10 @@ def _heads(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, Passag
 
 def _beside(connection: apsw.Connection, heads: Mapping[int, PassageHead]) -> dict[int, list[int]]:
     turns = [key for key, head in heads.items() if head.kind in DIALOGUE_KINDS]
-    found: dict[int, list[int]] = {}
+    neighbors: dict[int, list[int]] = {}
     for key, other in in_batches(connection, _BESIDE, turns):
-        found.setdefault(key, []).append(other)
-    return found
+        neighbors.setdefault(key, []).append(other)
+    return neighbors
 
 
 def _visible(connection: apsw.Connection, keys: Sequence[int], reach: Reach) -> frozenset[int]:

@@ -41,9 +41,9 @@ def add_words(connection: apsw.Connection, passages: Sequence[tuple[int, Passage
 
     def rows() -> Iterator[tuple[int, str, str, str, str]]:
         for key, one in passages:
-            found = terms_of(one)
-            named.append((key, found.names))
-            yield key, found.title, found.heading, found.body, " ".join(place_terms(one))
+            text_terms = terms_of(one)
+            named.append((key, text_terms.names))
+            yield key, text_terms.title, text_terms.heading, text_terms.body, " ".join(place_terms(one))
 
     connection.executemany(f"INSERT INTO {words}(rowid, title, heading, body, scope) VALUES(?, ?, ?, ?, ?)", rows())
     connection.executemany(f"INSERT INTO {names}(rowid, name) VALUES(?, ?)", named)
@@ -198,7 +198,7 @@ def _ranked_past(
     """Rank earlier passages. Phrases count by their words."""
     words = list(dict.fromkeys(word for term in terms for word in term.split()))
     scores = score_history(connection, words, dict(zip(COLUMNS, WEIGHTS, strict=True)))
-    seen, kept = sight.condition(), 0
+    seen, yielded = sight.condition(), 0
     ranked = sorted(scores, key=lambda key: (-scores[key], key))
     for start in range(0, len(ranked), _FEW):
         batch = ranked[start : start + _FEW]
@@ -206,14 +206,14 @@ def _ranked_past(
         sql = f"SELECT p.key FROM passages p WHERE p.key IN ({marks}) AND {seen.sql}"  # noqa: S608 - only our own SQL
         visible = {key for (key,) in connection.execute(sql, (*batch, *seen.bindings))}
         yield from ((key, scores[key]) for key in batch if key in visible)
-        kept += len(visible)
-        if kept >= limit:
+        yielded += len(visible)
+        if yielded >= limit:
             return
 
 
 def _best(rankings: Iterable[Iterable[tuple[int, float]]], limit: int) -> list[Scored]:
-    found = starmap(Scored, chain.from_iterable(rankings))
-    return nsmallest(limit, found, key=lambda hit: (-hit.score, hit.key))
+    hits = starmap(Scored, chain.from_iterable(rankings))
+    return nsmallest(limit, hits, key=lambda hit: (-hit.score, hit.key))
 
 
 _K1 = 1.2
@@ -223,12 +223,12 @@ _LEAST_IDF = 1e-6  # as FTS5: a word in most passages counts almost nothing, nev
 
 def score_history(connection: apsw.Connection, terms: Sequence[str], weights: Mapping[str, float]) -> dict[int, float]:
     """Score earlier passages with any of the single terms, by the statistics of current ones."""
-    found = {term: counts for term in terms if (counts := _weighted_counts(connection, term, weights))}
-    lengths = _lengths(connection, WORDS_HISTORY, sorted(set().union(*found.values())))
+    counts_by_term = {term: counts for term in terms if (counts := _weighted_counts(connection, term, weights))}
+    lengths = _lengths(connection, WORDS_HISTORY, sorted(set().union(*counts_by_term.values())))
     rows, terms_of_all = _totals(connection).values()
     usual = terms_of_all / (rows or 1) or sum(lengths.values()) / max(1, len(lengths))
     scores: dict[int, float] = {}
-    for term, counts in found.items():
+    for term, counts in counts_by_term.items():
         rarity = _idf(rows, _documents_with(connection, term))
         for key, count in counts.items():
             norm = _K1 * (1 - _B + _B * lengths.get(key, usual) / (usual or 1))
@@ -337,11 +337,11 @@ class WordTables:
     def _scores(self, connection: apsw.Connection, terms: Sequence[str]) -> Scores:
         """Return the score of each passage by key. The result must not be modified."""
         if self._scored is None or self._scored[:2] != (self._seen, terms):
-            told = [
+            postings = [
                 self._postings(connection, term) if _PLAIN.fullmatch(term) else _phrase(connection, term)
                 for term in terms
             ]
-            self._scored = (self._seen, terms, self._table.scores(told))
+            self._scored = (self._seen, terms, self._table.scores(postings))
         return self._scored[2]
 
     def _postings(self, connection: apsw.Connection, term: str) -> Postings:

@@ -220,8 +220,8 @@ class SqliteLedger(DatabaseLedger[apsw.Connection]):
     def back_up(self, target: Path, *, replace: bool, copied: Copied) -> Anchor:
         """Copy the space into a new file while others use it; see `back_up`."""
         # Read before copying, so that the copy contains the event.
-        kept = self._kept_anchor()
-        return back_up(self._database, target, anchor=kept, replace=replace, copied=copied)
+        stored = self._kept_anchor()
+        return back_up(self._database, target, anchor=stored, replace=replace, copied=copied)
 
     def close(self) -> None:
         """Close the database."""

@@ -84,8 +84,8 @@ class ObjectTables:
 
     def scope_of(self, identity: str) -> str | None:
         """Return the scope of an object without reading its revision."""
-        found: str | None = self._first("SELECT scope FROM objects WHERE id = ?", (identity,))
-        return found
+        scope: str | None = self._first("SELECT scope FROM objects WHERE id = ?", (identity,))
+        return scope
 
     def ever_existed(self, identity: str) -> bool:
         """Return whether the audit log contains this id."""
@@ -94,14 +94,14 @@ class ObjectTables:
     def source_by_origin(self, scope: str, origin: str) -> str | None:
         """Return the id of the source with this origin that is not archived."""
         sql = "SELECT id FROM objects WHERE scope = ? AND origin = ? AND status <> 'archived'"
-        found: str | None = self._first(sql, (scope, origin))
-        return found
+        source_id: str | None = self._first(sql, (scope, origin))
+        return source_id
 
     def node_by_slug(self, scope: str, kind: str, slug: str) -> str | None:
         """Return the id of the active node with this slug."""
         sql = "SELECT id FROM objects WHERE scope = ? AND kind = ? AND slug = ? AND status = 'active'"
-        found: str | None = self._first(sql, (scope, kind, slug))
-        return found
+        node_id: str | None = self._first(sql, (scope, kind, slug))
+        return node_id
 
     def knowledge_by_duplicate_key(self, key: str) -> Sequence[str]:
         """Return the ids of knowledge with this key, oldest first."""
@@ -160,7 +160,7 @@ class ObjectTables:
 
         Errors are passed to `altered`, if given, and the segment is left out.
         """
-        found: dict[tuple[str, str], Segment] = {}
+        segments: dict[tuple[str, str], Segment] = {}
         parts: dict[str, SourceParts | None] = {}
         for start in range(0, len(places), _FEW):
             batch = places[start : start + _FEW]
@@ -177,12 +177,12 @@ class ObjectTables:
                 with noted(altered):
                     if source_id not in parts:
                         parts[source_id] = self._newest_parts(source_id, newest.get(source_id))
-                    found[source_id, segment_id] = read_segment(source_id, parts[source_id], place, body)
+                    segments[source_id, segment_id] = read_segment(source_id, parts[source_id], place, body)
         for source_id, segment_id in places if self._checks else ():
-            if (source_id, segment_id) not in found:
+            if (source_id, segment_id) not in segments:
                 with noted(altered):
                     self._require_absent(source_id, segment_id)
-        return found
+        return segments
 
     def load(self, stored: str) -> Object:
         """Parse an object from its stored form and the texts of its segments."""
@@ -363,7 +363,7 @@ _ROWS = _ROW.replace("SELECT ", "SELECT id, ").replace("id = ?", "id IN (VALUES 
 
 def read_each_newest(connection: apsw.Connection, identities: Iterable[str]) -> dict[str, Newest]:
     """Read the newest revisions of objects. Unknown ids are left out. Takes four statements per few hundred objects."""
-    wanted, found = list(dict.fromkeys(identities)), dict[str, Newest]()
+    wanted, newest_by_id = list(dict.fromkeys(identities)), dict[str, Newest]()
     for start in range(0, len(wanted), _FEW):
         few = wanted[start : start + _FEW]
         stored = [Stored(*row) for row in _asked(connection, _EACH_NEWEST, few)]
@@ -372,17 +372,17 @@ def read_each_newest(connection: apsw.Connection, identities: Iterable[str]) -> 
         rows = {row[0]: tuple(row[1:]) for row in _asked(connection, _ROWS, few)}
         for one in stored:
             newest = Newest(one, events.get(one.seq), last.get(one.identity) or 0, rows.get(one.identity, ()))
-            found[one.identity] = newest
-    return found
+            newest_by_id[one.identity] = newest
+    return newest_by_id
 
 
 def read_newest(connection: apsw.Connection, identity: str) -> Newest | None:
     """Read the newest revision of an object."""
-    found = next(connection.execute(_NEWEST, (identity,)), None)
-    if found is None:
+    row = next(connection.execute(_NEWEST, (identity,)), None)
+    if row is None:
         return None
-    event, last = next(connection.execute(_EVENT, (found[2], identity)), (None, 0))
-    return Newest(Stored(*found), event, last or 0, next(connection.execute(_ROW, (identity,)), ()))
+    event, last = next(connection.execute(_EVENT, (row[2], identity)), (None, 0))
+    return Newest(Stored(*row), event, last or 0, next(connection.execute(_ROW, (identity,)), ()))
 
 
 class SqliteEvents:

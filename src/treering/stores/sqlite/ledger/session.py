@@ -138,8 +138,8 @@ def _check_file(connection: apsw.Connection) -> None:
 
 
 def _damage(connection: apsw.Connection, check: str) -> str:
-    (found,) = next(connection.execute(check))
-    return "" if found == "ok" else str(found)
+    (result,) = next(connection.execute(check))
+    return "" if result == "ok" else str(result)
 
 
 class SqliteSession(LedgerSession[apsw.Connection]):

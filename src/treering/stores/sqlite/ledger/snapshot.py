@@ -239,8 +239,8 @@ class SqliteSnapshot(Snapshot):
         else:
             ids = _begun_by(self._connection, selection, self.sequence(selection.as_of))
         items = _each(reversed(ids), self._get_at(selection.as_of), altered)
-        found = (item for item in items if selects(selection, item))
-        return list(islice(found, selection.newest or None))[::-1]
+        selected = (item for item in items if selects(selection, item))
+        return list(islice(selected, selection.newest or None))[::-1]
 
     def sources(self, scope: str, root: str) -> Mapping[str, SourceState]:
         """Return the sources of this scope below a root origin, by origin."""
@@ -307,16 +307,16 @@ def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:
     scopes = lineage(selection.scope)
     prefix = selection.scope.removesuffix("/") + "/"
     below = "OR substr(scope, 1, ?) = ?" if selection.descend else ""
-    named, asked = equalities(selection.where, INDEXED_FIELDS), condition(selection.where, OBJECT_FIELDS)
+    named, filtered = equalities(selection.where, INDEXED_FIELDS), condition(selection.where, OBJECT_FIELDS)
     # A name is rarer than a type. The plus sign prevents SQLite from using the index by type.
     is_named = bool(equalities(selection.where, _NAMING).bindings)
     kind = "+type" if equalities(selection.where, {"origin": "origin"}).bindings else "type"
     among = _of_types(selection, column="+id" if is_named else "id")
     types = f"AND {kind} IN ({_marks(selection.types)}) AND {among.sql}" if selection.types else ""
-    where = f"(scope IN ({_marks(scopes)}) {below}) {types} AND {named.sql} AND {asked.sql}"
+    where = f"(scope IN ({_marks(scopes)}) {below}) {types} AND {named.sql} AND {filtered.sql}"
     sql = f"SELECT id FROM objects WHERE {where} ORDER BY id"  # noqa: S608 - marks, and what `condition` wrote
     within = (len(prefix), prefix) if selection.descend else ()
-    bindings = [*scopes, *within, *selection.types, *among.bindings, *named.bindings, *asked.bindings]
+    bindings = [*scopes, *within, *selection.types, *among.bindings, *named.bindings, *filtered.bindings]
     return [identity for (identity,) in connection.execute(sql, bindings)]
 
 
