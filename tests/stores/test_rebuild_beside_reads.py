@@ -14,7 +14,7 @@ from test_sqlite_index_histories import Histories
 from treering.ports.index import Behind
 from treering.ports.search import Lag
 from treering.stores.rows.upkeep import TARGET, VERSION
-from treering.stores.sqlite.index.index import SqliteReplay
+from treering.stores.sqlite.index.replay import SqliteReplay
 from treering.stores.sqlite.index.tables import PROJECTION_VERSION
 from treering.stores.sqlite.reading import read_state, write_state
 from treering.testing.fakes import START, SteppingClock

@@ -8,8 +8,8 @@ from treering.core.canonical import parse_time
 from treering.ports.search import TextQuery
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.tables import FULL_TEXT
+from treering.stores.sqlite.jobs import SqliteJobs
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
-from treering.stores.sqlite.opening import SqliteJobs
 from treering.stores.sqlite.reading import write_state
 from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock

@@ -13,7 +13,7 @@ from treering.parts.discussions.generators.generator import DiscussionSettings
 from treering.parts.discussions.memory import DiscussionMemory
 from treering.ports.runtime import LONGEST_SECONDS, VECTORS
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.opening import SqliteLeases
+from treering.stores.sqlite.leases import SqliteLeases
 from treering.testing.fakes import START, HashingEmbedder, SteppingClock
 from treering.verbs.ingest.turns import Message
 

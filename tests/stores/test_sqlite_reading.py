@@ -7,10 +7,8 @@ from treering.core.filters import FIELDS, MOST_CONDITIONS, MOST_VALUES, And, Com
 from treering.ports.index import Change
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.passages import passages_of, record_of
-from treering.stores.sqlite.database import Database, remembered
-from treering.stores.sqlite.index.index import apply_changes
-from treering.stores.sqlite.index.tables import create_tables
-from treering.stores.sqlite.reading import (
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.filters import (
     ALWAYS,
     INDEXED_FIELDS,
     NEVER,
@@ -19,6 +17,9 @@ from treering.stores.sqlite.reading import (
     equalities,
     stored_scalar,
 )
+from treering.stores.sqlite.index.projection import apply_changes
+from treering.stores.sqlite.index.tables import create_tables
+from treering.stores.sqlite.readers import remembered
 from treering.testing.builders import Builder, day
 from treering.testing.fakes import SteppingClock
 

@@ -12,7 +12,7 @@ from treering.ports.search import TextRequest
 from treering.stores.sqlite.index import text as text_search
 from treering.stores.sqlite.index import words
 from treering.stores.sqlite.index.words import rank_words
-from treering.stores.sqlite.reading import sight
+from treering.stores.sqlite.sight import sight
 from treering.testing.index_contract.stage import near
 
 WORDS = "bees ants hum dig Über night_shift honeycomb 7 année".split()

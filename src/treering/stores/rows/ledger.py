@@ -30,11 +30,12 @@ from treering.ports.ledger import (
     read_one_by_one,
 )
 from treering.ports.runtime import Clock
-from treering.stores.rows.packing import rows_of
-from treering.stores.rows.read_checks import LogReads, ReadChecks
-from treering.stores.rows.records import ExportedRows, events_in_batches, records_of
+from treering.stores.rows.damage import rows_of
+from treering.stores.rows.log_reads import LogReads
+from treering.stores.rows.read_checks import ReadChecks
+from treering.stores.rows.records import events_in_batches, records_of
 from treering.stores.rows.session import LedgerSession
-from treering.stores.rows.verification import VerifiedRows
+from treering.stores.rows.verification import LedgerRows
 
 T = TypeVar("T")
 
@@ -147,14 +148,6 @@ class Snapshot(ABC):
         return self._objects.revision
 
 
-class WholeRows(VerifiedRows, ExportedRows, Protocol):
-    """All rows of a ledger in one snapshot."""
-
-    def verify(self, *, anchor: Anchor | None) -> Anchor:
-        """Check all rows against the audit log, and that the log contains the anchor; return the head of the log."""
-        ...
-
-
 class DatabaseLedger(LedgerWrites, Generic[T]):
     """`ports.ledger.Ledger` over a database. Followers are updated in the same transactions.
 
@@ -171,7 +164,7 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
         write: Callable[[], AbstractContextManager[T]],
         read_whole: Callable[[], AbstractContextManager[T]],
         snapshot: Callable[[T, ReadChecks, Policy], Snapshot],
-        rows: Callable[[T], WholeRows],
+        rows: Callable[[T], LedgerRows],
         clock: Clock,
         policy: Policy | None,
         anchor: AnchorStore | None,

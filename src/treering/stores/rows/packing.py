@@ -1,8 +1,7 @@
-"""Compress the texts in rows, verify them when they are read, and report damaged rows as `Corrupt`."""
+"""Compress the texts in rows, and verify them when they are read."""
 
 import hashlib
 import json
-import struct
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -12,68 +11,34 @@ from typing import Any, TypeVar
 import zstandard
 from pydantic import BaseModel, ValidationError
 
-from treering.core.errors import Corrupt, InvalidInput, TreeringError
+from treering.core.errors import Corrupt, InvalidInput
 from treering.core.objects import Object, parse_object
-
-REINDEX = "Rebuild the index: `treering lint reindex --apply`."
-RESTORE = "Restore it from a backup, or import an export into a new space."
-_ROW_ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, struct.error)
-_SHOWN = 200
-
-
-def row_of(name: str, *, hint: str = RESTORE) -> "_Guard":
-    """Report the errors of parsing one damaged row as `Corrupt`. `name`: the content of the row.
-
-    Another program may have written values of other types, which SQLite accepts.
-    """
-    return _Guard(name, hint, ours=(Corrupt, InvalidInput))
-
-
-def rows_of(name: str, *, hint: str = RESTORE) -> "_Guard":
-    """Report the errors of parsing several damaged rows as `Corrupt`. Errors of Treering pass unchanged."""
-    return _Guard(name, hint)
-
-
-class _Guard:
-    """A context for reading rows. Not a generator, which takes four times as long: a search enters hundreds."""
-
-    __slots__ = ("_hint", "_name", "_ours")
-
-    def __init__(self, name: str, hint: str, ours: tuple[type[TreeringError], ...] = ()) -> None:
-        self._name = name
-        self._hint = hint
-        self._ours = ours
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            return
-        if isinstance(error, TreeringError):
-            if isinstance(error, self._ours):
-                raise _unreadable_row(self._name, error.message, self._hint) from error
-        elif isinstance(error, _ROW_ERRORS):
-            raise _unreadable_row(self._name, f"{type(error).__name__}: {error}", self._hint) from error
-
-
-def _unreadable_row(name: str, found: str, hint: str) -> Corrupt:
-    return Corrupt(
-        f"The stored rows of {name} cannot be read. {found[:_SHOWN].rstrip('.')}.", hint=hint, details={"id": name}
-    )
-
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
+
 LEVEL = 3
+
+
 DICTIONARY = 41_000
 """Added to the number of a dictionary in a frame. The sum is in the range that zstd reserves for private use."""
 
+
 _NEWEST = 1  # the dictionary for new rows
+
+
 _WORTH_COMPRESSING = 256
+
+
 _MAX_TEXT = 1 << 30
+
+
 _SKIPPABLE = (0x184D2A50).to_bytes(4, "little")
+
+
 _DIGEST = 16
+
+
 _local = threading.local()
 
 

@@ -1,10 +1,7 @@
 """Convert the rows of a ledger to records and back."""
 
 import json
-import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -14,45 +11,42 @@ from treering.core.canonical import canonical_json
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.objects import Object, no_export
 from treering.core.patch import PatchRecord
-from treering.core.scope import sees
 from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Erased, Put, Write
 from treering.ports.index import Change
 from treering.ports.ledger import TABLES, Record
-from treering.ports.runtime import LONGEST_SECONDS, IsKept, JobRow
-from treering.retrieval.index.projection import Named, origins_in, sources_in
-from treering.stores.rows.packing import RESTORE, json_of, pack_sealed, row_of, unpack, unpack_json, unpack_sealed
-from treering.stores.rows.read_checks import Body, Stored
-from treering.stores.rows.verification import EventRow
+from treering.stores.rows.damage import RESTORE
+from treering.stores.rows.packing import json_of, unpack, unpack_json, unpack_sealed
+from treering.stores.rows.verification import LedgerRows
 
 _LINK_COLUMNS = ("type", "source", "target", "patch_id", "added", "removed")
 
 
-class ExportedRows(Protocol):
-    """The rows of a ledger in one snapshot, each table in the order of its records (`ports.ledger.Record`)."""
+class LogWrites(Protocol):
+    """Writes to the audit log, patches and idempotency keys of a ledger."""
 
-    def event_rows(self) -> Iterable[EventRow]:
-        """Return the audit log."""
+    def keep_events(self, events: Sequence[AuditEvent]) -> None:
+        """Store events."""
         ...
 
-    def stored_revisions(self) -> Iterable[Stored]:
-        """Return the rows of all revisions."""
+    def keep_records(self, records: Sequence[PatchRecord]) -> None:
+        """Store the records of patches, replacing earlier ones."""
         ...
 
-    def segment_rows(self) -> Iterable[tuple[str, str, Body]]:
-        """Return source id, segment id and text of all segments."""
+    def keep_new_records(self, records: Sequence[PatchRecord]) -> None:
+        """Store the records of new patches."""
         ...
 
-    def link_rows(self) -> Iterable[LinkRow]:
-        """Return all links."""
+    def keep_key(self, key: str, outcome: str) -> None:
+        """Store the value of a new idempotency key, as JSON."""
         ...
 
-    def patch_rows(self) -> Iterable[tuple[str, str, Body]]:
-        """Return id, status and stored record of all patches."""
+    def forget(self, key: str) -> None:
+        """Remove an idempotency key."""
         ...
 
-    def receipt_rows(self) -> Iterable[tuple[str, Body]]:
-        """Return all idempotency keys with their sealed values."""
+    def clear(self) -> None:
+        """Remove all events."""
         ...
 
 
@@ -80,23 +74,7 @@ class LoadedObjects(Protocol):
         ...
 
 
-class LoadedLog(Protocol):
-    """The log of an empty ledger, in the transaction that fills it."""
-
-    def keep_events(self, events: Sequence[AuditEvent]) -> None:
-        """Store events."""
-        ...
-
-    def keep_new_records(self, records: Sequence[PatchRecord]) -> None:
-        """Store the records of new patches."""
-        ...
-
-    def keep_key(self, key: str, outcome: str) -> None:
-        """Store the value of an idempotency key, as JSON."""
-        ...
-
-
-def records_of(rows: ExportedRows, only: Collection[str] = TABLES) -> Iterator[Record]:
+def records_of(rows: LedgerRows, only: Collection[str] = TABLES) -> Iterator[Record]:
     """Return the records of some tables, in the order of `TABLES`.
 
     Raises `Corrupt` for a row with values that JSON cannot represent.
@@ -111,34 +89,34 @@ def records_of(rows: ExportedRows, only: Collection[str] = TABLES) -> Iterator[R
 _Rows = Iterator[dict[str, Any]]
 
 
-def _events(rows: ExportedRows) -> _Rows:
+def _events(rows: LedgerRows) -> _Rows:
     return (unpack_json(body) for *_, body in rows.event_rows())
 
 
-def _revisions(rows: ExportedRows) -> _Rows:
+def _revisions(rows: LedgerRows) -> _Rows:
     for one in rows.stored_revisions():
         yield {"id": one.identity, "revision": one.number, "seq": one.seq, "body": unpack_json(one.body)}
 
 
-def _segments(rows: ExportedRows) -> _Rows:
+def _segments(rows: LedgerRows) -> _Rows:
     for source_id, segment_id, body in rows.segment_rows():
         yield {"source_id": source_id, "segment_id": segment_id, "text": unpack(body)}
 
 
-def _links(rows: ExportedRows) -> _Rows:
+def _links(rows: LedgerRows) -> _Rows:
     return (dict(zip(_LINK_COLUMNS, row, strict=True)) for row in rows.link_rows())
 
 
-def _patches(rows: ExportedRows) -> _Rows:
+def _patches(rows: LedgerRows) -> _Rows:
     return (unpack_json(body) for _, _, body in rows.patch_rows())
 
 
-def _receipts(rows: ExportedRows) -> _Rows:
+def _receipts(rows: LedgerRows) -> _Rows:
     for key, body in rows.receipt_rows():
         yield {"key": key, "receipt": json_of(unpack_sealed(body, name=str(key)))}
 
 
-_READ: dict[str, Callable[[ExportedRows], _Rows]] = {
+_READ: dict[str, Callable[[LedgerRows], _Rows]] = {
     "event": _events,
     "revision": _revisions,
     "segment": _segments,
@@ -185,7 +163,7 @@ class _ReceiptRow(_Row):
     receipt: Any
 
 
-def load_records(objects: LoadedObjects, log: LoadedLog, records: Iterable[Record]) -> list[Change]:
+def load_records(objects: LoadedObjects, log: LogWrites, records: Iterable[Record]) -> list[Change]:
     """Write records into an empty ledger; return the changes for its followers, in order.
 
     Raises `InvalidInput` if the records are not an export.
@@ -212,7 +190,7 @@ def load_records(objects: LoadedObjects, log: LoadedLog, records: Iterable[Recor
         raise no_export(error) from error
 
 
-def _load(objects: LoadedObjects, log: LoadedLog, record: Record) -> None:
+def _load(objects: LoadedObjects, log: LogWrites, record: Record) -> None:
     """Write a record of a table without dependencies."""
     row: Any = record.row
     match record.table:
@@ -270,88 +248,3 @@ def events_in_batches(
             return
         after = batch[-1].seq
         left = None if left is None else left - len(batch)
-
-
-def packed_job(job_id: str, row: JobRow) -> bytes:
-    """Pack a job for its row."""
-    return pack_sealed(canonical_json(dict(row)), name=job_id)
-
-
-def job_of(job_id: str, body: str | bytes) -> JobRow:
-    """Unpack a job. Raises `Corrupt` for a damaged row."""
-    with row_of("a job"):
-        row = json_of(unpack_sealed(body, name=job_id))
-    if not isinstance(row, dict):
-        raise Corrupt("The record of a job is damaged.", hint="Restore the space from a backup.")
-    return row
-
-
-def _scope_of_job(row: JobRow) -> str:
-    """Return the scope of a job. Raises `Corrupt` for a damaged row."""
-    with row_of("a job"):
-        return str(row["scope"])
-
-
-def jobs_seen(rows: Iterable[tuple[str, Body]], scope: str, limit: int) -> list[JobRow]:
-    """Return the first jobs at, below or above a scope. `rows`: ids and bodies."""
-    jobs = (job for row in rows if (job := job_of(*row)).get("scope", "") is not None)
-    return list(islice((job for job in jobs if sees(scope, _scope_of_job(job), descend=True)), limit))
-
-
-def jobs_naming(rows: Iterable[tuple[str, Body]], object_ids: Sequence[str]) -> int:
-    """Count the jobs that name one of some objects. `rows`: ids and bodies."""
-    named = Named(frozenset(object_ids), frozenset())
-    return sum(named.is_in(job_of(*row)) for row in rows)
-
-
-def without_erased(row: JobRow, erased: Set[str]) -> JobRow:
-    """Return a job without its data about erased objects."""
-    return Named(erased, frozenset(_origins(row, erased))).without(row) if erased else dict(row)
-
-
-def changed_by_erasure(jobs: Mapping[str, JobRow], erased: Set[str], origins: Set[str]) -> dict[str, JobRow]:
-    """Return the jobs with data about erased objects or their origins, without this data, by id."""
-    named = Named(erased, frozenset(origins).union(*(_origins(row, erased) for row in jobs.values())))
-    return {job: named.without(row) for job, row in jobs.items() if named.is_in(row)}
-
-
-class WaitingJobs:
-    """Jobs that are stored in the next transaction of their thread (`ports.runtime.JobsInCommits`)."""
-
-    def __init__(self) -> None:
-        self._of_thread = threading.local()
-
-    @contextmanager
-    def kept_in_commit(self, job_id: str, row: JobRow) -> Iterator[IsKept]:
-        """Store the state of a job in the first transaction of the block that changes objects."""
-        rows = self._rows()
-        rows[job_id] = row
-        try:
-            yield lambda: job_id not in rows
-        finally:
-            rows.pop(job_id, None)
-
-    def come_due(self, changes: Sequence[Change]) -> Iterator[tuple[str, JobRow, Sequence[str]]]:
-        """Yield the waiting jobs with the ids in them that this transaction does not write, and remove them."""
-        rows = self._rows()
-        for job_id in list(rows):
-            row, standing = rows.pop(job_id), {change.object_id for change in changes if change.after}
-            yield job_id, row, [identity for identity in sources_in(row) if identity not in standing]
-
-    def _rows(self) -> dict[str, JobRow]:
-        waiting: dict[str, JobRow] = self._of_thread.__dict__.setdefault("rows", {})
-        return waiting
-
-
-def _origins(row: JobRow, ids: Set[str]) -> list[str]:
-    with row_of("a job"):
-        return list(origins_in(row, ids))
-
-
-def check_lease_length(seconds: float) -> None:
-    """Raise `InvalidInput` if a lease would block others for too long."""
-    if seconds > LONGEST_SECONDS:
-        raise InvalidInput(
-            f"A lease of {seconds:g} seconds is too long; at most {LONGEST_SECONDS:g} are allowed.",
-            hint="Request a shorter lease and renew it.",
-        )

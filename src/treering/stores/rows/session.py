@@ -16,8 +16,8 @@ from treering.core.writing.transaction import ImportSession
 from treering.ports.index import Change
 from treering.ports.ledger import Record
 from treering.ports.runtime import Clock, fresh_id, fresh_salt
-from treering.stores.rows.read_checks import LogReads
-from treering.stores.rows.records import changes_of
+from treering.stores.rows.log_reads import LogReads
+from treering.stores.rows.records import LogWrites, changes_of
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -39,30 +39,6 @@ class Follower(Protocol[T_contra]):
         ...
 
 
-class LogWrites(Protocol):
-    """Writes to the audit log, patches and idempotency keys."""
-
-    def keep_events(self, events: Sequence[AuditEvent]) -> None:
-        """Store events."""
-        ...
-
-    def keep_records(self, records: Sequence[PatchRecord]) -> None:
-        """Store the records of patches, replacing earlier ones."""
-        ...
-
-    def keep_key(self, key: str, outcome: str) -> None:
-        """Store the value of a new idempotency key, as JSON."""
-        ...
-
-    def forget(self, key: str) -> None:
-        """Remove an idempotency key."""
-        ...
-
-    def clear(self) -> None:
-        """Remove all events."""
-        ...
-
-
 class LedgerSession(ImportSession[Record], ABC, Generic[T]):
     """`core.writing.transaction.Session` over one database transaction. At its end, followers apply its changes."""
 
@@ -71,7 +47,7 @@ class LedgerSession(ImportSession[Record], ABC, Generic[T]):
         transaction: T,
         view: View,
         log: LogReads,
-        kept: LogWrites,
+        writes: LogWrites,
         *,
         clock: Clock,
         policy: Policy,
@@ -81,7 +57,7 @@ class LedgerSession(ImportSession[Record], ABC, Generic[T]):
         self._default_policy = policy
         self._transaction = transaction
         self._log = log
-        self._kept = kept
+        self._log_writes = writes
         self._clock = clock
         self._followers = followers
         self._changes: list[Change] = []
@@ -139,11 +115,11 @@ class LedgerSession(ImportSession[Record], ABC, Generic[T]):
 
     def remember(self, key: str, known: Remembered) -> None:
         """Store the value of a new key."""
-        self._kept.keep_key(key, known.model_dump_json())
+        self._log_writes.keep_key(key, known.model_dump_json())
 
     def forget(self, key: str) -> None:
         """Remove a key."""
-        self._kept.forget(key)
+        self._log_writes.forget(key)
 
     def keep(self, planned: Plan, result: Journal) -> None:
         """Store writes, events and records, and note erased objects."""
@@ -151,19 +127,19 @@ class LedgerSession(ImportSession[Record], ABC, Generic[T]):
         self._store([(write, event.seq, stored) for write, event, stored in writes])
         for write, event, _ in writes:
             self._changes += changes_of(write, event.seq)
-        self._kept.keep_events(result.events)
-        self._kept.keep_records(result.records)
+        self._log_writes.keep_events(result.events)
+        self._log_writes.keep_records(result.records)
         if erased := [write.before for write in planned.writes if isinstance(write, Erased)]:
             self._note_erased(erased, result.receipt.sequence)
 
     def keep_notice(self, notice: Notice) -> None:
         """Store an event about a patch, and the patch's record."""
-        self._kept.keep_events([notice.event])
-        self._kept.keep_records([notice.record])
+        self._log_writes.keep_events([notice.event])
+        self._log_writes.keep_records([notice.record])
 
     def keep_event(self, event: AuditEvent) -> None:
         """Store an event that is about neither an object nor a patch."""
-        self._kept.keep_events([event])
+        self._log_writes.keep_events([event])
 
     def is_bare(self) -> bool:
         """Return whether the log contains only events about the policy."""
@@ -171,7 +147,7 @@ class LedgerSession(ImportSession[Record], ABC, Generic[T]):
 
     def clear(self) -> None:
         """Remove all events of a log that contains only events about the policy."""
-        self._kept.clear()
+        self._log_writes.clear()
 
     def finish(self) -> None:
         """Apply the changes to followers, at the end of the transaction."""

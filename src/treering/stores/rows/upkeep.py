@@ -11,8 +11,8 @@ from treering.ports.index import Behind, Change, Index
 from treering.ports.models import Extractor
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.ties import Ties
+from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.fold import Part
-from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.vectors import DatabaseVectors
 
 VERSION = "projection_version"

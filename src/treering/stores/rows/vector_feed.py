@@ -13,7 +13,7 @@ from treering.ports.passages import Reach
 from treering.ports.search import Vector
 from treering.ports.vector_engine import VectorChanges
 from treering.retrieval.index.tables import Keys, restored
-from treering.stores.rows.packing import REINDEX, rows_of
+from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.reach import PassingCache, Scopes
 
 T = TypeVar("T")

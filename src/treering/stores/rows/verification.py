@@ -15,7 +15,7 @@ from treering.core.patch import PatchRecord, Receipt, Remembered
 from treering.core.writing.copying import Account, LinkRow, account
 from treering.core.writing.integrity import references_of
 from treering.stores.rows.packing import unpack_model
-from treering.stores.rows.read_checks import Body
+from treering.stores.rows.read_checks import Body, Stored
 
 ObjectRow = tuple[str | int | None, ...]
 """A row of the table `objects`, in the order of `OBJECT_COLUMNS`."""
@@ -121,7 +121,7 @@ def by_object(revisions: Iterable[RevisionRow]) -> Iterator[list[RevisionRow]]:
     return (list(group) for _, group in groupby(revisions, key=itemgetter(0)))
 
 
-class VerifiedRows(Protocol):
+class LedgerRows(Protocol):
     """All rows of a ledger in one snapshot. Raises `Corrupt` for rows that cannot be parsed."""
 
     def event_rows(self) -> Iterator[EventRow]:
@@ -129,11 +129,11 @@ class VerifiedRows(Protocol):
         ...
 
     def link_rows(self) -> Iterable[LinkRow]:
-        """Return all links, including removed ones."""
+        """Return all links, including removed ones, in the order in which they were added."""
         ...
 
     def patch_rows(self) -> Iterable[tuple[str, str, Body]]:
-        """Return all patches: the columns id and status, and the stored record."""
+        """Return all patches by id: the columns id and status, and the stored record."""
         ...
 
     def keys(self, prefix: str) -> Iterable[tuple[str, Remembered]]:
@@ -156,8 +156,24 @@ class VerifiedRows(Protocol):
         """Return the number of stored segments."""
         ...
 
+    def stored_revisions(self) -> Iterable[Stored]:
+        """Return the rows of all revisions, by sequence number."""
+        ...
 
-def verify_rows(rows: VerifiedRows, *, anchor: Anchor | None) -> Anchor:
+    def segment_rows(self) -> Iterable[tuple[str, str, Body]]:
+        """Return source id, segment id and text of all segments, by both ids."""
+        ...
+
+    def receipt_rows(self) -> Iterable[tuple[str, Body]]:
+        """Return all idempotency keys with their sealed values, by key."""
+        ...
+
+    def verify(self, *, anchor: Anchor | None) -> Anchor:
+        """Check all rows against the audit log, and that the log contains the anchor; return the head of the log."""
+        ...
+
+
+def verify_rows(rows: LedgerRows, *, anchor: Anchor | None) -> Anchor:
     """Check the chain, all records against it, and the text of every segment.
 
     Returns the head of the log. Raises `Corrupt` for the first error.
@@ -188,7 +204,7 @@ def wrong(what: str, identity: str) -> Corrupt:
     )
 
 
-def _events(rows: VerifiedRows) -> Iterator[AuditEvent]:
+def _events(rows: LedgerRows) -> Iterator[AuditEvent]:
     for *columns, body in rows.event_rows():
         event = unpack_model(AuditEvent, body)
         if columns != [event.seq, event.target, render_time(event.timestamp), event.hash]:
@@ -196,7 +212,7 @@ def _events(rows: VerifiedRows) -> Iterator[AuditEvent]:
         yield event
 
 
-def _check_patches(rows: VerifiedRows, told: Account) -> set[str]:
+def _check_patches(rows: LedgerRows, told: Account) -> set[str]:
     identities: set[str] = set()
     for identity, status, body in rows.patch_rows():
         record = unpack_model(PatchRecord, body)
@@ -208,7 +224,7 @@ def _check_patches(rows: VerifiedRows, told: Account) -> set[str]:
     return identities
 
 
-def _check_keys(rows: VerifiedRows, patches: set[str]) -> None:
+def _check_keys(rows: LedgerRows, patches: set[str]) -> None:
     """Check the values of idempotency keys against the audit log."""
     for key, known in rows.keys(""):
         first = known.outcome
@@ -240,7 +256,7 @@ class _Current:
             self._known |= {(target, item.id) for target in targets_of(item)}
         self._segments += len(found.segments)
 
-    def check(self, rows: VerifiedRows) -> None:
+    def check(self, rows: LedgerRows) -> None:
         """Raise the first error, or one for rows without an object. Raises `Corrupt`."""
         if self._fault:
             raise self._fault

@@ -12,7 +12,8 @@ from psycopg import errors
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from treering.core.errors import Corrupt, InvalidInput, TreeringError, Unavailable
-from treering.stores.rows.packing import RESTORE, pack
+from treering.stores.rows.damage import RESTORE
+from treering.stores.rows.packing import pack
 from treering.stores.rows.read_checks import Body
 
 _SHOWN = 300

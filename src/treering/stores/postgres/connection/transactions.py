@@ -22,7 +22,7 @@ from treering.core.writing.journal import POLICY
 from treering.ports.runtime import check_interrupt
 from treering.stores.postgres.connection.failures import Array, array_of, body_of
 from treering.stores.postgres.connection.schema import PARTITIONS, in_partition
-from treering.stores.rows.packing import row_of
+from treering.stores.rows.damage import row_of
 from treering.stores.rows.read_checks import policy_told
 
 # Statements are sent in one message and prepared once per connection. The driver's own pipeline wakes both sides for

@@ -8,6 +8,7 @@ from treering.retrieval.index.ties import HEADER, Ties, pack_ties, reference, un
 from treering.stores.postgres.connection.failures import from_column
 from treering.stores.postgres.connection.transactions import Row, Statement, Transaction
 from treering.stores.postgres.index.index_state import NODES, next_numbers, write_state
+from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.fold import Part
 from treering.stores.rows.graph import (
     content_hash,
@@ -22,7 +23,6 @@ from treering.stores.rows.graph import (
     stored_name,
     ties_kept,
 )
-from treering.stores.rows.packing import REINDEX, rows_of
 
 _OWN = 4 * HEADER + 1  # position in a record of the reference to the passage's own object, counted from 1
 _HELD = "SELECT body FROM graph_passages WHERE space = %(space)s AND key = ANY(%(keys)s::bigint[])"

@@ -23,9 +23,9 @@ from treering.stores.postgres.index.index_state import (
 from treering.stores.postgres.index.replay import PostgresReplay
 from treering.stores.postgres.index.text import PostgresTextSearch, Query, on_days, passages_named
 from treering.stores.postgres.index.vectors import PostgresQuickVectors, PostgresVectors
+from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.fold import Part
 from treering.stores.rows.graph import FollowedGraph, FollowedGraphView
-from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.upkeep import MOST_AT_ONCE, STEP_SECONDS, FollowingIndex, IndexUpkeep
 
 

@@ -21,8 +21,8 @@ from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.index.index_state import PassageSight, sights_and_states
 from treering.stores.postgres.index.word_tables import FollowedWords, Held, Keys, WordsAt, integers
+from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.fold import MOST_CANDIDATES, ending_range, ranked_places
-from treering.stores.rows.packing import REINDEX, rows_of
 
 Query = tuple[str, dict[str, Any]]
 """SQL with its bindings."""

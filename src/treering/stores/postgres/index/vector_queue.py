@@ -9,8 +9,8 @@ from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.postgres.index.index_state import PostgresLog, integers, is_under_way, reaches_back
 from treering.stores.postgres.ledger.object_reads import ObjectReads
+from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.fold import PRIORITY
-from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.passage_log import Moment, follow_log
 from treering.stores.rows.vectors import QUICK, objects_of, texts_to_embed
 

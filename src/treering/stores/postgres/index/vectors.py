@@ -32,9 +32,10 @@ from treering.stores.postgres.index.vector_queue import IS_QUICK, MODEL, Waiting
 from treering.stores.postgres.ledger.object_reads import ObjectReads
 from treering.stores.rows.passage_log import MAX_LOG_ENTRIES, Moment
 from treering.stores.rows.reach import Scopes
+from treering.stores.rows.stored_vectors import is_damaged, vector_digest
 from treering.stores.rows.upkeep import SHOWN
 from treering.stores.rows.vector_feed import DatabaseFeed, FeedPlace, VectorBodies, short_hash
-from treering.stores.rows.vectors import QUICK, DatabaseVectors, is_damaged, vector_digest
+from treering.stores.rows.vectors import QUICK, DatabaseVectors
 
 _State = tuple[int, Moment]
 

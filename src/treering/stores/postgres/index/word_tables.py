@@ -27,7 +27,8 @@ from treering.stores.postgres.index.words import (
     stretch_codes,
     word_code,
 )
-from treering.stores.rows.packing import REINDEX, row_of, unpack
+from treering.stores.rows.damage import REINDEX, row_of
+from treering.stores.rows.packing import unpack
 from treering.stores.rows.passage_log import Moment
 
 Keys = npt.NDArray[np.int64]

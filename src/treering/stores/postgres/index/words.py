@@ -21,7 +21,8 @@ from treering.retrieval.index.projection import terms_of
 from treering.stores.postgres.connection.failures import body_of, packed
 from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.index.index_state import PASSAGES, read_state, write_state
-from treering.stores.rows.packing import REINDEX, pack_bytes, row_of, unpack, unpack_bytes
+from treering.stores.rows.damage import REINDEX, row_of
+from treering.stores.rows.packing import pack_bytes, unpack, unpack_bytes
 from treering.stores.rows.reach import place_terms
 
 # The postings of a run, in buckets of whole terms with a few thousand postings each, so that rare terms need no row of

@@ -9,7 +9,7 @@ from treering.retrieval.index.projection import sources_in
 from treering.stores.postgres.connection.failures import from_column, to_column
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.transactions import Row, Transaction
-from treering.stores.rows.records import (
+from treering.stores.rows.jobs import (
     WaitingJobs,
     changed_by_erasure,
     check_lease_length,

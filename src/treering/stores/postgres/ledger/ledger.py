@@ -35,8 +35,8 @@ from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.ledger.log_tables import PostgresLogReads
 from treering.stores.postgres.ledger.object_reads import ObjectReads, select_named
 from treering.stores.postgres.ledger.session import LedgerFollower, PostgresSession, SpaceRows
+from treering.stores.rows.damage import row_of
 from treering.stores.rows.ledger import DatabaseLedger, Snapshot, checked_head, newest_states
-from treering.stores.rows.packing import row_of
 from treering.stores.rows.read_checks import ReadChecks
 
 _HEAD = (

@@ -13,8 +13,9 @@ from treering.ports.ledger import AsOf
 from treering.stores.postgres.connection.failures import AFTER_ALL, body_of, from_column, packed, to_column
 from treering.stores.postgres.connection.schema import BRIEF_KEY, LONG_KEY
 from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.rows.log_reads import LogReads
 from treering.stores.rows.packing import pack_sealed
-from treering.stores.rows.read_checks import Body, LogReads, ReadChecks
+from treering.stores.rows.read_checks import Body, ReadChecks
 
 _EVENT = ("seq bigint", "target text", "timestamp text", "hash text", "body bytea")
 _PATCH = ("id text", "status text", "body bytea")

@@ -16,7 +16,8 @@ from treering.stores.postgres.connection.failures import body_of, from_column, t
 from treering.stores.postgres.connection.schema import NAMED_AT_LENGTH, NAMED_BRIEFLY
 from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.ledger.log_tables import EventTable
-from treering.stores.rows.packing import row_of, unpack, unpack_object
+from treering.stores.rows.damage import row_of
+from treering.stores.rows.packing import unpack, unpack_object
 from treering.stores.rows.read_checks import (
     HINT,
     Newest,

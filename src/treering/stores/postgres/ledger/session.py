@@ -24,7 +24,8 @@ from treering.stores.postgres.ledger.jobs import forget_in_jobs
 from treering.stores.postgres.ledger.log_tables import PostgresLogReads, PostgresLogWrites
 from treering.stores.postgres.ledger.object_reads import ObjectReads
 from treering.stores.postgres.ledger.object_writes import ObjectWrites
-from treering.stores.rows.packing import row_of, unpack, unpack_json
+from treering.stores.rows.damage import row_of
+from treering.stores.rows.packing import unpack, unpack_json
 from treering.stores.rows.read_checks import Body, ReadChecks, Stored
 from treering.stores.rows.records import load_records
 from treering.stores.rows.session import Follower, LedgerSession
@@ -45,7 +46,7 @@ _REVISIONS = "SELECT id, revision, seq, body FROM revisions WHERE space = %(spac
 
 
 class SpaceRows:
-    """`VerifiedRows` and `ExportedRows` over a transaction."""
+    """`LedgerRows` over a transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction

@@ -9,6 +9,7 @@ import apsw
 from treering.ports.passages import Reach
 from treering.ports.search import EdgeType
 from treering.retrieval.index.ties import HEADER, NumberedTies, Ties, pack_ties, reference, unpack_ties
+from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.fold import Part
 from treering.stores.rows.graph import (
     FollowedGraph,
@@ -23,10 +24,11 @@ from treering.stores.rows.graph import (
     stored_name,
     ties_kept,
 )
-from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.index.kept_tables import SqliteLog, SqliteSavedTable
-from treering.stores.sqlite.reading import Integers, in_batches, shown_passages, sight
+from treering.stores.sqlite.index.kept_tables import SqliteSavedTable
+from treering.stores.sqlite.index.passage_log import SqliteLog
+from treering.stores.sqlite.reading import Integers, in_batches, shown_passages
+from treering.stores.sqlite.sight import sight
 
 _RECORDS = "SELECT key, body FROM graph_passages"
 _SOME_NAMES = "SELECT id, name FROM graph_nodes WHERE id IN (?*)"

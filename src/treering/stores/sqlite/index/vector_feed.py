@@ -9,11 +9,13 @@ from treering.ports.passages import Reach
 from treering.ports.vector_engine import ChosenEngine
 from treering.stores.rows.reach import Scopes
 from treering.stores.rows.vector_feed import DatabaseFeed, FeedPlace, VectorBodies
-from treering.stores.sqlite.database import Database, remembered
-from treering.stores.sqlite.index.kept_tables import count_forgotten, known_place, place_now
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.index.passage_log import count_forgotten, known_place, place_now
 from treering.stores.sqlite.index.vector_queue import CURRENT
 from treering.stores.sqlite.index.vectors import JOINED, find_model
-from treering.stores.sqlite.reading import Integers, in_batches, passing_keys, sight, written_state
+from treering.stores.sqlite.readers import remembered
+from treering.stores.sqlite.reading import Integers, in_batches, written_state
+from treering.stores.sqlite.sight import passing_keys, sight
 
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS vector_engine(id INTEGER PRIMARY KEY CHECK(id = 1), address TEXT NOT NULL, "

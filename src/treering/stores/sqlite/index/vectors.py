@@ -11,11 +11,14 @@ from treering.ports.models import Embedder
 from treering.ports.passages import Reach
 from treering.ports.search import Lag
 from treering.stores.rows.followed_table import SavedTable
+from treering.stores.rows.followed_vectors import VectorRows
 from treering.stores.rows.reach import PassingCache, Scopes
+from treering.stores.rows.stored_vectors import vector_digest
 from treering.stores.rows.upkeep import SHOWN
-from treering.stores.rows.vectors import QUICK, DatabaseVectors, VectorRows, vector_digest
+from treering.stores.rows.vectors import QUICK, DatabaseVectors
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.index.kept_tables import SqliteLog, SqliteSavedTable
+from treering.stores.sqlite.index.kept_tables import SqliteSavedTable
+from treering.stores.sqlite.index.passage_log import SqliteLog
 from treering.stores.sqlite.index.tables import add_digests, count_waiting, has_digests
 from treering.stores.sqlite.index.vector_queue import (
     CURRENT,
@@ -26,16 +29,8 @@ from treering.stores.sqlite.index.vector_queue import (
     waiting_passages,
 )
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
-from treering.stores.sqlite.reading import (
-    Integers,
-    Sight,
-    in_batches,
-    passing_keys,
-    read_state,
-    shown_passages,
-    sight,
-    written_state,
-)
+from treering.stores.sqlite.reading import Integers, in_batches, read_state, shown_passages, written_state
+from treering.stores.sqlite.sight import Sight, passing_keys, sight
 
 JOINED = "FROM passages p JOIN passage_vectors v ON v.text_id = p.text_id AND v.model_id = ?"
 _FIRST_WAITING = (

@@ -15,7 +15,8 @@ from treering.core.patch import Link
 from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write
 from treering.ports.ledger import Altered, noted
-from treering.stores.rows.packing import pack, pack_row, row_of, unpack, unpack_object
+from treering.stores.rows.damage import row_of
+from treering.stores.rows.packing import pack, pack_row, unpack, unpack_object
 from treering.stores.rows.read_checks import (
     HINT,
     Body,

@@ -8,7 +8,8 @@ import apsw
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.objects import Knowledge, Object, parse_object
 from treering.core.writing.integrity import references_of
-from treering.stores.rows.packing import row_of, unpack, unpack_json, unpack_object
+from treering.stores.rows.damage import row_of
+from treering.stores.rows.packing import unpack, unpack_json, unpack_object
 from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID
 
 REFERRERS = """

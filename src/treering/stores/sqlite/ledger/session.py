@@ -15,7 +15,8 @@ from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Write
 from treering.ports.ledger import Record
 from treering.ports.runtime import Clock
-from treering.stores.rows.packing import REINDEX, RESTORE, row_of, unpack, unpack_json
+from treering.stores.rows.damage import REINDEX, RESTORE, row_of
+from treering.stores.rows.packing import unpack, unpack_json
 from treering.stores.rows.read_checks import Body, ReadChecks, Stored
 from treering.stores.rows.records import load_records
 from treering.stores.rows.session import Follower, LedgerSession
@@ -26,7 +27,7 @@ from treering.stores.sqlite.ledger.snapshot import LogTables
 
 
 class SqliteRows:
-    """`VerifiedRows` and `ExportedRows` over a connection in a transaction."""
+    """`LedgerRows` over a connection in a transaction."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection

@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent
-from treering.core.canonical import PREFIXES, parse_time, render_time
+from treering.core.canonical import parse_time, render_time
 from treering.core.objects import Object
 from treering.core.patch import Link, PatchRecord, PatchStatus
 from treering.core.policy import Policy
@@ -26,12 +26,15 @@ from treering.ports.ledger import (
     noted,
     selects,
 )
+from treering.stores.rows.damage import row_of
 from treering.stores.rows.ledger import Snapshot, checked_head, newest_states
-from treering.stores.rows.packing import pack_row, pack_sealed, row_of
-from treering.stores.rows.read_checks import Body, LogReads, ReadChecks, policy_told
-from treering.stores.sqlite.database import remembered
+from treering.stores.rows.log_reads import LogReads
+from treering.stores.rows.packing import pack_row, pack_sealed
+from treering.stores.rows.read_checks import Body, ReadChecks, policy_told
+from treering.stores.sqlite.filters import INDEXED_FIELDS, OBJECT_FIELDS, condition, equalities, of_types
 from treering.stores.sqlite.ledger.object_tables import ObjectTables, SqliteEvents
-from treering.stores.sqlite.reading import INDEXED_FIELDS, OBJECT_FIELDS, Condition, condition, equalities
+from treering.stores.sqlite.readers import remembered
+from treering.stores.sqlite.reading import in_batches
 
 _END = """
 SELECT last.seq, last.hash, last.timestamp, told.seq, told.body
@@ -185,7 +188,6 @@ _HEAD_COLUMNS = (
     "id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, ''), "
     "coalesce(fingerprint, '')"
 )
-_BATCH = 500
 _SourceRow = tuple[str, str, str, str, int]
 """Origin, id, fingerprint, status, revision."""
 
@@ -219,18 +221,16 @@ class SqliteSnapshot(Snapshot):
         wanted = list(dict.fromkeys(identities))
         if as_of is not None:
             return {item.id: head_of(item) for item in _each(wanted, self._get_at(as_of), altered)}
-        heads: dict[str, Head] = {}
-        for start in range(0, len(wanted), _BATCH):
-            batch = wanted[start : start + _BATCH]
-            sql = f"SELECT {_HEAD_COLUMNS} FROM objects WHERE id IN ({_marks(batch)})"  # noqa: S608 - marks
-            rows = list(self._connection.execute(sql, batch))
-            try:
-                heads |= {row[0]: checked_head(_head(row)) for row in rows}
-            except Exception:  # noqa: BLE001 - one row is damaged: read them one by one to find out which
-                for row in rows:
-                    with noted(altered), row_of(str(row[0])):
-                        heads[row[0]] = checked_head(_head(row))
-        return heads
+        sql = f"SELECT {_HEAD_COLUMNS} FROM objects WHERE id IN (?*)"  # noqa: S608 - our columns
+        rows = list(in_batches(self._connection, sql, wanted))
+        try:
+            return {row[0]: checked_head(_head(row)) for row in rows}
+        except Exception:  # noqa: BLE001 - one row is damaged: read them one by one to find out which
+            heads: dict[str, Head] = {}
+            for row in rows:
+                with noted(altered), row_of(str(row[0])):
+                    heads[row[0]] = checked_head(_head(row))
+            return heads
 
     def select(self, selection: Selection, altered: Altered | None) -> list[Object]:
         """Return the objects visible at the selection's scope, oldest first."""
@@ -254,15 +254,11 @@ class SqliteSnapshot(Snapshot):
 
     def sources_at(self, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
         """Return the sources of this scope with these origins, by origin."""
-        rows: list[_SourceRow] = []
-        for start in range(0, len(origins), _BATCH):
-            batch = origins[start : start + _BATCH]
-            sql = (
-                "SELECT origin, id, fingerprint, status, revision FROM objects WHERE scope = ? "  # noqa: S608 - marks
-                f"AND origin IN ({_marks(batch)}) ORDER BY id"
-            )
-            rows += self._connection.execute(sql, (scope, *batch))
-        return _states(rows)
+        sql = (
+            "SELECT origin, id, fingerprint, status, revision FROM objects WHERE scope = ? AND origin IN (?*) "
+            "ORDER BY id"
+        )
+        return _states(in_batches(self._connection, sql, origins, before=(scope,)))
 
     def scopes(self, below: str) -> Sequence[str]:
         """Return the scopes of objects at or below a scope."""
@@ -311,7 +307,7 @@ def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:
     # A name is rarer than a type. The plus sign prevents SQLite from using the index by type.
     is_named = bool(equalities(selection.where, _NAMING).bindings)
     kind = "+type" if equalities(selection.where, {"origin": "origin"}).bindings else "type"
-    among = _of_types(selection, column="+id" if is_named else "id")
+    among = of_types(selection.types, "+id" if is_named else "id")
     types = f"AND {kind} IN ({_marks(selection.types)}) AND {among.sql}" if selection.types else ""
     where = f"(scope IN ({_marks(scopes)}) {below}) {types} AND {named.sql} AND {filtered.sql}"
     sql = f"SELECT id FROM objects WHERE {where} ORDER BY id"  # noqa: S608 - marks, and what `condition` wrote
@@ -322,17 +318,9 @@ def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:
 
 def _begun_by(connection: apsw.Connection, selection: Selection, seq: int) -> list[str]:
     """Return the ids of objects of some types that existed at an event."""
-    types = _of_types(selection)
+    types = of_types(selection.types, "id")
     sql = f"SELECT DISTINCT id FROM revisions WHERE seq <= ? AND {types.sql} ORDER BY id"  # noqa: S608 - marks
     return [identity for (identity,) in connection.execute(sql, (seq, *types.bindings))]
-
-
-def _of_types(selection: Selection, column: str = "id") -> Condition:
-    """Return the condition that an id has the prefix of one of the types, as ranges for the index by id."""
-    begins = [f"{PREFIXES[name]}:" for name in selection.types]
-    among = " OR ".join(f"{column} >= ? AND {column} < ?" for _ in begins)
-    # ';' is the character after ':'.
-    return Condition(f"({among or '1'})", tuple(end for begin in begins for end in (begin, f"{begin[:-1]};")))
 
 
 def _marks(values: Sequence[str]) -> str:

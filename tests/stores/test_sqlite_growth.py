@@ -2,15 +2,17 @@ from collections import Counter
 
 import apsw
 import pytest
-from index_stage import EMBEDDER
+from index_stage import EMBEDDER, seen
 
 from treering.ports.search import Lag
 from treering.stores.sqlite.database import MEMORY, Database
 from treering.stores.sqlite.index.index import SqliteIndex
 from treering.stores.sqlite.index.vector_queue import wrong_counts
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
+from treering.stores.sqlite.sight import passing_keys
 from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock
+from treering.testing.index_contract.stage import near
 
 _FEW, _MANY = 40, 160
 _SQLITE_INTERNAL = ("REPLACE INTO 'main'", "INSERT INTO 'main'", "DELETE FROM 'main'", "PRAGMA 'main'")
@@ -30,13 +32,8 @@ def _ledger(database):
     return SqliteLedger(database, clock=clock, followers=[index]), index, Builder(clock)
 
 
-def _steps_of_a_note(texts):
-    """Return the number of instructions that SQLite runs for each statement of a note and of the lag after it."""
-    database = Database(MEMORY)
-    ledger, index, make = _ledger(database)
-    ledger.commit(
-        make.patch(*(make.source(f"Bees number {number} hum.", origin=str(number)) for number in range(texts)))
-    )
+def _traced(database):
+    """Return a counter of the instructions that SQLite runs for each statement from now on."""
     steps = Counter()
 
     def note(event):
@@ -44,6 +41,17 @@ def _steps_of_a_note(texts):
 
     with database.write() as connection:
         connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
+    return steps
+
+
+def _steps_of_a_note(texts):
+    """Return the number of instructions that SQLite runs for each statement of a note and of the lag after it."""
+    database = Database(MEMORY)
+    ledger, index, make = _ledger(database)
+    ledger.commit(
+        make.patch(*(make.source(f"Bees number {number} hum.", origin=str(number)) for number in range(texts)))
+    )
+    steps = _traced(database)
     ledger.commit(make.patch(make.source("Ants dig.", origin="new")))
     assert index.vectors.lag() == Lag(texts + 1, texts + 1)
     assert index.quick.lag() == Lag(0, texts + 1)
@@ -55,6 +63,21 @@ def test_note_runs_no_statement_that_grows_with_the_space():
     few, many = _steps_of_a_note(_FEW), _steps_of_a_note(_MANY)
     growing = {sql: (few.get(sql, 0), steps) for sql, steps in many.items() if steps > few.get(sql, 0) + _MANY - _FEW}
     assert growing == {}
+
+
+def test_filter_by_type_reads_no_passages_of_sources(database):
+    ledger, index, make = _ledger(database)
+    ledger.commit(
+        make.patch(*(make.source(f"Bees number {number} hum.", origin=str(number)) for number in range(_MANY)))
+    )
+    ledger.commit(make.patch(make.fact("hive", "holds", "bees")))
+    steps = _traced(database)
+    reach = seen(where={"type": "knowledge", "kind": "fact"})
+    assert len(near(index, EMBEDDER.embed_query("hive"), reach=reach, limit=5)) <= 1
+    with database.read() as connection:
+        assert len(passing_keys(connection, reach, None)) == 1
+    [filtered] = [count for sql, count in steps.items() if "passages_by_object" in sql]
+    assert filtered < _MANY
 
 
 def test_waiting_count_follows_repeated_texts(database):
