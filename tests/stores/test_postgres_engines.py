@@ -110,7 +110,7 @@ def test_a_search_goes_to_the_engine_that_another_process_chose(told, faiss, ope
     assert told.engine.selection.in_use() is not None
 
 
-def test_what_is_erased_is_gone_from_the_engine_too(told, faiss):
+def test_erasure_reaches_the_engine(told, faiss):
     secret = tell(told, "The password of the hive is honey.")
     told.perform("vectors")
     told.perform("index use", input={"address": faiss})
@@ -120,7 +120,7 @@ def test_what_is_erased_is_gone_from_the_engine_too(told, faiss):
     assert (status(told).state, status(told).vectors) == ("ready", 4)
 
 
-def test_passages_made_anew_have_the_engine_filled_anew(told, faiss):
+def test_rebuilt_passages_refill_the_engine(told, faiss):
     told.perform("index use", input={"address": faiss})
     before = nearest(told)
     told.lint("reindex", options={"apply": True, "wait": True})

@@ -47,7 +47,7 @@ def test_a_process_whose_clock_is_ahead_takes_no_lease_that_is_held(database):
     assert not SqliteLeases(database, clock).take("work", "wrong", seconds=60)
 
 
-def test_a_lease_of_before_the_machine_started_is_nobodys(database):
+def test_lease_from_before_the_machine_started_is_free(database):
     SqliteLeases(database, SteppingClock(START + timedelta(days=40))).take("work", "gone", seconds=60)
     assert SqliteLeases(database, SteppingClock()).take("work", "new", seconds=60)
 
