@@ -87,7 +87,7 @@ def passing_keys(connection: apsw.Connection, reach: Reach, scopes: Scopes) -> I
     """Return the keys of the current passages in reach, unordered."""
     seen = Sight(replace(reach, withdrawn=False), scopes).condition()
     index, types = _index_for(reach.where)
-    sql = f"SELECT group_concat(p.key) FROM passages p {index} WHERE {types.sql} AND {seen.sql}"  # noqa: S608 - only our own SQL
+    sql = f"SELECT group_concat(p.key) FROM passages p {index}WHERE {types.sql} AND {seen.sql}"  # noqa: S608 - only our own SQL
     return integers(next(connection.execute(sql, (*types.bindings, *seen.bindings)))[0])
 
 
@@ -99,4 +99,4 @@ def _index_for(where: Filter) -> tuple[str, Condition]:
     types = next((texts for field, texts in asked_texts(where) if field == "type"), ())
     if not types or "source" in types or not PREFIXES.keys() >= set(types):
         return "", ALWAYS
-    return "INDEXED BY passages_by_object", of_types(types, "p.object_id")
+    return "INDEXED BY passages_by_object ", of_types(types, "p.object_id")
