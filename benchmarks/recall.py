@@ -20,7 +20,7 @@ from benchmarks.paired import Recall, compared, gains, keep
 from benchmarks.plan import Plan
 from treering.retrieval.text.analysis import index_text, query_terms
 from treering.stores.sqlite.index.tables import WORD_TOKENIZER
-from treering.stores.sqlite.reading import fts_query
+from treering.stores.sqlite.sight import fts_query
 
 TARGETS: Mapping[str, Mapping[int, float]] = {
     "locomo": {5: 70, 10: 78, 20: 86},

@@ -24,8 +24,8 @@ _ROUNDS = 24
 
 _MAPPED = """
 import os, sys
-import treering.stores.rows.passage_log as passage_log
-passage_log.LEAST_KEPT = 1
+import treering.stores.rows.followed_table as followed_table
+followed_table.MIN_SAVED_PASSAGES = 1
 import treering
 from treering.testing.fakes import HashingEmbedder
 with treering.open(sys.argv[1], background=False, embedder=HashingEmbedder()) as space:

@@ -47,7 +47,7 @@ def test_an_endpoint_that_cannot_be_reached_is_unavailable_and_named():
         open_embedder("gone", base_url=url)
 
 
-def test_a_name_nobody_knows_is_refused():
+def test_unknown_name_is_refused():
     for name in ("nobody:model", "a-model-without-provider"):
         with pytest.raises(InvalidInput, match="cannot be opened"):
             open_embedder(name)

@@ -83,7 +83,7 @@ def test_a_table_that_was_changed_is_refused(tmp_path, name):
         StaticEmbedder(folder=tmp_path).embed_query("bees")
 
 
-def test_a_table_that_is_missing_is_said(tmp_path):
+def test_missing_table_is_reported(tmp_path):
     with pytest.raises(Corrupt, match="is missing"):
         StaticEmbedder(folder=tmp_path).embed_query("bees")
 

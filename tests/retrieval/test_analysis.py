@@ -22,7 +22,7 @@ from treering.retrieval.text.analysis import (
 )
 from treering.retrieval.text.languages import language_of
 from treering.stores.sqlite.index.tables import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
-from treering.stores.sqlite.reading import fts_query
+from treering.stores.sqlite.sight import fts_query
 
 ANY_TEXT = st.text(st.characters(), max_size=60)
 SYNTAX = st.lists(

@@ -10,8 +10,8 @@ from treering.ports.runtime import VECTORS
 from treering.ports.search import Lag, TextRequest
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.index import SqliteIndex
+from treering.stores.sqlite.leases import SqliteLeases
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
-from treering.stores.sqlite.opening import SqliteLeases
 from treering.testing.builders import Builder
 from treering.testing.fakes import START, HashingEmbedder, SteppingClock
 

@@ -40,7 +40,7 @@ def made(name="ci", **options):
     return make_key(name, space="sqlite:/a.db", clock=SystemClock(), **options)[1]
 
 
-def test_a_key_is_found_as_it_was_kept(keys):
+def test_stored_key_is_found(keys):
     key = replace(made(scope="/web", right="admin", channel="user"), expires=NOON)
     keys.add(key)
     assert keys.find(key.id) == key
@@ -83,7 +83,7 @@ def test_a_table_of_the_first_version_is_read(server, database, tmp_path):
         assert keys.find(old.id) == old
 
 
-def test_keys_outlive_who_kept_them(address):
+def test_keys_survive_reopening(address):
     with closing(open_access_keys(address, create=True)) as keys:
         keys.add(made())
     with closing(open_access_keys(address, create=False)) as keys:
@@ -108,7 +108,7 @@ def test_a_key_that_is_revoked_twice_keeps_the_first_time(keys):
     assert keys.find(key.id).revoked == NOON
 
 
-def test_many_who_make_a_key_of_one_name_at_once_make_one(address):
+def test_concurrent_creation_of_a_key_creates_one(address):
     outcomes = []
 
     def make():

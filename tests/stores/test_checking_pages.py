@@ -82,7 +82,7 @@ LONG = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <
 
 
 @pytest.mark.parametrize("reading", ["read", "read_fresh"])
-def test_threads_that_read_while_another_closes_the_space_are_told_that_it_was_closed(tmp_path, reading):
+def test_reads_end_with_unavailable_when_the_space_is_closed(tmp_path, reading):
     for attempt in range(5):
         database = Database(str(tmp_path / f"{attempt}.db"))
         begun = threading.Barrier(5)

@@ -67,7 +67,7 @@ def test_what_was_acknowledged_survives_the_killing_of_its_writer(path: Path) ->
 
 
 @pytest.mark.torture
-def test_what_was_acknowledged_survives_many_killings(path: Path) -> None:
+def test_acknowledged_writes_survive_kill(path: Path) -> None:
     kill_writers(path, rounds=200)
 
 
@@ -105,7 +105,7 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(small_disk: Path) -> No
     check_all_there(small_disk / "space.db", acknowledged(output))
 
 
-def test_a_folder_that_cannot_be_written_is_said_to_be_so(small_disk: Path) -> None:
+def test_folder_that_cannot_be_written_is_unavailable(small_disk: Path) -> None:
     path = small_disk / "space.db"
     with opened(path) as ledger:
         add_node(ledger)
@@ -116,7 +116,7 @@ def test_a_folder_that_cannot_be_written_is_said_to_be_so(small_disk: Path) -> N
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write to read-only files")
-def test_a_file_that_cannot_be_written_is_said_to_be_so(path: Path) -> None:
+def test_file_that_cannot_be_written_is_unavailable(path: Path) -> None:
     fill(path)
     path.chmod(0o400)
     with pytest.raises(Unavailable), opened(path) as ledger:

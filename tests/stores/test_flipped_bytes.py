@@ -152,7 +152,7 @@ def damaged(original, folder, name):
 
 
 @pytest.mark.parametrize("name", ["passages_by_object", "passage_words_docsize", "passage_vectors"])
-def test_what_is_damaged_in_the_index_is_made_anew(original, tmp_path, name):
+def test_damaged_index_is_rebuilt(original, tmp_path, name):
     with open_space(f"sqlite:{damaged(original, tmp_path, name)}", channel="user") as space:
         problem = space.lint("audit").problem
         assert not problem or "lint reindex --apply" in problem
@@ -161,7 +161,7 @@ def test_what_is_damaged_in_the_index_is_made_anew(original, tmp_path, name):
         assert (report.problem, report.differences) == ("", ())
 
 
-def test_a_damaged_idempotency_key_is_corrupt_with_what_to_do(open_space):
+def test_damaged_idempotency_key_is_corrupt_with_a_hint(open_space):
     space = open_space(channel="user")
     decide(space, "Bees hum", options={"idempotency_key": "one"})
     with space.engine.ledger._database.write() as connection:

@@ -144,7 +144,7 @@ def cannot_read(*_arguments):
 @pytest.mark.parametrize(
     ("old", "new"), [("file", "file"), ("file", "Postgres"), ("Postgres", "file"), ("Postgres", "Postgres")]
 )
-def test_what_the_source_has_read_in_texts_comes_along_and_answers_are_the_same(address, monkeypatch, old, new):
+def test_copy_takes_the_ties_of_its_source(address, monkeypatch, old, new):
     first, last = address(old), address(new)
     fill_with_prose(first)
     with monkeypatch.context() as patched:
@@ -161,7 +161,7 @@ def test_what_the_source_has_read_in_texts_comes_along_and_answers_are_the_same(
         assert first_answers(theirs) == first_answers(ours)
 
 
-def test_what_is_damaged_in_the_graph_of_the_source_is_read_from_its_text_again(address):
+def test_damaged_graph_records_are_extracted_again(address):
     source, target = address("file"), address("Postgres")
     fill_with_prose(source)
     with closing(sqlite3.connect(source.removeprefix("sqlite:"))) as connection:
@@ -200,7 +200,7 @@ def test_places_that_cannot_be_moved_between_are_refused(address, tmp_path):
 
 
 @pytest.mark.nightly
-def test_the_command_says_what_was_moved(address):
+def test_move_command_reports_counts(address):
     source, target = address("file"), address("Postgres")
     fill(source, patches=1, each=4)
     done = subprocess.run(

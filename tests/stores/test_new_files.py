@@ -53,7 +53,7 @@ def test_a_file_of_no_bytes_is_damage_and_no_new_space(tmp_path, create):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_space_that_became_empty_is_not_begun_anew(open_space, tmp_path):
+def test_emptied_file_is_not_a_new_space(open_space, tmp_path):
     path = tmp_path / "space.db"
     space = open_space(f"sqlite:{path}")
     space.ingest("source", input={"text": "Bees hum."})

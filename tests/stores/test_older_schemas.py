@@ -42,7 +42,7 @@ def test_a_space_obeys_the_policy_it_holds_and_an_older_one_the_default(space, r
     assert space.engine.ledger.policy == (Policy() if older else held)
 
 
-def test_what_an_older_version_wrote_is_found_with_its_history(space):
+def test_older_space_is_searchable_with_its_history(space):
     decision = space.query(
         mode="search", input={"text": "Which store?"}, options={"filter": {"kind": "decision"}}
     ).hits[0]
@@ -75,7 +75,7 @@ def test_a_decision_of_an_older_version_verifies_where_it_can_only_be_read(tmp_p
         assert connection.execute("PRAGMA user_version").fetchone() == (3,)
 
 
-def test_what_an_older_version_wrote_is_found_by_what_it_names(space):
+def test_referrers_of_an_older_version_are_found(space):
     (node,) = space.engine.ledger.select(Selection(types=("node",)))
     page = space.query(mode="page", input={"id": node.id})
     assert [(one.title, one.fields) for one in page.referrers] == [("Chose a store", ("produced_object_refs",))]
@@ -83,7 +83,7 @@ def test_what_an_older_version_wrote_is_found_by_what_it_names(space):
     assert [one.title for one in past.neighbours] == ["Chose a store"]
 
 
-def test_an_older_space_that_can_only_be_read_knows_what_names_what(tmp_path):
+def test_older_read_only_space_returns_referrers(tmp_path):
     copy = shutil.copy(FIXTURES / "ledger_v3.db", tmp_path / "space.db")
     with closing(apsw.Connection(str(copy), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
         ((node,),) = connection.execute("SELECT id FROM objects WHERE type = 'node'")

@@ -62,7 +62,7 @@ def test_what_knows_the_model_by_looking_only_keeps_its_vectors_too(path):
 @pytest.mark.parametrize(
     "missing", ["TABLE jobs", "INDEX passages_by_text", "TABLE graph_passages", "TABLE passage_days"]
 )
-def test_what_is_missing_is_made_when_the_space_is_opened(path, missing):
+def test_opening_creates_missing_tables(path, missing):
     connection = apsw.Connection(path)
     connection.execute(f"DROP {missing}")
     connection.close()

@@ -34,7 +34,7 @@ def test_a_packed_row_is_read_back(row):
     assert unpack_sealed(pack_sealed(row, name="job:1"), name="job:1") == row
 
 
-def test_rows_take_less_than_half_of_what_they_say():
+def test_packed_rows_take_less_than_half():
     assert len(pack_row(EVENT)) < len(EVENT) / 2
     assert len(pack_row(PLACE)) < len(PLACE) / 2
 
@@ -53,7 +53,7 @@ def test_a_dictionary_never_changes():
 
 
 @pytest.mark.parametrize("number", [1, DICTIONARY, DICTIONARY + 2, 2**31])
-def test_a_row_that_needs_a_dictionary_nobody_knows_is_damaged(number):
+def test_row_with_an_unknown_dictionary_is_corrupt(number):
     with pytest.raises(Corrupt, match="does not decompress"):
         unpack(with_dictionary(number))
 

@@ -53,7 +53,7 @@ def test_every_table_is_distributed_by_the_space_and_all_lie_together(coordinato
     assert set(found) == {"space_names", "migrations", *TABLES}
 
 
-def test_an_ordinary_role_writes_and_finds_what_is_in_its_space_alone(coordinator):
+def test_ordinary_role_sees_only_its_space(coordinator):
     spaces = [new_space() for _ in range(4)]
     for space in spaces:
         with treering.open(address(space, user=ROLE), background=False, embedder=HashingEmbedder()) as opened:

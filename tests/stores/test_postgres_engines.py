@@ -110,7 +110,7 @@ def test_a_search_goes_to_the_engine_that_another_process_chose(told, faiss, ope
     assert told.engine.selection.in_use() is not None
 
 
-def test_what_is_erased_is_gone_from_the_engine_too(told, faiss):
+def test_erasure_reaches_the_engine(told, faiss):
     secret = tell(told, "The password of the hive is honey.")
     told.perform("vectors")
     told.perform("index use", input={"address": faiss})
@@ -120,7 +120,7 @@ def test_what_is_erased_is_gone_from_the_engine_too(told, faiss):
     assert (status(told).state, status(told).vectors) == ("ready", 4)
 
 
-def test_passages_made_anew_have_the_engine_filled_anew(told, faiss):
+def test_rebuilt_passages_refill_the_engine(told, faiss):
     told.perform("index use", input={"address": faiss})
     before = nearest(told)
     told.lint("reindex", options={"apply": True, "wait": True})
@@ -178,7 +178,7 @@ def test_a_moment_that_the_log_no_longer_reaches_is_unknown(open_fed, clock, mon
     make = Builder(clock)
     begin = fed.feed.moment()
     for module in (index_state, vector_feed):
-        monkeypatch.setattr(module, "LOG_KEPT", 3)
+        monkeypatch.setattr(module, "MAX_LOG_ENTRIES", 3)
     for number in range(4):
         assert fed.feed.since(begin, 5).left == 0
         fed.ledger.commit(make.patch(make.source(f"Bees hum {number}.", origin=str(number))))

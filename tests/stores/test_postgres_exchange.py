@@ -44,7 +44,7 @@ def test_a_statement_is_prepared_once_it_was_sent_often(connection):
     assert (statement, runs) == ("SELECT $1::integer + $2::integer", 8)
 
 
-def test_what_is_prepared_outlives_a_transaction_that_is_rolled_back(connection):
+def test_prepared_statements_survive_a_rollback(connection):
     for number in range(5):
         exchange(connection, [("BEGIN", {}), (_ADDED, {"one": number, "other": 1})])
         connection.execute("ROLLBACK")

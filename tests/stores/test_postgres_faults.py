@@ -57,7 +57,7 @@ def test_what_was_acknowledged_survives_the_killing_of_its_writer(server):
 
 
 @pytest.mark.torture
-def test_what_was_acknowledged_survives_many_killings(server):
+def test_acknowledged_writes_survive_kill(server):
     kill_writers(server, rounds=100)
 
 
@@ -182,7 +182,7 @@ def test_without_a_server_a_call_ends_in_bounded_time(mortal, caplog):
         pytest.fail("the space does not come back with its server")
 
 
-def test_a_commit_whose_connection_ends_before_it_is_done_is_said_not_to_be_done(mortal):
+def test_commit_fails_if_the_connection_is_lost_before_it(mortal):
     """A trigger ends the connection in the middle of the commit, as a server does that is shut down."""
     space, clock = new_space(), SteppingClock()
     make = Builder(clock)

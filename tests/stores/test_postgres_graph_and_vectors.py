@@ -79,7 +79,7 @@ def space(opening, name):
     return opening(name)
 
 
-def test_what_one_process_writes_another_one_walks_and_compares(opening, name):
+def test_other_process_sees_graph_and_vectors(opening, name):
     here, there = opening(name), opening(name)
     source = here.make.source(_MET)
     here.commit(source)
@@ -97,7 +97,7 @@ def test_what_one_process_writes_another_one_walks_and_compares(opening, name):
 
 
 def test_a_process_that_fell_far_behind_catches_up(opening, name, monkeypatch):
-    monkeypatch.setattr("treering.extensions.postgres.index.index_state.LOG_KEPT", 2)
+    monkeypatch.setattr("treering.extensions.postgres.index.index_state.MAX_LOG_ENTRIES", 2)
     here, there = opening(name), opening(name)
     first = here.make.source(_MET)
     here.commit(first)
@@ -113,7 +113,7 @@ def test_a_process_that_fell_far_behind_catches_up(opening, name, monkeypatch):
     require_the_graph_of_the_ledger(there)
 
 
-def test_a_rebuild_by_another_process_does_not_confuse_what_is_in_memory(opening, name):
+def test_rebuild_by_another_process_reloads_tables_in_memory(opening, name):
     here, there = opening(name), opening(name)
     gone, stays = here.make.source(_MET), here.make.source("Grace Hopper met Howard Aiken.", origin="2")
     here.commit(gone, stays)
@@ -158,7 +158,7 @@ def test_a_view_and_a_search_are_a_few_statements_however_much_was_written(openi
         assert len(sent.trips) == 2
 
 
-def test_what_a_passage_changes_is_looked_up_by_keys_however_large_a_space_has_grown(space):
+def test_passage_changes_use_indexes_in_a_large_space(space):
     """A planner that has no statistics yet of tables that grow must not read all of a space for a few rows."""
     texts = [f"Ada{n} Lovelace{n} met Charles{n} Babbage{n}." for n in range(600)]
     space.commit(*(space.make.source(*texts[at : at + 100], origin=str(at)) for at in range(0, 600, 100)))
@@ -292,7 +292,7 @@ def test_damage_of_the_graph_is_found_and_repaired_by_a_rebuild(space, damage):
     require_what_a_rebuild_would_make(space)
 
 
-def test_a_damaged_record_is_said_to_be_damaged_when_it_is_read(space):
+def test_damaged_record_is_corrupt_when_read(space):
     space.commit(space.make.source(_MET))
     space.write(r"UPDATE graph_passages SET body = '\x000102'")
     with pytest.raises(Corrupt) as error:
@@ -313,7 +313,7 @@ def test_a_damaged_vector_is_found_by_its_digest_and_can_be_forgotten(space):
     assert space.row("SELECT array_agg(text_id) FROM passage_vectors") == ([2],)
 
 
-def test_what_is_wrongly_queued_is_counted(space):
+def test_wrong_queue_entries_are_counted(space):
     space.commit(space.make.source("Bees hum.", "Ants dig."))
     space.write("DELETE FROM vector_queue WHERE text_id = 1")
     with space.database.read() as transaction:

@@ -113,7 +113,7 @@ def test_the_steps_of_a_version_are_never_edited():
 
 
 @pytest.mark.parametrize("path", OLDER, ids=version_of)
-def test_a_database_of_any_version_is_migrated_by_whoever_opens_a_space_of_it(server, path):
+def test_opening_a_space_migrates_a_database_of_any_version(server, path):
     with put_back(server, path) as database:
         require_whole(server, database)
 
@@ -186,7 +186,7 @@ def require_same_rights(server, older):
             owner.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
-def test_what_broke_off_between_two_steps_goes_on_there(connection):
+def test_interrupted_migration_continues_at_its_step(connection):
     first = VERSIONS[0]
     with pytest.raises(psycopg.errors.UndefinedTable):
         migrate(connection, [[*first[:3], "SELECT broken FROM nowhere", *first[3:]]])
@@ -196,7 +196,7 @@ def test_what_broke_off_between_two_steps_goes_on_there(connection):
     assert is_current(connection)
 
 
-def test_many_who_open_a_new_database_at_once_make_its_tables_once(server, connection):
+def test_concurrent_opening_creates_the_tables_once(server, connection):
     address, begin, failed = server.url(connection.info.dbname), threading.Barrier(6), []
 
     def open_it():

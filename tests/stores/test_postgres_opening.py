@@ -56,7 +56,7 @@ def test_an_address_may_name_hosts_a_port_encryption_and_connections(tmp_path):
     assert "p%40ss" not in read.shown
 
 
-def test_a_server_that_is_away_is_said_to_be_so(tmp_path):
+def test_unreachable_server_is_unavailable(tmp_path):
     with pytest.raises(Unavailable, match="Cannot reach") as caught:
         PostgresSpace(target(f"postgresql://ada:hunter2@/team?space=a&host={tmp_path}", tmp_path))
     assert "runs" in caught.value.hint
@@ -152,7 +152,7 @@ def test_two_names_are_two_spaces_of_one_database(server):
         assert list(other.records()) == []
 
 
-def test_a_space_is_found_again_with_what_it_holds(server):
+def test_reopened_space_has_its_content(server):
     space, clock = new_space(), SteppingClock()
     make = Builder(clock)
     node = make.node("Hive")

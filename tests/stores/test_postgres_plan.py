@@ -147,7 +147,7 @@ def test_no_space_is_called_protected_from_a_role_that_row_level_security_does_n
 
 
 @pytest.mark.nightly
-def test_a_fence_that_somebody_lifted_is_told_of(server, space):
+def test_missing_row_level_security_is_reported(server, space):
     name, _ = space
     with psycopg.connect(server.url("tests", "postgres"), autocommit=True) as connection:
         connection.execute("CREATE ROLE app LOGIN; CREATE ROLE report LOGIN")

@@ -104,7 +104,7 @@ def test_a_replica_that_is_behind_tells_by_how_much(server, replica, place):
         assert told.seconds >= 0.6
 
 
-def test_what_is_later_than_allowed_is_asked_of_the_primary(server, replica, place):
+def test_primary_answers_if_the_replica_is_too_late(server, replica, place):
     with (
         open_space(address(server, replica, place, replica_lag="0.3")) as space,
         open_space(server.url(space=place)) as other,
@@ -116,7 +116,7 @@ def test_what_is_later_than_allowed_is_asked_of_the_primary(server, replica, pla
             assert found(space) == (["Bees fly.", "Bees hum."], None)
 
 
-def test_a_process_reads_what_it_has_written_itself(server, replica, place):
+def test_process_reads_its_own_writes(server, replica, place):
     with open_space(address(server, replica, place, replica_lag="600")) as space:
         found(space)
         with standing_still(replica):
@@ -164,7 +164,7 @@ def test_a_space_that_the_replica_does_not_have_yet_is_read_at_the_primary(serve
             assert found(space) == (["Bees hum."], None)
 
 
-def test_a_replica_that_is_away_is_told_of_and_the_primary_answers(server, tmp_path, place, caplog):
+def test_primary_answers_if_the_replica_is_down(server, tmp_path, place, caplog):
     gone = server.url(space=place, replica=str(tmp_path))
     with open_space(gone) as space:
         assert found(space) == (["Bees hum."], None)

@@ -77,7 +77,7 @@ def test_selecting_and_following_many_objects_is_a_few_statements(filled, monkey
     assert len(sent.trips) <= 6
 
 
-def test_a_patch_of_many_objects_is_kept_in_as_many_statements_as_there_are_tables(filled, monkeypatch):
+def test_patch_is_written_with_one_statement_per_table(filled, monkeypatch):
     ledger, _, _, make = filled
     many = [
         make.source(*(f"More {number} {part}." for part in range(5)), origin=f"more {number}") for number in range(20)
@@ -170,7 +170,7 @@ def test_searches_by_text_are_a_few_statements_however_many_are_asked_together(s
     assert len(all_of_them.trips) == len(one.trips)
 
 
-def test_what_waits_for_a_vector_is_counted_once_and_followed_from_then_on(searched, monkeypatch):
+def test_waiting_count_follows_the_log(searched, monkeypatch):
     ledger, index, make = searched
     assert index.vectors.lag() == Lag(_MANY, _MANY)
     ledger.commit(make.patch(make.source("Ants dig.", origin="a.md"), make.source("Wasps sting.", origin="w.md")))
@@ -183,7 +183,7 @@ def test_what_waits_for_a_vector_is_counted_once_and_followed_from_then_on(searc
     assert len(sent.trips) == 1
 
 
-def test_what_has_a_quick_vector_is_counted_once_and_followed_from_then_on(server, monkeypatch):
+def test_quick_vector_count_follows_the_log(server, monkeypatch):
     clock = SteppingClock()
     make = Builder(clock)
     with closing(open_target(server, new_space())) as space:
@@ -315,7 +315,7 @@ def queued(server):
         administrator.execute("DELETE FROM treering.vector_queue WHERE space < 0")
 
 
-def test_what_waits_for_a_vector_is_read_in_the_order_of_an_index_without_sorting_the_queue(queued, monkeypatch):
+def test_queue_is_read_in_index_order(queued, monkeypatch):
     space, index = queued
     claims = PostgresVectorClaims(space, EMBEDDER.model_id, EMBEDDER.dimension)
     [pending, *_] = plans_of(monkeypatch, lambda: index.vectors.pending(5))
@@ -354,7 +354,7 @@ def test_names_too_long_for_an_index_are_found_too(filled):
         assert [key for key, _ in PostgresLogReads(transaction).keys(long[:10])] == [long]
 
 
-def test_no_statement_is_planned_by_what_is_known_of_other_spaces(filled):
+def test_plans_do_not_depend_on_other_spaces(filled):
     settings = ("plan_cache_mode", "enable_seqscan", "max_parallel_workers_per_gather", "jit")
     for begin in (filled[0]._space.read, filled[0]._space.write, filled[0]._space.beside):
         with begin() as transaction:
@@ -362,7 +362,7 @@ def test_no_statement_is_planned_by_what_is_known_of_other_spaces(filled):
         assert shown == ["force_generic_plan", "off", "0", "off"]
 
 
-def test_statements_are_planned_anew_each_time_a_space_has_grown_to_four_times_of_what_it_was(filled, monkeypatch):
+def test_plans_are_renewed_when_a_space_has_grown_fourfold(filled, monkeypatch):
     ledger, _, _, make = filled
     ledger.commit(make.patch(make.node("first")))
     with sent_by(monkeypatch) as sent:
@@ -448,7 +448,7 @@ def test_a_note_is_ten_round_trips_of_which_four_write_it(server, monkeypatch):
         assert sum(trip[-1] == "COMMIT" for trip in sent.trips) == 3
 
 
-def test_what_is_asked_once_is_one_round_trip_and_what_is_asked_after_it_is_of_a_later_moment(filled, monkeypatch):
+def test_single_query_is_one_round_trip(filled, monkeypatch):
     ledger, sources, _, make = filled
     origins = [one.origin for one in sources]
     with sent_by(monkeypatch) as sent:

@@ -36,7 +36,7 @@ def test_a_space_is_ingested_asked_written_to_and_checked(address):
         assert space.query("search", input={"text": "survive a restart"}).hits
 
 
-def test_what_one_process_writes_another_finds_at_once(address):
+def test_other_process_finds_a_write_at_once(address):
     with open_space(address) as one, open_space(address) as other:
         for text in ("Bees hum.", "Ants dig.", "Moths fly."):
             evidence = note(one, text, origin=text)

@@ -70,7 +70,7 @@ def test_a_ledger_that_had_no_index_is_found_once_it_is_opened_with_one(server, 
         assert list(opened.index.upkeep.differences()) == []
 
 
-def test_a_large_index_is_made_anew_beside_reads_and_writes(server, clock):
+def test_large_index_is_rebuilt_while_reads_and_writes_continue(server, clock):
     space, make = new_space(), Builder(clock)
     sources = [make.source(text, origin=str(number)) for number, text in enumerate(TEXTS * 40)]
     with ledger_only(server, space, clock) as ledger:
@@ -91,7 +91,7 @@ def test_a_large_index_is_made_anew_beside_reads_and_writes(server, clock):
 
 
 @pytest.mark.nightly
-def test_many_passages_become_postings_and_what_is_erased_leaves_them(server, clock):
+def test_many_passages_become_postings_without_erased_ones(server, clock):
     with indexed(server, new_space(), clock) as opened:
         secret = opened.make.source(*(f"Secret {word(n)} of hive_{n}." for n in range(10)), origin="secret")
         texts = [f"Bees {word(n)} hum in hive_{n % 7}." for n in range(_WAITING)]
@@ -119,7 +119,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_damage_is_told_and_a_rebuild_mends_it(server, clock, damage):
+def test_rebuild_repairs_reported_damage(server, clock, damage):
     space = new_space()
     with indexed(server, space, clock) as opened:
         opened.commit(opened.make.source(*TEXTS))
@@ -129,7 +129,7 @@ def test_damage_is_told_and_a_rebuild_mends_it(server, clock, damage):
         assert list(opened.index.upkeep.differences()) == []
 
 
-def test_damaged_postings_are_told_and_a_rebuild_mends_them(server, clock):
+def test_rebuild_repairs_damaged_postings(server, clock):
     space = new_space()
     with indexed(server, space, clock) as opened:
         opened.commit(opened.make.source(*(f"Bees {word(n)} hum." for n in range(_WAITING))))

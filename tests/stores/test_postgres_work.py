@@ -119,7 +119,7 @@ def test_a_claim_waits_for_no_other_that_is_being_made(server):
             assert len(opened.claims.claim("other", 10, seconds=60)) == 2
 
 
-def test_what_a_process_that_died_had_claimed_is_done_by_another(server):
+def test_claims_of_a_dead_process_are_taken_over(server):
     space = new_space()
     with process(server, space) as dead, process(server, space) as living:
         dead.add(5)
@@ -190,7 +190,7 @@ class TestSpacesWithWork:
         with closing(WaitingSpaces(target_in(server, "any"))) as waiting:
             yield waiting.names
 
-    def test_those_are_named_whose_work_nobody_is_at(self, server, names):
+    def test_spaces_with_unclaimed_work_are_listed(self, server, names):
         embedding, promising, idle = new_space(), new_space(), new_space()
         with process(server, embedding) as one, process(server, promising) as two, process(server, idle):
             one.add(2)

@@ -89,7 +89,7 @@ def test_a_backup_on_a_read_only_medium_is_read_and_can_be_copied_from_there(ope
         note(again, "More.", origin="more.md")
 
 
-def test_a_space_of_another_version_on_a_read_only_medium_says_what_to_do(open_space, medium):
+def test_outdated_read_only_space_is_refused_with_a_hint(open_space, medium):
     folder, freeze = medium
     fill(open_space, folder / "space.db")
     with open_space(f"sqlite:{folder / 'space.db'}") as space, space.engine.leases._database.write() as connection:
@@ -166,13 +166,13 @@ def as_nobody(path, role):
     )
 
 
-def test_another_user_who_may_only_read_reads_and_writes_nothing(foreign):
+def test_read_only_user_can_read_but_not_write(foreign):
     told, errors = as_nobody(foreign, "read").communicate(timeout=120)
     assert (told, errors) == ("read\nunavailable\n", "")
     assert [path.name for path in foreign.parent.iterdir()] == ["space.db"]
 
 
-def test_a_space_that_its_owner_changes_meanwhile_is_said_to_be_changed_and_not_damaged(foreign, open_space):
+def test_read_only_space_changed_meanwhile_is_not_corrupt(foreign, open_space):
     with as_nobody(foreign, "wait") as reader:
         assert reader.stdout
         assert reader.stdout.readline() == "ready\n"

@@ -14,7 +14,7 @@ from test_sqlite_index_histories import Histories
 from treering.ports.index import Behind
 from treering.ports.search import Lag
 from treering.stores.rows.upkeep import TARGET, VERSION
-from treering.stores.sqlite.index.index import SqliteReplay
+from treering.stores.sqlite.index.replay import SqliteReplay
 from treering.stores.sqlite.index.tables import PROJECTION_VERSION
 from treering.stores.sqlite.reading import read_state, write_state
 from treering.testing.fakes import START, SteppingClock
@@ -88,7 +88,7 @@ def test_a_large_space_of_another_version_is_open_before_its_index_is_made(space
     assert space.ledger.sequence() == 4
 
 
-def test_a_small_one_is_made_anew_while_it_is_opened(path):
+def test_small_index_is_rebuilt_on_opening(path):
     space = reopen(path, most_at_once=6)
     assert space.index.vectors.lag() == Lag(0, 5)
     assert space.index.upkeep.advance() == Behind(0, 0)
@@ -110,7 +110,7 @@ def test_each_step_is_found_at_once_and_the_end_equals_a_rebuild(space):
     assert space.index.upkeep.advance() == Behind(0, 0)
 
 
-def test_what_is_still_to_be_made_is_no_difference(space):
+def test_queued_objects_are_no_difference(space):
     assert space.index.upkeep.differences() == []
     space.index.upkeep.advance()
     assert space.index.upkeep.differences() == []
@@ -123,7 +123,7 @@ def test_vectors_of_texts_outlive_the_rebuild(space):
     assert space.near("Moths fly.", limit=1) == [source(space, "moths").id]
 
 
-def test_what_is_written_meanwhile_is_found_at_once(space):
+def test_write_during_a_rebuild_is_found_at_once(space):
     new = space.make.source("Wasps sting.", origin="wasps")
     space.commit(new)
     assert space.find("wasps") == [new.id]
@@ -194,7 +194,7 @@ def test_a_rebuild_at_once_ends_the_one_that_is_under_way(space):
     assert space.index.upkeep.advance() == Behind(0, 0)
 
 
-def test_a_version_that_comes_in_between_begins_anew_and_keeps_the_vectors(path):
+def test_interrupted_rebuild_of_another_version_retains_vectors(path):
     space = reopen(path)
     before = vectors_of(space)
     space.index.upkeep.advance()

@@ -65,7 +65,7 @@ def test_erased_turns_leave_no_day_behind(space):
     "damage",
     ["DELETE FROM passage_days", "UPDATE passage_days SET last = last + 1", "INSERT INTO passage_days VALUES(9, 1, 2)"],
 )
-def test_days_that_are_wrong_are_noticed_and_made_anew(space, damage):
+def test_rebuild_repairs_wrong_days(space, damage):
     space.commit(talk(space, ("Bees hum.", SAID)))
     with space.database.write() as connection:
         connection.execute(damage)

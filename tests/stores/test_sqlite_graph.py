@@ -94,7 +94,7 @@ def opened_with(extractor, path):
     return index, SqliteLedger(database, clock=clock, followers=[index])
 
 
-def test_what_another_extractor_found_is_made_anew_when_the_space_is_opened(path):
+def test_graph_of_another_extractor_is_rebuilt_on_opening(path):
     space = open_space(path)
     space.commit(space.make.source("Ada Lovelace met Charles Babbage.", title=""))
     space.ledger.close()
@@ -133,7 +133,7 @@ def test_the_number_of_a_name_that_is_gone_is_not_given_to_another(space):
     assert gone.isdisjoint(number for (number,) in space.database.rows("SELECT id FROM graph_nodes"))
 
 
-def test_names_that_share_a_code_are_told_apart(space):
+def test_names_with_equal_codes_are_distinguished(space):
     one, other = "kibimodi", "gudelabi"
     assert name_code(f"e{one}".encode()) == name_code(f"e{other}".encode())
     source = space.make.source(f"Ada Lovelace met {one.title()}.")
@@ -179,7 +179,7 @@ def test_a_record_that_outlives_its_object_remains(space):
     assert edges_of(space.index.graph, all_nodes(space)) == []
 
 
-def test_what_another_process_writes_is_seen_at_the_next_read(two):
+def test_next_read_sees_writes_of_other_processes(two):
     here, there = two
     source = here.make.source("Ada Lovelace met Charles Babbage.")
     here.commit(source)
@@ -192,7 +192,7 @@ def test_what_another_process_writes_is_seen_at_the_next_read(two):
 
 
 def test_a_reader_that_fell_far_behind_catches_up(two, monkeypatch):
-    monkeypatch.setattr("treering.stores.sqlite.index.vectors.LOG_KEPT", 2)
+    monkeypatch.setattr("treering.stores.sqlite.index.vector_queue.MAX_LOG_ENTRIES", 2)
     here, there = two
     first = here.make.source("Ada Lovelace met Charles Babbage.")
     here.commit(first)
@@ -278,7 +278,7 @@ def test_damage_is_found_and_repaired_by_a_rebuild(space, damage):
     assert agrees(space)
 
 
-def test_a_damaged_record_is_said_to_be_damaged_when_it_is_read(path):
+def test_damaged_record_is_corrupt_when_read(path):
     space = open_space(path)
     space.commit(space.make.source("Ada Lovelace met Charles Babbage."))
     with space.database.write() as connection:

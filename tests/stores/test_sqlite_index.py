@@ -8,8 +8,8 @@ from treering.core.canonical import parse_time
 from treering.ports.search import TextQuery
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.tables import FULL_TEXT
+from treering.stores.sqlite.jobs import SqliteJobs
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
-from treering.stores.sqlite.opening import SqliteJobs
 from treering.stores.sqlite.reading import write_state
 from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock
@@ -53,7 +53,7 @@ def test_an_unchanged_passage_keeps_its_key_when_its_source_is_read_again(space)
     assert parse_time(updated_at) == space.ledger.get(source.id).updated_at
 
 
-def test_a_filtered_search_finds_what_a_thread_wrote_that_has_ended(path):
+def test_filtered_search_sees_writes_of_an_ended_thread(path):
     space = open_space(path)
     filtered = seen(where={"kind": "note"})
     sources = []
@@ -69,7 +69,7 @@ def test_a_filtered_search_finds_what_a_thread_wrote_that_has_ended(path):
     space.ledger.close()
 
 
-def test_a_space_opened_by_another_process_answers_with_what_this_one_writes(path):
+def test_other_process_sees_writes(path):
     here, there = open_space(path), open_space(path)
     source = here.make.source("Bees live in a hive.")
     here.commit(source)
@@ -138,7 +138,7 @@ def test_differences_name_passages_that_are_found_by_other_names_of_code(space, 
     assert list(space.index.upkeep.differences()) == []
 
 
-def test_differences_name_what_is_missing_changed_or_left_over(space):
+def test_differences_list_missing_changed_and_extra_rows(space):
     source = space.make.source("Bees live in a hive.", "Ants live in a hill.", "Moths fly.")
     space.commit(source)
     with space.database.write() as connection:
@@ -155,7 +155,7 @@ def test_differences_name_what_is_missing_changed_or_left_over(space):
     assert space.index.upkeep.differences() == []
 
 
-def test_passages_of_another_version_are_made_anew_when_the_space_is_opened(path):
+def test_passages_of_another_version_are_rebuilt_on_opening(path):
     space = open_space(path)
     source = space.make.source("Bees live in a hive.")
     space.commit(source)

@@ -4,8 +4,9 @@ import pytest
 
 from treering.stores.sqlite.database import MEMORY, Database
 from treering.stores.sqlite.index.index import SqliteIndex
+from treering.stores.sqlite.jobs import SqliteJobs
+from treering.stores.sqlite.leases import SqliteLeases
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
-from treering.stores.sqlite.opening import SqliteJobs, SqliteLeases
 from treering.testing.index_contract import EMBEDDER, IndexContract, LedgerWithIndex
 from treering.testing.work_contracts import JobsContract, LeaseContract
 

@@ -14,7 +14,7 @@ from treering.core.evidence import Turn
 from treering.core.patch import MoveScope
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.ties import unpack_ties
-from treering.stores.sqlite.index.index import SqliteReplay
+from treering.stores.sqlite.index.replay import SqliteReplay
 from treering.stores.sqlite.index.tables import FULL_TEXT, create_tables
 
 # Few texts, so that several passages share one and its vector.

@@ -22,7 +22,7 @@ NAMES = ("Ada Lovelace", "Charles Babbage", "Grace Hopper", "Howard Aiken", "Lui
 
 @pytest.fixture(autouse=True)
 def kept_from_the_first_passage(monkeypatch):
-    monkeypatch.setattr("treering.stores.rows.passage_log.LEAST_KEPT", 1)
+    monkeypatch.setattr("treering.stores.rows.followed_table.MIN_SAVED_PASSAGES", 1)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def content(space) -> object:
     return edges_of(space.index.graph, all_nodes(space)), stated(space.index.graph, keys)
 
 
-def test_the_next_process_maps_what_the_first_one_read(opened, path):
+def test_next_process_maps_the_saved_table(opened, path):
     fill(opened())
     first = opened()
     assert agrees(first)
@@ -94,7 +94,7 @@ def test_what_was_written_since_is_read_on_top_of_what_was_kept(opened, path):
     assert kept(path).stat().st_ino == before
 
 
-def test_what_is_kept_is_written_anew_where_much_has_changed(opened, path):
+def test_table_is_saved_again_after_many_changes(opened, path):
     fill(opened())
     assert agrees(opened())
     before = kept(path).stat().st_ino
@@ -104,7 +104,7 @@ def test_what_is_kept_is_written_anew_where_much_has_changed(opened, path):
     assert kept(path).stat().st_ino != before
 
 
-def test_a_process_goes_on_writing_over_what_it_mapped(opened):
+def test_process_can_change_a_mapped_table(opened):
     fill(opened())
     assert agrees(opened())
     space = opened()
@@ -116,7 +116,7 @@ def test_a_process_goes_on_writing_over_what_it_mapped(opened):
     assert agrees(space)
 
 
-def test_an_erasure_removes_what_is_kept(opened, path):
+def test_erasure_deletes_saved_tables(opened, path):
     space = opened()
     sources = fill(space)
     assert agrees(space)
@@ -128,7 +128,7 @@ def test_an_erasure_removes_what_is_kept(opened, path):
     assert not kept(path).exists(), "what was in memory from before the erasure is not kept again"
 
 
-def test_another_process_lets_go_of_what_was_erased(opened, path):
+def test_other_process_drops_erased_content(opened, path):
     sources = fill(opened())
     other = opened()
     assert agrees(other)
@@ -213,7 +213,7 @@ def test_what_was_read_before_an_erasure_is_not_kept_after_it(opened, path):
     assert agrees(space)
 
 
-def test_what_a_killed_eraser_left_is_not_used_and_goes_with_the_next_opening(opened, path):
+def test_interrupted_erasure_is_finished_on_opening(opened, path):
     sources = fill(opened())
     assert agrees(opened())
     copy = kept(path).read_bytes()
@@ -228,7 +228,7 @@ def test_what_a_killed_eraser_left_is_not_used_and_goes_with_the_next_opening(op
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "front", "magic", "link"])
-def test_a_damaged_file_is_made_anew(opened, path, damage, tmp_path):
+def test_damaged_file_is_replaced(opened, path, damage, tmp_path):
     fill(opened())
     assert agrees(opened())
     whole = kept(path).read_bytes()
@@ -251,7 +251,7 @@ def test_a_damaged_file_is_made_anew(opened, path, damage, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_flipped_bit_makes_the_tables_anew(opened, path, seed):
+def test_flipped_bit_replaces_the_saved_table(opened, path, seed):
     with_vectors(opened())
     first = opened()
     good, asked = content(first), "Ada Lovelace met Grace Hopper in Town7."
@@ -304,7 +304,7 @@ def of_nodes(place):
         lambda told: b"\xff",
     ],
 )
-def test_a_table_with_a_crafted_front_is_made_anew(opened, path, change):
+def test_table_with_a_crafted_header_is_replaced(opened, path, change):
     fill(opened())
     assert agrees(opened())
     crafted = with_front(kept(path).read_bytes(), change)
@@ -313,7 +313,7 @@ def test_a_table_with_a_crafted_front_is_made_anew(opened, path, change):
     assert kept(path).read_bytes() != crafted
 
 
-def test_a_space_that_was_put_back_does_not_use_what_its_future_kept(opened, path, tmp_path):
+def test_restored_space_ignores_later_saved_tables(opened, path, tmp_path):
     space = opened()
     fill(space)
     space.ledger.back_up(tmp_path / "backup.db", replace=False, copied=lambda done, total: None)
@@ -348,11 +348,11 @@ def test_a_folder_that_cannot_be_written_is_no_obstacle(opened, path):
 WRITING = """
 import os, sys
 sys.path[:0] = {paths!r}
-import treering.stores.rows.passage_log as passage_log
+import treering.stores.rows.followed_table as followed_table
 import treering.stores.sqlite.index.kept_tables as kept_tables
 from index_stage import open_space, seen
 
-passage_log.LEAST_KEPT = 1
+followed_table.MIN_SAVED_PASSAGES = 1
 kept_tables._mapped = lambda _: os.kill(os.getpid(), {signal})
 open_space(sys.argv[1]).index.graph.view(seen())
 """
@@ -371,7 +371,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_nothing_for_long(opened
     assert not [*ready_folder(path).glob("graph.table.*.new")]
 
 
-def test_names_are_found_in_what_was_kept(opened):
+def test_names_are_found_in_a_saved_table(opened):
     fill(opened())
     first = around(opened(), "ada lovelace")
     assert first == around(opened(), "ada lovelace")

@@ -13,7 +13,7 @@ from treering.extensions.discussions.memory import DiscussionMemory
 from treering.models.vectoriser import BackgroundVectoriser
 from treering.ports.runtime import LONGEST_SECONDS, VECTORS
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.opening import SqliteLeases
+from treering.stores.sqlite.leases import SqliteLeases
 from treering.testing.fakes import START, HashingEmbedder, SteppingClock
 from treering.verbs.ingest.turns import Message
 
@@ -47,7 +47,7 @@ def test_a_process_whose_clock_is_ahead_takes_no_lease_that_is_held(database):
     assert not SqliteLeases(database, clock).take("work", "wrong", seconds=60)
 
 
-def test_a_lease_of_before_the_machine_started_is_nobodys(database):
+def test_lease_from_before_the_machine_started_is_free(database):
     SqliteLeases(database, SteppingClock(START + timedelta(days=40))).take("work", "gone", seconds=60)
     assert SqliteLeases(database, SteppingClock()).take("work", "new", seconds=60)
 

@@ -195,7 +195,7 @@ def test_reading_a_damaged_row_says_that_the_space_is_corrupt(space: Path, clock
                 read()
 
 
-def test_a_revision_that_somebody_removed_is_missed_by_the_change_feed(space: Path, clock: SteppingClock) -> None:
+def test_change_feed_reports_a_removed_revision(space: Path, clock: SteppingClock) -> None:
     tamper(space, "DELETE FROM revisions WHERE id LIKE 'node:%' AND revision = 1")
     with opened(space, clock) as ledger, pytest.raises(Corrupt, match=r"revision 1 of node:.* is missing"):
         ledger.changes(0, 100)
@@ -204,9 +204,7 @@ def test_a_revision_that_somebody_removed_is_missed_by_the_change_feed(space: Pa
 REVIEWED = Policy(direct_channels=frozenset({"user"}))
 
 
-def test_a_commit_is_held_to_the_policy_of_its_own_time_whoever_set_it(
-    space: Path, clock: SteppingClock, make: Builder
-) -> None:
+def test_commit_obeys_the_policy_in_force(space: Path, clock: SteppingClock, make: Builder) -> None:
     with opened(space, clock) as one, opened(space, clock) as other:
         one.commit(make.patch(make.node("Box"), by=author("agent")))
         other.change_policy(REVIEWED, by=ADA)
@@ -215,7 +213,7 @@ def test_a_commit_is_held_to_the_policy_of_its_own_time_whoever_set_it(
             one.commit(make.patch(make.node("Tub"), by=author("agent")))
 
 
-def test_a_space_is_asked_for_its_policy_before_what_a_process_was_given(space: Path, clock: SteppingClock) -> None:
+def test_policy_of_the_space_precedes_the_default(space: Path, clock: SteppingClock) -> None:
     with opened(space, clock) as ledger:
         ledger.change_policy(REVIEWED, by=ADA)
     given = SqliteLedger(Database(str(space)), clock=clock, policy=Policy(self_approval=True))
@@ -292,9 +290,7 @@ class Told:
         self.told.append(list(changes))
 
 
-def test_a_follower_is_told_what_stood_before_and_stands_now_and_nothing_where_no_object_changed(
-    clock: SteppingClock, make: Builder
-) -> None:
+def test_follower_receives_changes_with_both_revisions(clock: SteppingClock, make: Builder) -> None:
     follower, one, two = Told(), make.node("Hive"), make.node("Box")
     ledger = SqliteLedger(Database(MEMORY), clock=clock, followers=[follower])
     ledger.commit(make.patch(one, two))
@@ -328,7 +324,7 @@ def test_an_anchor_follows_a_changed_policy_and_an_import(tmp_path: Path, clock:
     old.close()
 
 
-def test_what_a_space_holds_is_there_when_it_is_opened_again(space: Path, clock: SteppingClock, make: Builder) -> None:
+def test_content_survives_reopening(space: Path, clock: SteppingClock, make: Builder) -> None:
     with opened(space, clock) as ledger:
         before = list(ledger.records())
     with opened(space, clock) as ledger:
@@ -366,7 +362,7 @@ def test_readers_do_not_wait_for_a_writer(space: Path, clock: SteppingClock) -> 
     database.close()
 
 
-def test_a_writer_that_waits_too_long_is_told_so(space: Path, clock: SteppingClock, make: Builder) -> None:
+def test_writer_times_out(space: Path, clock: SteppingClock, make: Builder) -> None:
     stuck = Database(str(space))
     waiting = SqliteLedger(Database(str(space), wait_seconds=0.05), clock=clock)
     with stuck.write(), pytest.raises(Unavailable):

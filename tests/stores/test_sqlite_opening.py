@@ -18,7 +18,7 @@ def needs(clock):
     return Needs(clock=clock, policy=Policy(), model_id="hashing/64", dimension=64)
 
 
-def test_what_is_committed_is_found_by_the_index_and_the_leases_of_the_same_space(tmp_path, needs, clock):
+def test_commit_is_visible_in_index_and_leases(tmp_path, needs, clock):
     make = Builder(clock)
     stores = open_stores(file_address(tmp_path / "space.db"), needs)
     stores.ledger.commit(make.patch(make.source("The service listens on port 8080.")))

@@ -3,10 +3,10 @@ import pytest
 
 from treering.core.errors import Corrupt
 from treering.ports.passages import Reach
-from treering.stores.rows.packing import REINDEX
-from treering.stores.rows.passage_log import scope_terms
+from treering.stores.rows.damage import REINDEX
+from treering.stores.rows.reach import scope_terms
 from treering.stores.sqlite.index.tables import create_tables
-from treering.stores.sqlite.reading import sight
+from treering.stores.sqlite.sight import sight
 from treering.testing.index_contract.stage import read
 
 

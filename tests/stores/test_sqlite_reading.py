@@ -7,10 +7,8 @@ from treering.core.filters import FIELDS, MOST_CONDITIONS, MOST_VALUES, And, Com
 from treering.ports.index import Change
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.passages import passages_of, record_of
-from treering.stores.sqlite.database import Database, remembered
-from treering.stores.sqlite.index.index import apply_changes
-from treering.stores.sqlite.index.tables import create_tables
-from treering.stores.sqlite.reading import (
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.filters import (
     ALWAYS,
     INDEXED_FIELDS,
     NEVER,
@@ -19,6 +17,9 @@ from treering.stores.sqlite.reading import (
     equalities,
     stored_scalar,
 )
+from treering.stores.sqlite.index.projection import apply_changes
+from treering.stores.sqlite.index.tables import create_tables
+from treering.stores.sqlite.readers import remembered
 from treering.testing.builders import Builder, day
 from treering.testing.fakes import SteppingClock
 
@@ -130,7 +131,7 @@ def test_no_conditions_at_all_are_met_by_everything_and_none_of_no_conditions_by
 
 @pytest.mark.parametrize("field", ["metadata.n", "role", "unknown"])
 @pytest.mark.parametrize("operator", ["eq", "exists", "gte", "prefix"])
-def test_what_objects_do_not_have_as_a_column_passes_no_object(field, operator):
+def test_filter_on_an_unknown_column_matches_nothing(field, operator):
     value = True if operator == "exists" else "x"
     assert condition(Compare(field, operator, value), OBJECT_FIELDS) == NEVER
 
@@ -211,7 +212,7 @@ def steps(connection, where):
     return sum(counted)
 
 
-def test_a_reader_remembers_what_it_read_until_somebody_writes_and_within_one_moment(tmp_path):
+def test_reader_caches_values_until_a_write(tmp_path):
     database = Database(str(tmp_path / "space.db"))
     with database.write() as writer:
         writer.execute("CREATE TABLE said(word)")

@@ -59,7 +59,7 @@ def test_vectors_of_different_models_never_mix(path):
 
 
 def test_a_reader_that_fell_far_behind_catches_up(path, monkeypatch):
-    monkeypatch.setattr("treering.stores.sqlite.index.vectors.LOG_KEPT", 2)
+    monkeypatch.setattr("treering.stores.sqlite.index.vector_queue.MAX_LOG_ENTRIES", 2)
     here, there = open_space(path), open_space(path)
     first = here.make.source("Bees hum.")
     here.commit(first)

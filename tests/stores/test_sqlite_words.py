@@ -10,9 +10,9 @@ from index_stage import EMBEDDER, open_space, seen
 from treering.core.patch import Erase
 from treering.ports.search import TextRequest
 from treering.stores.sqlite.index import text as text_search
-from treering.stores.sqlite.index import words
+from treering.stores.sqlite.index import word_tables
 from treering.stores.sqlite.index.words import rank_words
-from treering.stores.sqlite.reading import sight
+from treering.stores.sqlite.sight import sight
 from treering.testing.index_contract.stage import near
 
 WORDS = "bees ants hum dig Über night_shift honeycomb 7 année".split()
@@ -71,7 +71,7 @@ def test_whatever_was_written_words_rank_to_the_scores_of_fts5(told, limit):
     space.ledger.close()
 
 
-def test_what_another_process_writes_is_ranked_at_the_next_read(path):
+def test_next_read_ranks_writes_of_other_processes(path):
     here, there = open_space(path), open_space(path)
     bees = here.make.source("Bees hum.", origin="1")
     here.commit(bees)
@@ -97,7 +97,7 @@ def test_a_passage_that_took_the_key_of_an_erased_one_is_ranked_by_its_own_words
     space.ledger.close()
 
 
-def test_a_rebuild_makes_the_words_anew(path):
+def test_rebuild_replaces_the_words(path):
     space = open_space(path)
     space.commit(space.make.source("Bees hum.", "Bees dig.", origin="1"))
     agrees(space, "bee")
@@ -127,7 +127,7 @@ def test_of_a_question_with_a_phrase_fts5_is_asked_for_the_phrase_alone(path):
 
 @given(st.lists(st.tuples(texts, st.booleans()), min_size=1, max_size=8), questions, st.booleans())
 @settings(max_examples=30, deadline=None)
-def test_what_is_current_and_what_is_past_rank_to_the_scores_of_fts5(told, terms, filtered):
+def test_current_and_earlier_scores_equal_fts5(told, terms, filtered):
     space = open_space()
     for n, (text, stays) in enumerate(told):
         source = space.make.source(text, origin=str(n), kind=("note", "file")[n % 2])
@@ -156,7 +156,7 @@ def test_scores_of_a_question_are_added_up_once_for_all_that_is_asked_of_it(path
     space = open_space(path)
     space.commit(space.make.source("Bees hum.", origin="1", kind="note"))
     added = []
-    table = words.WordTable
+    table = word_tables.WordTable
     scores = table.scores
     monkeypatch.setattr(table, "scores", lambda self, terms: (added.append(len(terms)), scores(self, terms))[1])
     several = [TextRequest(seen(where=where), 9, words=("hum", "bee")) for where in ({}, {"kind": "note"})]
@@ -168,7 +168,7 @@ def test_scores_of_a_question_are_added_up_once_for_all_that_is_asked_of_it(path
     space.ledger.close()
 
 
-def test_a_read_of_a_moment_gone_by_ranks_what_stood_then(path):
+def test_read_of_the_past_ranks_earlier_passages(path):
     space = open_space(path)
     space.commit(space.make.source("Bees hum.", origin="1"))
     written, read = threading.Event(), threading.Event()

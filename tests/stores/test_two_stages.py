@@ -31,7 +31,7 @@ def asked(space, **options):
     return space.query("search", input={"text": ASKED}, options={"explain": True, **options})
 
 
-def test_what_is_written_is_found_by_its_meaning_at_once(address):
+def test_write_is_found_by_meaning_at_once(address):
     with treering.open(address, background=False) as space:
         note(space, BREAD, "bread")
         note(space, TRIP, "trip")
@@ -75,7 +75,7 @@ def test_a_space_that_was_written_without_the_quick_model_gets_its_vectors_befor
         assert lag_of(space.engine.index) == Lag(2, 2, quick=2)
 
 
-def test_what_is_erased_or_told_anew_leaves_no_quick_vector(address):
+def test_erased_or_changed_text_has_no_quick_vector(address):
     with treering.open(address, background=False, channel="user") as space:
         note(space, TRIP, "trip")
         note(space, "Nothing of the kind.", "trip")

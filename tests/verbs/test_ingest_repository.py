@@ -15,8 +15,8 @@ from treering.ports.search import TextQuery
 from treering.sources.path import PathAdapter
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.index import SqliteIndex
+from treering.stores.sqlite.jobs import SqliteJobs
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
-from treering.stores.sqlite.opening import SqliteJobs
 from treering.testing.index_contract.stage import by_words, heads
 
 PYPROJECT = """\

@@ -1,4 +1,4 @@
-"""What the built-in models can read: they know English, and of other scripts at most single letters and signs."""
+"""Which texts the built-in models can read: English, and of other scripts at most single letters and signs."""
 
 import unicodedata
 from functools import lru_cache
@@ -7,9 +7,9 @@ from functools import lru_cache
 def knows_most_words(text: str) -> bool:
     """Return whether most words of a text are written in Latin letters or digits.
 
-    The vocabulary of both models (that of BERT, uncased) has words of that script only: of others it has one token for
-    what is unknown, or one for each letter, so that all texts in such a script get nearly the same vector. Emoji and
-    mathematical signs are unknown, too; punctuation counts as no word.
+    The vocabulary of both models (BERT, uncased) contains words of that script only. Texts in other scripts consist of
+    unknown tokens or single letters, and get almost the same vector. Emoji and mathematical signs are unknown as well;
+    punctuation is not counted.
     """
     if text.isascii():
         return any(map(str.isalnum, text))
@@ -18,7 +18,7 @@ def knows_most_words(text: str) -> bool:
 
 
 def _known_share(word: str) -> float | None:
-    """Return what part of the letters, digits and symbols of a word are known; `None` where it has none."""
+    """Return the share of known letters, digits and symbols of a word; `None` if it has none."""
     signs = [sign for sign in word if sign.isalnum() or (not sign.isascii() and unicodedata.category(sign)[0] in "SM")]
     return sum(map(_is_known, signs)) / len(signs) if signs else None
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 CHARS_PER_TOKEN = 32
-"""Text beyond this many characters per token is not tokenized, which bounds the work for huge texts."""
+"""Text beyond this many characters per token is ignored, which bounds the work for huge texts."""
 
 WEIGHTS = "model_quantized.onnx"
 TOKENIZER = "tokenizer.json"
@@ -26,19 +26,19 @@ SHA256 = {
 
 
 def load_tokenizer(content: bytes, max_tokens: int) -> Tokenizer:
-    """Load a `tokenizer.json` that cuts what is longer than `max_tokens`. Raises what `tokenizers` raises."""
-    # Imported here, as onnxruntime below: together they take 0.2 s, which a command that needs no model should not pay.
+    """Load a `tokenizer.json` that truncates texts to `max_tokens`. Raises the errors of `tokenizers`."""
+    # Imported here, like onnxruntime in the encoder: together they take 0.2 s, which commands without a model save.
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_str(content.decode())
     tokenizer.enable_truncation(max_tokens)
-    tokenizer.no_padding()  # every text is computed at its own length
+    tokenizer.no_padding()  # every text is embedded at its own length
     return tokenizer
 
 
 def readable(text: str, max_tokens: int) -> str:
-    """Return the part of a text that is tokenised, without what no tokenizer takes."""
-    # A lone surrogate, as undecodable file names hold, is refused by the tokenizer.
+    """Return the part of a text that is tokenized, without characters that tokenizers refuse."""
+    # Tokenizers refuse a lone surrogate, as in undecodable file names.
     return text[: max_tokens * CHARS_PER_TOKEN].encode("utf-8", "replace").decode()
 
 
@@ -50,7 +50,7 @@ def place_of_model() -> Traversable:
 def verified(
     folder: Traversable, name: str, hashes: Mapping[str, str] = SHA256, *, model: str = "embedding model"
 ) -> bytes:
-    """Read a file of a model that is shipped. Raises `Corrupt` if it is missing, or has not the hash of its name."""
+    """Read a file of a bundled model. Raises `Corrupt` if it is missing or modified."""
     hint = "Reinstall treering: pip install --force-reinstall --no-deps treering."
     file = folder / name
     if not file.is_file():

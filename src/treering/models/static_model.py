@@ -1,6 +1,6 @@
-"""The static embedder: a vector for each token of the built-in model's vocabulary, added up. Nothing to download.
+"""The static embedder: the weighted sum of a vector for each token. Bundled; nothing to download.
 
-It is fitted to what the built-in model says of many texts (`tools/distil`): it finds less, at a thousandth of the cost.
+It approximates the built-in model on many texts (`tools/distil`), with a lower recall at a thousandth of the cost.
 """
 
 from __future__ import annotations
@@ -30,40 +30,42 @@ if TYPE_CHECKING:
 
 DIMENSION = 256
 UNRELATED_BELOW = 0.34
-"""The cosine that as many pairs of a question and a text reach as reach that of the built-in model (0.62)."""
+"""Reached by the same share of pairs of a question and a text as 0.62 with the built-in model."""
 
 EXPECTED = (0.715, -0.137)
-"""What is to be expected of a cosine of the built-in model, of both how far above what is unrelated: slope and offset.
+"""The expected cosine of the built-in model, both measured above the threshold for unrelated texts: slope and offset.
 
-By least squares over the 100 texts nearest to each of 3,991 questions (`tools/distil`, sources that were held out):
-the cosine of the built-in model is 0.428 + 0.412 times that of this one, and 0.058 the standard deviation from it. A
-map of ranks to ranks would be steeper: what is first by a model that errs is mostly not as near as that model says.
+Least squares over the 100 texts nearest to each of 3,991 questions (`tools/distil`, held-out sources): the cosine of
+the built-in model is 0.428 + 0.412 times the cosine of this one, with a standard deviation of 0.058. A map of ranks to
+ranks would be steeper, because the first results of a less exact model are mostly not as near as it claims.
 """
 
 PROSE_SHARE = 0.25
-"""Paragraphs that answer together are found by names more than by such vectors: more costs 2 points of recall."""
+"""Paragraphs that answer together are found by names rather than by such vectors: a higher share costs 2 points of
+recall.
+"""
 
 LONGEST = 512
-"""Tokens of a text that are read."""
+"""The maximal number of tokens of a text."""
 
 VECTORS = "vectors.npy"
 """`int8[vocabulary, 256]`: the direction of each token."""
 WEIGHTS = "weights.npy"
-"""`uint8[vocabulary]`: what a token counts for."""
+"""`uint8[vocabulary]`: the weight of each token."""
 SHA256 = {
     VECTORS: "7c6bb9e52946bee78c4436000b4af99305f359166c96afa0ac2ce71a8911acf8",
     WEIGHTS: "cfb855b8e6731fb9a8597c42437e9da2dc6d8ed7cef5620c5e010195c26dcbbc",
 }
 
 _FOLDER = "static_bge_small"
-_TOKENS_AT_ONCE = 512  # their numbers fit into a core's own memory
-_REMEMBERED = 50_000  # words whose tokens are kept
+_TOKENS_AT_ONCE = 512  # their vectors fit into the cache of a core
+_REMEMBERED = 50_000  # cached words with their tokens
 _UNKNOWN = "[UNK]"
-_LONGEST_WORD = 100  # as the vocabulary was made
+_LONGEST_WORD = 100  # as in the training of the vocabulary
 _ROOTS = np.rint(8 * np.sqrt(np.arange(LONGEST + 1))).astype(np.int64)
-"""What a token that occurs so often counts for: 8 times the square root, as a whole number.
+"""The weight of a token by its number of occurrences: 8 times the square root, rounded.
 
-With 8, the sum of 256 squares of what `LONGEST` tokens can add up to stays below 2 to the power of 63.
+With 8, the sum of 256 squares for `LONGEST` tokens is below 2 to the power of 63.
 """
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x85]")
@@ -72,11 +74,10 @@ _WORDS = re.compile(r"[a-z0-9]+|[^a-z0-9]")
 
 
 class StaticEmbedder:
-    """Adds up the vectors of a text's tokens. Constructing it is instant: its tables are mapped on first use.
+    """Sums up the vectors of a text's tokens. The tables are mapped on first use.
 
-    Sums are of whole numbers, so that a vector is the same on every machine, whatever is embedded beside it. Methods
-    may be called from any thread. They raise `Corrupt` if the model's files are missing or changed. `threads` is there
-    because every embedder is given it: one is enough.
+    Sums are integers, so that vectors are equal on every machine and independent of other texts. Thread-safe. Methods
+    raise `Corrupt` if the model's files are missing or modified. `threads` is ignored: one is fast enough.
     """
 
     dimension = DIMENSION
@@ -95,7 +96,7 @@ class StaticEmbedder:
 
     @property
     def model_id(self) -> str:
-        """Name what made the vectors, with the first letters of the hash of its table."""
+        """The id of the model, with the beginning of its table's hash."""
         return f"static-bge-small:int8:{DIMENSION}:{SHA256[VECTORS][:8]}:t{LONGEST}"
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
@@ -109,7 +110,7 @@ class StaticEmbedder:
         return vectors
 
     def embed_query(self, text: str) -> Vector:
-        """Embed what somebody asks: `float32[256]`, unit length. It is the vector of a text of the same words."""
+        """Embed a question: `float32[256]`, unit length. Equals the vector of a text with the same words."""
         tables = self._loaded()
         vector: Vector = tables.sums([tables.words.counts(text)])[0]
         return vector
@@ -119,7 +120,7 @@ class StaticEmbedder:
         return knows_most_words(shipped.readable(text, LONGEST))
 
     def tokens(self, text: str) -> Sequence[int]:
-        """Return the numbers of the tokens that are read of a text."""
+        """Return the numbers of a text's tokens, up to `LONGEST`."""
         return self._loaded().words.tokens(text)
 
     def _loaded(self) -> _Tables:
@@ -136,10 +137,10 @@ class _Tables:
     weights: npt.NDArray[np.uint8]
 
     def sums(self, texts: Sequence[Mapping[int, int]]) -> Vector:
-        """Return the sum of each text's tokens, each times the root of how often it occurs, at unit length.
+        """Return the sum of each text's tokens, weighted by the square root of their number, at unit length.
 
-        The numbers that are added are whole, and all sums exact in 64 bits, in whatever order a machine adds them.
-        (`einsum` adds in this thread. A product of matrices would be shared out among threads that cost more than it.)
+        All terms are integers, and sums are exact in 64 bits in any order. (`einsum` runs in this thread. A matrix
+        product would start threads that cost more than they save.)
         """
         tokens = np.fromiter(chain.from_iterable(texts), np.intp)
         often = np.fromiter(chain.from_iterable(text.values() for text in texts), np.intp)
@@ -153,17 +154,17 @@ class _Tables:
             start = end
         whole = sums.astype(np.int64)
         norms = np.sqrt(np.einsum("nd,nd->n", whole, whole))
-        sums[norms == 0, 0] = norms[norms == 0] = 1.0  # a text of tokens that count for nothing
+        sums[norms == 0, 0] = norms[norms == 0] = 1.0  # a text of tokens without weight
         unit: Vector = (sums / norms[:, np.newaxis]).astype(np.float32)
         return unit
 
 
 @dataclass(slots=True)
 class _Words:
-    """Cuts texts into tokens as the built-in model's tokenizer does, word by word.
+    """Splits texts into tokens like the built-in model's tokenizer, word by word.
 
-    A text is cut at white space first, and what is between it is cut by itself; so tokens are remembered by word, which
-    is three times as fast as the tokenizer. A word that is not ASCII is left to the tokenizer, which is loaded for it.
+    The tokenizer splits at white space first. Tokens are therefore cached by word, which is three times as fast. Words
+    that are not ASCII are split by the tokenizer itself, which is loaded on demand.
     """
 
     place: Traversable
@@ -176,15 +177,15 @@ class _Words:
         return Counter(self.tokens(text))
 
     def tokens(self, text: str) -> Sequence[int]:
-        """Return the first `LONGEST` tokens of a text, or that of the unknown word where there is none."""
+        """Return the first `LONGEST` tokens of a text, or the unknown token if it has none."""
         read = text[: LONGEST * shipped.CHARS_PER_TOKEN] if text.isascii() else shipped.readable(text, LONGEST)
         words = (read.translate(_REMOVED) if _CONTROL.search(read) else read).split()
         known = self.known
         try:
-            found = list(chain.from_iterable([known[word] for word in words[:LONGEST]]))
+            tokens = list(chain.from_iterable([known[word] for word in words[:LONGEST]]))
         except KeyError:
-            found = list(chain.from_iterable([known.get(word) or self._remember(word) for word in words[:LONGEST]]))
-        return found[:LONGEST] or [self.vocabulary[_UNKNOWN]]
+            tokens = list(chain.from_iterable([known.get(word) or self._remember(word) for word in words[:LONGEST]]))
+        return tokens[:LONGEST] or [self.vocabulary[_UNKNOWN]]
 
     def _remember(self, word: str) -> tuple[int, ...]:
         if len(self.known) >= _REMEMBERED:
@@ -198,11 +199,11 @@ class _Words:
             yield from self._pieces(part)
 
     def _pieces(self, part: str) -> Sequence[int]:
-        """Cut into the longest pieces that the vocabulary has, from the left (WordPiece)."""
+        """Split a word into the longest pieces of the vocabulary, from the left (WordPiece)."""
         whole = self.vocabulary.get(part)
         if whole is not None:
             return (whole,)
-        found: list[int] = []
+        pieces: list[int] = []
         start = 0
         while start < len(part) <= _LONGEST_WORD:
             head = "##" if start else ""
@@ -210,9 +211,9 @@ class _Words:
             end = next((end for end in ends if head + part[start:end] in self.vocabulary), None)
             if end is None:
                 break
-            found.append(self.vocabulary[head + part[start:end]])
+            pieces.append(self.vocabulary[head + part[start:end]])
             start = end
-        return found if start == len(part) else (self.vocabulary[_UNKNOWN],)
+        return pieces if start == len(part) else (self.vocabulary[_UNKNOWN],)
 
     def _cut_by_tokenizer(self, word: str) -> Sequence[int]:
         if self.tokenizer is None:
@@ -222,7 +223,7 @@ class _Words:
 
 
 def _together(texts: Iterable[Mapping[int, int]]) -> Iterator[list[Mapping[int, int]]]:
-    """Put texts together until they have enough tokens."""
+    """Group texts until they have enough tokens."""
     held: list[Mapping[int, int]] = []
     count = 0
     for text in texts:
@@ -242,7 +243,7 @@ def _load(folder: Traversable | None) -> _Tables:
 
 
 def _mapped(folder: Traversable, name: str) -> npt.NDArray[Any]:
-    """Map a table into memory, so that processes share it."""
+    """Map a table into memory, shared by processes."""
     shipped.verified(folder, name, SHA256, model="static model")
     with as_file(folder / name) as path:
         table: npt.NDArray[Any] = np.load(path, mmap_mode="r")

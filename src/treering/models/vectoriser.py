@@ -1,4 +1,4 @@
-"""Making what waits (a rebuilt index, then vectors): in a thread behind everyday work, or at once."""
+"""Background work on an index: finish a rebuild, then embed texts, in a thread or at once."""
 
 import atexit
 import threading
@@ -15,36 +15,35 @@ from treering.verbs.engine import Progress, Vectoriser, silent
 
 BUDGET_SECONDS = 1_800.0
 LEASE_SECONDS = 60.0
-"""Longer than the slowest batch, or another process would take over and embed the same texts."""
+"""Longer than the slowest batch. Otherwise another process would take over and embed the same texts."""
 
 BATCH = 32
 _FETCHED = 512  # texts sorted by length at a time, so that a batch has little padding
-_MOST_PREFERRED = 256  # passages that were asked for: a few batches
-_CLAIMED = 128  # texts of which one process keeps the others out at a time
+_MOST_PREFERRED = 256  # requested passages: a few batches
+_CLAIMED = 128  # texts that one process claims at a time
 _POLL_SECONDS = 0.2
-_LOOKS = 6  # per length of a lease, while another process is at it
+_LOOKS = 6  # checks per lease while another process is working
 _STOP_SECONDS = 30.0
-_PATIENCE_LEASES = 3  # lengths of a lease that another process may hold without making a vector
+_PATIENCE_LEASES = 3  # leases that another process may hold without progress
 _REST_SECONDS = 15.0
-"""How long a batch waits for other programs at most: far less than a lease, and what waits gets its vector some day."""
+"""The maximal wait of a batch for other programs; much shorter than a lease."""
 _LOOKS_AT_LOAD = 1.0  # seconds
 EMBEDDING = "embedding"
-"""What progress is told of."""
+"""The name of the work in progress reports."""
 _INDEXING = "indexing"
 
 
 class BackgroundVectoriser:
-    """`verbs.engine.Vectoriser`: at most one thread here, and over all processes one owner of the lease.
+    """`verbs.engine.Vectoriser`: at most one thread per process, and one owner of the lease over all processes.
 
-    Where `claims` are given, processes share the texts that wait instead, and the lease is for the rest of the work.
-    Where `upkeep` is given, an index that is being made anew is finished first, for only then all texts are known.
-    Where `quick` is given, texts that have no vector at all get one of the quick model first.
-    Where `follow` is given, what follows the vectors is brought up to date after them, for as long as it may go on.
-    While `is_busy` tells that other programs need the machine, work that nobody waits for rests before each batch but
-    the first, for 15 seconds at most.
-    Every step and every batch is committed, so that work is lost for one of them at most. An error ends the run; it
-    stays in `last_error` until a run succeeds. Call `stop` before the index is closed; where nobody did, the thread is
-    stopped when the process ends.
+    With `claims`, processes share the waiting texts, and the lease is for other work. With `upkeep`, a rebuild of the
+    index is finished first, because only then all texts are known. With `quick`, texts without any vector are first
+    embedded by the quick model. With `follow`, an engine is updated at the end, as long as the argument returns true.
+    While `is_busy` returns true, background work waits up to 15 seconds before each batch except the first.
+
+    Every step and batch is committed, so that at most one of them is lost. An error ends the run, and is in
+    `last_error` until a run succeeds. Call `stop` before closing the index; otherwise the thread is stopped when the
+    process ends.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class BackgroundVectoriser:
         self._stopping = threading.Event()
 
     def start(self) -> None:
-        """See to it that somebody embeds what waits. Returns at once."""
+        """Start embedding in the background, unless it is running. Returns at once."""
         with self._lock:
             self._wanted = True
             if self._thread is None:
@@ -96,7 +95,7 @@ class BackgroundVectoriser:
                 self._thread.start()
 
     def prefer(self, keys: Sequence[int]) -> None:
-        """Embed the texts of these passages first, if this process is the one that makes the vectors."""
+        """Embed the texts of these passages first, if this process is embedding."""
         with self._lock:
             for key in keys:
                 self._preferred.pop(key, None)
@@ -105,10 +104,10 @@ class BackgroundVectoriser:
                 del self._preferred[key]
 
     def finish(self, progress: Progress = silent) -> None:
-        """Embed everything that waits, here and now, or wait until the process that is at it has.
+        """Embed all waiting texts now, or wait for the process that does.
 
-        Takes over where that process ends without having finished. Raises `Unavailable` where it has made no vector
-        for as long as several of its leases, and what the embedder or the index raises.
+        Takes over if that process ends early. Raises `Unavailable` if it makes no progress for several leases, and the
+        errors of the embedder and the index.
         """
         self.stop()
         self._stopping.clear()
@@ -123,9 +122,9 @@ class BackgroundVectoriser:
         self.last_error = None
 
     def work_alone(self, progress: Progress = silent) -> None:
-        """Embed what waits, here and now, and give way to other programs. Where another process is at it, do nothing.
+        """Embed waiting texts now, yielding to other programs. Do nothing if another process is embedding.
 
-        Ends after the batch it is at when its lease is taken away. Raises what the embedder or the index raises.
+        Ends after the current batch if the lease is lost. Raises the errors of the embedder and the index.
         """
         self.stop()
         self._stopping.clear()
@@ -134,18 +133,18 @@ class BackgroundVectoriser:
             self._embed(lambda: self._stopping.is_set() or not run.hold(), progress, run=run, gives_way=True)
 
     def take_turn(self, steps: int) -> None:
-        """Do some of what waits, here and now: so many steps of an index that is being made anew, or batches."""
+        """Run a number of steps now: of a rebuild, or batches of texts."""
         last = self._steps + steps
         self._embed(lambda: self._stopping.is_set() or self._steps >= last, silent)
 
     def stop(self) -> None:
-        """End the thread after the batch it is at, and wait for that."""
+        """Stop the thread after its current batch, and wait for it."""
         thread = self.ask_to_stop()
         if thread is not None:
             thread.join(_STOP_SECONDS)
 
     def ask_to_stop(self) -> threading.Thread | None:
-        """Tell the thread to end after the batch it is at; return it where it runs."""
+        """Request that the thread stops after its current batch; return the thread, or `None`."""
         with self._lock:
             self._wanted = False
             self._stopping.set()
@@ -156,17 +155,17 @@ class BackgroundVectoriser:
         try:
             while self._goes_on(deadline):
                 over = partial(self._is_over, deadline)
-                # Where another process is at it and dies, its work is taken over.
+                # If another process that works on it dies, its work is taken over.
                 while not (self._embed(over, silent, gives_way=True) or over()):
                     self._stopping.wait(self._lease_seconds / _LOOKS)
                 self.last_error = None
-        except Exception as error:  # noqa: BLE001 - a thread has nobody to raise to; what happened is kept and shown
+        except Exception as error:  # noqa: BLE001 - a thread has no caller; the error is stored and shown
             self.last_error = error
             with self._lock:
                 self._note_end()
 
     def _goes_on(self, deadline: float) -> bool:
-        """Tell whether somebody asked for more since the last round; where not, the thread is over."""
+        """Return whether more work was requested since the last round; otherwise the thread ends."""
         with self._lock:
             goes_on = self._wanted and not self._is_over(deadline)
             self._wanted = False
@@ -197,9 +196,9 @@ class BackgroundVectoriser:
     def _embed(
         self, is_over: Callable[[], bool], progress: Progress, *, run: "_Run | None" = None, gives_way: bool = False
     ) -> bool:
-        """Embed until nothing waits or the run is over; give `False` where another owner is at it."""
+        """Embed until no text waits or `is_over` returns true; return false if another owner is working."""
         run = run or self._new_run()
-        # The lease is this object's; the lock keeps its thread and one that finishes from working side by side.
+        # The lease is owned by this object. The lock separates its thread from a call of `finish`.
         with self._embedding:
             try:
                 done = self._index(run, is_over, progress)
@@ -215,7 +214,7 @@ class BackgroundVectoriser:
                 run.release()
 
     def _rested(self, is_over: Callable[[], bool]) -> Callable[[], bool]:
-        """Return what tells the same after a rest, where a batch was made since the last one and others are busy."""
+        """Return a function like `is_over` that, after a batch, first waits while other programs are busy."""
         rested = self._steps
 
         def is_over_after_rest() -> bool:
@@ -234,7 +233,7 @@ class BackgroundVectoriser:
                 return
 
     def _index(self, run: "_Run", is_over: Callable[[], bool], progress: Progress) -> bool:
-        """Finish an index that is being made anew; give `False` where another owner took over."""
+        """Finish a rebuild of the index; return false if another owner took over."""
         while self._upkeep and self._upkeep.behind().total:
             if is_over() or not run.hold():
                 return is_over()
@@ -244,9 +243,9 @@ class BackgroundVectoriser:
         return True
 
     def _embed_quickly(self, quick: Vectors, embedder: Embedder, is_over: Callable[[], bool]) -> None:
-        """Embed with the quick model what has no vector: texts of a space that an older version wrote.
+        """Embed texts without any vector with the quick model, as in a space of an older version.
 
-        Two processes that are at it do the same, which costs less than to keep them apart.
+        If two processes do the same, it costs less than coordinating them.
         """
         while not is_over() and (waiting := quick.pending(_FETCHED)):
             vectors = embedder.embed_documents([item.text for item in waiting])
@@ -283,7 +282,7 @@ class BackgroundVectoriser:
             share.give_back()
 
     def _embed_preferred(self) -> None:
-        """Embed what was asked for since the last batch."""
+        """Embed the texts preferred since the last batch."""
         with self._lock:
             keys, self._preferred = list(self._preferred), {}
         if keys and isinstance(self._vectors, ChosenPending):
@@ -301,14 +300,14 @@ class BackgroundVectoriser:
 
 
 _AT_WORK: set[BackgroundVectoriser] = set()
-"""Those whose thread runs."""
+"""Vectorisers with a running thread."""
 
 
 @atexit.register
 def _stop_all() -> None:
-    """Stop every thread before the interpreter ends: one inside a model's native code would abort the process then."""
+    """Stop all threads before the interpreter ends, which would abort in a model's native code."""
     working = list(_AT_WORK)
-    for each in working:  # all of them first, so that their last batches run side by side
+    for each in working:  # request first, so that their last batches run concurrently
         each.ask_to_stop()
     for each in working:
         each.stop()
@@ -316,7 +315,7 @@ def _stop_all() -> None:
 
 @dataclass(slots=True)
 class _Patience:
-    """How long somebody waits for work that does not go on."""
+    """How long to wait for work without progress."""
 
     clock: Clock
     seconds: float
@@ -324,7 +323,7 @@ class _Patience:
     waiting: tuple[int, ...] = ()
 
     def is_over(self, waiting: tuple[int, ...]) -> bool:
-        """Tell whether as much waits as before, for too long."""
+        """Return whether the amount of waiting work has not changed for too long."""
         now = self.clock.elapsed()
         if waiting != self.waiting:
             self.waiting, self.since = waiting, now
@@ -333,7 +332,7 @@ class _Patience:
 
 @dataclass(slots=True)
 class _Run:
-    """The lease while one run lasts, renewed in good time. Once lost, or not got, it is not taken by this run again."""
+    """The lease of one run, renewed in time. A run that loses the lease does not acquire it again."""
 
     leases: Leases
     owner: str
@@ -343,7 +342,7 @@ class _Run:
     lost: bool = False
 
     def hold(self) -> bool:
-        """Take the lease, or renew it in good time; tell whether it is held."""
+        """Acquire the lease, or renew it in time; return whether it is held."""
         now = self.clock.elapsed()
         if self.lost:
             return False
@@ -361,7 +360,7 @@ class _Run:
 
 
 class _Share:
-    """The texts that one run has claimed, kept in good time. Each run is an owner of its own."""
+    """The claimed texts of one run, renewed in time. Each run is a separate owner."""
 
     def __init__(self, claims: VectorClaims, clock: Clock, seconds: float) -> None:
         self._claims = claims
@@ -387,28 +386,28 @@ class _Share:
 
 
 def _batches(waiting: Sequence[Pending], size: int) -> list[Sequence[Pending]]:
-    """Cut into batches of texts of about the same length."""
+    """Split into batches of texts with similar lengths."""
     by_length = sorted(waiting, key=lambda item: len(item.text))
     return [by_length[start : start + size] for start in range(0, len(by_length), size)]
 
 
 class OnRequest:
-    """A vectoriser that works only when somebody waits for it."""
+    """A vectoriser that only works in calls that wait for it."""
 
     def __init__(self, inner: Vectoriser) -> None:
         self._inner = inner
 
     def start(self) -> None:
-        """Leave what waits to a later request."""
+        """Leave the work to a later request."""
 
     def prefer(self, keys: Sequence[int]) -> None:
-        """Embed these first, in a later request."""
+        """Embed these first in a later request."""
         self._inner.prefer(keys)
 
     def finish(self, progress: Progress) -> None:
-        """Embed everything that waits."""
+        """Embed all waiting texts."""
         self._inner.finish(progress)
 
     def work_alone(self, progress: Progress) -> None:
-        """Embed what waits, giving way to other programs."""
+        """Embed waiting texts, yielding to other programs."""
         self._inner.work_alone(progress)

@@ -1,4 +1,4 @@
-"""How rare a word is in English of any kind, by its place in the vocabulary of the built-in model."""
+"""The rarity of a word in English, by its number in the vocabulary of the built-in model."""
 
 import json
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ from math import log
 from treering.models import shipped
 
 _FIRST_WORD = 1996
-"""The number of "the": letters and signs come before it, and behind it words and parts of words by frequency."""
+"""The number of "the". Letters and signs come before it; words and parts of words follow by frequency."""
 
 
 @cache
 def vocabulary() -> Mapping[str, int]:
-    """Return the number of each word and part of a word that the built-in models know."""
+    """Return the numbers of the words and parts of words that the built-in models know."""
     known: Mapping[str, int] = json.loads(shipped.verified(shipped.place_of_model(), shipped.TOKENIZER))["model"][
         "vocab"
     ]
@@ -21,9 +21,9 @@ def vocabulary() -> Mapping[str, int]:
 
 
 def word_rarity(word: str) -> float:
-    """Return how rare a word is: from 0 for the most common ones to 1 for one that the vocabulary does not have.
+    """Return the rarity of a word, from 0 for the most common words to 1 for a word that is not in the vocabulary.
 
-    It is the logarithm of the word's place among all words, as idf is that of its frequency.
+    It is the logarithm of the word's rank among all words, as idf is the logarithm of its frequency.
     """
     known = vocabulary()
     number = known.get(word.lower())

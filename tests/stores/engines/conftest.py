@@ -9,7 +9,7 @@ from treering.extensions.engines.selection import EngineIndex
 from treering.retrieval.index.passage_texts import PassageDescriber
 from treering.stores.sqlite.database import MEMORY, Database
 from treering.stores.sqlite.index.index import SqliteIndex
-from treering.stores.sqlite.index.vectors import SqliteVectorFeed
+from treering.stores.sqlite.index.vector_feed import SqliteVectorFeed
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
 from treering.testing.index_contract import EMBEDDER, LedgerWithIndex
 from treering.testing.vector_engine_contract import FedSpace, follow_up, selected_for

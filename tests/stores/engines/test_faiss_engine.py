@@ -67,7 +67,7 @@ def the(folder):
     return path
 
 
-def test_a_file_that_was_cut_short_is_refused_and_the_error_says_what_to_do(folder):
+def test_truncated_file_is_refused_with_a_hint(folder):
     path = the(folder)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(Corrupt) as refused:
@@ -106,7 +106,7 @@ def sealed(text):
     return blake2b(text.encode(), digest_size=32).hexdigest() + text
 
 
-def test_files_of_an_earlier_version_are_removed_and_filled_anew(tmp_path, kind):
+def test_files_of_an_earlier_version_are_replaced(tmp_path, kind):
     for name in ("vectors-0123456789ab", "keys-0123456789ab"):
         (tmp_path / name).write_bytes(b"earlier")
     (tmp_path / "manifest.json").write_text('{"told": {"state": {"mark": "m", "loaded": null}}, "checksum": "…"}')
@@ -126,7 +126,7 @@ def test_files_of_other_programs_stay(tmp_path, kind):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["manifest.json", "notes.part", "vectors-of-mine"]
 
 
-def test_a_write_that_fails_leaves_what_the_file_has(folder, kind, monkeypatch):
+def test_failed_write_leaves_the_file_unchanged(folder, kind, monkeypatch):
     engine = engine_in(folder, kind)
     engine.state()
     with monkeypatch.context() as patched:
@@ -140,7 +140,7 @@ def no_space(_file):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_beginning_anew_needs_nothing_of_the_files_before(folder, kind):
+def test_engine_begins_without_earlier_files(folder, kind):
     the(folder).write_bytes(b"nothing")
     engine = engine_in(folder, kind)
     take_over(engine, some_vectors(50))

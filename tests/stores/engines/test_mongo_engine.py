@@ -94,7 +94,7 @@ def test_a_change_that_was_taken_over_by_half_is_taken_over_again(server, open_n
     assert engine.state() == EngineState("a-space", "m2", count=20)
 
 
-def test_a_state_that_was_changed_is_refused_and_the_error_says_what_to_do(server):
+def test_damaged_state_is_refused_with_a_hint(server):
     engine = engine_at(server.url, "changed")
     with pymongo.MongoClient(server.url) as client:
         kept = client.get_default_database()

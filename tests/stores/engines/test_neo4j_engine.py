@@ -178,7 +178,7 @@ def test_people_find_passages_objects_and_entities_in_their_own_tools(told, serv
     assert ask("MATCH (n) WHERE n.key IS NOT NULL RETURN DISTINCT n.space") == [["acme"]]
 
 
-def test_what_an_object_refers_to_is_shown_with_the_field_that_says_so(told, server, ask, empty):
+def test_references_are_shown_with_their_field(told, server, ask, empty):
     evidence = space_parts.note(told, "Bees hum.", title="About bees")
     decision = space_parts.decide(told, "Keep bees", evidence)
     told.perform("vectors")
@@ -192,7 +192,7 @@ def test_what_an_object_refers_to_is_shown_with_the_field_that_says_so(told, ser
     assert ask("MATCH (o:TreeringObject) WHERE o.title IS NULL OR o.title = 'Keep bees' RETURN o.id") == []
 
 
-def test_what_is_erased_goes_from_the_graph_and_what_others_mention_stays(told, server, ask, empty):
+def test_erasure_removes_nodes_that_no_one_mentions(told, server, ask, empty):
     use(told, server)
     told_before = ask(MENTIONS)
     secret = tell(told, "Charles Babbage met Ada Lovelace in Boston with Grace Hopper.")
@@ -315,7 +315,7 @@ def test_a_server_tells_how_it_searches(open_new_engine, searching):
     assert open_new_engine().kind == told[searching]
 
 
-def test_a_state_that_was_changed_is_refused_and_the_error_says_what_to_do(open_new_engine, ask):
+def test_damaged_state_is_refused_with_a_hint(open_new_engine, ask):
     engine = open_new_engine()
     take_over(engine, some_vectors(5))
     ask("MATCH (s:TreeringSpace) SET s.moment = 7")
@@ -330,7 +330,7 @@ def test_the_routed_scheme_is_the_same_engine(server):
     engine.close()
 
 
-def test_a_password_that_is_wrong_is_told_and_not_repeated(server):
+def test_wrong_password_is_reported_without_it(server):
     address = server.url().replace(neo4j_server.PASSWORD, "guessed-it")
     engine = open_neo4j(parse_engine_address(address), "mark", EMBEDDER.dimension)
     for ask in (engine.state, lambda: engine.kind):
@@ -340,7 +340,7 @@ def test_a_password_that_is_wrong_is_told_and_not_repeated(server):
     engine.close()
 
 
-def test_a_server_that_is_gone_is_told_without_its_password_and_the_space_answers(told, tmp_path, caplog):
+def test_space_answers_if_the_engine_server_is_down(told, tmp_path, caplog):
     def titles():
         return [hit.title for hit in told.query("search", input={"query": "who built engines"}).hits]
 

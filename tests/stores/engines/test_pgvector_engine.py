@@ -124,7 +124,7 @@ def test_many_vectors_that_crowd_are_found_through_a_graph(graphed):
     assert len(engine.search(vectors[1], 1_000, None)) == 1_000
 
 
-def test_what_comes_and_goes_later_is_in_the_graph_and_out_of_it(graphed):
+def test_graph_follows_later_changes(graphed):
     engine, vectors = graphed
     more = {key + _MANY: vector for key, vector in clustered(200, seed=4).items()}
     gone = tuple(range(1, 500))
@@ -158,7 +158,7 @@ def test_spaces_share_a_database_and_see_nothing_of_each_other(open_new_engine):
     assert one.state() == EngineState("a-space", "m1", count=20)
 
 
-def test_a_database_without_pgvector_is_told_with_what_to_do(server):
+def test_database_without_pgvector_is_refused_with_a_hint(server):
     engine = engine_at(server, database="plain")
     assert engine.state() is None
     with pytest.raises(Unavailable) as refused:
@@ -167,7 +167,7 @@ def test_a_database_without_pgvector_is_told_with_what_to_do(server):
     engine.close()
 
 
-def test_a_table_or_a_state_that_somebody_changed_is_refused_and_the_error_says_what_to_do(server, open_new_engine):
+def test_damaged_table_or_state_is_refused_with_a_hint(server, open_new_engine):
     engine = open_new_engine()
     take_over(engine, some_vectors(5))
     with psycopg.connect(server.url()) as other:
@@ -181,7 +181,7 @@ def test_a_table_or_a_state_that_somebody_changed_is_refused_and_the_error_says_
     assert "treering index rebuild" in refused.value.hint
 
 
-def test_a_server_that_is_gone_is_told_without_its_password(tmp_path):
+def test_unreachable_server_is_reported_without_the_password(tmp_path):
     url = f"pgvector://user:secret@/db?host={tmp_path}"
     engine = open_pgvector(parse_engine_address(url), "mark", 3)
     with pytest.raises(Unavailable) as refused:

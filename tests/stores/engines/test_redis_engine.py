@@ -78,7 +78,7 @@ def test_spaces_share_a_server_and_see_nothing_of_each_other(open_new_engine):
     assert one.state() == EngineState("a-space", "m1", count=20)
 
 
-def test_a_state_that_was_changed_is_refused_and_the_error_says_what_to_do(server):
+def test_damaged_state_is_refused_with_a_hint(server):
     import redis
 
     engine = engine_at(server.url, "changed")
@@ -92,7 +92,7 @@ def test_a_state_that_was_changed_is_refused_and_the_error_says_what_to_do(serve
     engine.close()
 
 
-def test_a_server_that_is_gone_is_told_without_its_password_and_the_space_answers(tmp_path, caplog):
+def test_space_answers_if_the_engine_server_is_down(tmp_path, caplog):
     server = redis_server.new_server(vector_sets=False)
     try:
         space = space_parts.open_space(str(tmp_path / "space.db"))

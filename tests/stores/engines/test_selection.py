@@ -46,7 +46,7 @@ def status(space):
     return space.perform("index status")
 
 
-def test_a_space_uses_no_engine_until_it_is_told_to(told):
+def test_space_has_no_engine_by_default(told):
     assert status(told).state == "none"
 
 
@@ -65,7 +65,7 @@ def test_every_process_uses_the_engine_that_the_space_names(told, faiss, open_sp
     assert status(told).state == "none"
 
 
-def test_what_the_engine_does_not_know_yet_is_told_and_found(told, faiss):
+def test_changes_missing_in_the_engine_are_reported_and_found(told, faiss):
     told.perform("index use", input={"address": faiss})
     tell(told, "Crickets hum in summer evenings.")
     told.perform("vectors")
@@ -84,7 +84,7 @@ def test_an_engine_that_was_left_to_later_answers_through_the_space_meanwhile(to
     assert nearest(told) == before
 
 
-def test_an_engine_that_is_damaged_is_told_and_the_space_answers(told, faiss, tmp_path, open_space, file, caplog):
+def test_space_answers_if_the_engine_is_damaged(told, faiss, tmp_path, open_space, file, caplog):
     before = nearest(told)
     told.perform("index use", input={"address": faiss})
     told.close()
@@ -112,7 +112,7 @@ def test_an_engine_that_is_gone_is_filled_again(told, faiss, tmp_path, open_spac
     assert again.perform("index rebuild").state == "ready"
 
 
-def test_what_is_erased_is_gone_from_the_engine_too(told, faiss, tmp_path):
+def test_erasure_reaches_the_engine(told, faiss, tmp_path):
     secret = tell(told, "The password of the hive is honey.")
     told.perform("vectors")
     told.perform("index use", input={"address": faiss})
@@ -123,7 +123,7 @@ def test_what_is_erased_is_gone_from_the_engine_too(told, faiss, tmp_path):
     assert (status(told).state, status(told).vectors) == ("ready", 4)
 
 
-def test_a_rebuild_of_the_index_fills_the_engine_anew(told, faiss):
+def test_index_rebuild_refills_the_engine(told, faiss):
     told.perform("index use", input={"address": faiss})
     before = nearest(told)
     told.lint("reindex", options={"apply": True, "wait": True})
@@ -150,7 +150,7 @@ def test_the_vectors_of_another_space_are_left_alone(told, faiss, open_space, tm
     assert (status(other).state, status(told).state) == ("none", "ready")
 
 
-def test_a_copy_that_was_put_back_and_went_another_way_finds_what_it_holds(told, faiss, open_space, tmp_path, file):
+def test_restored_copy_finds_its_own_content(told, faiss, open_space, tmp_path, file):
     told.perform("index use", input={"address": faiss})
     told.backup(tmp_path / "copy.db")
     tell(told, "Beetles crawl in spring.")

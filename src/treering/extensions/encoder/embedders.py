@@ -1,4 +1,4 @@
-"""Embedding models from outside: a function of a host, a folder, or any provider through pydantic-ai (extra `llm`)."""
+"""Embedding models: a function of the host, a folder, or any provider through pydantic-ai (extra `llm`)."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from treering.system.settings import Settings
 
 EmbeddingFunction = Callable[[list[str]], Sequence[Sequence[float]]]
-"""Returns a vector for each text, in their order; of any length, and of the same dimension always."""
+"""Returns a vector for each text, in order. Vectors may have any length, and always the same dimension."""
 
-_EMPTY = " "  # some models refuse a text without any character
+_EMPTY = " "  # some models refuse an empty text
 
 
 class FunctionEmbedder:
-    """An `Embedder` over a function, which is asked for a few texts at once: they tell how it spreads texts.
+    """An `Embedder` over a function. It is called at once with a few texts, to measure the cosines of unrelated texts.
 
-    `name` names the model: vectors of the same name and dimension are compared. Raises `Unavailable` for what the
-    function raises.
+    `name` identifies the model: vectors of the same name and dimension are compared. Raises `Unavailable` if the
+    function fails.
     """
 
     def __init__(self, embed: EmbeddingFunction, name: str) -> None:
@@ -56,7 +56,7 @@ class FunctionEmbedder:
 
     @property
     def model_id(self) -> str:
-        """Name the model and its dimension."""
+        """The id of the model, with its dimension."""
         return f"{self._name}:{self.dimension}"
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
@@ -64,7 +64,7 @@ class FunctionEmbedder:
         return self._asked(texts) if texts else np.empty((0, self.dimension), np.float32)
 
     def embed_query(self, text: str) -> Vector:
-        """Embed what somebody asks: `float32[dim]`, unit length."""
+        """Embed a question: `float32[dim]`, unit length."""
         return np.asarray(self._asked([text])[0], np.float32)
 
     def _asked(self, texts: Sequence[str]) -> Vector:
@@ -73,18 +73,15 @@ class FunctionEmbedder:
         except TreeringError:
             raise
         except Exception as error:
-            # A function of a host raises what it likes.
+            # A function of the host may raise anything.
             raise Unavailable(
                 f"The embedding model {self._name} failed: {error!r}", hint="Fix the embedding model, then try again."
             ) from error
         return unit_vectors(rows, count=len(texts), model=self._name)
 
 
-# Rows that an embedding model answers with, checked and brought to unit length.
-
-
 def unit_vectors(rows: Sequence[Sequence[float]], *, count: int, model: str) -> Vector:
-    """Return rows as `float32[n, dim]` of unit length. Raises `Unavailable` for what are not `count` directions."""
+    """Return rows as `float32[n, dim]` of unit length. Raises `Unavailable` unless they are `count` nonzero vectors."""
     try:
         vectors = np.asarray(rows, np.float32)
     except (ValueError, TypeError):
@@ -98,9 +95,6 @@ def unit_vectors(rows: Sequence[Sequence[float]], *, count: int, model: str) -> 
         raise Unavailable(f"{model} returned a zero vector.", hint="Use another model.")
     unit: Vector = (vectors / lengths).astype(np.float32)
     return unit
-
-
-# Finding the cosine below which a text says nothing about a question, for an embedding model nobody measured here.
 
 
 PAIRS = (
@@ -117,7 +111,7 @@ PAIRS = (
     ("How large may an upload be?", "Files above 25 MB are refused by the gateway."),
     ("What is the capital of Australia?", "Canberra, not Sydney, is where the Australian parliament sits."),
 )
-"""Questions, each with a text that answers it; with the texts of the other pairs it has nothing to do."""
+"""Questions, each with a text that answers it and is unrelated to the other questions."""
 
 
 class Embedding(Protocol):
@@ -129,11 +123,10 @@ class Embedding(Protocol):
 
 
 def unrelated_below(embed: Embedding) -> tuple[float, int]:
-    """Return the cosine below which a text says nothing about a question, and the dimension of the vectors.
+    """Return the cosine below which a text is unrelated to a question, and the dimension of the vectors.
 
-    It is 3.5 standard deviations above the mean of texts that have nothing to do with a question: one of some
-    thousands reaches it by chance. For the built-in model, whose cut was measured on real collections (0.62), this
-    gives 0.62.
+    It is 3.5 standard deviations above the mean of unrelated texts, so that one of some thousands reaches it by chance.
+    For the built-in model, this gives 0.62, as measured on real collections.
     """
     questions = embed([question for question, _ in PAIRS], query=True)
     texts = embed([text for _, text in PAIRS], query=False)
@@ -144,10 +137,7 @@ def unrelated_below(embed: Embedding) -> tuple[float, int]:
 
 _DEVIATIONS = 3.5
 _HIGHEST = 0.99
-"""A model that puts all texts in one place still has texts that are the question itself."""
-
-
-# A sentence transformer from a folder, as ONNX.
+"""An upper bound for models with almost equal vectors for all texts: a question still matches itself."""
 
 
 _EMBEDDER_HINT = (
@@ -156,9 +146,9 @@ _EMBEDDER_HINT = (
 
 
 def open_folder_embedder(place: str, threads: int = 1) -> FolderEmbedder:
-    """Open the embedding model that `onnx:FOLDER` names. It reads a few texts, which tell how it spreads them.
+    """Open the embedding model at `onnx:FOLDER`. It embeds a few texts, to measure the cosines of unrelated texts.
 
-    Raises `InvalidInput` where a file is missing, cannot be read or gives no vectors.
+    Raises `InvalidInput` if a file is missing or invalid.
     """
     return FolderEmbedder(Path(place.removeprefix(SCHEME)).expanduser(), threads=threads)
 
@@ -166,10 +156,9 @@ def open_folder_embedder(place: str, threads: int = 1) -> FolderEmbedder:
 class FolderEmbedder:
     """Embeds with the network in a folder: a sentence transformer, exported as ONNX.
 
-    A network that gives a vector for each token is asked for the first one or the mean, as `1_Pooling/config.json`
-    beside it says, and for the mean where that says nothing. `config_sentence_transformers.json` tells what stands
-    before a question and before a text. Every text is computed by itself, as `BgeSmall` does. Methods may be called
-    from any thread.
+    If the network returns a vector per token, the first one or the mean is used, as `1_Pooling/config.json` specifies;
+    by default the mean. `config_sentence_transformers.json` specifies the prefixes of questions and texts. Texts are
+    embedded one by one, as by `BgeSmall`. Thread-safe.
     """
 
     def __init__(self, folder: Path, *, threads: int = 1) -> None:
@@ -192,7 +181,7 @@ class FolderEmbedder:
 
     @property
     def model_id(self) -> str:
-        """Name the folder and the network in it, with the first letters of its hash, and the dimension."""
+        """The folder and the network, with the beginning of its hash, and the dimension."""
         return f"{self._name}:{self.dimension}"
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
@@ -200,7 +189,7 @@ class FolderEmbedder:
         return self._embedded(texts, query=False) if texts else np.empty((0, self.dimension), np.float32)
 
     def embed_query(self, text: str) -> Vector:
-        """Embed what somebody asks: `float32[dim]`, unit length."""
+        """Embed a question: `float32[dim]`, unit length."""
         vector: Vector = self._embedded([text], query=True)[0]
         return vector
 
@@ -217,27 +206,27 @@ class FolderEmbedder:
     def _vector(self, text: str) -> Vector:
         encoded = self._tokenizer.encode(readable(text, LONGEST))
         given = {"input_ids": encoded.ids, "attention_mask": encoded.attention_mask, "token_type_ids": encoded.type_ids}
-        found = self._session.run(None, {name: np.array([given[name]], np.int64) for name in self._inputs})
-        vector = next((one[0] for one in found if one.ndim == 2), None)
+        outputs = self._session.run(None, {name: np.array([given[name]], np.int64) for name in self._inputs})
+        vector = next((one[0] for one in outputs if one.ndim == 2), None)
         if vector is None:
-            if found[0].ndim != 3:
+            if outputs[0].ndim != 3:
                 raise InvalidInput(
-                    f"{self._name} returns an array of shape {found[0].shape}, not a vector.", hint=_EMBEDDER_HINT
+                    f"{self._name} returns an array of shape {outputs[0].shape}, not a vector.", hint=_EMBEDDER_HINT
                 )
-            vector = found[0][0, 0] if self._first else found[0][0].mean(axis=0)
+            vector = outputs[0][0, 0] if self._first else outputs[0][0].mean(axis=0)
         length = float(np.linalg.norm(vector))
         unit: Vector = np.asarray(vector / length if length else np.eye(1, len(vector))[0], np.float32)
         return unit
 
 
 _UNKNOWN = frozenset({"[UNK]", "<unk>"})
-"""What tokenizers call a token that their vocabulary does not have: those of BERT, and of SentencePiece."""
+"""Tokens for unknown words, in vocabularies of BERT and SentencePiece."""
 
 _SIGNS_THAT_ARE_WORDS = ("CJK", "HIRAGANA", "KATAKANA")
 
 
 def _is_unknown(token: str) -> bool:
-    """Return whether a token stands for what the vocabulary does not have, or for one foreign letter of a word."""
+    """Return whether a token represents unknown text, or one foreign letter of a word."""
     sign = token.removeprefix("##").lstrip("▁")
     is_letter = len(sign) == 1 and not sign.isascii() and unicodedata.category(sign)[0] in "LM"
     return token in _UNKNOWN or (is_letter and not unicodedata.name(sign, "").startswith(_SIGNS_THAT_ARE_WORDS))
@@ -245,20 +234,17 @@ def _is_unknown(token: str) -> bool:
 
 def _config(file: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
-
-
-# Embedding models of any provider, through pydantic-ai. Needs the extra `llm`; imported when one is opened.
+    return content if isinstance(content, dict) else {}
 
 
 BATCH = 64
 """Texts in one request."""
 
 LONGEST_CHARS = 8_000
-"""Characters of a text that are sent: about 2,000 tokens, which every hosted model takes."""
+"""The maximal number of characters that are sent: about 2,000 tokens, which every hosted model accepts."""
 
 _HINT = (
     "Use PROVIDER:MODEL, such as openai:text-embedding-3-small, and set the provider's key; for "
@@ -274,11 +260,10 @@ def embedder_named(name: str, settings: Settings) -> Embedder:
 
 
 def open_embedder(name: str, *, base_url: str | None = None, api_key: str | None = None) -> Embedder:
-    """Open an embedding model. It is asked for a few texts at once, which tell its dimension and how it spreads them.
+    """Open an embedding model of a provider. It is called at once, to measure its dimension and cosines.
 
-    `name`, `base_url` and `api_key` are as for `open_model`. From then on, what is stored and what is asked is sent to
-    its provider, without secrets that were redacted. Raises what `open_model` raises, and `Unavailable` where the
-    provider does not answer.
+    `name`, `base_url` and `api_key` are as for `open_model`. Stored texts and questions are sent to the provider,
+    without redacted secrets. Raises the errors of `open_model`, and `Unavailable` if the provider does not answer.
     """
     if find_spec("pydantic_ai") is None:
         raise MissingExtra(EXTRA, needed_for="An embedding model of a provider")
@@ -287,8 +272,8 @@ def open_embedder(name: str, *, base_url: str | None = None, api_key: str | None
     try:
         model = _endpoint(name, base_url, api_key) if base_url else _inferred(name, api_key)
     except (UserError, ValueError) as error:
-        said = missing_setting(error, api_key)
-        raise InvalidInput(f"The embedding model {name!r} cannot be opened. {said}", hint=_HINT) from None
+        message = missing_setting(error, api_key)
+        raise InvalidInput(f"The embedding model {name!r} cannot be opened. {message}", hint=_HINT) from None
     except ImportError as error:
         what = f"The embedding model {name!r} needs a package that is not installed."
         raise InvalidInput(what, hint=str(error)) from error
@@ -296,9 +281,10 @@ def open_embedder(name: str, *, base_url: str | None = None, api_key: str | None
 
 
 class PydanticAIEmbedder:
-    """An `Embedder` over an embedding model of pydantic-ai. May be used from any thread.
+    """An `Embedder` over an embedding model of pydantic-ai. Thread-safe.
 
-    A provider may compute a text a little differently beside others; the same text is sent once and kept.
+    A provider may return slightly different vectors for a text in another batch. Each text is therefore sent once, and
+    its vector stored.
     """
 
     def __init__(self, model: EmbeddingModel, *, secret: str | None = None) -> None:
@@ -312,7 +298,7 @@ class PydanticAIEmbedder:
 
     @property
     def model_id(self) -> str:
-        """Name the model: `provider:name:dimension`."""
+        """The id of the model: `provider:name:dimension`."""
         return f"{self._model.system}:{self._model.model_name}:{self.dimension}"
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
@@ -320,7 +306,7 @@ class PydanticAIEmbedder:
         return self._asked(texts, query=False)
 
     def embed_query(self, text: str) -> Vector:
-        """Embed what somebody asks: `float32[dim]`, unit length. Raises as `open_embedder` does."""
+        """Embed a question: `float32[dim]`, unit length. Raises as `open_embedder` does."""
         (vector,) = self._asked([text], query=True)
         return np.asarray(vector, np.float32)
 
@@ -333,22 +319,22 @@ class PydanticAIEmbedder:
 
     def _batch(self, texts: Sequence[str], query: bool) -> Sequence[Sequence[float]]:
         name = f"{self._model.system}:{self._model.model_name}"
-        asked = self._model.embed(list(texts), input_type="query" if query else "document")
+        request = self._model.embed(list(texts), input_type="query" if query else "document")
         try:
             with translating(name, self._secret):
-                found = self._loop.run(wait_for(asked, TIMEOUT_SECONDS))
+                result = self._loop.run(wait_for(request, TIMEOUT_SECONDS))
         except TimeoutError:
             raise Unavailable(f"{name} did not answer in time.", hint="Try again later.") from None
-        if len(found.embeddings) != len(texts):
-            problem = f"{len(found.embeddings)} vectors for {len(texts)} texts"
+        if len(result.embeddings) != len(texts):
+            problem = f"{len(result.embeddings)} vectors for {len(texts)} texts"
             raise Unavailable(
                 f"{self._model.model_name} returned {problem}.", hint="Check that the URL points to its API."
             )
-        return found.embeddings
+        return result.embeddings
 
 
 def _prepared(text: str) -> str:
-    # A lone surrogate, as undecodable file names hold, is not a valid request.
+    # A lone surrogate, as in undecodable file names, makes a request invalid.
     return text[:LONGEST_CHARS].encode("utf-8", "replace").decode() or _EMPTY
 
 

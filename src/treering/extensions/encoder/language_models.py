@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 EXTRA = "llm"
 ENDPOINT = "custom"
-"""The provider in the id of a model behind a URL. Not the URL: ids are stored, and an address is nobody's business."""
+"""The provider in the id of a model behind a URL. Ids are stored, and the URL may be private."""
 
 TIMEOUT_SECONDS = 120.0
 
@@ -61,8 +61,8 @@ def open_model(name: str, *, base_url: str | None = None, api_key: str | None = 
     try:
         model = _endpoint(name, base_url, api_key) if base_url else _inferred(name, api_key)
     except UserError as error:
-        said = missing_setting(error, api_key)
-        raise InvalidInput(f"The model {name!r} cannot be opened. {said}", hint=HINT) from None
+        message = missing_setting(error, api_key)
+        raise InvalidInput(f"The model {name!r} cannot be opened. {message}", hint=HINT) from None
     except ImportError as error:
         raise InvalidInput(f"The model {name!r} needs a package that is not installed.", hint=str(error)) from error
     return PydanticAIModel(model, secret=api_key)
@@ -80,11 +80,11 @@ class PydanticAIModel:
         self._timeout_seconds = timeout_seconds
         self._secret = secret
         self._loop = ModelLoop(model)
-        weakref.finalize(self, self._loop.close)  # keeps itself alive, and runs at the end of the program too
+        weakref.finalize(self, self._loop.close)  # runs at the end of the program as well
 
     @property
     def model_id(self) -> str:
-        """Name the model: `provider:name`."""
+        """The id of the model: `provider:name`."""
         return self._model.model_id
 
     def answer(
@@ -100,9 +100,9 @@ class PydanticAIModel:
         Raises `Unavailable` if the provider is not reachable, too busy, fails, has no credit left for this account, or
         returns an invalid answer; `InvalidInput` if it refuses the key, the model or the prompt.
         """
-        asked = self._request(prompt, system, tools, max_output_tokens)
+        request = self._request(prompt, system, tools, max_output_tokens)
         with translating(self.model_id, self._secret):
-            return self._answer(self._loop.run(asked.answer()), words_of(prompt, tools) + system)
+            return self._answer(self._loop.run(request.answer()), words_of(prompt, tools) + system)
 
     def stream(
         self,
@@ -116,10 +116,10 @@ class PydanticAIModel:
 
         Raises `InvalidInput` if the provider cannot stream. Closing the iterator ends the request.
         """
-        asked = self._request(prompt, system, tools, max_output_tokens)
+        request = self._request(prompt, system, tools, max_output_tokens)
         with translating(self.model_id, self._secret):
-            for said in self._loop.stream(asked.stream):
-                yield said if isinstance(said, str) else self._answer(said, words_of(prompt, tools) + system)
+            for piece in self._loop.stream(request.stream):
+                yield piece if isinstance(piece, str) else self._answer(piece, words_of(prompt, tools) + system)
 
     def price(self, *, input_tokens: int, output_tokens: int) -> Decimal | None:
         """Estimate the cost of this many tokens in US dollars, from the price list of pydantic-ai.
@@ -156,7 +156,7 @@ class PydanticAIModel:
         return Answer(text, self._usage(response, asked, answered), calls)
 
     def _usage(self, response: ModelResponse, asked: str, answered: str) -> Usage:
-        """Return what was used; where the provider does not say, an estimate, or a budget would never end."""
+        """Return the usage, estimated if the provider reports none, so that a budget ends."""
         used = response.usage
         if used.input_tokens or used.output_tokens:
             return Usage(1, used.input_tokens, used.output_tokens, self._price(used))
@@ -168,7 +168,7 @@ class PydanticAIModel:
 
         name, address, provider = self._model.model_name, self._model.base_url, self._model.system
         if address:
-            # Known by its address first: what a provider's name costs elsewhere is not what it costs here.
+            # By address first, because the same provider may have other prices elsewhere.
             with suppress(LookupError, ValueError):
                 return calc_price(usage, name, provider_api_url=address).total_price
         with suppress(LookupError, ValueError):
@@ -187,7 +187,7 @@ def _inferred(name: str, api_key: str | None) -> Model:
 
 
 def provider_with_key(name: str, api_key: str) -> Provider[object]:
-    """Return a provider with a key. Raises `UserError` for one nobody knows, or that takes no key here."""
+    """Return a provider with a key. Raises `UserError` if it is unknown or takes no key here."""
     from pydantic_ai.exceptions import UserError
     from pydantic_ai.providers import infer_provider_class
 
@@ -195,7 +195,7 @@ def provider_with_key(name: str, api_key: str) -> Provider[object]:
         build: Callable[..., Provider[object]] = infer_provider_class(name)
     except ValueError:
         raise UserError(f"Unknown provider: {name}.") from None
-    # A gateway's name gives the class of the provider behind it, which must not be sent the gateway's key.
+    # A gateway's name returns the class of the provider behind it, which must not receive the gateway's key.
     if name.startswith("gateway/") or "api_key" not in signature(build).parameters:
         raise UserError(f"The provider {name} does not take a key here; set it as its documentation describes.")
     return build(api_key=api_key)
@@ -208,7 +208,7 @@ def _endpoint(name: str, base_url: str, api_key: str | None) -> Model:
 
 
 def endpoint_provider(called: str, model: str, base_url: str, api_key: str | None) -> OpenAICompatibleProvider:
-    """Return the provider behind a URL. Raises `UserError` where that is not a URL, or the model has no name."""
+    """Return the provider behind a URL. Raises `UserError` if the URL is invalid or the model has no name."""
     from pydantic_ai.exceptions import UserError
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
@@ -217,11 +217,8 @@ def endpoint_provider(called: str, model: str, base_url: str, api_key: str | Non
     return OpenAICompatibleProvider(called, base_url=base_url, api_key=api_key)
 
 
-# A language model that gives answers written beforehand: for trying things without a model.
-
-
 class ScriptedModel:
-    """A `LanguageModel` with prepared answers in order: texts, and tool calls. Safe to use from many threads.
+    """A `LanguageModel` with prepared answers in order: texts, and tool calls. Thread-safe.
 
     It ignores tools and length limits.
     """
@@ -233,7 +230,7 @@ class ScriptedModel:
 
     @property
     def model_id(self) -> str:
-        """Name the model."""
+        """The id of the model."""
         return self._name
 
     def answer(
@@ -251,8 +248,8 @@ class ScriptedModel:
                 raise Unavailable(f"{self._name} has no answers left.", hint="Provide one answer per question.")
             given = self._answers.popleft()
         text, calls = (given, ()) if isinstance(given, str) else ("", tuple(given))
-        asked = estimate_tokens(system + words_of(prompt, tools))
-        return Answer(text, Usage(1, asked, estimate_tokens(text), Decimal(0)), calls)
+        input_tokens = estimate_tokens(system + words_of(prompt, tools))
+        return Answer(text, Usage(1, input_tokens, estimate_tokens(text), Decimal(0)), calls)
 
     def stream(
         self,
@@ -262,11 +259,11 @@ class ScriptedModel:
         tools: Sequence[ToolSpec] = (),
         max_output_tokens: int = MAX_OUTPUT_TOKENS,
     ) -> Iterator[str | Answer]:
-        """Yield the next answer line by line, and last as a whole."""
+        """Yield the next answer line by line, then the whole `Answer`."""
         answer = self.answer(prompt, system=system, tools=tools, max_output_tokens=max_output_tokens)
         yield from answer.text.splitlines(keepends=True)
         yield answer
 
     def price(self, *, input_tokens: int, output_tokens: int) -> Decimal | None:  # noqa: ARG002 - the port's
-        """Cost nothing."""
+        """Return 0."""
         return Decimal(0)

@@ -24,57 +24,54 @@ if TYPE_CHECKING:
 
 
 def load_session(content: bytes) -> InferenceSession:
-    """Load a network for runs side by side, one text each. Raises what `onnxruntime` raises."""
+    """Load a network for concurrent runs of one text each. Raises the errors of `onnxruntime`."""
     from onnxruntime import InferenceSession, SessionOptions
 
     options = SessionOptions()
-    # One thread for each run: texts are computed side by side instead, which costs less processor time than
-    # splitting one, and leaves no pool of threads that could spin while idle.
+    # One thread per run: embedding several texts concurrently takes less CPU time than splitting one, and needs no pool
+    # of threads that spin while idle.
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    # A memory plan for each length of text ever seen would be kept: hundreds of them.
+    # Otherwise hundreds of memory plans are stored, one for each length of text.
     options.enable_mem_pattern = False
     return InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
-# The built-in embedder, BAAI/bge-small-en-v1.5. There is nothing to download.
-
-
 QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
-"""What the model was trained to see before a question; documents go without."""
+"""The prefix of questions in the training of the model. Documents have none."""
 
 DIMENSION = 384
 UNRELATED_BELOW = 0.62
-"""Of 384 dimensions this model uses few: texts that have nothing to do with each other have a cosine of about 0.5."""
+"""Unrelated texts have a cosine of about 0.5, because this model uses few of its 384 dimensions."""
 
 LONGEST = 512
-"""Tokens the model has positions for."""
+"""The maximal number of tokens of the model."""
 
 BUILT_IN_EMBEDDER = "bge-small-en-v1.5"
 PREPARATION = "p1"
-"""Version of everything done to a text before the model sees it. A change here makes other vectors."""
+"""The version of all preparation of texts. A change requires new vectors."""
 
 
 AskElsewhere = Callable[[str, str], Vector | None]
-"""Embeds a question with the model of an id in another process; `None` where that cannot be reached."""
+"""Embeds a question with a model in another process; returns `None` if the process cannot be reached."""
 
 ask_elsewhere: AskElsewhere | None = None
-"""Where there is a process in which the model is loaded: asked first, as long as the model is not loaded here."""
+"""Used for questions until the model is loaded here, if another process has it loaded."""
 
 
 class BgeSmall:
-    """Embeds with bge-small-en-v1.5 (384 dimensions). Constructing it is instant: it loads on first use.
+    """Embeds with bge-small-en-v1.5 (384 dimensions). The model is loaded on first use.
 
-    `threads` is how many texts of one `embed_documents` call are computed at the same time. `max_tokens`
-    (3 to 512) is how much of a text is read: 256 finds as well as 512 on long chat turns, at 60 % of the
-    cost, and 128 begins to lose. `folder` holds the two model files; by default those of this package.
+    `threads`: how many texts of one `embed_documents` call are embedded concurrently. `max_tokens` (3 to 512): how much
+    of a text is read. 256 has the recall of 512 on long chat turns at 60 % of the cost; 128 has less. `folder` contains
+    the two model files; default: this package.
 
-    Every text is computed by itself at its exact length. Eight-bit scales are taken over a whole batch, so
-    a text in a batch would get a vector that depends on its neighbours (cosine down to 0.99), and on the CPU
-    a batch saves less than its padding costs. This way a vector depends on its text alone, bit for bit.
+    Texts are embedded one by one at their exact length. 8-bit scales are computed per batch, so that vectors in a batch
+    would depend on the other texts (cosine down to 0.99), and on a CPU a batch saves less than its padding costs.
+    Vectors are therefore reproducible bit for bit.
 
-    Methods may be called from any thread; a query does not wait for documents being embedded. They raise
-    `Corrupt` if the model's files are missing or changed.
+    Thread-safe; a query does not wait for documents. Methods raise `Corrupt` if the model's files are missing or
+    modified.
     """
 
     dimension = DIMENSION
@@ -97,7 +94,7 @@ class BgeSmall:
 
     @property
     def model_id(self) -> str:
-        """What made the vector; the number of threads is not a part of it."""
+        """The id of the model and its settings, without the number of threads."""
         return f"bge-small-en-v1.5:int8:{DIMENSION}:{PREPARATION}:t{self._max_tokens}"
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
@@ -110,7 +107,7 @@ class BgeSmall:
         return vectors
 
     def embed_query(self, text: str) -> Vector:
-        """Embed what somebody asks: `float32[384]`, unit length."""
+        """Embed a question: `float32[384]`, unit length."""
         if ask_elsewhere and self._network is None and self._folder is None:
             vector = ask_elsewhere(self.model_id, text)
             if vector is not None:
@@ -142,7 +139,7 @@ class _Network:
             "token_type_ids": np.zeros_like(ids),
         }
         (states,) = self.session.run(None, inputs)
-        # The model was trained to put the meaning of the text into its first position, [CLS].
+        # The model was trained to encode the meaning of a text in its first position, [CLS].
         cls: Vector = states[0, 0]
         return cls / np.linalg.norm(cls)
 
@@ -155,13 +152,13 @@ def _load(folder: Traversable | None, max_tokens: int) -> _Network:
 
 SCHEME = "onnx:"
 SMALLEST = WEIGHTS
-"""The network to take where a folder holds several, as published ones do: a quarter of the size, as good."""
+"""The preferred network in a folder with several: a quarter of the size, with the same quality."""
 
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
 
 def inputs_of(session: InferenceSession, network_file: Path, hint: str) -> frozenset[str]:
-    """Return what a network asks for. Raises `InvalidInput` where that is not what a tokenizer gives."""
+    """Return the inputs of a network. Raises `InvalidInput` if a tokenizer does not provide them."""
     inputs = frozenset(given.name for given in session.get_inputs())
     if unknown := inputs - _INPUTS:
         raise InvalidInput(f"{network_file} requires unknown inputs: {', '.join(sorted(unknown))}.", hint=hint)
@@ -169,7 +166,7 @@ def inputs_of(session: InferenceSession, network_file: Path, hint: str) -> froze
 
 
 MAX_PAIR_TOKENS = 256
-"""Of a question and a text together; what is longer is cut at its end."""
+"""The maximal length of a question and a text together; longer pairs are truncated."""
 
 _RERANKER_HINT = (
     "Give a folder with tokenizer.json and a cross-encoder with one score, such as ms-marco-MiniLM, as ONNX."
@@ -177,19 +174,18 @@ _RERANKER_HINT = (
 
 
 def open_reranker(place: str, threads: int = 1) -> CrossEncoder:
-    """Open what `onnx:FOLDER` names. Raises `InvalidInput` for another form, and where a file is missing."""
+    """Open the reranker at `onnx:FOLDER`. Raises `InvalidInput` for another form, and if a file is missing."""
     if not place.startswith(SCHEME) or place == SCHEME:
         raise InvalidInput(f"A reranker is given as onnx:FOLDER, not {place!r}.", hint=_RERANKER_HINT)
     return CrossEncoder(Path(place.removeprefix(SCHEME)).expanduser(), threads=threads)
 
 
 class CrossEncoder:
-    """Scores with the network in a folder. Constructing it looks for its files only: it loads on first use.
+    """Scores with the network in a folder. It is loaded on first use.
 
-    `threads` is how many texts of one call are computed at the same time. The network lies in the folder, or in `onnx`
-    below it, as it is published. Every pair is computed by itself at its exact length, as `BgeSmall` does and for
-    the same reason. Methods may be called from any thread. Raises `InvalidInput` where a file is missing, and on first
-    use where one cannot be read or gives something else than one score.
+    `threads`: how many texts of one call are scored concurrently. The network is in the folder or its subfolder `onnx`.
+    Pairs are scored one by one at their exact length, for the reason given in `BgeSmall`. Thread-safe. Raises
+    `InvalidInput` if a file is missing, and on first use if one is invalid or returns more than one score.
     """
 
     def __init__(self, folder: Path, *, threads: int = 1) -> None:
@@ -201,7 +197,7 @@ class CrossEncoder:
 
     @property
     def model_id(self) -> str:
-        """Name the folder and the network in it."""
+        """The names of the folder and the network."""
         return f"{self._name}/{self._network_file.name}"
 
     def score(self, question: str, texts: Sequence[str]) -> Scores:
@@ -241,7 +237,7 @@ class _PairNetwork:
 
 
 def files_in(folder: Path, *, what: str, hint: str) -> tuple[Path, Path]:
-    """Return the tokenizer and the network that lie in a folder. Raises `InvalidInput` where one is missing."""
+    """Return the tokenizer and the network in a folder. Raises `InvalidInput` if one is missing."""
     tokenizer = folder / TOKENIZER
     networks = sorted((*folder.glob("*.onnx"), *(folder / "onnx").glob("*.onnx")))
     if not tokenizer.is_file() or not networks:

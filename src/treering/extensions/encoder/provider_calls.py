@@ -1,4 +1,4 @@
-"""Calls of model providers: an event loop behind the synchronous port, and their errors told as ours."""
+"""Calls of model providers: an event loop behind the synchronous port, and translated errors."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Told = TypeVar("Told")
 
 
 class ModelLoop:
-    """An event loop in a thread of its own, started by the first answer.
+    """An event loop in its own thread, started by the first answer.
 
-    The port is synchronous, the providers are not. One loop serves all threads, because a connection
-    kept open belongs to the loop it was opened in.
+    The port is synchronous, but providers are not. One loop serves all threads, because an open connection belongs to
+    the loop in which it was opened.
     """
 
     def __init__(self, model: AbstractAsyncContextManager[object]) -> None:
@@ -36,7 +36,7 @@ class ModelLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, work: Coroutine[object, object, Result]) -> Result:
-        """Run `work` in the loop and wait for it; what waits and is interrupted is cancelled."""
+        """Run `work` in the loop and return its result. It is cancelled if the wait is interrupted."""
         future = asyncio.run_coroutine_threadsafe(work, self._started())
         try:
             return future.result()
@@ -44,19 +44,19 @@ class ModelLoop:
             future.cancel()
 
     def stream(self, work: Callable[[Callable[[Told], None]], Coroutine[object, object, None]]) -> Iterator[Told]:
-        """Run `work` in the loop and yield what it tells, as it tells it; closed before the end, it is cancelled."""
-        told: SimpleQueue[tuple[Told] | None] = SimpleQueue()
-        future: Future[None] = asyncio.run_coroutine_threadsafe(work(lambda one: told.put((one,))), self._started())
-        future.add_done_callback(lambda _: told.put(None))
+        """Run `work` in the loop and yield the values that it passes on. Closing the iterator cancels it."""
+        values: SimpleQueue[tuple[Told] | None] = SimpleQueue()
+        future: Future[None] = asyncio.run_coroutine_threadsafe(work(lambda one: values.put((one,))), self._started())
+        future.add_done_callback(lambda _: values.put(None))
         try:
-            while one := told.get():
+            while one := values.get():
                 yield one[0]
             future.result()
         finally:
             future.cancel()
 
     def close(self) -> None:
-        """Close the connections and end the thread; the next `run` starts again."""
+        """Close the connections and end the thread. The next `run` starts again."""
         with self._lock:
             loop, self._loop = self._loop, None
         if loop is not None:
@@ -81,15 +81,12 @@ def _keep_running(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _end_what_is_left(loop: asyncio.AbstractEventLoop) -> None:
-    """Close what a stream left open, in the loop that its connection belongs to."""
+    """Close remaining streams, in the loop to which their connections belong."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()
     await asyncio.gather(*left, return_exceptions=True)
     await loop.shutdown_asyncgens()
-
-
-# What providers' packages raise, told as our own errors, without what the provider sent.
 
 
 HINT = (
@@ -99,12 +96,12 @@ HINT = (
 _SHOWN_CHARS = 300
 _VARIABLE = re.compile(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`")
 _NOT_NOW = frozenset({402, 408, 409, 425, 429})
-"""HTTP statuses below 500 that are about the moment or the account, not about what was asked."""
+"""HTTP statuses below 500 that depend on the time or the account, not on the request."""
 
 
 @contextmanager
 def translating(model: str, secret: str | None) -> Iterator[None]:
-    """Translate what a provider's package raises. The causes are dropped: they hold what the provider sent."""
+    """Translate the errors of a provider's package. Their causes are dropped, because they contain the response."""
     from pydantic_ai.exceptions import AgentRunError, UserError
 
     try:
@@ -116,23 +113,23 @@ def translating(model: str, secret: str | None) -> Iterator[None]:
     except NotImplementedError:
         raise InvalidInput(f"{model} cannot stream its answer.", hint="Request complete answers instead.") from None
     except (ValueError, TypeError, AttributeError, LookupError, AssertionError):
-        # The providers' packages trust what they are sent: they trip over a login page and over JSON that is odd.
+        # The providers' packages do not validate responses: a login page or odd JSON makes them fail.
         raise _garbled(model) from None
 
 
 def missing_setting(error: Exception, secret: str | None) -> str:
-    """Name the variable that is not set; what a provider's package advises beside is for programs of its own."""
-    said = _shown(str(error), secret)
-    variable = _VARIABLE.search(said)
-    return f"The provider needs the environment variable {variable[1]}." if variable else said
+    """Return a message with the missing environment variable, without the package's advice for programmers."""
+    message = _shown(str(error), secret)
+    variable = _VARIABLE.search(message)
+    return f"The provider needs the environment variable {variable[1]}." if variable else message
 
 
 def _translated(error: AgentRunError, model: str, secret: str | None) -> TreeringError:
-    """Return our error for a provider's: `InvalidInput` for what was asked, `Unavailable` for everything else."""
+    """Return our error for a provider's: `InvalidInput` for a bad request, `Unavailable` for everything else."""
     from pydantic_ai import exceptions as theirs
 
     match error:
-        case theirs.ModelAuthenticationError():  # without the provider's words, which may quote the key
+        case theirs.ModelAuthenticationError():  # without the provider's message, which may contain the key
             return InvalidInput(f"{model} rejected the key.", hint="Check the key and whether it may use this model.")
         case theirs.ModelNotFoundError():
             return InvalidInput(f"The provider has no model {model}, or the URL does not point to its API.", hint=HINT)
@@ -175,11 +172,11 @@ def _garbled(model: str) -> Unavailable:
 
 
 def _words(error: ModelAPIError, secret: str | None) -> str:
-    said = error.body.get("message") if isinstance(error.body, dict) else error.body or error.message
-    return _shown(said if isinstance(said, str) else "", secret)
+    message = error.body.get("message") if isinstance(error.body, dict) else error.body or error.message
+    return _shown(message if isinstance(message, str) else "", secret)
 
 
 def _shown(text: str, secret: str | None) -> str:
-    """Return foreign words fit for an error: short, on one line, without keys."""
+    """Return a message of a provider for an error: short, on one line, without keys."""
     open_text = text.replace(secret, "[redacted]") if secret else text
     return " ".join(redact(open_text).text.split())[:_SHOWN_CHARS]

@@ -1,4 +1,4 @@
-"""One request to a language model in the words of pydantic-ai. Imported when a model is asked: it needs the extra."""
+"""One request to a language model through pydantic-ai. Imported on the first request, because it needs the extra."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from treering.ports.models import ModelText, PromptMessage, SystemText, ToolResu
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of a model. Nothing is traced or reported to anybody."""
+    """A request to a model. Nothing is traced or reported."""
 
     model: Model
     messages: list[ModelMessage]
@@ -37,7 +37,7 @@ class Request:
     settings: ModelSettings
 
     async def answer(self) -> ModelResponse:
-        """Ask for a whole answer."""
+        """Return a complete answer."""
         return await model_request(
             self.model,
             self.messages,
@@ -47,7 +47,7 @@ class Request:
         )
 
     async def stream(self, tell: Callable[[str | ModelResponse], None]) -> None:
-        """Ask, and tell the words of the answer as they come, and last the whole answer."""
+        """Pass on the text of the answer in pieces, and finally the complete answer."""
         async with model_request_stream(
             self.model,
             self.messages,
@@ -70,7 +70,7 @@ def request_of(
     max_output_tokens: int,
     seconds: float,
 ) -> Request:
-    """Return a request: `seconds` bounds it with all the provider's own retries."""
+    """Return a request. `seconds` limits it, including the provider's own retries."""
     described = [
         ToolDefinition(name=tool.name, parameters_json_schema=dict(tool.schema), description=tool.description)
         for tool in tools
@@ -84,16 +84,16 @@ def request_of(
 
 
 def _messages(messages: Sequence[PromptMessage], system: str) -> list[ModelMessage]:
-    """Put together what stands together and is not the model's: that is one request."""
-    told: list[ModelMessage] = []
+    """Combine adjacent messages that are not the model's into one request."""
+    combined: list[ModelMessage] = []
     for message in messages:
         if isinstance(message, ModelText):
-            told.append(ModelResponse(_said(message)))
-        elif told and isinstance(told[-1], ModelRequest):
-            told[-1] = ModelRequest([*told[-1].parts, _part(message)], instructions=system or None)
+            combined.append(ModelResponse(_said(message)))
+        elif combined and isinstance(combined[-1], ModelRequest):
+            combined[-1] = ModelRequest([*combined[-1].parts, _part(message)], instructions=system or None)
         else:
-            told.append(ModelRequest([_part(message)], instructions=system or None))
-    return told
+            combined.append(ModelRequest([_part(message)], instructions=system or None))
+    return combined
 
 
 def _said(message: ModelText) -> list[ModelResponsePart]:

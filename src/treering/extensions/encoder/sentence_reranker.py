@@ -1,4 +1,4 @@
-"""Cross-encoders of the package sentence-transformers, by their names at Hugging Face. Nothing is downloaded."""
+"""Cross-encoders of the package sentence-transformers, by their Hugging Face name. Nothing is downloaded."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -17,9 +17,9 @@ _MODULE = "sentence_transformers"
 
 
 def open_sentence_reranker(name: str, _threads: int = 1) -> "SentenceReranker":
-    """Open what `sentence-transformers:MODEL` names, from the files on this machine.
+    """Open the model at `sentence-transformers:MODEL` from the local files.
 
-    Raises `InvalidInput` where the package is not installed, or the model is not on this machine.
+    Raises `InvalidInput` if the package or the model is not installed.
     """
     model = name.removeprefix(SCHEME)
     if find_spec(_MODULE) is None:
@@ -27,7 +27,7 @@ def open_sentence_reranker(name: str, _threads: int = 1) -> "SentenceReranker":
             f"The reranker {model!r} needs the package {PACKAGE}.",
             hint=f"Run: pip install {PACKAGE}. Or use a folder: onnx:FOLDER.",
         )
-    if Path(model).exists():  # a repository may bring such a folder, and its weights may be code
+    if Path(model).exists():  # a repository may contain such a folder, and its weights may be code
         raise InvalidInput(
             f"The reranker {model!r} is a local folder, not a Hugging Face model.",
             hint="Use onnx:FOLDER, with a folder that contains an ONNX network.",
@@ -51,14 +51,14 @@ class SentenceReranker:
 
     @property
     def model_id(self) -> str:
-        """Name the model."""
+        """The name of the model."""
         return self._model
 
     def score(self, question: str, texts: Sequence[str]) -> Scores:
         """Score each text by how well it answers: `float32[n]`, higher is better."""
         if not texts:
             return np.empty(0, np.float32)
-        # One pair at a time: a score must not depend on how long the others are.
+        # One pair at a time, because a score must not depend on the lengths of others.
         pairs = [(question, text) for text in texts]
         scores = np.asarray(self._encoder.predict(pairs, batch_size=1, show_progress_bar=False), np.float32)
         if scores.shape != (len(texts),):

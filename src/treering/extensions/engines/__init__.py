@@ -1,1 +1,1 @@
-"""Engines that search the vectors of a space beside it, each over a technology of its own."""
+"""Engines that search the vectors of a space in another system, one module per system."""

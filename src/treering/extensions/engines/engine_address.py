@@ -1,9 +1,9 @@
-"""Addresses of engines: read from what people write, printed without what is secret.
+"""Addresses of engines: parsed, and printed without secrets.
 
 faiss:FOLDER[?kind=flat|hnsw]
 redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]      rediss:// with encryption
 mongodb://[USER[:PASSWORD]@]HOST[:PORT][,…]/DATABASE[?OPTION=VALUE&…]    mongodb+srv:// with servers named in DNS
-given:NAME[?OPTION=VALUE&…]                           a connection that the program gives which opens the space
+given:NAME[?OPTION=VALUE&…]                           a connection passed by the program that opens the space
 neo4j://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?OPTION=VALUE&…]      and the other schemes of Neo4j's drivers
 pgvector://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE     a Postgres that has pgvector
 """
@@ -24,9 +24,9 @@ from treering.system.address import Address, parse_address
 FAISS = "faiss"
 GIVEN = "given"
 NEO4J_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
-"""With `+s` encrypted and the certificate checked, with `+ssc` encrypted and any certificate taken."""
+"""`+s`: encrypted, with a verified certificate; `+ssc`: encrypted, with any certificate."""
 BATCH, POOL = "batch", "pool"
-"""Options about how a process works with an engine, and not about what it keeps."""
+"""Options for the connection of a process. They do not affect the stored data."""
 MONGODB_SCHEMES = ("mongodb", "mongodb+srv")
 
 FORMS = "faiss:FOLDER, pgvector://HOST/DATABASE, redis://HOST:PORT/0, neo4j://HOST:PORT or mongodb://HOST/DATABASE"
@@ -36,7 +36,7 @@ _HINT = f"Write {FORMS}."
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EngineAddress:
-    """Where an engine is. A folder is absolute, so that every process finds it."""
+    """The address of an engine. A folder is absolute, so that every process finds it."""
 
     address: Address
 
@@ -47,27 +47,27 @@ class EngineAddress:
 
     @property
     def folder(self) -> Path:
-        """The folder of an engine that keeps files."""
+        """The folder of an engine in files."""
         return Path(self.address.place)
 
     @property
     def options(self) -> dict[str, str]:
-        """What follows the question mark."""
+        """The options after the question mark."""
         return dict(self.address.options)
 
     @property
     def url(self) -> str:
-        """The whole address, with its password: for drivers, and to be kept in the space."""
+        """The whole address, including the password, for drivers and for storing it in the space."""
         return self._shown() if self.scheme in _PLAIN else self.address.url
 
     @property
     def kept_at(self) -> "EngineAddress":
-        """The address without what is no matter to what the engine keeps."""
+        """The address without options that do not affect the stored data."""
         options = tuple(one for one in self.address.options if one[0] not in {BATCH, POOL})
         return EngineAddress(replace(self.address, options=options))
 
     def with_options(self, options: Mapping[str, str]) -> "EngineAddress":
-        """Return the address with options; those that it has itself stay."""
+        """Return the address with additional options. Its own options take precedence."""
         return EngineAddress(replace(self.address, options=tuple({**options, **self.options}.items())))
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class EngineAddress:
 
 
 def parse_engine_address(text: str) -> EngineAddress:
-    """Read the address of an engine. Raises `InvalidInput`; what follows a scheme is not repeated."""
+    """Parse the address of an engine. Raises `InvalidInput`, without repeating secrets."""
     scheme, colon, rest = text.partition(":")
     if not colon:
         raise InvalidInput(f"{text[:80]!r} is not an engine address.", hint=_HINT)
@@ -99,28 +99,25 @@ def parse_engine_address(text: str) -> EngineAddress:
 
 
 def given_address(name: str, options: Iterable[tuple[str, str]] = ()) -> EngineAddress:
-    """Return the address of an engine over what a program gives. It says what that is, and not where."""
+    """Return the address of an engine over a connection from the program. It contains the kind of connection only."""
     return EngineAddress(Address(GIVEN, name, options=tuple(options)))
 
 
-# Technologies of engines by the scheme of their address, loaded when one is used.
-
-
 OpenEngine = Callable[[EngineAddress, str, int], VectorEngine]
-"""Opens the engine at an address, for what is kept with a mark, of vectors of a dimension."""
+"""Opens the engine at an address. Arguments: the address, the mark of the stored data, and the dimension."""
 
 OverConnection = Callable[[object, str | None], OpenEngine]
-"""Returns what opens engines over an open driver, in a database of that name; the driver stays open."""
+"""Returns a function that opens engines over an open driver, in a database. The driver stays open."""
 
 _Loaded = TypeVar("_Loaded")
 
 
 @dataclass(frozen=True, slots=True)
 class EngineBackend:
-    """A technology of engines. `load` imports what opens them; `extra` names the optional dependencies it imports.
+    """A kind of engine. `load` imports the function that opens it; `extra` names the optional dependencies.
 
-    `shows_graph`: whether it also stores descriptions of passages. `collects`: whether changes are to be collected
-    before they are written, because each write takes as long as writing all vectors.
+    `shows_graph`: it also stores descriptions of passages. `collects`: changes should be collected, because each write
+    takes as long as writing all vectors.
     """
 
     load: Callable[[], OpenEngine]
@@ -129,24 +126,24 @@ class EngineBackend:
     collects: bool = False
 
     def open(self, address: EngineAddress, mark: str, dimension: int) -> VectorEngine:
-        """Open the engine at an address. Raises `MissingExtra`, and what opening it raises."""
+        """Open the engine at an address. Raises `MissingExtra`, and the errors of opening it."""
         return _loaded(self.load, self.extra, f"An engine {address.scheme}:…")(address, mark, dimension)
 
     def check(self) -> None:
-        """Raise `MissingExtra` where it cannot be opened here."""
+        """Raise `MissingExtra` if the engine's dependencies are missing."""
         _loaded(self.load, self.extra, "This engine")
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionBackend:
-    """A technology whose engines work over an open driver that a program gives. The rest is as of `EngineBackend`."""
+    """A kind of engine over an open driver from the program. Fields as for `EngineBackend`."""
 
     load: Callable[[], OverConnection]
     extra: str
     shows_graph: bool = False
 
     def over(self, connection: object, database: str | None) -> EngineBackend:
-        """Return what opens engines over a driver. Raises `MissingExtra`, and `InvalidInput` for another driver."""
+        """Return the backend for a driver. Raises `MissingExtra`, and `InvalidInput` for another driver."""
         opener = _loaded(self.load, self.extra, f"An engine over a {type(connection).__name__}")(connection, database)
         return EngineBackend(lambda: opener, self.extra, self.shows_graph)
 
@@ -161,7 +158,7 @@ def _loaded(load: Callable[[], _Loaded], extra: str, what: str) -> _Loaded:
 
 
 def backend_of(address: EngineAddress, backends: Mapping[str, EngineBackend]) -> EngineBackend:
-    """Return the technology that an address names. Raises `InvalidInput` where there is none."""
+    """Return the backend of an address. Raises `InvalidInput` for an unknown scheme."""
     backend = backends.get(address.scheme)
     if backend is None:
         raise InvalidInput(f"Unknown engine {address.scheme}:…", hint=f"Write {FORMS}.")
@@ -176,13 +173,13 @@ def _given_by_nobody() -> OpenEngine:
 
 
 def _engine_at(place: str, extra: str, *, shows_graph: bool = False) -> EngineBackend:
-    found: Place[OpenEngine] = Place(f"treering.extensions.engines.{place}")
-    return EngineBackend(found.load, extra=extra, shows_graph=shows_graph)
+    function: Place[OpenEngine] = Place(f"treering.extensions.engines.{place}")
+    return EngineBackend(function.load, extra=extra, shows_graph=shows_graph)
 
 
 def _over_connection(place: str, extra: str, *, shows_graph: bool = False) -> ConnectionBackend:
-    found: Place[OverConnection] = Place(f"treering.extensions.engines.{place}")
-    return ConnectionBackend(found.load, extra=extra, shows_graph=shows_graph)
+    function: Place[OverConnection] = Place(f"treering.extensions.engines.{place}")
+    return ConnectionBackend(function.load, extra=extra, shows_graph=shows_graph)
 
 
 ENGINES: Table[EngineBackend] = Table(
@@ -197,7 +194,7 @@ ENGINES: Table[EngineBackend] = Table(
         GIVEN: EngineBackend(_given_by_nobody, extra=""),
     },
 )
-"""Engines that search vectors beside a space, by the scheme of their address. Entry points name an `EngineBackend`."""
+"""Backends of engines by the scheme of their address. Entry points name an `EngineBackend`."""
 
 OVER_CONNECTIONS: Mapping[str, ConnectionBackend] = {
     "postgres": _over_connection("pgvector:engine_over_postgres", "postgres"),
@@ -205,14 +202,11 @@ OVER_CONNECTIONS: Mapping[str, ConnectionBackend] = {
     "mongodb": _over_connection("mongo:engine_over_mongodb", "mongodb"),
     "neo4j": _over_connection("neo4j_engine:engine_over_neo4j", "neo4j", shows_graph=True),
 }
-"""Engines over an open driver that a program gives, by the name of their technology."""
-
-
-# The options of an engine in a graph database: what its nodes are called, what they show, and how it is written to.
+"""Backends for open drivers from the program, by the name of the system."""
 
 
 LINK_TYPES = tuple(name.upper() for name in get_args(LinkType))
-"""Relationships that links between objects are shown as."""
+"""Types of relationships for links between objects."""
 GRAPH_LABELS = ("TreeringPassage", "TreeringObject", "TreeringEntity")
 STATE_LABEL = "TreeringSpace"
 
@@ -225,11 +219,10 @@ _MOST = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Neo4jOptions:
-    """`space`: what nodes of the space are called. `label`, `property`, `index`: where its vectors lie.
+    """`space`: the name of the space in its nodes. `label`, `property`, `index`: the place of its vectors.
 
-    With a `label` the vectors of several spaces, and nodes of others, may lie side by side; without one, each space has
-    a label of its own. `relations`: which links between objects are shown. `batch`: rows in one statement. `pool`:
-    connections at most.
+    With a `label`, the vectors of several spaces and nodes of others may share it; without, each space has its own.
+    `relations`: the types of links to show. `batch`: rows per statement. `pool`: maximal number of connections.
     """
 
     space: str = ""
@@ -243,7 +236,7 @@ class Neo4jOptions:
 
     @classmethod
     def of(cls, address: EngineAddress) -> "Neo4jOptions":
-        """Read the options of an address. Raises `InvalidInput` naming the wrong one."""
+        """Parse the options of an address. Raises `InvalidInput` for the first wrong one."""
         given = address.options
         for name in given:
             if name not in _KNOWN:

@@ -26,11 +26,11 @@ _LINKS = 16
 _BUILD_BREADTH = 64
 _SEARCH_BREADTH = 200
 _GONE = -1
-_MOST_GONE = 5  # one row in so many may be gone before the graph is made anew
+_MOST_GONE = 5  # the graph is rebuilt when more than one of this many rows is deleted
 
 
 class Rows:
-    """Vectors by key. Every vector is compared."""
+    """Vectors by key. A search compares all of them."""
 
     def __init__(self, dimension: int, index: Any = None, keys: Keys | None = None) -> None:
         self._dimension = dimension
@@ -38,23 +38,23 @@ class Rows:
         self._keys = np.empty(0, np.int64) if keys is None else keys
 
     def keys(self) -> Keys:
-        """Return the keys, by row; a row that is gone has -1."""
+        """Return the key of each row, or -1 for a deleted row."""
         return self._keys
 
     def put(self, keys: Keys, vectors: npt.NDArray[np.float32]) -> None:
-        """Add vectors under keys that are not there."""
+        """Add vectors under new keys."""
         self._index.add(vectors)
         self._keys = np.concatenate([self._keys, keys])
 
     def remove(self, keys: Keys) -> None:
-        """Forget keys; one that is not there is no error. The rows behind them move up."""
+        """Delete keys, if they exist. Later rows move up."""
         gone = np.flatnonzero(np.isin(self._keys, keys))
         if len(gone):
             self._index.remove_ids(faiss.IDSelectorBatch(gone))
             self._keys = np.delete(self._keys, gone)
 
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys:
-        """Return the keys of the nearest, best first: exactly so where only some are allowed."""
+        """Return the keys of the nearest vectors, best first. With `allowed`, the result is exact."""
         return _searched(self._index, self._keys, vector, limit, allowed)
 
     def packed(self) -> bytes:
@@ -67,10 +67,10 @@ class Rows:
 
 
 class HnswRows(Rows):
-    """A graph leads to the nearest. A removed vector is overwritten; its row stays until the graph is made anew."""
+    """Vectors by key, with an HNSW graph. A deleted vector is overwritten; its row remains until a rebuild."""
 
     def remove(self, keys: Keys) -> None:
-        """Overwrite the vectors of keys with zeros; make the graph anew where too many are."""
+        """Overwrite the vectors of keys with zeros; rebuild the graph if there are too many."""
         gone = np.flatnonzero(np.isin(self._keys, keys) & (self._keys != _GONE))
         if not len(gone):
             return
@@ -79,14 +79,14 @@ class HnswRows(Rows):
         self._keys[gone] = _GONE
         if np.count_nonzero(self._keys == _GONE) * _MOST_GONE > len(self._keys):
             left = self._keys != _GONE
-            vectors, kept = self._vectors()[left].copy(), self._keys[left]
+            vectors, keys_left = self._vectors()[left].copy(), self._keys[left]
             self._index, self._keys = self._new(), np.empty(0, np.int64)
-            self.put(kept, vectors)
+            self.put(keys_left, vectors)
 
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys:
-        """Return the keys of the nearest, best first. Where only some are allowed these are compared one by one.
+        """Return the keys of the nearest vectors, best first. With `allowed`, these are compared one by one.
 
-        A graph that is searched through a filter finds about half of the nearest.
+        A filtered search of the graph finds about half of the nearest vectors.
         """
         if allowed is not None:
             return _searched(self._storage(), self._keys, vector, limit, allowed)
@@ -110,12 +110,12 @@ class HnswRows(Rows):
 
 
 def new_rows(kind: str, dimension: int) -> Rows:
-    """Return no vectors yet."""
+    """Return an empty set of vectors."""
     return HnswRows(dimension) if kind == HNSW else Rows(dimension)
 
 
 def rows_of(kind: str, dimension: int, index: memoryview, keys: memoryview) -> Rows:
-    """Return the vectors that were packed. The bytes are those that were written: their checksum was compared."""
+    """Return packed vectors. The caller has verified their checksum."""
     read = faiss.deserialize_index(np.frombuffer(index, np.uint8))
     known = np.frombuffer(keys, "<i8").astype(np.int64)
     if read.d != dimension:
@@ -129,7 +129,7 @@ def rows_of(kind: str, dimension: int, index: memoryview, keys: memoryview) -> R
 
 
 def checked(vectors: Mapping[int, Vector], dimension: int) -> npt.NDArray[np.float32]:
-    """Return vectors as rows. Raises `InvalidInput` for another dimension, at which FAISS only asserts."""
+    """Return vectors as rows. Raises `InvalidInput` for another dimension, for which FAISS only asserts."""
     for vector in vectors.values():
         check_dimension(vector, dimension)
     return np.array(list(vectors.values()), np.float32).reshape(-1, dimension)
@@ -139,30 +139,30 @@ def _searched(index: Any, keys: Keys, vector: Vector, limit: int, allowed: Keys 
     if allowed is None:
         return _found(index, keys, vector, limit, None)
     rows = _rows_allowed(keys, allowed)
-    # The selector keeps a pointer to the rows: they have to live as long as the search.
+    # The selector has a pointer to the rows, which must exist during the search.
     chosen = faiss.IDSelectorBatch(rows)
     return _found(index, keys, vector, min(limit, len(rows)), faiss.SearchParameters(sel=chosen))
 
 
 def _rows_allowed(keys: Keys, allowed: Keys) -> Keys:
-    """Return the rows of allowed keys, by a table of all keys: several times faster than comparing two lists."""
+    """Return the rows of allowed keys. A table of all keys is several times faster than comparing two lists."""
     passes = np.zeros(int(keys.max(initial=_GONE)) + 2, np.bool_)
     passes[allowed[allowed < len(passes) - 1]] = True
-    return np.flatnonzero(passes[keys])  # a row that is gone has the last place, which nothing passes
+    return np.flatnonzero(passes[keys])  # deleted rows use the last entry, which is always false
 
 
 def _found(index: Any, keys: Keys, vector: Vector, limit: int, parameters: Any) -> Keys:
     if limit < 1 or not index.ntotal:
         return np.empty(0, np.int64)
     _, rows = index.search(vector.astype(np.float32).reshape(1, -1), min(limit, index.ntotal), params=parameters)
-    found: Keys = keys[rows[0][rows[0] >= 0]]
-    kept: Keys = found[found != _GONE]
-    return kept
+    nearest: Keys = keys[rows[0][rows[0] >= 0]]
+    existing: Keys = nearest[nearest != _GONE]
+    return existing
 
 
 _FILE = "vectors.treering"
 _EARLIER, _EARLIER_MANIFEST = ("vectors-*", "keys-*"), "manifest.json"
-"""Files of earlier versions, which wrote several that a manifest names."""
+"""Files of earlier versions: several, named in a manifest."""
 _FORMAT = 2
 _CHECKSUM, _MAX_HEADER = 64, 65_536  # bytes
 Stamp = tuple[int, int, int]
@@ -171,7 +171,7 @@ HINT = "Run `treering index rebuild`: it recreates the files from the space, whi
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a file contains: a checksum, a line of JSON with `kind` and `state`, the keys, and an index of FAISS."""
+    """The content of a file: a checksum, a line of JSON with `kind` and `state`, the keys, and an index of FAISS."""
 
     kind: str
     state: EngineState
@@ -180,7 +180,7 @@ class Content:
 
 
 class VectorFile:
-    """The file in a folder with the vectors of a space. It is replaced as a whole."""
+    """The file with the vectors of a space. It is always replaced as a whole."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -188,14 +188,14 @@ class VectorFile:
         self._part = folder / f"{_FILE}.part"
 
     def stamp(self) -> Stamp | None:
-        """Return what differs once the file is replaced; `None` if there is none. Raises `Unavailable`."""
+        """Return a value that changes when the file is replaced; `None` if it is missing. Raises `Unavailable`."""
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except FileNotFoundError:
             return None
         except OSError as error:
             raise self._unavailable(error) from error
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        return status.st_ino, status.st_mtime_ns, status.st_size
 
     def read(self) -> Content:
         """Read the file. Raises `Corrupt`, `Unavailable`."""
@@ -208,13 +208,13 @@ class VectorFile:
             if bytes(checksum).decode() == _checksum(rest):
                 return _content_of(rest)
         except (ValueError, TypeError, KeyError):
-            pass  # another program wrote it
+            pass  # written by another program
         raise Corrupt(f"{self._path} was modified, or has another version.", hint=HINT)
 
     def write(self, kind: str, state: EngineState, index: bytes, keys: bytes) -> None:
-        """Replace the file, durably. Raises `Unavailable`."""
-        told = {"format": _FORMAT, "kind": kind, "keys": len(keys), "state": asdict(state)}
-        rest = b"\n".join((json.dumps(told).encode(), keys + index))
+        """Replace the file durably. Raises `Unavailable`."""
+        header = {"format": _FORMAT, "kind": kind, "keys": len(keys), "state": asdict(state)}
+        rest = b"\n".join((json.dumps(header).encode(), keys + index))
         try:
             make_folder(self.folder)
             with open(self._part, "wb", opener=private) as file:
@@ -228,10 +228,10 @@ class VectorFile:
             raise self._unavailable(error) from error
 
     def remove_earlier(self) -> None:
-        """Remove files of an earlier version: the space fills the engine again. Raises `Unavailable`."""
+        """Delete files of an earlier version. The space fills the engine again. Raises `Unavailable`."""
         manifest = self.folder / _EARLIER_MANIFEST
         try:
-            if manifest.is_file() and b'"checksum"' in (told := manifest.read_bytes()) and b'"loaded"' in told:
+            if manifest.is_file() and b'"checksum"' in (content := manifest.read_bytes()) and b'"loaded"' in content:
                 for path in (path for pattern in _EARLIER for path in self.folder.glob(pattern)):
                     path.unlink(missing_ok=True)
                 manifest.unlink(missing_ok=True)
@@ -239,7 +239,7 @@ class VectorFile:
             raise self._unavailable(error) from error
 
     def clear(self) -> None:
-        """Remove the file, and the folder if nothing else is in it. Raises `Unavailable`."""
+        """Delete the file, and the folder if it is empty. Raises `Unavailable`."""
         try:
             self._path.unlink(missing_ok=True)
             self._part.unlink(missing_ok=True)
@@ -261,23 +261,23 @@ def _checksum(content: bytes | memoryview) -> str:
 
 
 def _content_of(rest: memoryview) -> Content:
-    """Parse what follows the checksum. Raises `ValueError`, `TypeError`, `KeyError`."""
+    """Parse the content after the checksum. Raises `ValueError`, `TypeError`, `KeyError`."""
     end = bytes(rest[:_MAX_HEADER]).index(b"\n")
-    told = json.loads(bytes(rest[:end]))
-    if told["format"] != _FORMAT:
-        raise ValueError(told["format"])
+    header = json.loads(bytes(rest[:end]))
+    if header["format"] != _FORMAT:
+        raise ValueError(header["format"])
     body = rest[end + 1 :]
-    return Content(told["kind"], EngineState(**told["state"]), body[told["keys"] :], body[: told["keys"]])
+    return Content(header["kind"], EngineState(**header["state"]), body[header["keys"] :], body[: header["keys"]])
 
 
 _MAX_UNWRITTEN = 10_000
-"""Changes that are collected in memory while vectors are loaded, or a quarter of the vectors if that is more."""
+"""The number of changes collected in memory during loading, or a quarter of the vectors if that is more."""
 
 
 class FaissEngine:
-    """`ports.vector_engine.VectorEngine` over a file in a folder. All vectors are in memory: 1.5 kB for each of 384.
+    """`ports.vector_engine.VectorEngine` over a file. All vectors are in memory: 1.5 kB each for 384 components.
 
-    The file is read when it is needed first, and again after another process wrote it.
+    The file is read on first use, and again after another process wrote it.
     """
 
     def __init__(self, file: VectorFile, dimension: int, kind: str = FLAT) -> None:
@@ -292,7 +292,7 @@ class FaissEngine:
 
     @property
     def kind(self) -> str:
-        """What people call it."""
+        """The name of the engine for users."""
         return f"FAISS {self._kind}"
 
     @property
@@ -301,7 +301,7 @@ class FaissEngine:
         return True
 
     def state(self) -> EngineState | None:
-        """Return the state of what is in memory, reading a file that another process wrote. Raises `Corrupt`."""
+        """Return the state of the vectors in memory, reading the file again if it changed. Raises `Corrupt`."""
         with self._lock:
             stamp = self._file.stamp()
             if stamp != self._stamp:
@@ -315,7 +315,7 @@ class FaissEngine:
             return self._state
 
     def begin(self, state: EngineState) -> None:
-        """Remove everything. A file of before is overwritten, damaged or not."""
+        """Delete everything. An existing file is overwritten, even if it is damaged."""
         with self._lock:
             self._file.clear()
             self.close()
@@ -323,7 +323,7 @@ class FaissEngine:
             self._write()
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
-        """Change the vectors in memory, and write them once no more changes follow, or there are many."""
+        """Apply changes in memory; write the file after the last change, or when there are many."""
         vectors = checked(changes.vectors, self._dimension)
         with self._lock:
             self.state()
@@ -337,7 +337,7 @@ class FaissEngine:
                 self._write()
 
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
-        """Return the nearest; exactly so if only some are allowed, and always if it is flat."""
+        """Return the nearest passages. The result is exact for a flat index, and with `allowed`."""
         check_dimension(vector, self._dimension)
         with self._lock:
             if self._state is None:
@@ -345,7 +345,7 @@ class FaissEngine:
             return self._rows.search(vector, limit, allowed)
 
     def drop(self) -> None:
-        """Remove the files."""
+        """Delete the files."""
         with self._lock:
             self._file.clear()
             self.close()
@@ -357,7 +357,7 @@ class FaissEngine:
             self._stamp, self._unwritten = None, 0
 
     def _write(self) -> None:
-        """Write the file. If that fails, memory is released, so that the file counts."""
+        """Write the file. On failure, the memory is released, so that the file is read again."""
         rows, state = self._rows, self._state
         self.close()
         if state is not None:

@@ -1,4 +1,4 @@
-"""An engine over a vector store of the host, which gets texts and answers text queries."""
+"""An engine over a vector store of the host, which stores texts and answers text queries."""
 
 import asyncio
 import inspect
@@ -23,9 +23,6 @@ from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
 from treering.retrieval.index.passage_texts import PassageText
 from treering.system.machine import make_folder, private, sync_folder
-
-# A vector store of the host, used through the few methods that such stores share.
-
 
 _METHODS = ("add_documents", "search", "delete_documents")
 _LIMITS = ("top_k", "limit", "k")
@@ -105,8 +102,8 @@ class VectorStoreAdapter:
     def search(self, query: str, limit: int) -> list[str]:
         """Return the ids of the documents that the store finds for a text, best first."""
         bounded = {self._limit: limit} if self._limit else {}
-        found = self._done("search", self._search, query, self._search_type, **bounded)
-        return [_id_of(one) for one in found]
+        results = self._done("search", self._search, query, self._search_type, **bounded)
+        return [_id_of(one) for one in results]
 
     def delete(self, ids: Sequence[str]) -> None:
         """Delete documents from the store. Raises `Unavailable` on failure."""
@@ -124,7 +121,7 @@ class VectorStoreAdapter:
         except TreeringError:
             raise
         except Exception as error:
-            # A store of a host raises what it likes. The space's own vectors answer, and the reason is told.
+            # A host's store may raise anything. The space's own vectors answer then, and the reason is reported.
             raise Unavailable(f"{self.name} could not {what}: {error!r}", hint="Check the vector store.") from error
 
     def _awaited(self, answer: Awaitable[Any]) -> Any:
@@ -140,14 +137,11 @@ class VectorStoreAdapter:
 
 
 def _id_of(result: Any) -> str:
-    """Return the id of what a search found: a result with a `document`, a document, or an id."""
+    """Return the id of a search result: a result with a `document`, a document, or an id."""
     document = getattr(result, "document", result)
     if isinstance(document, Mapping):
         return str(document.get("id", ""))
     return str(getattr(document, "id", document))
-
-
-# What a host's store was handed, in a file beside the space: the store itself cannot be asked.
 
 
 _HINT = "Run `treering index rebuild` in the program that has the store: it adds all vectors again."
@@ -155,9 +149,9 @@ _HINT = "Run `treering index rebuild` in the program that has the store: it adds
 
 @dataclass(frozen=True, slots=True)
 class KeptByHost:
-    """The state of an engine over a host's store, and the keys of the passages that the store was handed.
+    """The state of an engine over a host's store, and the keys of the stored passages.
 
-    `mark`: what the ids of its documents begin with. `ids`: those that the store gave, by key, where it gives its own.
+    `mark`: the prefix of the ids of its documents. `ids`: other ids returned by the store, by key.
     """
 
     mark: str
@@ -171,12 +165,12 @@ class KeptByHost:
 
 
 def document_id(mark: str, key: int) -> str:
-    """Return the id that the document of a passage is given."""
+    """Return the id for the document of a passage."""
     return f"{mark}-{key}"
 
 
 class StateFile:
-    """Keeps that durably; without a path as long as the process lives. Safe to use from many threads."""
+    """Stores a `KeptByHost` durably, or in memory without a path. Thread-safe."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -185,15 +179,15 @@ class StateFile:
         self._stamp: tuple[int, int] | None = None
 
     def read(self) -> KeptByHost | None:
-        """Return what was kept, by this or another process. Raises `Corrupt`, `Unavailable`."""
+        """Return the stored state, written by this or another process. Raises `Corrupt`, `Unavailable`."""
         if self._path is None:
             return self._kept
         with self._lock:
             try:
-                found = self._path.stat()
-                if (found.st_mtime_ns, found.st_ino) != self._stamp:
+                status = self._path.stat()
+                if (status.st_mtime_ns, status.st_ino) != self._stamp:
                     self._kept = _read(self._path)
-                    self._stamp = found.st_mtime_ns, found.st_ino
+                    self._stamp = status.st_mtime_ns, status.st_ino
             except FileNotFoundError:
                 self._kept = self._stamp = None
             except OSError as error:
@@ -201,19 +195,19 @@ class StateFile:
             return self._kept
 
     def read_if_whole(self) -> KeptByHost | None:
-        """Return what was kept; `None` also where the file is damaged."""
+        """Return the stored state; `None` also if the file is damaged."""
         try:
             return self.read()
         except Corrupt:
             return None
 
     def write(self, kept: KeptByHost) -> None:
-        """Keep it, durably. Raises `Unavailable`."""
+        """Store a state durably. Raises `Unavailable`."""
         if self._path is None:
             self._kept = kept
             return
-        told = {"mark": kept.mark, "state": asdict(kept.state), "keys": sorted(kept.keys)}
-        content = json.dumps(told | ({"ids": kept.ids} if kept.ids else {})).encode()
+        data = {"mark": kept.mark, "state": asdict(kept.state), "keys": sorted(kept.keys)}
+        content = json.dumps(data | ({"ids": kept.ids} if kept.ids else {})).encode()
         part = self._path.with_name(f"{self._path.name}.part")
         try:
             make_folder(self._path.parent)
@@ -227,7 +221,7 @@ class StateFile:
             raise self._unavailable(error) from error
 
     def remove(self) -> None:
-        """Remove the file."""
+        """Delete the file."""
         self._kept = self._stamp = None
         if self._path is not None:
             try:
@@ -244,26 +238,26 @@ class StateFile:
 
 def _read(path: Path) -> KeptByHost:
     try:
-        told = json.loads(path.read_bytes())
-        ids = {int(key): str(one) for key, one in told.get("ids", {}).items()}
-        return KeptByHost(str(told["mark"]), EngineState(**told["state"]), frozenset(map(int, told["keys"])), ids)
+        data = json.loads(path.read_bytes())
+        ids = {int(key): str(one) for key, one in data.get("ids", {}).items()}
+        return KeptByHost(str(data["mark"]), EngineState(**data["state"]), frozenset(map(int, data["keys"])), ids)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise Corrupt(f"{path} was modified.", hint=_HINT) from None
 
 
-_MOST_QUESTIONS = 2 * MOST_QUERIES  # a vector that is remembered leads to its text
+_MOST_QUESTIONS = 2 * MOST_QUERIES  # remembered vectors lead to their texts
 
 
 @dataclass(frozen=True, slots=True)
 class HostStore:
-    """A store of the host, and the file in which is kept what it was handed; `None` for a space in memory."""
+    """A host's store, and the file with the state of the engine; `None` for a space in memory."""
 
     store: VectorStoreAdapter
     file: Path | None = None
 
 
 class QuestionRecorder:
-    """An `Embedder` that can say which question a vector was made of, for the last questions."""
+    """An `Embedder` that remembers the texts of recent query vectors."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -272,22 +266,22 @@ class QuestionRecorder:
 
     @property
     def model_id(self) -> str:
-        """Name the model."""
+        """The id of the model."""
         return self._embedder.model_id
 
     @property
     def dimension(self) -> int:
-        """Length of every vector."""
+        """The dimension of the vectors."""
         return self._embedder.dimension
 
     @property
     def unrelated_below(self) -> float:
-        """The cosine below which a text says nothing about a question."""
+        """The cosine below which a text is unrelated to a question."""
         return self._embedder.unrelated_below
 
     @property
     def prose_share(self) -> float:
-        """What its cosines count for among paragraphs of prose."""
+        """The weight of its cosines among paragraphs of prose."""
         return prose_share_of(self._embedder)
 
     def knows(self, text: str) -> bool:
@@ -299,7 +293,7 @@ class QuestionRecorder:
         return self._embedder.embed_documents(texts)
 
     def embed_query(self, text: str) -> Vector:
-        """Embed what somebody asks, and remember the text."""
+        """Embed a question, and remember its text."""
         vector = self._embedder.embed_query(text)
         with self._lock:
             self._questions[vector.tobytes()] = text
@@ -309,16 +303,16 @@ class QuestionRecorder:
         return vector
 
     def question(self, vector: Vector) -> str | None:
-        """Return the question that a vector was made of, if it was asked lately."""
+        """Return the text of a recent query vector, or `None`."""
         with self._lock:
             return self._questions.get(vector.tobytes())
 
 
 class HostEngine(ServerEngine):
-    """`ports.vector_engine.VectorEngine` over a host's store. It proposes; which passages those are is kept in a file.
+    """`ports.vector_engine.VectorEngine` over a host's store. The stored passages are listed in a file.
 
-    `texts` reads the texts of passages, `question` gives the text that a vector was made of. A document of the store is
-    a passage: its id is the mark and the key, unless the store gives it another one.
+    `texts` reads the texts of passages, `question` returns the text of a query vector. Each passage is a document,
+    whose id is the mark and the key unless the store returns another one.
     """
 
     def __init__(
@@ -342,90 +336,90 @@ class HostEngine(ServerEngine):
 
     @property
     def kind(self) -> str:
-        """What people call it."""
+        """The name of the engine for users."""
         return f"{self._store.name} of the host"
 
     def state(self) -> EngineState | None:
-        """Return what was handed to the store."""
-        kept = self._kept()
-        return kept.state if kept else None
+        """Return the state of the stored passages."""
+        stored = self._kept()
+        return stored.state if stored else None
 
     def begin(self, state: EngineState) -> None:
-        """Have the store forget what it was handed."""
+        """Delete all stored documents."""
         with self._lock:
             self._forget()
             self._file.write(KeptByHost(self._mark, replace(state, count=0)))
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
-        """Hand texts to the store, and have it forget those that are gone."""
+        """Add the texts of changed passages to the store, and delete earlier ones."""
         self._check(changes)
         with self._lock:
-            kept = self._kept() or KeptByHost(self._mark, replace(state, count=0))
+            stored = self._kept() or KeptByHost(self._mark, replace(state, count=0))
             documents = self._documents(tuple(changes.vectors))
-            known = kept.keys.intersection(changes.keys)
-            after = kept.keys.difference(changes.keys).union(documents)
-            ids = {key: one for key, one in kept.ids.items() if key in after and key not in documents}
+            known = stored.keys.intersection(changes.keys)
+            after = stored.keys.difference(changes.keys).union(documents)
+            ids = {key: one for key, one in stored.ids.items() if key in after and key not in documents}
             if documents:
-                # Told before it is done: what a crash leaves in the store is known, and forgotten later.
-                self._file.write(replace(kept, keys=kept.keys.union(documents)))
-            self._store.delete([kept.stored_id(key) for key in sorted(known)])
+                # Written first, so that documents left by a crash are known and deleted later.
+                self._file.write(replace(stored, keys=stored.keys.union(documents)))
+            self._store.delete([stored.stored_id(key) for key in sorted(known)])
             if documents:
                 given = zip(documents, self._store.add(list(documents.values())), strict=True)
                 ids |= {key: one for key, one in given if one != documents[key].id}
             self._file.write(KeptByHost(self._mark, replace(state, count=len(after)), frozenset(after), ids))
 
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
-        """Return what the store finds for the question that a vector was made of.
+        """Return the passages that the store finds for the text of a query vector.
 
-        `None` where that is not known, where it finds fewer than there are, and where only some are allowed.
+        Returns `None` if the text is unknown, the store finds too few documents, or only some passages are allowed.
         """
         check_dimension(vector, self._dimension)
         question = self._question(vector)
         if question is None or allowed is not None:
             return None
-        kept = self._kept()
-        own = self._own_ids(kept)
-        found = [key for one in self._store.search(question, limit) if (key := self._key(one, own)) is not None]
-        known = [key for key in dict.fromkeys(found) if kept and key in kept.keys]
-        enough = min(limit, len(kept.keys) if kept else 0)
+        stored = self._kept()
+        own = self._own_ids(stored)
+        keys = [key for one in self._store.search(question, limit) if (key := self._key(one, own)) is not None]
+        known = [key for key in dict.fromkeys(keys) if stored and key in stored.keys]
+        enough = min(limit, len(stored.keys) if stored else 0)
         return np.array(known[:limit], np.int64) if len(known) >= enough else None
 
     def drop(self) -> None:
-        """Have the store forget what it was handed."""
+        """Delete all stored documents."""
         with self._lock:
             self._forget()
             self._file.remove()
 
     def close(self) -> None:
-        """End what the adapter runs; the store stays open."""
+        """Close the adapter; the store stays open."""
         self._store.close()
 
     def _kept(self) -> KeptByHost | None:
-        """Return what the store was handed with this mark; what is left of another is forgotten before it begins."""
-        kept = self._file.read()
-        return kept if kept and kept.mark == self._mark else None
+        """Return the stored state of this mark. The documents of another mark are deleted before this one begins."""
+        stored = self._file.read()
+        return stored if stored and stored.mark == self._mark else None
 
     def _forget(self) -> None:
-        kept = self._file.read_if_whole()
-        if kept:
-            self._store.delete([kept.stored_id(key) for key in sorted(kept.keys)])
+        stored = self._file.read_if_whole()
+        if stored:
+            self._store.delete([stored.stored_id(key) for key in sorted(stored.keys)])
 
     def _documents(self, keys: Sequence[int]) -> dict[int, StoredDocument]:
         return {
             key: StoredDocument(
-                document_id(self._mark, key), found.text, {"memory_id": found.object_id, "title": found.title}
+                document_id(self._mark, key), passage.text, {"memory_id": passage.object_id, "title": passage.title}
             )
-            for key, found in self._texts(keys).items()
+            for key, passage in self._texts(keys).items()
         }
 
     def _own_ids(self, kept: KeptByHost | None) -> Mapping[str, int]:
-        """Return the keys of passages by the ids that the store gave, where it gives its own."""
+        """Return keys by the ids that the store returned."""
         if self._own[0] is not kept:
             self._own = (kept, {one: key for key, one in kept.ids.items()} if kept else {})
         return self._own[1]
 
     def _key(self, stored_id: str, own: Mapping[str, int]) -> int | None:
-        """Return the key of a document of this space; `None` for those of others."""
+        """Return the key of a document of this space; `None` for other documents."""
         if stored_id in own:
             return own[stored_id]
         mark, _, number = stored_id.rpartition("-")

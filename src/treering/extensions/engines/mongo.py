@@ -1,4 +1,4 @@
-"""An engine in MongoDB: a copy of the vectors in a collection. The space searches its own."""
+"""An engine in MongoDB: a copy of the vectors in a collection. Searches use the space's own vectors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from treering.retrieval.index.tables import stored_form
 
 _MILLISECONDS = 3_000
 _TIMEOUTS = ("serverSelectionTimeoutMS", "connectTimeoutMS", "socketTimeoutMS")
-"""Options that are set where the address does not set them; pymongo prefers what is passed to what an address says."""
+"""Set if the address does not set them. pymongo prefers arguments to the options of an address."""
 _BATCH = 500
 _STATES, _VECTORS = "treering_states", "treering_vectors"
 _DATABASE = "treering"
@@ -26,10 +26,10 @@ _DURABLE = WriteConcern(w="majority", j=True)
 
 
 class MongoEngine(ServerEngine):
-    """`ports.vector_engine.VectorEngine` over two collections, which spaces share.
+    """`ports.vector_engine.VectorEngine` over two collections shared by spaces.
 
-    No transaction is needed, so that a server alone will do: the state is written last, and a change that is taken over
-    twice is taken over once. A `lent` client stays open.
+    Needs no transactions, and therefore no replica set: the state is written last, and changes are idempotent. A `lent`
+    client stays open.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class MongoEngine(ServerEngine):
         self._client = client
         self._lent = lent
         self._mark = mark
-        kept = client[database] if database else client.get_default_database(_DATABASE)
+        opened = client[database] if database else client.get_default_database(_DATABASE)
         self._states, self._vectors = (
-            kept.get_collection(name, write_concern=_DURABLE) for name in (_STATES, _VECTORS)
+            opened.get_collection(name, write_concern=_DURABLE) for name in (_STATES, _VECTORS)
         )
 
     @property
     def kind(self) -> str:
-        """What people call it."""
+        """The name of the engine for users."""
         return "MongoDB, searched in the space"
 
     @property
@@ -55,20 +55,20 @@ class MongoEngine(ServerEngine):
         return False
 
     def state(self) -> EngineState | None:
-        """Return what the server keeps."""
+        """Return the state stored on the server."""
         with self._answering():
-            found = self._states.find_one({"_id": self._mark})
-        return None if found is None else self._state_of(found)
+            document = self._states.find_one({"_id": self._mark})
+        return None if document is None else self._state_of(document)
 
     def begin(self, state: EngineState) -> None:
-        """Forget everything, and begin with a state of no vectors."""
+        """Delete everything, and store a state without vectors."""
         with self._answering():
             self._states.delete_one({"_id": self._mark})
             self._vectors.delete_many(self._own())
             self._keep(replace(state, count=0))
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
-        """Take changes over, and then the state they lead to."""
+        """Apply changes, then store the new state."""
         self._check(changes)
         with self._answering():
             for start in range(0, len(changes.keys), _BATCH):
@@ -80,23 +80,23 @@ class MongoEngine(ServerEngine):
             self._keep(replace(state, count=self._vectors.count_documents(self._own())))
 
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:  # noqa: ARG002 - the port's
-        """Return nothing: a MongoDB without a search node cannot."""
+        """Return `None`: MongoDB without a search node cannot search vectors."""
         check_dimension(vector, self._dimension)
         return None
 
     def drop(self) -> None:
-        """Remove the documents of the space."""
+        """Delete the documents of the space."""
         with self._answering():
             self._states.delete_one({"_id": self._mark})
             self._vectors.delete_many(self._own())
 
     def close(self) -> None:
-        """Close the connections, unless they are somebody else's."""
+        """Close the client, unless it is lent."""
         if not self._lent:
             self._client.close()
 
     def _own(self) -> dict[str, Any]:
-        # By the beginning of the id, which has an index everywhere.
+        # By the prefix of the id, which is always indexed.
         return {"_id": {"$gte": f"{self._mark}:", "$lt": f"{self._mark};"}}
 
     def _id(self, key: int) -> str:
@@ -118,14 +118,14 @@ class MongoEngine(ServerEngine):
                 hint="Check the server's log, your permissions and the password.",
             ) from error
         except PyMongoError as error:
-            # Its message may repeat what it was given.
+            # Its message may contain secrets of the address.
             raise Unavailable(
                 f"Cannot reach {self._shown} ({type(error).__name__}).", hint="Check that the server runs."
             ) from error
 
 
 def open_mongodb(address: EngineAddress, mark: str, dimension: int) -> MongoEngine:
-    """Open the engine at an address. Nothing is asked of the server yet. Raises `InvalidInput`."""
+    """Open the engine at an address, without connecting. Raises `InvalidInput`."""
     timeouts: dict[str, Any] = {name: _MILLISECONDS for name in _TIMEOUTS if name.lower() not in address.url.lower()}
     try:
         client: Any = MongoClient(address.url, connect=False, **timeouts)
@@ -135,9 +135,9 @@ def open_mongodb(address: EngineAddress, mark: str, dimension: int) -> MongoEngi
 
 
 def engine_over_mongodb(connection: object, database: str | None) -> OpenEngine:
-    """Return what opens engines over a client of MongoDB that somebody gives, and leaves it open.
+    """Return a function that opens engines over a MongoDB client of the program, which stays open.
 
-    Raises `InvalidInput` for what is no such client.
+    Raises `InvalidInput` for another object.
     """
     if not isinstance(connection, MongoClient):
         raise InvalidInput(

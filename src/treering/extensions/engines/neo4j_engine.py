@@ -1,4 +1,4 @@
-"""An engine in a graph database that speaks Bolt: the graph for people, and the vectors."""
+"""An engine in a graph database that speaks Bolt: the graph for users, and the vectors."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -21,14 +21,11 @@ from treering.extensions.engines.server_engine import ServerEngine, check_dimens
 from treering.ports.search import Vector
 from treering.ports.vector_engine import DescribedPassage, EngineState, Keys, VectorChanges
 
-# Nodes with the vectors of a space, and the index over them that the server may have.
-
-
 _READ_AT_ONCE = 2_000
 _AWAITED_SECONDS = 30
 _WIDER = 4
-_MOST_ASKED = 10_000  # nodes that an index is asked for until enough of them are of this space
-_DIGITS = 20  # of a passage in a key, so that keys sort as passages do
+_MOST_ASKED = 10_000  # nodes requested from an index until enough of them belong to this space
+_DIGITS = 20  # of a passage in a key, so that keys are sorted like passages
 _FIND = (
     "CALL db.index.vector.queryNodes($index, $limit, $vector) YIELD node, score "
     "RETURN node.treering_key AS key, node.passage AS passage"
@@ -46,10 +43,10 @@ _RELATE = (
 
 
 class VectorNodes:
-    """The nodes of one space. Each has a key that begins with the mark of the space, and so do those of others.
+    """The vector nodes of one space. Their keys begin with the mark of the space.
 
-    A label that was named may have nodes of other spaces and of other programs, and so may its index: what is found of
-    those is left out, and more is asked for.
+    A label from the options, and its index, may contain nodes of other spaces and programs. Search results are
+    filtered, and more are requested if necessary.
     """
 
     def __init__(self, server: Neo4jServer, graph: SpaceGraph, options: Neo4jOptions, dimension: int) -> None:
@@ -59,7 +56,7 @@ class VectorNodes:
         self._metric = options.metric
         self._batch = options.batch
         self._is_shared = bool(options.label)
-        # Labels and properties cannot be parameters: these are letters, digits and _ only.
+        # Labels and properties cannot be parameters. These consist of letters, digits and _.
         self.label: str = options.label or f"TreeringVector_{re.sub(r'[^0-9A-Za-z]', '_', graph.mark)}"
         self._property = options.property
         self._index = options.index or f"{self.label}[{options.property}]"
@@ -68,22 +65,22 @@ class VectorNodes:
 
     @property
     def prefix(self) -> str:
-        """What the keys of all of them begin with."""
+        """The prefix of their keys."""
         return f"{self._graph.prefix()}vector/"
 
     def has_index(self) -> bool:
-        """Tell whether the server searches vectors of this dimension. It is asked once."""
+        """Return whether the server can search vectors of this dimension. The answer is cached."""
         if self._searches is None:
             probe = [1.0] + [0.0] * (self._dimension - 1)
             self._searches = self._server.knows(_FIND, index=self._index, limit=1, vector=probe)
         return self._searches
 
     def ask_again(self) -> None:
-        """Forget whether the server has an index."""
+        """Clear the cached answer of `has_index`."""
         self._searches = None
 
     def define(self) -> None:
-        """Have the server find nodes by key, and search vectors where it can. Raises `Unavailable`."""
+        """Create the constraint on keys, and the vector index if the server supports it. Raises `Unavailable`."""
         self._server.define(
             f"CREATE CONSTRAINT {self._constraint} IF NOT EXISTS FOR (v:{self.label}) REQUIRE v.treering_key IS UNIQUE"
         )
@@ -94,7 +91,7 @@ class VectorNodes:
         if self.has_index():
             return
         if not self._is_shared:
-            self._server.knows(f"DROP INDEX {_quoted(self._index)} IF EXISTS")  # one of another dimension
+            self._server.knows(f"DROP INDEX {_quoted(self._index)} IF EXISTS")  # of another dimension
         made = self._server.knows(self.index_statement)
         if made:
             self._server.rows("CALL db.awaitIndexes($seconds)", seconds=_AWAITED_SECONDS)
@@ -108,7 +105,7 @@ class VectorNodes:
 
     @property
     def index_statement(self) -> str:
-        """The statement of Neo4j that makes the index."""
+        """The statement that creates the index."""
         settings = f"{{`vector.dimensions`: {self._dimension:d}, `vector.similarity_function`: '{self._metric}'}}"
         return (
             f"CREATE VECTOR INDEX {_quoted(self._index)} IF NOT EXISTS FOR (v:{self.label}) ON (v.{self._property}) "
@@ -116,7 +113,7 @@ class VectorNodes:
         )
 
     def put(self, transaction: ManagedTransaction, changes: VectorChanges) -> int:
-        """Take changes over; return by how many nodes there are more."""
+        """Apply changes; return the change of the number of nodes."""
         label, gone = self.label, [key for key in changes.keys if key not in changes.vectors]
         before = 0
         for batch in batches([self._key(key) for key in {*changes.keys, *changes.vectors}], self._batch):
@@ -136,9 +133,10 @@ class VectorNodes:
         return len(rows) - before
 
     def relate(self, transaction: ManagedTransaction, identities: Iterable[str]) -> None:
-        """Write anew the relations between nodes of these objects and of others, where a label was named for them.
+        """Replace the relations between nodes of objects, if a label was named.
 
-        They are those between the objects in the graph. An object of several passages has them at its first.
+        They are the relations between the objects in the graph. An object with several passages has them at its first
+        one.
         """
         relations = self._graph.relations
         if not (self._is_shared and relations):
@@ -155,32 +153,32 @@ class VectorNodes:
                     )
 
     def nearest(self, vector: Vector, limit: int) -> Keys | None:
-        """Return the nearest of this space that the index finds; `None` where they are among too many others."""
-        asked = max(limit, 1)
+        """Return the nearest nodes of this space; `None` if there are too many others among them."""
+        requested = max(limit, 1)
         while True:
-            rows = self._server.rows(_FIND, index=self._index, limit=asked, vector=vector.tolist())
+            rows = self._server.rows(_FIND, index=self._index, limit=requested, vector=vector.tolist())
             own = [row["passage"] for row in rows if str(row["key"]).startswith(self.prefix)]
             if len(own) >= limit or not self._is_shared:
                 return np.array(own[:limit], np.int64)
-            # An index of that name may be one of other nodes alone: a few that are missing are no answer.
-            if len(rows) < asked or asked >= _MOST_ASKED:
+            # The index may be one of other nodes only, so that a few results are not an answer.
+            if len(rows) < requested or requested >= _MOST_ASKED:
                 return None
-            asked = min(_WIDER * asked, _MOST_ASKED)
+            requested = min(_WIDER * requested, _MOST_ASKED)
 
     def undefine(self) -> None:
-        """Remove the index and the constraint of nodes that are of this space alone."""
+        """Drop the index and the constraint, unless they are shared."""
         if not self._is_shared:
             self._server.define(f"DROP CONSTRAINT {self._constraint} IF EXISTS")
             self._server.knows(f"DROP INDEX {_quoted(self._index)} IF EXISTS")
 
     def _row(self, key: int, vector: Vector, described: Mapping[int, DescribedPassage]) -> Mapping[str, Any]:
-        told: dict[str, Any] = {"passage": key, "space": self._graph.name}
+        properties: dict[str, Any] = {"passage": key, "space": self._graph.name}
         if key in described:
-            told["object"] = described[key].object_id
+            properties["object"] = described[key].object_id
             if self._is_shared:
-                told |= {"treering_object": self._graph.object_key(described[key].object_id)}
-                told |= {"title": shown_text(described[key].title), "text": shown_text(described[key].text)}
-        return {"key": self._key(key), "told": told, "vector": vector.tolist()}
+                properties |= {"treering_object": self._graph.object_key(described[key].object_id)}
+                properties |= {"title": shown_text(described[key].title), "text": shown_text(described[key].text)}
+        return {"key": self._key(key), "told": properties, "vector": vector.tolist()}
 
     def _key(self, passage: int) -> str:
         return f"{self.prefix}{passage:0{_DIGITS}d}"
@@ -203,9 +201,9 @@ _DELETE = (
 
 
 class Neo4jEngine(ServerEngine):
-    """`ports.vector_engine.VectorEngine` over one database. What changes, changes in one transaction with the state.
+    """`ports.vector_engine.VectorEngine` over one database. Changes and the state are written in one transaction.
 
-    The vectors are in nodes apart from the graph that people look at. A server with a vector index searches.
+    The vectors are in other nodes than the graph for users. A server with a vector index searches.
     """
 
     def __init__(self, server: Neo4jServer, mark: str, options: Neo4jOptions, dimension: int) -> None:
@@ -216,7 +214,7 @@ class Neo4jEngine(ServerEngine):
 
     @property
     def kind(self) -> str:
-        """What people call it."""
+        """The name of the engine for users."""
         return "Neo4j vector index" if self._nodes.has_index() else "Neo4j, searched in the space"
 
     @property
@@ -225,24 +223,24 @@ class Neo4jEngine(ServerEngine):
         return self._nodes.has_index()
 
     def state(self) -> EngineState | None:
-        """Return what the server keeps."""
-        found = self._server.rows(_STATE, key=self._graph.mark)
-        return self._state_of(found[0]) if found else None
+        """Return the state stored on the server."""
+        rows = self._server.rows(_STATE, key=self._graph.mark)
+        return self._state_of(rows[0]) if rows else None
 
     def begin(self, state: EngineState) -> None:
-        """Forget everything, and begin with a state of no vectors."""
+        """Delete everything, and store a state without vectors."""
         self._clear()
         define_keys(self._server)
         self._nodes.define()
         self._server.write(lambda transaction: self._keep(transaction, replace(state, count=0)))
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
-        """Take changes over in one transaction, with the state they lead to."""
+        """Apply changes and store the new state in one transaction."""
         self._check(changes)
 
         def taken_over(transaction: ManagedTransaction) -> None:
-            found = rows_of(transaction, _STATE, key=self._graph.mark)
-            count = self._state_of(found[0]).count if found else 0
+            rows = rows_of(transaction, _STATE, key=self._graph.mark)
+            count = self._state_of(rows[0]).count if rows else 0
             count += self._nodes.put(transaction, changes)
             self._graph.replace(transaction, changes.keys, changes.described)
             self._nodes.relate(transaction, (one.object_id for one in changes.described.values()))
@@ -251,12 +249,12 @@ class Neo4jEngine(ServerEngine):
         self._server.write(taken_over)
 
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
-        """Return the nearest. A vector index answers for all of them only: it knows no filter."""
+        """Return the nearest passages; `None` for a filter, which a vector index does not support."""
         check_dimension(vector, self._dimension)
         return self._nodes.nearest(vector, limit) if allowed is None and self._nodes.has_index() else None
 
     def drop(self) -> None:
-        """Remove everything of the space: nodes, and the index and constraint that are for its vectors alone."""
+        """Delete the nodes of the space, and the index and constraint that it does not share."""
         self._clear()
         self._nodes.undefine()
 
@@ -265,7 +263,7 @@ class Neo4jEngine(ServerEngine):
         self._server.close()
 
     def _clear(self) -> None:
-        """Remove all nodes of the space, its state first: what is left where this ends half-way is nobody's."""
+        """Delete all nodes of the space, its state first, so that an interruption leaves no valid state."""
         self._server.write(lambda transaction: rows_of(transaction, _FORGET_STATE, key=self._graph.mark))
         self._delete(self._nodes.label, "treering_key", self._nodes.prefix)
         for label in GRAPH_LABELS:
@@ -273,12 +271,12 @@ class Neo4jEngine(ServerEngine):
         self._nodes.ask_again()
 
     def _delete(self, label: str, key: str, prefix: str) -> None:
-        query, asked = _DELETE.format(label=label, key=key), {"limit": _DELETED_AT_ONCE, "prefix": prefix}
-        while self._server.write(lambda transaction: rows_of(transaction, query, **asked))[0]["gone"]:
+        query, parameters = _DELETE.format(label=label, key=key), {"limit": _DELETED_AT_ONCE, "prefix": prefix}
+        while self._server.write(lambda transaction: rows_of(transaction, query, **parameters))[0]["gone"]:
             pass
 
     def _keep(self, transaction: ManagedTransaction, state: EngineState) -> None:
-        told = {
+        properties = {
             "key": self._graph.mark,
             "space": self._graph.name,
             "mark": state.mark,
@@ -286,19 +284,19 @@ class Neo4jEngine(ServerEngine):
             "vectors": state.count,
             "loaded": state.loaded,
         }
-        rows_of(transaction, _KEEP_STATE, key=self._graph.mark, told=told)
+        rows_of(transaction, _KEEP_STATE, key=self._graph.mark, told=properties)
 
 
 def open_neo4j(address: EngineAddress, mark: str, dimension: int) -> Neo4jEngine:
-    """Open the engine at an address. Nothing is asked of the server yet. Raises `InvalidInput`."""
+    """Open the engine at an address, without connecting. Raises `InvalidInput`."""
     options = Neo4jOptions.of(address)
     return Neo4jEngine(Neo4jServer.at(address, pool=options.pool), mark, options, dimension)
 
 
 def engine_over_neo4j(connection: object, database: str | None) -> OpenEngine:
-    """Return what opens engines over a driver of Neo4j that somebody gives, and leaves it open.
+    """Return a function that opens engines over a Neo4j driver of the program, which stays open.
 
-    Raises `InvalidInput` for what is no such driver.
+    Raises `InvalidInput` for another object.
     """
     if not isinstance(connection, Driver):
         raise InvalidInput(

@@ -1,12 +1,12 @@
-"""A space's passages, objects and entities as a graph that people look at in their own tools.
+"""A space's passages, objects and entities as a graph for users' own tools.
 
     (:TreeringPassage)-[:PART_OF]->(:TreeringObject)-[:REFERS_TO {field}]->(:TreeringObject)
     (:TreeringObject)-[:FOLLOWS|REFERENCES|SIMILAR_TO|CAUSED_BY|PART_OF|…]->(:TreeringObject)
     (:TreeringPassage)-[:MENTIONS|TITLED]->(:TreeringEntity)-[:RELATED {passage}]->(:TreeringEntity)
 
-Every node is merged by its `key`, which begins with the mark of the space; `space` is the name of the space for people.
-An entity is there as long as a passage mentions it, an object as long as it has a passage or another one refers to it.
-Links between objects are shown where the engine is to show them; they are written anew with the passages of an object.
+Nodes are merged by `key`, which begins with the mark of the space. `space` is the name of the space for users.
+An entity exists as long as a passage mentions it; an object as long as it has a passage or another one refers to it.
+Links between objects are shown if configured. They are replaced with the passages of an object.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,9 +23,6 @@ from treering.core.errors import InvalidInput, Unavailable
 from treering.extensions.engines.engine_address import GRAPH_LABELS, LINK_TYPES, STATE_LABEL, EngineAddress
 from treering.ports.vector_engine import DescribedPassage
 
-# A server that speaks Bolt: Cypher in transactions, and its failures in words that repeat nothing secret.
-
-
 _SECONDS = 5.0
 _SECURITY = "Neo.ClientError.Security"
 Row = dict[str, Any]
@@ -33,7 +30,7 @@ Done = TypeVar("Done")
 
 
 class Neo4jServer:
-    """One database of a server. Nothing is asked of it before the first call, each of which may raise `Unavailable`.
+    """One database of a server. Connects on the first call. Every call may raise `Unavailable`.
 
     A `lent` driver stays open.
     """
@@ -46,7 +43,7 @@ class Neo4jServer:
 
     @classmethod
     def at(cls, address: EngineAddress, *, pool: int) -> "Neo4jServer":
-        """Return the database at an address. `pool`: connections at most. Raises `InvalidInput`."""
+        """Return the database at an address. `pool`: maximal number of connections. Raises `InvalidInput`."""
         given = address.address
         host, _, database = given.place.partition("/")
         try:
@@ -56,8 +53,8 @@ class Neo4jServer:
                 connection_timeout=_SECONDS,
                 max_connection_pool_size=pool,
                 connection_acquisition_timeout=2 * _SECONDS,
-                max_transaction_retry_time=0,  # meanwhile the space answers itself
-                notifications_min_severity="OFF",  # they would be logged: a label without nodes is not a problem
+                max_transaction_retry_time=0,  # meanwhile, the space's own vectors answer
+                notifications_min_severity="OFF",  # warnings about missing labels would be logged
                 telemetry_disabled=True,
             )
         except (ValueError, DriverError):
@@ -65,7 +62,7 @@ class Neo4jServer:
         return cls(driver, database or None, str(address))
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
-        """Return what one query finds."""
+        """Return the rows of one query."""
         return self.read(lambda transaction: rows_of(transaction, query, **parameters))
 
     def read(self, work: Callable[[neo4j.ManagedTransaction], Done]) -> Done:
@@ -74,16 +71,16 @@ class Neo4jServer:
             return session.execute_read(work)
 
     def write(self, work: Callable[[neo4j.ManagedTransaction], Done]) -> Done:
-        """Return what a function returns that writes in one transaction."""
+        """Run a function in one write transaction and return its result."""
         with self._session() as session:
             return session.execute_write(work)
 
     def define(self, statement: str) -> None:
-        """Run a statement about indexes or constraints, which has a transaction of its own."""
+        """Run a statement about indexes or constraints in its own transaction."""
         self.write(lambda transaction: rows_of(transaction, statement))
 
     def knows(self, statement: str, /, **parameters: Any) -> bool:
-        """Tell whether the server can run a statement; what it says, and what the role may not do, apart."""
+        """Return whether the server can run a statement. Missing permissions raise an error."""
         with self._session() as session:
             try:
                 session.execute_write(lambda transaction: rows_of(transaction, statement, **parameters))
@@ -94,7 +91,7 @@ class Neo4jServer:
             return True
 
     def close(self) -> None:
-        """Close the connections, unless they are somebody else's."""
+        """Close the driver, unless it is lent."""
         if not self._lent:
             self._driver.close()
 
@@ -109,7 +106,7 @@ class Neo4jServer:
                 hint="Check the server's log, your permissions and the password.",
             ) from error
         except (DriverError, OSError) as error:
-            # Its message may repeat what it was given.
+            # Its message may contain secrets of the address.
             raise Unavailable(
                 f"Cannot reach {self.shown} ({type(error).__name__}).", hint="Check that the server runs."
             ) from error
@@ -121,7 +118,7 @@ def rows_of(transaction: neo4j.ManagedTransaction, query: str, /, **parameters: 
 
 
 def _checked(host: str) -> str:
-    """Return the one host and port of an address. Raises `ValueError` where the driver would, later."""
+    """Return a host with its port if it is valid. Raises `ValueError` earlier than the driver would."""
     host.encode("idna")
     if not host or set(host) & {",", "%"}:
         raise ValueError(host)
@@ -187,9 +184,9 @@ _FORGET_OBJECTS = "UNWIND $keys AS key MATCH (o:TreeringObject {key: key}) WHERE
 
 @dataclass(frozen=True, slots=True)
 class SpaceGraph:
-    """The part of a graph that is of one space: keys begin with `mark`, `name` is what people call it.
+    """The part of a graph that belongs to one space. `mark`: the prefix of its keys; `name`: its name for users.
 
-    `relations`: which links between objects it shows. `batch`: rows in one statement.
+    `relations`: the types of links to show. `batch`: rows per statement.
     """
 
     mark: str
@@ -200,7 +197,7 @@ class SpaceGraph:
     def replace(
         self, transaction: ManagedTransaction, keys: Sequence[int], described: Mapping[int, DescribedPassage]
     ) -> None:
-        """Take passages out, and put those in that are described; what nothing ties to any more goes with them."""
+        """Remove passages, and add the described ones; delete nodes that are no longer connected."""
         entities, objects = self._take_out(transaction, keys)
         self._put_in(transaction, described)
         objects |= self._refer(transaction, described.values())
@@ -209,11 +206,11 @@ class SpaceGraph:
         self._forget_objects(transaction, objects)
 
     def prefix(self) -> str:
-        """Return what the keys of all its nodes begin with."""
+        """Return the prefix of the keys of its nodes."""
         return f"{self.mark}/"
 
     def _take_out(self, transaction: ManagedTransaction, keys: Sequence[int]) -> tuple[set[str], set[str]]:
-        """Remove passages with all that they state; return the keys of entities and objects that they were tied to."""
+        """Remove passages and their statements; return the keys of connected entities and objects."""
         entities, objects = set[str](), set[str]()
         for batch in self._batches(keys):
             named = [self._passage(key) for key in batch]
@@ -249,7 +246,7 @@ class SpaceGraph:
         )
 
     def _refer(self, transaction: ManagedTransaction, described: Iterable[DescribedPassage]) -> set[str]:
-        """Write anew which others these objects name; return the keys of those they named before."""
+        """Replace the references of objects; return the keys of earlier targets."""
         shown = {one.object_id: one for one in described}
         before = set[str]()
         for batch in self._batches([self.object_key(identity) for identity in shown]):
@@ -266,7 +263,7 @@ class SpaceGraph:
         return before
 
     def _forget_objects(self, transaction: ManagedTransaction, keys: set[str]) -> None:
-        """Keep of objects without passages their id, as long as others refer to them."""
+        """Delete objects without passages; retain the id if others refer to them."""
         left = set(keys)
         for batch in self._batches(sorted(keys)):
             empty = [row["object"] for row in rows_of(transaction, _EMPTY_OBJECTS, keys=batch)]
@@ -276,7 +273,7 @@ class SpaceGraph:
             rows_of(transaction, _FORGET_OBJECTS, keys=batch)
 
     def _links(self, one: DescribedPassage) -> list[tuple[str, str]]:
-        """Return the links of an object that are shown: the relationship, and the other object."""
+        """Return the visible links of an object: the type of the relationship, and the other object."""
         return [(name.upper(), other) for name, other in one.links if name.upper() in self.relations]
 
     def _tie_row(self, tie: tuple[str, str, str]) -> Mapping[str, Any]:
@@ -291,14 +288,14 @@ class SpaceGraph:
         return batches(items, self.batch)
 
     def _passage_row(self, key: int, one: DescribedPassage) -> Mapping[str, Any]:
-        told = {name: shown_text(value) for name in _OF_PASSAGE if (value := getattr(one, name))}
+        properties = {name: shown_text(value) for name in _OF_PASSAGE if (value := getattr(one, name))}
         named = {"key": self._passage(key), "space": self.name, "passage": key, "object": shown_text(one.object_id)}
-        return {"key": named["key"], "object": self.object_key(one.object_id), "told": told | named}
+        return {"key": named["key"], "object": self.object_key(one.object_id), "told": properties | named}
 
     def _object_row(self, one: DescribedPassage) -> Mapping[str, Any]:
-        told = {name: shown_text(value) for name in _OF_OBJECT if (value := getattr(one, name))}
+        properties = {name: shown_text(value) for name in _OF_OBJECT if (value := getattr(one, name))}
         named = {"key": self.object_key(one.object_id), "space": self.name, "id": shown_text(one.object_id)}
-        return {"key": named["key"], "told": told | named}
+        return {"key": named["key"], "told": properties | named}
 
     def _entity_row(self, name: str) -> Mapping[str, Any]:
         return {"key": self._entity(name), "space": self.name, "name": shown_text(name)}
@@ -311,28 +308,28 @@ class SpaceGraph:
         return f"{self.mark}/object/{shown_text(identity)}"
 
     def _entity(self, name: str) -> str:
-        # A name may be longer than what the index of a key takes.
+        # A digest, because names may be longer than an index entry.
         digest = blake2b(name.encode(errors="surrogatepass"), digest_size=_DIGEST)
         return f"{self.mark}/entity/{digest.hexdigest()}"
 
 
 def define_keys(server: Neo4jServer) -> None:
-    """Have the server keep keys unique, which lets it find them, too."""
+    """Create unique constraints on keys, which are also indexes."""
     for label in (*GRAPH_LABELS, STATE_LABEL):
         server.define(f"CREATE CONSTRAINT {label}_key IF NOT EXISTS FOR (n:{label}) REQUIRE n.key IS UNIQUE")
 
 
 def _mentioned(one: DescribedPassage) -> list[str]:
-    """Return what a passage mentions, the ends of what it states among it."""
+    """Return the entities that a passage mentions, including those in its statements."""
     ends = (end for pair in one.statements for end in pair)
     return list(dict.fromkeys((*one.mentions, *ends)))
 
 
 def shown_text(text: str) -> str:
-    """Return a text that UTF-8 can write: half of a surrogate pair may stand in what was read from a file."""
+    """Return a text without surrogates, which text from a file may contain and UTF-8 cannot encode."""
     return text.encode(errors="replace").decode()
 
 
 def batches(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
-    """Return items in parts of a size, the last one smaller."""
+    """Return items in batches of a size. The last one may be smaller."""
     return (items[start : start + size] for start in range(0, len(items), size))

@@ -1,4 +1,4 @@
-"""An engine in a Postgres with pgvector: vectors in a table per space, and HNSW in half precision over many of them."""
+"""An engine in a Postgres with pgvector: one table per space, with an HNSW index in half precision if it is large."""
 
 import json
 import struct
@@ -23,15 +23,12 @@ from treering.ports.vector_engine import EngineState, Keys, VectorChanges
 from treering.retrieval.index.tables import EXACT_ROWS
 from treering.system.address import Address
 
-# Vectors in the forms that pgvector reads.
-
-
 _BEGIN = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 _END = struct.pack(">h", -1)
 
 
 def copied(vectors: Mapping[int, Vector]) -> bytes:
-    """Return what binary COPY reads of keys and vectors (all of one dimension)."""
+    """Return keys and vectors of one dimension in the format of binary COPY."""
     dimension = len(next(iter(vectors.values())))
     row = np.dtype(
         [
@@ -52,18 +49,19 @@ def written(vector: Vector) -> str:
 
 
 MOST_DIMENSIONS = 4_000
-"""More components than these pgvector does not index."""
+"""The maximal dimension that pgvector can index."""
 
 _SCHEMA = "treering_vectors"
-_MOST_ALLOWED = 100_000  # passages that pass a filter and are compared one by one in the server
+_MOST_ALLOWED = 100_000  # filtered passages that the server compares one by one
 _LINKS, _BREADTH_OF_BUILDING = 16, 64
-_BREADTH, _MOST_BREADTH = 200, 1_000  # at 40, which is pgvector's own, one of 16 nearest is missed at 100,000
-# Of more vectors, 200 finds less. Of the nearest 50 of a million passages (vectors of the static model, questions of
-# people) 200 finds 0.937, 300 0.956, 432 0.970, 700 0.981 and 1,000 0.987, for 9, 14, 17, 26 and 36 ms of the CPU of a
-# busy server. Vectors of the built-in encoder are harder: of 100,000 passages 200 finds 0.958, 300 0.973, 400 0.981.
+_BREADTH, _MOST_BREADTH = 200, 1_000  # with 40, pgvector's default, one of the 16 nearest is missed among 100,000
+# More vectors need more than 200. Recall of the nearest 50 of a million passages (vectors of the static model, real
+# questions): 0.937 for 200, 0.956 for 300, 0.970 for 432, 0.981 for 700 and 0.987 for 1,000, at 9, 14, 17, 26 and 36 ms
+# of CPU on a busy server. Vectors of the built-in encoder are harder: of 100,000 passages, 0.958 for 200, 0.973 for
+# 300, 0.981 for 400.
 _BREADTH_IS_FOR, _BREADTH_GROWS = 100_000, 0.5
-_MORE = 20  # nearest in half precision that are compared exactly besides those that are wanted
-_BYTES_OF_LINKS = 800  # what a vector takes besides its components while the graph is built
+_MORE = 20  # additional results in half precision that are compared exactly
+_BYTES_OF_LINKS = 800  # memory per vector for building the graph, besides its components
 _MOST_MEMORY = 2 * 2**30
 _MAKE = f"""
 CREATE EXTENSION IF NOT EXISTS vector;
@@ -77,22 +75,22 @@ _INSTALL = "Install pgvector 0.8 or newer, and run `CREATE EXTENSION vector` the
 
 
 class EngineConnections(Protocol):
-    """Connections of an engine to its server. Safe to use from many threads."""
+    """The connections of an engine to its server. Thread-safe."""
 
     def transaction(self) -> AbstractContextManager[psycopg.Connection]:
-        """Hold a connection in a transaction, which is committed at the end, or rolled back where an error came."""
+        """Open a connection in a transaction; commit at the end, or roll back on an error."""
         ...
 
     def close(self) -> None:
-        """Close what is the engine's own. Doing it twice is harmless."""
+        """Close the engine's own connections. Idempotent."""
         ...
 
 
 class PgvectorEngine(ServerEngine):
-    """`ports.vector_engine.VectorEngine` over a table of one database. A change is one transaction.
+    """`ports.vector_engine.VectorEngine` over a table of one database. Changes are applied in one transaction.
 
-    From `indexed_from` vectors on an HNSW graph is searched; below, and among the passages that a filter allows, every
-    vector is compared.
+    A table of `indexed_from` vectors or more is searched by an HNSW index; otherwise, and with a filter, all vectors
+    are compared.
     """
 
     def __init__(
@@ -102,25 +100,25 @@ class PgvectorEngine(ServerEngine):
         self._connections = connections
         self._mark = mark
         self._indexed_from = indexed_from
-        # One table for each space: in a graph of several, a search that sees one of them would miss most.
+        # One table per space, because an index over several would miss most results of one of them.
         self._name = f"space_{blake2b(mark.encode(), digest_size=12).hexdigest()}"
         self._table = f"{_SCHEMA}.{self._name}"
-        # The graph takes half the room, and what it finds is compared exactly.
+        # The index in half precision takes half the space. Its results are compared exactly.
         self._half = f"(vector::halfvec({dimension}))"
 
     @property
     def kind(self) -> str:
-        """What people call it, with how it searches."""
+        """The name of the engine for users, with the kind of search."""
         with self._connected() as connection:
             return "pgvector HNSW" if self._is_indexed(connection) else "pgvector, every vector compared"
 
     def state(self) -> EngineState | None:
-        """Return what the table holds."""
+        """Return the stored state."""
         with self._connected() as connection:
             return self._state(connection)
 
     def begin(self, state: EngineState) -> None:
-        """Make an empty table, in the place of the one that may be there."""
+        """Create an empty table, replacing an existing one."""
         with self._connected() as connection:
             with self._installing():
                 connection.execute(_MAKE)
@@ -131,7 +129,7 @@ class PgvectorEngine(ServerEngine):
             self._keep(connection, replace(state, count=0))
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
-        """Take changes over in one transaction, with the state they lead to."""
+        """Apply changes and store the new state in one transaction."""
         self._check(changes)
         with self._connected() as connection:
             before = self._state(connection)
@@ -147,7 +145,7 @@ class PgvectorEngine(ServerEngine):
             self._build_graph()
 
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
-        """Return the nearest; among very many allowed ones it cannot tell."""
+        """Return the nearest passages; `None` if too many are allowed."""
         check_dimension(vector, self._dimension)
         if allowed is not None and len(allowed) > _MOST_ALLOWED:
             return None
@@ -162,11 +160,11 @@ class PgvectorEngine(ServerEngine):
                 f"WITH compared AS MATERIALIZED (SELECT key, vector FROM {self._table} {which}) "  # noqa: S608 - our table
                 "SELECT key FROM compared ORDER BY vector <=> %(query)s::vector, key LIMIT %(limit)s"
             )
-            found = connection.execute(sql, values).fetchall()
-        return np.array([key for (key,) in found], np.int64)
+            rows = connection.execute(sql, values).fetchall()
+        return np.array([key for (key,) in rows], np.int64)
 
     def drop(self) -> None:
-        """Remove the table and the state."""
+        """Drop the table and the state."""
         with self._connected() as connection:
             connection.execute(f"DROP TABLE IF EXISTS {self._table}")
             if self._is_made(connection):
@@ -177,7 +175,7 @@ class PgvectorEngine(ServerEngine):
         self._connections.close()
 
     def _build_graph(self) -> None:
-        """Build the graph once there are enough vectors. Searches compare every vector until it is built."""
+        """Create the index when there are enough vectors. Until then, searches compare all of them."""
         with self._connected() as connection:
             state = self._state(connection)
             if state is None or state.count < self._indexed_from or self._is_indexed(connection):
@@ -205,7 +203,7 @@ class PgvectorEngine(ServerEngine):
         return _first(connection, "SELECT to_regclass(%s) IS NOT NULL", f"{self._table}_graph")
 
     def _may_walk(self, connection: psycopg.Connection) -> bool:
-        """Tell whether there is a graph, and set how broadly it is searched: the more broadly, the more it holds."""
+        """Return whether there is an index, and set the breadth of its search by the number of vectors."""
         times = f"greatest(1, power(greatest(reltuples, 0) / {_BREADTH_IS_FOR}, {_BREADTH_GROWS}))"
         breadth = f"least({_MOST_BREADTH}, {_BREADTH} * {times})::integer::text"
         sql = f"SELECT set_config('hnsw.ef_search', {breadth}, true) FROM pg_class WHERE oid = to_regclass(%s)"  # noqa: S608 - our own numbers
@@ -213,7 +211,7 @@ class PgvectorEngine(ServerEngine):
 
     @contextmanager
     def _installing(self) -> Iterator[None]:
-        """Say what has to be done where the server has no pgvector."""
+        """Convert errors of a server without pgvector to errors with a hint for installing it."""
         try:
             yield
         except (errors.InsufficientPrivilege, errors.UndefinedFile, errors.FeatureNotSupported) as error:
@@ -223,7 +221,7 @@ class PgvectorEngine(ServerEngine):
 
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection]:
-        """Hold a connection in a transaction."""
+        """Open a connection in a transaction, and convert errors."""
         try:
             with self._connections.transaction() as connection:
                 yield connection
@@ -241,7 +239,7 @@ class PgvectorEngine(ServerEngine):
 
 
 def open_pgvector(address: EngineAddress, mark: str, dimension: int) -> PgvectorEngine:
-    """Open the engine at an address. Nothing is asked of the server yet. Raises `InvalidInput`."""
+    """Open the engine at an address, without connecting. Raises `InvalidInput`."""
     _check_dimension(dimension)
     given = address.address
     url = Address("postgresql", given.place, given.user, given.password, given.options).url
@@ -254,9 +252,9 @@ def open_pgvector(address: EngineAddress, mark: str, dimension: int) -> Pgvector
 
 
 def engine_over_postgres(connection: object, _database: str | None) -> OpenEngine:
-    """Return what opens engines over a pool of Postgres connections that somebody gives, and leaves it open.
+    """Return a function that opens engines over a Postgres connection pool of the program, which stays open.
 
-    Raises `InvalidInput` for what is no such pool.
+    Raises `InvalidInput` for another object.
     """
     if not isinstance(connection, ConnectionPool):
         raise InvalidInput(
@@ -288,14 +286,11 @@ def _line(error: psycopg.Error) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
-# Connections of a pool that the host program opened, for an engine: used, and left as they were.
-
-
 _LENT_SECONDS = 20.0
 
 
 class LentConnections:
-    """`pgvector_engine.EngineConnections` over a pool that stays open. `settings` hold in each transaction of ours."""
+    """`EngineConnections` over a pool of the program, which stays open. `settings` apply to each transaction."""
 
     def __init__(self, pool: "ConnectionPool[Any]", settings: tuple[tuple[str, str], ...]) -> None:
         self._pool = pool
@@ -303,10 +298,10 @@ class LentConnections:
 
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Connection]:
-        """Hold a connection in a transaction, which is committed at the end, or rolled back where an error came."""
+        """Open a connection in a transaction; commit at the end, or roll back on an error."""
         with self._pool.connection(_LENT_SECONDS) as connection:
             came_with = connection.row_factory, connection.prepare_threshold
-            # What is prepared on a connection of the host's is the host's: it may end that at any time.
+            # No prepared statements, because the program may end them at any time.
             connection.row_factory, connection.prepare_threshold = tuple_row, None
             try:
                 with connection.transaction():
@@ -317,10 +312,7 @@ class LentConnections:
                 connection.row_factory, connection.prepare_threshold = came_with
 
     def close(self) -> None:
-        """Do nothing: the pool is closed by whoever opened it."""
-
-
-# Connections of an engine to its server: one for each thread that uses it now, and a few to spare.
+        """Do nothing: the program closes the pool."""
 
 
 _SPARE = 4
@@ -328,7 +320,7 @@ _IDLE_SECONDS = 5
 
 
 class SpareConnections:
-    """Safe to use from many threads. A connection is made when none is spare; `settings` are its server's options."""
+    """The engine's own connections: one per concurrent thread, and a few spare ones. `settings`: server options."""
 
     def __init__(self, url: str, settings: str) -> None:
         self._url = url
@@ -339,7 +331,7 @@ class SpareConnections:
 
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Connection]:
-        """Hold a connection in a transaction, which is committed at the end, or rolled back where an error came."""
+        """Open a connection in a transaction; commit at the end, or roll back on an error."""
         connection = self._taken()
         try:
             with connection.transaction():
@@ -348,7 +340,7 @@ class SpareConnections:
             self._put_back(connection)
 
     def close(self) -> None:
-        """Close what is spare, and what is put back from now on. Doing it twice is harmless."""
+        """Close the spare connections, and others when they are returned. Idempotent."""
         with self._lock:
             self._closed, spare, self._spare = True, self._spare, []
         for connection in spare:

@@ -1,4 +1,4 @@
-"""An engine in a Redis server: vector sets if the server has them, else hashes."""
+"""An engine in a Redis server: vector sets if the server supports them, else hashes."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -23,22 +23,23 @@ _BREADTH = 400
 
 
 class RedisEngine(ServerEngine):
-    """`ports.vector_engine.VectorEngine` over keys `treering:{MARK}:…` of one database. A change is one transaction.
+    """`ports.vector_engine.VectorEngine` over keys `treering:{MARK}:…` of one database.
 
-    A server with vector sets searches. Other servers store the vectors in a hash. A `lent` client stays open.
+    Changes are applied in one transaction. A server with vector sets searches; others store the vectors in a hash. A
+    `lent` client stays open.
     """
 
     def __init__(self, client: Any, shown: str, mark: str, dimension: int, *, lent: bool = False) -> None:
         super().__init__(shown, dimension)
         self._client = client
         self._lent = lent
-        # The braces keep all keys of a space on one node of a cluster.
+        # The braces place all keys of a space on one node of a cluster.
         self._state_key, self._vectors_key = (f"treering:{{{mark}}}:{part}" for part in ("state", "vectors"))
         self._searches: bool | None = None
 
     @property
     def kind(self) -> str:
-        """What people call it."""
+        """The name of the engine for users."""
         with self._answering():
             return "Redis vector set" if self._has_vector_sets() else "Redis hash, searched in the space"
 
@@ -49,20 +50,20 @@ class RedisEngine(ServerEngine):
             return self._has_vector_sets()
 
     def state(self) -> EngineState | None:
-        """Return what the server keeps."""
+        """Return the state stored on the server."""
         with self._answering():
             content = self._client.get(self._state_key)
         return None if content is None else self._state_in(content)
 
     def begin(self, state: EngineState) -> None:
-        """Forget everything, and begin with a state of no vectors."""
+        """Delete everything, and store a state without vectors."""
         with self._answering(), self._client.pipeline() as commands:
             commands.unlink(self._vectors_key)
             commands.set(self._state_key, json.dumps(asdict(replace(state, count=0))))
             commands.execute()
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
-        """Take changes over in one transaction, with the state they lead to."""
+        """Apply changes and store the new state in one transaction."""
         self._check(changes)
         gone = [str(key) for key in changes.keys if key not in changes.vectors]
         with self._answering():
@@ -75,27 +76,27 @@ class RedisEngine(ServerEngine):
                 commands.execute()
 
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
-        """Return the nearest. A vector set answers for all of them only: a filter costs it recall."""
+        """Return the nearest passages; `None` for a filter, with which a vector set has a lower recall."""
         check_dimension(vector, self._dimension)
         with self._answering():
             if allowed is not None or not self._has_vector_sets():
                 return None
-            asked = ("VSIM", self._vectors_key, "FP32", vector.astype("<f4").tobytes(), "COUNT", max(limit, 1))
-            found = self._client.execute_command(*asked, "EF", max(_BREADTH, 2 * limit))
-            return np.array([int(key) for key in found][:limit], np.int64)
+            command = ("VSIM", self._vectors_key, "FP32", vector.astype("<f4").tobytes(), "COUNT", max(limit, 1))
+            keys = self._client.execute_command(*command, "EF", max(_BREADTH, 2 * limit))
+            return np.array([int(key) for key in keys][:limit], np.int64)
 
     def drop(self) -> None:
-        """Remove the keys of the space."""
+        """Delete the keys of the space."""
         with self._answering():
             self._client.unlink(self._vectors_key, self._state_key)
 
     def close(self) -> None:
-        """Close the connections, unless they are somebody else's."""
+        """Close the client, unless it is lent."""
         if not self._lent:
             self._client.close()
 
     def _known(self, changes: VectorChanges) -> list[int]:
-        """Return those of the changed passages that the server keeps."""
+        """Return the changed passages that the server stores."""
         has = "VISMEMBER" if self._has_vector_sets() else "HEXISTS"
         with self._client.pipeline(transaction=False) as commands:
             for key in changes.keys:
@@ -118,10 +119,10 @@ class RedisEngine(ServerEngine):
     def _has_vector_sets(self) -> bool:
         if self._searches is None:
             try:
-                found = self._client.execute_command("COMMAND LIST", "FILTERBY", "PATTERN", "vadd")
+                commands = self._client.execute_command("COMMAND LIST", "FILTERBY", "PATTERN", "vadd")
             except redis.exceptions.ResponseError:
-                found = []  # a server from before there were vector sets does not know the question either
-            self._searches = bool(found)
+                commands = []  # a server without vector sets does not know FILTERBY either
+            self._searches = bool(commands)
         return self._searches
 
     @contextmanager
@@ -133,14 +134,14 @@ class RedisEngine(ServerEngine):
                 f"{self._shown} refused the request: {error}.", hint="Check the server's log and your permissions."
             ) from error
         except redis.exceptions.RedisError as error:
-            # Its message may repeat what it was given.
+            # Its message may contain secrets of the address.
             raise Unavailable(
                 f"Cannot reach {self._shown} ({type(error).__name__}).", hint="Check that the server runs."
             ) from error
 
 
 def open_redis(address: EngineAddress, mark: str, dimension: int) -> RedisEngine:
-    """Open the engine at an address. Nothing is asked of the server yet. Raises `InvalidInput`."""
+    """Open the engine at an address, without connecting. Raises `InvalidInput`."""
     given = address.address
     if given.options:
         raise InvalidInput(f"{address} has options, but a Redis engine has none.", hint="Remove them.")
@@ -155,10 +156,10 @@ def open_redis(address: EngineAddress, mark: str, dimension: int) -> RedisEngine
 
 
 def engine_over_redis(connection: object, _database: str | None) -> OpenEngine:
-    """Return what opens engines over a client of Redis that somebody gives, and leaves it open.
+    """Return a function that opens engines over a Redis client of the program, which stays open.
 
-    A client that decodes what it reads would spoil vectors: connections of our own are made like its own, then.
-    Raises `InvalidInput` for what is no such client.
+    A client that decodes responses would damage vectors: a pool with the same settings is opened in place of it. Raises
+    `InvalidInput` for another object.
     """
     if not isinstance(connection, redis.Redis):
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""Which engine searches the vectors of a space: chosen in the space, opened when it is needed, and searched."""
+"""The engine of a space: chosen in the space, opened on demand, updated, and searched."""
 
 import logging
 import time
@@ -31,10 +31,10 @@ class _Opened:
 
 
 class SelectedEngine:
-    """`ports.vector_engine.EngineSelection`, and what an index and its background work need of the engine in use.
+    """`ports.vector_engine.EngineSelection`, and the engine in use for an index and its background work.
 
-    What the space says is looked at whenever the engine is needed, so that every process uses the same. An engine that
-    failed is tried again after a while; until then the space's own vectors answer.
+    The choice is read whenever the engine is needed, so that all processes use the same one. An engine that failed is
+    tried again after a while; meanwhile, the space's own vectors answer.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class SelectedEngine:
         self._retry = 0.0
 
     def is_due(self) -> bool:
-        """Return whether the engine in use has changes to take over that are worth it."""
+        """Return whether the engine in use has enough changes to apply."""
         mirror = self.in_use()
         try:
             return mirror is not None and mirror.is_due()
@@ -75,24 +75,24 @@ class SelectedEngine:
             return False
 
     def in_use(self) -> EngineMirror | None:
-        """Return the engine to search with, or `None` if none is chosen, or it failed a moment ago."""
+        """Return the engine to search with, or `None` if none is chosen or it failed recently."""
         if self._problem and self._clock.elapsed() < self._retry:
             return None
         try:
-            # Every search asks. One that goes to an earlier engine, or to none, finds the same.
+            # Not fresh, because every search asks. A search with an earlier engine, or none, has the same results.
             return self._opened(fresh=False)
         except TreeringError as error:
             self.failed(error)
             return None
 
     def failed(self, error: TreeringError) -> None:
-        """Note why the engine cannot answer, and leave it alone for a while."""
+        """Store why the engine failed, and do not use it for a while."""
         if self._problem is None or self._problem.message != error.message:
             _LOG.warning("The engine of this space is unavailable, using its own vectors: %s %s", error, error.hint)
         self._problem, self._retry = error, self._clock.elapsed() + _RETRY_SECONDS
 
     def use(self, address: str) -> EngineReport:
-        """Use the engine at an address from now on, and drop what another one kept. `advance` fills it."""
+        """Use the engine at an address from now on, and drop the data of an earlier one. `advance` fills it."""
         given = parse_engine_address(address)
         before = self.feed.chosen()
         if before and before.address == given.url:
@@ -120,18 +120,18 @@ class SelectedEngine:
         return self.report()
 
     def report(self) -> EngineReport:
-        """Tell how the engine is, trying it."""
+        """Return the state of the engine, after trying it."""
         chosen = self.feed.chosen()
         if chosen is None:
             return EngineReport("none")
-        told = EngineReport("failing", str(parse_engine_address(chosen.address)), total=self.feed.count())
+        report = EngineReport("failing", str(parse_engine_address(chosen.address)), total=self.feed.count())
         try:
-            return self._reported(told)
+            return self._reported(report)
         except TreeringError as error:
-            return replace(told, problem=error.message, hint=error.hint)
+            return replace(report, problem=error.message, hint=error.hint)
 
     def advance(self) -> bool:
-        """Take over what waits for a moment, or wait for the process that does; tell whether more waits."""
+        """Apply a batch of changes, or wait for the process that does; return whether more are left."""
         mirror = self._opened()
         if mirror is None:
             return False
@@ -144,7 +144,7 @@ class SelectedEngine:
         return True
 
     def follow(self, goes_on: Callable[[], bool]) -> None:
-        """Bring the engine up to date where that is worth it: in the background, for as long as that may go on."""
+        """Apply changes in the background if there are enough, as long as `goes_on` returns true."""
         mirror = self.in_use()
         if mirror is None:
             return
@@ -154,12 +154,12 @@ class SelectedEngine:
                     while held and goes_on() and mirror.advance():
                         self._leases.take(ENGINE, self._owner, seconds=_LEASE_SECONDS)
                 if not held:
-                    return  # another process is at it
+                    return  # another process does it
         except TreeringError as error:
             self.failed(error)
 
     def rebuild(self) -> EngineReport:
-        """Throw away what the engine keeps, damaged or not, and begin anew. Raises what the engine raises."""
+        """Delete the data of the engine, damaged or not, and fill it again. Raises the errors of the engine."""
         mirror = self._opened()
         if mirror is None:
             raise InvalidInput("This space has no engine.", hint=f"Set one with `treering index use` and {FORMS}.")
@@ -169,17 +169,17 @@ class SelectedEngine:
         return self.report()
 
     def drop(self) -> EngineReport:
-        """Remove what the engine keeps, and use the space's own vectors. Tells what could not be removed."""
-        told = self.report()
-        if told.state == "none":
-            return told
+        """Drop the data of the engine, and use the space's own vectors. Reports data that could not be dropped."""
+        report = self.report()
+        if report.state == "none":
+            return report
         problem = self._drop_quietly()
         self.feed.choose(None)
         self.close()
-        return replace(told, problem=problem.message if problem else "", hint=problem.hint if problem else "")
+        return replace(report, problem=problem.message if problem else "", hint=problem.hint if problem else "")
 
     def to_forget(self) -> int:
-        """Count what was erased and may still be in the engine; 1 where it cannot be asked."""
+        """Return the number of erased passages that may still be in the engine; 1 if it cannot be asked."""
         if self.feed.chosen() is None:
             return 0
         try:
@@ -190,7 +190,7 @@ class SelectedEngine:
             return 1
 
     def forget(self) -> bool:
-        """Have the engine take over what waits, erasures among it; tell whether it could."""
+        """Apply all changes, including erasures; return whether it succeeded."""
         try:
             while self.advance():
                 pass
@@ -200,7 +200,7 @@ class SelectedEngine:
         return True
 
     def begin_anew(self) -> None:
-        """Throw away what the engine keeps."""
+        """Delete the data of the engine."""
         if self.feed.chosen() is not None:
             try:
                 self.rebuild()
@@ -208,12 +208,12 @@ class SelectedEngine:
                 self.failed(error)
 
     def differences(self) -> Sequence[str]:
-        """Say where the engine cannot be used, or keeps another number of vectors than it should."""
-        told = self.report()
-        if told.state == "failing":
-            return [f"the engine {told.address} cannot be used: {told.problem}"]
-        if told.state == "ready" and told.vectors != told.total:
-            return [f"the engine {told.address} has {told.vectors} vectors, the space {told.total}"]
+        """Describe why the engine cannot be used, or that its number of vectors is wrong."""
+        report = self.report()
+        if report.state == "failing":
+            return [f"the engine {report.address} cannot be used: {report.problem}"]
+        if report.state == "ready" and report.vectors != report.total:
+            return [f"the engine {report.address} has {report.vectors} vectors, the space {report.total}"]
         return []
 
     def index_over(self, own: Index) -> "EngineIndex":
@@ -228,7 +228,7 @@ class SelectedEngine:
                 self._open = None
 
     def _opened(self, *, fresh: bool = True) -> EngineMirror | None:
-        """Return the engine that the space says, opened. Raises what opening it raises."""
+        """Return the chosen engine, opened. Raises the errors of opening it."""
         chosen = self.feed.chosen(fresh=fresh)
         with self._lock:
             if self._open and self._open.chosen != chosen:
@@ -248,22 +248,22 @@ class SelectedEngine:
             engine, self.feed, mark, self._dimension, describe=describe, collects=backend.collects, page=self._page
         )
 
-    def _reported(self, told: EngineReport) -> EngineReport:
+    def _reported(self, report: EngineReport) -> EngineReport:
         mirror = self._opened()
         if mirror is None:
             return EngineReport("none")
-        told = replace(told, kind=mirror.engine.kind)
+        report = replace(report, kind=mirror.engine.kind)
         state = mirror.engine.state()
         if state is None:
-            return replace(told, state="loading", waiting=told.total)
+            return replace(report, state="loading", waiting=report.total)
         if not mirror.is_its_own(state):
-            return replace(told, problem="It contains the vectors of another model.", hint=_ANOTHER_MODEL)
-        told = replace(told, vectors=state.count)
+            return replace(report, problem="It contains the vectors of another model.", hint=_ANOTHER_MODEL)
+        report = replace(report, vectors=state.count)
         if state.loaded is not None:
-            return replace(told, state="loading", waiting=max(told.total - state.count, 0))
+            return replace(report, state="loading", waiting=max(report.total - state.count, 0))
         changes = self.feed.since(state.moment, 1)
-        waiting = told.total if changes is None else len(changes.keys) + changes.left
-        return replace(told, state="following" if waiting else "ready", waiting=waiting)
+        waiting = report.total if changes is None else len(changes.keys) + changes.left
+        return replace(report, state="following" if waiting else "ready", waiting=waiting)
 
     def _drop_quietly(self) -> TreeringError | None:
         try:
@@ -277,7 +277,7 @@ class SelectedEngine:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Hold the lease, waiting for whoever has it. Raises `Unavailable` after more than the length of one."""
+        """Hold the lease, waiting for its owner. Raises `Unavailable` after more than the length of a lease."""
         end = self._clock.elapsed() + _LEASE_SECONDS + _RETRY_SECONDS
         while True:
             with self._leased() as held:
@@ -292,7 +292,7 @@ class SelectedEngine:
 
     @contextmanager
     def _leased(self) -> Iterator[bool]:
-        """Hold the lease of who writes to the engine; tell whether it was to be had."""
+        """Try to hold the lease for writing to the engine; yield whether it is held."""
         held = self._leases.take(ENGINE, self._owner, seconds=_LEASE_SECONDS)
         try:
             yield held
@@ -301,20 +301,17 @@ class SelectedEngine:
                 self._leases.take(ENGINE, self._owner, seconds=0)
 
 
-# Search by meaning with the engine in use: its answers, what it does not know yet, and exact cosines.
-
-
 def nearest(vectors: dict[int, Vector], vector: Vector, keys: Sequence[int], limit: int) -> list[int]:
-    """Return the passages nearest to a vector, of those that have one: best first, equal ones by ascending key."""
+    """Return the passages nearest to a vector, best first, then by ascending key."""
     known = [key for key in dict.fromkeys(keys) if key in vectors]
     return sorted(known, key=lambda key: (-float(vectors[key] @ vector), key))[:limit]
 
 
 class EngineVectors:
-    """`ports.search.Vectors` over the vectors that the space keeps, searched by an engine where one is in use.
+    """`ports.search.Vectors` over the vectors of the space, searched by an engine if one is in use.
 
-    The space's own vectors stay whole: they give exact cosines, wait for the embedder, and answer whenever the engine
-    cannot. Up to `compared` passages that pass a filter are compared one by one if the engine cannot search them.
+    The space's own vectors remain complete: they provide exact cosines, wait for the embedder, and answer if the engine
+    fails. Up to `compared` filtered passages are compared one by one if the engine cannot search them.
     """
 
     def __init__(self, own: Vectors, selected: SelectedEngine, *, compared: int = MAX_COMPARED) -> None:
@@ -324,36 +321,36 @@ class EngineVectors:
         self._compared_up_to = compared
 
     def search(self, requests: Sequence[NearRequest]) -> Sequence[Near]:
-        """Compare for several requests. Requests about the past are answered by the space's own vectors."""
+        """Answer several requests. Requests about the past are answered by the space's own vectors."""
         mirror = self._selected.in_use()
         if mirror is None or any(one.reach.withdrawn or one.reach.at is not None for one in requests):
             return self._own.search(requests)
         try:
-            found = self._proposed(mirror, requests) if mirror.sees() else None
+            candidates = self._proposed(mirror, requests) if mirror.sees() else None
         except TreeringError as error:
             self._selected.failed(error)
-            found = None
-        return self._own.search(requests) if found is None else self._compared(requests, found)
+            candidates = None
+        return self._own.search(requests) if candidates is None else self._compared(requests, candidates)
 
     def lag(self) -> Lag:
-        """Tell how far vectors lag behind. What the engine does not know yet is searched all the same."""
+        """Return the lag of the space's own vectors. Changes that the engine lacks are searched separately."""
         return self._own.lag()
 
     def pending(self, limit: int) -> Sequence[Pending]:
-        """Return texts that wait for a vector."""
+        """Return texts that wait for an embedding."""
         return self._own.pending(limit)
 
     def pending_of(self, keys: Sequence[int]) -> Sequence[Pending]:
-        """Return those of the texts of some passages that wait for a vector."""
+        """Return the texts of passages that wait for an embedding."""
         return self._own.pending_of(keys) if isinstance(self._own, ChosenPending) else ()
 
     def add(self, vectors: Mapping[str, Vector]) -> None:
-        """Keep vectors by content hash, durably. The engine learns of them through the feed."""
+        """Store vectors by content hash durably. The engine receives them through the feed."""
         self._own.add(vectors)
 
     def _proposed(self, mirror: EngineMirror, requests: Sequence[NearRequest]) -> list[list[list[int]]] | None:
-        """Return passages among which the nearest are, by request and vector; `None` if the engine cannot tell."""
-        found: list[list[list[int]]] = []
+        """Return candidates by request and vector; `None` if the engine cannot search."""
+        candidates: list[list[list[int]]] = []
         for request, allowed in zip(requests, self._feed.allowed([one.reach for one in requests]), strict=True):
             each: list[list[int]] = []
             for vector, limit in zip(request.vectors, request.limits, strict=True):
@@ -361,8 +358,8 @@ class EngineVectors:
                 if keys is None:
                     return None
                 each.append(keys)
-            found.append(each)
-        return found
+            candidates.append(each)
+        return candidates
 
     def _compared(self, requests: Sequence[NearRequest], found: Sequence[Sequence[Sequence[int]]]) -> list[Near]:
         wanted = {key for one in found for keys in one for key in keys}.union(*(one.keys for one in requests))
@@ -371,18 +368,15 @@ class EngineVectors:
 
 
 def _near_of(request: NearRequest, found: Sequence[Sequence[int]], vectors: dict[int, Vector]) -> Near:
-    asked = zip(request.vectors, found, request.limits, strict=True)
-    best = frozenset(key for vector, keys, limit in asked for key in nearest(vectors, vector, keys, limit))
+    queries = zip(request.vectors, found, request.limits, strict=True)
+    best = frozenset(key for vector, keys, limit in queries for key in nearest(vectors, vector, keys, limit))
     shown = [key for key in sorted(best.union(request.keys)) if key in vectors]
     return Near(best, [{key: float(vectors[key] @ vector) for key in shown} for vector in request.vectors])
 
 
-# An index whose vectors an engine beside the space searches; all other parts are the space's own.
-
-
 @dataclass(frozen=True, eq=False)
 class EngineIndex:
-    """`ports.index.Index` of a space whose vectors an engine searches; no engine follows the quick vectors."""
+    """`ports.index.Index` of a space with an engine. Quick vectors are not in the engine."""
 
     own: Index
     """The index of the space itself."""
@@ -410,7 +404,7 @@ class EngineIndex:
 
 
 class EngineUpkeep:
-    """`ports.index.Upkeep` of both. An engine that is merely late is not behind: what it lacks is searched besides."""
+    """`ports.index.Upkeep` of the index and the engine. An engine that lacks changes is not behind."""
 
     def __init__(self, own: Upkeep, selected: SelectedEngine) -> None:
         self._own = own
@@ -418,22 +412,22 @@ class EngineUpkeep:
         self._unreachable = False
 
     def remains(self, object_ids: Sequence[str]) -> int:
-        """Count what the space's index holds of objects, and what the engine has still to forget."""
+        """Count the remains of objects in the space's index, and of erased passages in the engine."""
         return self._own.remains(object_ids) + self._selected.to_forget()
 
     def rebuild(self) -> int:
-        """Make the passages anew, and throw away what the engine keeps."""
+        """Rebuild the passages, and delete the data of the engine."""
         made = self._own.rebuild()
         self._selected.begin_anew()
         return made
 
     def behind(self) -> Behind:
-        """Tell how far the space's own index is, else how much the engine has to forget."""
+        """Return the progress of the space's own index, else the number of erased passages in the engine."""
         own = self._own.behind()
         return own if own.total or self._unreachable else Behind(0, self._selected.to_forget())
 
     def advance(self) -> Behind:
-        """Go on with the space's own index, else have the engine forget what was erased."""
+        """Advance the space's own index, else apply erasures to the engine."""
         own = self._own.advance()
         if own.total:
             return own
@@ -442,5 +436,5 @@ class EngineUpkeep:
         return self.behind()
 
     def differences(self) -> Sequence[str]:
-        """Compare both with what they should hold."""
+        """Describe the differences of both from their expected contents."""
         return [*self._own.differences(), *self._selected.differences()]

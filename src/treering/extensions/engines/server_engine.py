@@ -1,4 +1,4 @@
-"""What engines on servers have in common."""
+"""The parts shared by engines on servers."""
 
 import json
 
@@ -26,19 +26,19 @@ class ServerEngine(VectorEngine):
             check_dimension(vector, self._dimension)
 
     def _state_of(self, told: object) -> EngineState:
-        """Read a state as the server keeps it. Raises `Corrupt`."""
+        """Parse a stored state. Raises `Corrupt`."""
         match told:
             case {"mark": str(mark), "moment": str(moment), "count": int(count), "loaded": int() | None as loaded}:
                 return EngineState(mark, moment, count, loaded)
         raise Corrupt(f"The state stored in {self._shown} is damaged.", hint=REBUILD)
 
     def _state_in(self, content: str | bytes) -> EngineState:
-        """Read a state from JSON. Raises `Corrupt`."""
+        """Parse a state from JSON. Raises `Corrupt`."""
         try:
-            told = json.loads(content)
+            state = json.loads(content)
         except ValueError:
-            told = None
-        return self._state_of(told)
+            state = None
+        return self._state_of(state)
 
 
 def check_dimension(vector: Vector, dimension: int) -> None:

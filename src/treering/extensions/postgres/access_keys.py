@@ -1,4 +1,4 @@
-"""Access keys in a table of a database, which all servers of its spaces share."""
+"""Access keys in a table of a database, shared by all servers of its spaces."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ from treering.system.address import SPACE, Address
 _TABLE = f"{SCHEMA}.access_keys"
 _WAIT_SECONDS = 20.0
 _TEXT = 'text COLLATE "C"'
-# One table beside those of the spaces, made by the first key: it is of no space and follows no numbered version.
+# A separate table, created with the first key. It belongs to no space and to no version of the schema.
 _MADE = f"""
 CREATE SCHEMA IF NOT EXISTS {SCHEMA};
 CREATE TABLE IF NOT EXISTS {_TABLE}(
@@ -32,7 +32,7 @@ ALTER TABLE {_TABLE} ADD COLUMN IF NOT EXISTS per_minute bigint, ADD COLUMN IF N
 CREATE UNIQUE INDEX IF NOT EXISTS access_keys_by_name ON {_TABLE}(name) WHERE revoked IS NULL;
 """
 _LOCK = 0x7472_6565_6B65_7973
-"""The advisory lock of who makes the table: two who make it at once would collide in the catalogue."""
+"""The advisory lock for creating the table, which would fail if two processes created it concurrently."""
 _STATE = """
 SELECT to_regclass(%s) IS NOT NULL,
   EXISTS(SELECT FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = 'max_body')
@@ -47,7 +47,7 @@ def open_access_keys(address: Address, create: bool) -> "PostgresAccessKeys":
 
 
 class PostgresAccessKeys:
-    """`ports.stores.AccessKeys` in a database. Any address of a space of it will do."""
+    """`ports.stores.AccessKeys` in a database. The address may be that of any of its spaces."""
 
     def __init__(self, address: Address) -> None:
         """Connect to the database. Raises `InvalidInput`, `Unavailable`."""
@@ -59,7 +59,7 @@ class PostgresAccessKeys:
             self._pool = shared_pool(target)
 
     def add(self, key: AccessKey) -> None:
-        """Keep a new key. Raises `Conflict` where a key that is not revoked has its name."""
+        """Store a new key. Raises `Conflict` if another key with this name is not revoked."""
         marks = ", ".join(["%s"] * len(COLUMNS))
         with self._connected() as connection, connection.transaction():
             _make(connection)
@@ -69,24 +69,24 @@ class PostgresAccessKeys:
                 raise taken_name(key.name) from error
 
     def find(self, key_id: str) -> AccessKey | None:
-        """Return a key, also one that is revoked or has expired."""
-        found = self._rows(f"{_ALL} WHERE id = %s", (key_id,))
-        return found[0] if found else None
+        """Return a key, even if it is revoked or has expired."""
+        rows = self._rows(f"{_ALL} WHERE id = %s", (key_id,))
+        return rows[0] if rows else None
 
     def all(self) -> Sequence[AccessKey]:
         """Return all keys, the oldest first."""
         return self._rows(f"{_ALL} ORDER BY created, id", ())
 
     def revoke(self, key_id: str, *, at: datetime) -> None:
-        """Have a key open nothing from now on."""
+        """Revoke a key."""
         self._change(f"UPDATE {_TABLE} SET revoked = %s WHERE id = %s AND revoked IS NULL", at, key_id)  # noqa: S608
 
     def note_use(self, key_id: str, *, at: datetime) -> None:
-        """Keep when a key was used last."""
+        """Store the time of the last use of a key."""
         self._change(f"UPDATE {_TABLE} SET used = %s WHERE id = %s", at, key_id)  # noqa: S608 - our own names
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Return the connections to their pool."""
         self._pool.give_up()
 
     def _rows(self, sql: str, values: Sequence[str]) -> list[AccessKey]:
@@ -111,7 +111,7 @@ class PostgresAccessKeys:
 
 
 def _is_made(connection: PreparingConnection) -> bool:
-    """Tell whether there is a table, bringing one of an older version up to date."""
+    """Return whether the table exists, after upgrading one of an older version."""
     row = connection.execute(_STATE, (_TABLE, _TABLE)).fetchone()
     there, current = row or (False, False)
     if there and not current:

@@ -1,4 +1,4 @@
-"""Opening a space that lies in a Postgres database."""
+"""Open a space in a Postgres database."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -24,7 +24,7 @@ from treering.system.address import Address
 
 
 def open_stores(address: Address, needs: Needs) -> Stores:
-    """Open the space an address names. Raises `InvalidInput`, `NotFound`, `Unavailable`, `Corrupt`."""
+    """Open the space of an address. Raises `InvalidInput`, `NotFound`, `Unavailable`, `Corrupt`."""
     with ExitStack() as closing:
         lent = None if needs.connection is None else LentPool(needs.connection)
         space = PostgresSpace(target_of(address), create=needs.create, arriving=needs.arriving, pool=lent)
@@ -32,7 +32,7 @@ def open_stores(address: Address, needs: Needs) -> Stores:
         jobs = PostgresJobs(space)
         index = PostgresIndex(space, model_id=needs.model_id, dimension=needs.dimension, quick=needs.quick)
         return Stores(
-            # They move in the ledger's own transactions: what was committed is found.
+            # They are updated in the ledger's transactions, so that committed changes are found.
             ledger=PostgresLedger(space, clock=needs.clock, followers=[index, jobs], anchor=needs.anchor),
             index=index,
             jobs=jobs,
@@ -48,17 +48,17 @@ def open_stores(address: Address, needs: Needs) -> Stores:
 
 
 class PostgresArrival:
-    """Marks the row of a space as an unfinished copy: each transaction of others reads the mark first."""
+    """Marks the row of a space as an unfinished copy. Each transaction reads this mark first."""
 
     def __init__(self, space: PostgresSpace) -> None:
         self._space = space
 
     def begin(self) -> None:
-        """Refuse, durably, whoever opens the space from now on, and all that is written there but the copy."""
+        """Durably refuse everyone who opens the space, and all writes except those of the copy."""
         self._mark(COPYING)
 
     def end(self) -> None:
-        """Let the space be used."""
+        """Allow the space to be used."""
         self._mark(None)
 
     def _mark(self, mark: str | None) -> None:
@@ -67,14 +67,14 @@ class PostgresArrival:
 
 
 def _protection(space: PostgresSpace) -> Protection:
-    """Say whether row-level security holds the role that connected; `SET ROLE`, which can be taken back, is not one."""
+    """Return whether row-level security applies to the role that connected, regardless of `SET ROLE`."""
     with space.read() as transaction:
         [[role, exempt]] = transaction.rows(f"SELECT session_user::text, ({EXEMPT} session_user)")
     return Protection(role, exempt)
 
 
 def _back_up_of(place: str) -> BackUp:
-    """Return what says that a space is not a file: its server makes the backups of all its spaces."""
+    """Return a function that refuses a backup: the database server backs up all of its spaces."""
 
     def back_up(target: Path, *, replace: bool, copied: Callable[[int, int], None]) -> Anchor:  # noqa: ARG001 - the port's
         raise InvalidInput(
@@ -85,12 +85,9 @@ def _back_up_of(place: str) -> BackUp:
     return back_up
 
 
-# Which spaces of a database have background work that waits: the one look across spaces, for who does such work.
-
-
 _WAIT_SECONDS = 20.0
 
-# One probe of an index per space, however long its queue is.
+# One index look-up per space, regardless of the length of its queue.
 _SPACES_OF = """
 SELECT space FROM (
   WITH RECURSIVE next(space) AS (
@@ -111,7 +108,7 @@ def spaces_with_work(address: Address) -> "WaitingSpaces":
 
 
 class WaitingSpaces:
-    """Looks which spaces of a database have work that nobody is at. `close` gives its connections back."""
+    """Finds the spaces of a database with background work that no process does. `close` returns its connections."""
 
     def __init__(self, target: Target) -> None:
         self._place = target.shown
@@ -132,5 +129,5 @@ class WaitingSpaces:
                 self._pool.put_back(connection)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Return the connections to their pool."""
         self._pool.give_up()

@@ -1,4 +1,4 @@
-"""SQL that an administrator runs besides Treering: roles, partitions on several disks, a distributed Postgres."""
+"""SQL for an administrator: roles, partitions on several disks, a distributed Postgres."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,24 +11,24 @@ from treering.extensions.postgres.connection.schema import PARTITIONS, SCHEMA, T
 _NAMES = "space_names"
 _STEPS = "migrations"
 _OPEN = ",".join((_STEPS, *UNUSED_TABLES))
-"""Tables whose rows are of no space."""
+"""Tables that belong to no space."""
 _SHARDS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to print. Names are those of roles and tablespaces that are there; without one its part is left out."""
+    """The parts of the plan. Roles and tablespaces must exist. A part without a name is left out."""
 
     writer: str = ""
-    """A role that programs write as."""
+    """A role for programs that write."""
     reader: str = ""
-    """A role that may only read: for reports, and on a standby."""
+    """A read-only role, for reports and on a standby."""
     tablespaces: tuple[str, ...] = ()
     citus: bool = False
 
 
 def plan_of(wanted: Wanted) -> str:
-    """Return the SQL to run once as the owner of the tables, with comments that say what each part is for."""
+    """Return SQL to run once as the owner of the tables, with comments that explain each part."""
     if wanted.citus and wanted.tablespaces:
         raise InvalidInput(
             "Citus places distributed tables on its servers, so tablespaces cannot be used with --citus.",
@@ -61,7 +61,7 @@ EXEMPT = f"""SELECT CASE
       AND NOT (c.relrowsecurity AND c.relforcerowsecurity) AND has_table_privilege(r.oid, c.oid, 'SELECT')
   ) THEN 'may read a table whose row-level security was disabled'
   ELSE '' END FROM pg_roles r WHERE r.rolname = """  # noqa: S608 - our own names
-"""Asks why row-level security does not hold a role, whose name follows: empty where it does."""
+"""Returns why row-level security does not apply to a role; empty if it does."""
 
 _BEFORE = """\
 -- Run this with psql as the owner of the tables, after the first space was opened: that makes them.
@@ -69,7 +69,7 @@ _BEFORE = """\
 
 
 def _granted(role: str, does: str, rights: str, wanted: Wanted) -> str:
-    """Grant what a role needs: on tables, and on their partitions, where row-level security is the same."""
+    """Return the grants for a role on tables and their partitions, which have the same row-level security."""
     name = _quoted(role)
     tables = ", ".join(f"{SCHEMA}.{table}" for table in (_NAMES, *TABLES))
     on_partitions = _ON_PARTITIONS.format(schema=SCHEMA, rights=rights, literal=f"'{role}'")
@@ -105,7 +105,7 @@ END $treering$;"""
 
 
 def _on_disks(tablespaces: Sequence[str]) -> str:
-    """Spread the partitions over tablespaces: those of one number lie on one disk, with their indexes."""
+    """Return SQL that spreads the partitions over tablespaces. Partitions with the same number share a disk."""
     lines = [
         "-- Partitions on several disks: the rows of one space lie on one of them, with their indexes.",
         "-- Each table is locked while it is copied. First make the tablespaces (CREATE TABLESPACE), as a superuser,",
@@ -127,7 +127,7 @@ END $$;"""
 
 
 def _distributed() -> str:
-    """Distribute every table by the space, all together, and keep the names of spaces on every server."""
+    """Return SQL that distributes all tables by space, colocated, and copies the names of spaces to every server."""
     first = next(iter(TABLES))
     together = f", colocate_with => '{SCHEMA}.{first}'"
     lines = [
@@ -168,7 +168,7 @@ SET citus.propagate_set_commands = 'local';"""
 
 
 def _once(table: str, call: str) -> str:
-    """Call a function of Citus for a table that is not distributed yet."""
+    """Return a call of a Citus function for a table that is not distributed yet."""
     there = f"SELECT FROM pg_dist_partition WHERE logicalrelid = '{SCHEMA}.{table}'::regclass"
     return f"SELECT {call} WHERE NOT EXISTS ({there});"
 

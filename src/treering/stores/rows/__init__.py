@@ -1,1 +1,1 @@
-"""What ledgers and indexes share that keep rows in a database."""
+"""Code shared by the ledgers and indexes that store rows in a database."""

@@ -1,5 +1,6 @@
-"""From changes of objects to rows of passages: what is inserted, ended or erased, and what has to follow from it."""
+"""Convert changes of objects to rows of passages: rows to insert, end or erase, and the work that follows from them."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -36,14 +37,14 @@ from treering.retrieval.tuning import TUNING
 _BATCH = 500  # passages read for the graph at a time
 
 Part = tuple[str, str]
-"""Object and part: what a current passage is, whatever its key."""
+"""Object id and part: identify a current passage independent of its key."""
 
 CarriedTies = Callable[[Sequence[Part]], Mapping[Part, Ties]]
-"""Gives what another index, of the space that is copied, holds of those of some current passages that it has."""
+"""Returns the ties that another index stores for current passages; used when a space is copied."""
 
 
 class PlacedRow(NamedTuple):
-    """A row of a passage: its key, and the number of its text."""
+    """The key of a passage's row, and the number of its text."""
 
     key: int
     text: int
@@ -58,53 +59,58 @@ class ErasedRow(NamedTuple):
 
 
 class PassageRows(Protocol):
-    """The rows of passages of one space, inside its write transaction."""
+    """The rows of passages of one space, in a write transaction."""
 
     def open_rows(self, object_id: str) -> Mapping[str, int]:
-        """Return the keys of the rows of an object that have not ended, by part."""
+        """Return the keys of an object's rows that have not ended, by part."""
         ...
 
     def begin(self, entry: Entry, seq: int) -> PlacedRow:
-        """Keep a passage that stands from `seq` on, with all that it is found by but vector, ties and names."""
+        """Insert a passage that is valid from `seq`, without its vector, ties and names of code."""
         ...
 
     def end(self, key: int, entry: Entry, seq: int) -> PlacedRow:
-        """Note that a passage stood until before `seq`, as `entry` says it."""
+        """End a passage before `seq`. `entry`: its current content."""
         ...
 
     def touch(self, key: int, entry: Entry) -> None:
-        """Change what of a passage may change while it stays."""
+        """Update the position, update time and metadata of a passage in place."""
         ...
 
     def erase(self, object_id: str) -> Iterable[ErasedRow]:
-        """Remove all rows of an object, of whatever time."""
+        """Delete all rows of an object, including ended ones."""
         ...
 
 
 @dataclass(slots=True)
 class PassageFold:
-    """One run of changes, applied to rows; its fields say what has to be settled at its end."""
+    """A batch of changes applied to rows. The fields contain the remaining work."""
 
     rows: PassageRows
     texts: set[int] = field(default_factory=set)
     """Texts that gained or lost a passage."""
     gists: dict[int, str] = field(default_factory=dict)
-    """What is embedded of texts that gained a current passage."""
+    """The text to embed, by the number of each text that gained a current passage."""
     lost: set[int] = field(default_factory=set)
     """Texts that lost a passage."""
     revealed: list[int] = field(default_factory=list)
-    """Passages that begin or cease to be current, or whose ties change."""
-    told: dict[int, Entry | None] = field(default_factory=dict)
-    """What the graph has to hold of passages that came, went or say something else."""
+    """Passages that become current or cease to be, or whose ties change."""
+    retied: dict[int, Entry | None] = field(default_factory=dict)
+    """Passages whose ties must be replaced in the graph; `None` to remove them."""
     come: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """Names of code that passages vouch for now and did not before, by key."""
+    """Names of code that passages define or use now, and did not before, by key."""
     gone: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """Names of code that passages vouched for before and may do no longer."""
+    """Names of code that passages defined or used before, by key."""
     unnamed: list[int] = field(default_factory=list)
-    """Passages of erased objects that may have vouched for names, of which nobody knows which."""
+    """Erased passages. Their names of code are unknown."""
+    gained: Counter[int] = field(default_factory=Counter)
+    """By text, how many more current passages it has than before."""
     erased: bool = False
-    shown: int = 0
-    """How many more passages are current than before."""
+
+    @property
+    def shown(self) -> int:
+        """How many more passages are current than before."""
+        return self.gained.total()
 
     def apply(self, change: Change, steps: Sequence[Step]) -> None:
         """Apply the steps of a change."""
@@ -116,57 +122,58 @@ class PassageFold:
                 case Ended(entry, seq) if entry.passage.part in rows:
                     self._end(rows.pop(entry.passage.part), entry, seq)
                 case Ended():
-                    pass  # it was not there
+                    pass  # no such row
                 case Touched(entry) if entry.passage.part in rows:
                     self._touch(rows[entry.passage.part], step)
                 case Began(entry, seq) | Touched(entry, seq):
                     self._begin(entry, seq)
 
     def ties(self, extractor: Extractor, carried: CarriedTies | None = None) -> Iterator[Mapping[int, Ties | None]]:
-        """Read what the graph has to hold of passages, some at a time; `None` for those that are gone from it.
+        """Yield batches of passages with their new ties, or `None` to remove them from the graph.
 
-        What is `carried` is not read from the text again.
+        Ties that `carried` returns are not extracted again.
         """
-        waiting = list(self.told)
+        waiting = list(self.retied)
         for start in range(0, len(waiting), _BATCH):
             keys = waiting[start : start + _BATCH]
-            told = {key: entry for key in keys if (entry := self.told[key])}
-            parts = {key: (entry.passage.object_id, entry.passage.part) for key, entry in told.items()}
+            entries = {key: entry for key in keys if (entry := self.retied[key])}
+            parts = {key: (entry.passage.object_id, entry.passage.part) for key, entry in entries.items()}
             known = carried(list(parts.values())) if carried and parts else {}
-            found: dict[int, Ties] = {key: known[part] for key, part in parts.items() if part in known}
-            left = {key: entry for key, entry in told.items() if key not in found}
-            found |= zip(left, ties_in(list(left.values()), extractor), strict=True)
-            yield {key: found.get(key) for key in keys}
+            ties: dict[int, Ties] = {key: known[part] for key, part in parts.items() if part in known}
+            left = {key: entry for key, entry in entries.items() if key not in ties}
+            ties |= zip(left, ties_in(list(left.values()), extractor), strict=True)
+            yield {key: ties.get(key) for key in keys}
 
     def _begin(self, entry: Entry, seq: int) -> None:
         key, text = self.rows.begin(entry, seq)
         self.texts.add(text)
         if entry.passage.live:
             self.gists[text] = entry.passage.gist
-            self.shown += 1
-            self._tell(key, entry)
+            self.gained[text] += 1
+            self._retie(key, entry)
             self._name(key, come=entry)
 
     def _end(self, key: int, entry: Entry, seq: int) -> None:
-        self._lose(self.rows.end(key, entry, seq).text)
+        text = self.rows.end(key, entry, seq).text
+        self._lose(text)
         if entry.passage.live:
-            self.shown -= 1
-            self._tell(key, None)
+            self.gained[text] -= 1
+            self._retie(key, None)
             self._name(key, gone=entry)
 
     def _touch(self, key: int, step: Touched) -> None:
         entry = step.entry
         self.rows.touch(key, entry)
         if entry.passage.live and step.retied:
-            self._tell(key, entry)
+            self._retie(key, entry)
         if entry.passage.live and entry.code_names != step.was.code_names:
             self._name(key, gone=step.was, come=entry)
 
     def _erase(self, object_id: str) -> None:
         for key, text, current in self.rows.erase(object_id):
-            self.shown -= current
+            self.gained[text] -= current
             self._lose(text)
-            self._tell(key, None)
+            self._retie(key, None)
             self.come.pop(key, None)
             self.gone.pop(key, None)
             self.unnamed += [key] if current else []
@@ -176,12 +183,12 @@ class PassageFold:
         self.texts.add(text)
         self.lost.add(text)
 
-    def _tell(self, key: int, told: Entry | None) -> None:
-        self.told[key] = told
+    def _retie(self, key: int, entry: Entry | None) -> None:
+        self.retied[key] = entry
         self.revealed.append(key)
 
     def _name(self, key: int, *, gone: Entry | None = None, come: Entry | None = None) -> None:
-        """Note which names of code a passage vouches for no longer, and which from now on."""
+        """Note which names of code a passage no longer has, and which it has from now on."""
         if gone and key not in self.come:
             self.gone.setdefault(key, gone.code_names)
         self.come.pop(key, None)
@@ -189,14 +196,11 @@ class PassageFold:
             self.come[key] = names
 
 
-# What rows say of a passage, whatever the database is.
-
-
 PASSAGE_COLUMNS = (
     *("object_id", "part", "position", "type", "kind", "status", "role", "title", "heading", "origin", "channel"),
     *("created_at", "updated_at", "live", "place_role"),
 )
-"""Columns of a passage that hold what it says of itself. Besides, a row has its key, scope, text and times."""
+"""The columns of a passage with its own content. A row also has a key, scope, text and sequence numbers."""
 
 FILTERED_COLUMNS: Mapping[str, str] = {
     **{name: f"p.{name}" for name in ("type", "kind", "status", "origin", "title", "channel")},
@@ -204,13 +208,13 @@ FILTERED_COLUMNS: Mapping[str, str] = {
     "updated_at": "p.updated_at",
     "role": "p.place_role",
 }
-"""Columns of `passages p` by the field of a filter that they hold; the scope has a number there."""
+"""The columns of `passages p` by filter field. The scope is stored as a number and therefore missing."""
 
 Value = str | int | bool | None
 
 
 def passage_values(passage: Passage, position: int) -> tuple[Value, ...]:
-    """Return what a passage's row says, in the order of the columns."""
+    """Return the values of `PASSAGE_COLUMNS`."""
     return (
         *(passage.object_id, passage.part, position, passage.type, passage.kind, passage.status, passage.role),
         *(passage.title, passage.heading, passage.origin or None, passage.channel),
@@ -219,25 +223,22 @@ def passage_values(passage: Passage, position: int) -> tuple[Value, ...]:
 
 
 def day_values(passage: Passage) -> list[tuple[int, int]]:
-    """Return the days a turn was said on or speaks of, first and last of each period, as ordinals."""
+    """Return the periods of days on which a turn was written or that it mentions, as ordinals."""
     return [(first.toordinal(), last.toordinal()) for first, last in days_of(passage)]
 
 
-# Comparing the passages that there are with those that a rebuild would make.
-
-
 MOST_NAMED = 20
-"""Differences that are told."""
+"""The maximal number of differences in a report."""
 
 Place = tuple[str, str, int]
-"""Object, part and first sequence number: what a row is, whatever its key."""
+"""Object id, part and first sequence number: identify a row independent of its key."""
 
 NOWHERE: Place = ("", "", 0)
 """The place of entries that belong to no passage."""
 
 
 def compared(wanted: Mapping[Place, int], actual: Mapping[Place, int]) -> Iterator[str]:
-    """Say where hashes of rows differ, by what the rows are."""
+    """Yield a description of each difference between hashes of rows."""
     for place in sorted(wanted.keys() | actual.keys()):
         identity, part, seq = place
         name = " ".join(filter(None, (identity, part))) or "entries without a passage"
@@ -249,23 +250,20 @@ def compared(wanted: Mapping[Place, int], actual: Mapping[Place, int]) -> Iterat
             yield f"{name} (from {seq}) does not match the ledger"
 
 
-# What a passage is called, in the form in which an ordered index finds the end of a name.
-
-
 MOST_CANDIDATES = 2_000
-"""Passages with a name that ends as is asked for that are looked at."""
+"""The maximal number of passages with a matching ending that are ranked."""
 
 _KEPT_CHARS = 24
 _LAST = "\U0010ffff"
 
 
 def endings_of(names: Iterable[str]) -> set[str]:
-    """Return the last characters of names, backwards: "ends with" is a range of them."""
+    """Return the reversed last characters of names, for which "ends with" is a range in an ordered index."""
     return {_backwards(name.casefold()) for name in names if name}
 
 
 def ending_range(text: str) -> tuple[str, str] | None:
-    """Return the first and the last ending of names that may end with a text; `None` where it is too short for it."""
+    """Return the range of endings of names that may end with a text, or `None` if the text is too short."""
     folded = text.casefold()
     if len(folded) < TUNING.question.min_name_end_chars:
         return None
@@ -276,10 +274,10 @@ def ending_range(text: str) -> tuple[str, str] | None:
 def ranked_places(
     text: str, exact: Iterable[int], named: Iterable[tuple[int, Sequence[str]]], limit: int
 ) -> list[Scored]:
-    """Rank passages by how much of what they are called a text is: 1 for the whole of it.
+    """Rank passages by the share of their name that a text covers, 1 for the whole name.
 
-    `exact`: those whose id it is; `named`: others, with what they are called. A piece that begins inside a word
-    counts half.
+    `exact`: passages with this id. `named`: other passages, with their names. A match that begins inside a word counts
+    half.
     """
     best: dict[int, float] = dict.fromkeys(exact, 1.0)
     for key, names in named:
@@ -296,14 +294,11 @@ def _backwards(folded: str) -> str:
     return folded[: -_KEPT_CHARS - 1 : -1]
 
 
-# Texts that wait for a vector: in which order, and what is embedded.
-
-
 def _places(places: Iterable[str]) -> str:
     return "place_role IN (" + ", ".join(f"'{place}'" for place in sorted(places)) + ")"
 
 
-# Not `CASE role WHEN`: Citus writes that down wrongly for its workers.
+# Not `CASE role WHEN`, because Citus generates incorrect SQL for it on its workers.
 _TURNS = ", ".join(f"'{kind}'" for kind in sorted(DIALOGUE_KINDS))
 _RANKS = (
     f"WHEN {_places({GENERATED})} OR (role IN ('code', 'data') AND NOT {_places({NO_PLACE})}) THEN NULL "
@@ -312,12 +307,12 @@ _RANKS = (
 )
 
 PRIORITY = f"min(CASE {_RANKS} END)"
-"""How early a text is embedded, as SQL over the passages that have it (`retrieval.index.projection.priority_of`).
+"""The priority for embedding a text, as an SQL aggregate over its passages (`projection.priority_of`).
 
-Lower numbers come first; NULL where none of the passages gains by a vector.
+Lower numbers come first. NULL if no passage benefits from an embedding.
 """
 
 
 def gists_of(objects: Iterable[Object]) -> dict[str, str]:
-    """Return the texts to embed of some objects, by content hash."""
+    """Return the texts to embed of objects, by content hash."""
     return {gist_hash(passage): passage.gist for item in objects for passage in passages_of(item)}

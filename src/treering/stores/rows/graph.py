@@ -16,16 +16,17 @@ from treering.ports.search import Edges, EdgeType, Nodes, Statements
 from treering.retrieval.graph.graph_table import GraphTable, Keys
 from treering.retrieval.index.tables import PackedTable
 from treering.retrieval.index.ties import NumberedTies, Pair, Ties, unpack_ties
-from treering.stores.rows.passage_log import FollowedTable, KeptTable, PassageLog
+from treering.stores.rows.followed_table import FollowedTable, SavedTable
+from treering.stores.rows.passage_log import PassageLog
 
 _BATCH = 4_096
 
 
 class GraphRows(PassageLog, Protocol):
-    """The records of the graph, as one transaction sees them."""
+    """The records of the graph in the snapshot of one transaction."""
 
     def shown_passages(self) -> tuple[Keys, Keys, Keys]:
-        """Return the keys of all current passages, and for each the number of its scope and of its text."""
+        """Return the keys of all current passages, with the numbers of their scopes and texts."""
         ...
 
     def records(self) -> Iterator[tuple[int, bytes]]:
@@ -33,7 +34,7 @@ class GraphRows(PassageLog, Protocol):
         ...
 
     def records_of(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
-        """Return key, scope and record of those of the passages that have one."""
+        """Return key, scope and record of passages. Passages without a record are left out."""
         ...
 
 
@@ -45,25 +46,25 @@ class NodeNames(Protocol):
     """The names of nodes, by number."""
 
     def numbers_of(self, keys: Sequence[str]) -> Mapping[str, int]:
-        """Return the numbers of those of the entity keys that are known."""
+        """Return the numbers of entity keys. Unknown keys are left out."""
         ...
 
     def names_of(self, numbers: Sequence[int]) -> Mapping[int, str]:
-        """Return the keys of entities, the ids of objects."""
+        """Return the keys of entities and the ids of objects."""
         ...
 
 
 class FollowedGraph(FollowedTable[Rows]):
-    """A table of the graph that is brought up to date by a log. Safe to use from many threads."""
+    """A table of the graph that follows the passage log. Thread-safe."""
 
-    def __init__(self, names: NodeNames, kept: KeptTable[Rows] | None = None) -> None:
-        super().__init__(kept)
+    def __init__(self, names: NodeNames, saved: SavedTable[Rows] | None = None) -> None:
+        super().__init__(saved)
         self.table: GraphTable = GraphTable()
         self.names = names
         self._lock = threading.Lock()
 
     def view(self, rows: Rows, scopes: frozenset[int] | None) -> "FollowedGraphView":
-        """Return the graph at the moment of the rows, for a read that sees some scopes (`None`: all)."""
+        """Return the graph at the moment of the rows, for a read of some scopes (`None`: all)."""
         with self._lock:
             self._follow(rows)
             return FollowedGraphView(self.table, self._lock, scopes, self.names)
@@ -75,13 +76,13 @@ class FollowedGraph(FollowedTable[Rows]):
         return self.table.packed()
 
     def _unpack(self, packed: PackedTable) -> None:
-        # Another table: who reads the one of before does so to the end.
+        # A new table, because views may still use the earlier one.
         table = GraphTable()
         table.unpack(packed)
         self.table = table
 
     def _load(self, rows: Rows) -> None:
-        """Fill the table from two scans, joined here: as a join in SQL it would read every row of passages."""
+        """Fill the table from two scans that are joined here. A join in SQL would look up every passage."""
         self.table = GraphTable()
         shown, scopes_of, _ = rows.shown_passages()
         scopes = np.zeros(int(shown.max(initial=-1)) + 1, np.int32)
@@ -96,17 +97,16 @@ class FollowedGraph(FollowedTable[Rows]):
             self.table.put(keys[known], scopes[keys[known]], records, of=len(shown))
 
     def _reread(self, rows: Rows, changed: Sequence[int]) -> None:
-        """Read some passages anew."""
-        found = rows.records_of(changed)
+        records = rows.records_of(changed)
         self.table.discard(np.array(changed, np.int64))
-        places = np.array([row[:2] for row in found], np.int64).reshape(-1, 2)
-        self.table.put(places[:, 0], places[:, 1].astype(np.int32), [body for _, _, body in found])
+        places = np.array([row[:2] for row in records], np.int64).reshape(-1, 2)
+        self.table.put(places[:, 0], places[:, 1].astype(np.int32), [body for _, _, body in records])
 
 
 class FollowedGraphView:
-    """`ports.search.GraphView`. A passage with key k is node 2k; entities and objects have odd ones.
+    """`ports.search.GraphView`. A passage with key k is node 2k; entities and objects have odd numbers.
 
-    The table is shared by all views, each with the lock in hand: what is written while one is used may show in it.
+    All views share one table and its lock. Later writes may become visible while a view is used.
     """
 
     def __init__(
@@ -122,35 +122,32 @@ class FollowedGraphView:
         return 2 * keys
 
     def passages_of(self, nodes: Nodes) -> Keys:
-        """Return the keys of the passages that nodes stand for, -1 for nodes that stand for none."""
+        """Return the keys of the passages of nodes, or -1 for other nodes."""
         return np.where(nodes & 1, -1, nodes >> 1)
 
     def named(self, keys: Sequence[str]) -> Mapping[str, int]:
-        """Return the nodes of those of the entity keys that are known."""
+        """Return the nodes of entity keys. Unknown keys are left out."""
         return {key: 2 * number + 1 for key, number in self._names.numbers_of(keys).items()}
 
     def names(self, nodes: Sequence[int]) -> Mapping[int, str]:
-        """Return the keys of entities, the ids of objects."""
-        found = self._names.names_of([int(node) >> 1 for node in nodes if node & 1])
-        return {2 * number + 1: name for number, name in found.items()}
+        """Return the keys of entities and the ids of objects."""
+        names = self._names.names_of([int(node) >> 1 for node in nodes if node & 1])
+        return {2 * number + 1: name for number, name in names.items()}
 
     def edges(self, nodes: Nodes) -> Edges:
-        """Return all edges out of some nodes that passages in reach (by scope; filters apart) vouch for."""
+        """Return all edges from nodes that passages in the visible scopes contain. Filters are ignored."""
         with self._lock:
             return self._table.edges(nodes, self._scopes)
 
     def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
-        """Count the edges that `edges` would give for each node."""
+        """Return the number of edges of each node."""
         with self._lock:
             return self._table.degrees(nodes, self._scopes)
 
     def statements(self, passages: Sequence[int]) -> Statements:
-        """Return what passages state, by passage key."""
+        """Return the statements in passages, by passage key."""
         with self._lock:
             return self._table.statements(np.array(passages, np.int64))
-
-
-# What stored records of the graph say by name, and what is wrong with them in themselves.
 
 
 Records = Iterable[tuple[int, bytes]]
@@ -158,19 +155,19 @@ Records = Iterable[tuple[int, bytes]]
 
 
 def content_hashes(records: Records, names: Mapping[int, bytes]) -> dict[int, int]:
-    """Give, by passage key, a hash of its ties by name; of what is damaged another than any."""
+    """Return a hash of the ties of each passage by name. The hash of a damaged record equals no other one."""
     return {key: hash(record and named_content(record, names)) for key, record in _unpacked(records)}
 
 
 def content_hash(ties: Ties) -> int:
-    """Return the hash that `content_hashes` gives of a passage with these ties."""
+    """Return the hash that `content_hashes` computes for these ties."""
     numbers = {name: number for number, name in enumerate(sorted(names_in(ties)), start=1)}
     names = {number: stored_name(name) for name, number in numbers.items()}
     return hash(named_content(numbered(ties, numbers), names))
 
 
 def graph_faults(records: Records, counted: Mapping[int, int]) -> Iterator[str]:
-    """Say what is wrong with records, and with the names (`counted`: how many passages hold each) that they take."""
+    """Yield the damage in records and in the numbers of passages per name. `counted`: the stored numbers."""
     held: Counter[int] = Counter()
     damaged = 0
     for _, record in _unpacked(records):
@@ -190,11 +187,8 @@ def _unpacked(records: Records) -> Iterator[tuple[int, NumberedTies | None]]:
             yield key, None
 
 
-# Names of the nodes of the graph, and ties with numbers in place of names.
-
-
 _ENTITY, _OBJECT = "e", "o"
-# By tie: the first letter of a name, which keeps the ids of objects apart from entities called the same.
+# The first letter of the names in a tie distinguishes ids of objects from entities of the same name.
 _KINDS = tuple(_OBJECT if tie in {EdgeType.PART, EdgeType.LINK} else _ENTITY for tie in EdgeType)
 
 
@@ -209,13 +203,13 @@ def object_name(identity: str) -> str:
 
 
 def name_digest(stored: bytes) -> bytes:
-    """Return what an index finds a name by, however long it is."""
+    """Return a digest of a name of any length, for an index."""
     return blake2b(stored, digest_size=16).digest()
 
 
 def stored_name(name: str) -> bytes:
     """Return the stored form of a name."""
-    # Half a surrogate pair has no UTF-8; a name found in odd text may hold one.
+    # A name from damaged text may contain half of a surrogate pair.
     return name.encode(errors="surrogatepass")
 
 
@@ -225,7 +219,7 @@ def plain_name(stored: bytes) -> str:
 
 
 def names_in(ties: Ties) -> set[str]:
-    """Return all names that ties take."""
+    """Return all names in ties."""
     names = {_KINDS[tie] + name for name, tie in ties.nodes}
     for one, other, tie, _ in ties.pairs:
         names.update((_KINDS[tie] + one, _KINDS[tie] + other))
@@ -233,7 +227,7 @@ def names_in(ties: Ties) -> set[str]:
 
 
 def numbered(ties: Ties, numbers: Mapping[str, int]) -> NumberedTies:
-    """Write ties with the numbers of their names."""
+    """Replace the names in ties by numbers."""
     facts, pairs = [], []
     for one, other, tie, words in ties.pairs:
         ends = numbers[_KINDS[tie] + one], numbers[_KINDS[tie] + other]
@@ -247,7 +241,7 @@ def numbered(ties: Ties, numbers: Mapping[str, int]) -> NumberedTies:
 
 
 def ties_kept(records: Mapping[K, bytes], names_of: Callable[[Sequence[int]], Mapping[int, bytes]]) -> dict[K, Ties]:
-    """Read records, and what names they take; what is damaged, or takes a name that is not there, is left out."""
+    """Parse records, and replace numbers by names. Damaged records, and those with unknown numbers, are left out."""
     read: dict[K, NumberedTies] = {}
     for key, body in records.items():
         with suppress(Corrupt):
@@ -264,7 +258,7 @@ def _with_names(record: NumberedTies, called: Mapping[int, str]) -> Ties:
 
 
 def named_content(record: NumberedTies, names: Mapping[int, bytes]) -> tuple[object, ...]:
-    """Return what a record says, by name and in no order: two that say the same are equal."""
+    """Return the content of a record by name, in a form that can be compared."""
     return (
         frozenset((names.get(number), tie) for number, tie in record.nodes),
         frozenset((names.get(one), names.get(other), words) for one, other, words in record.facts),

@@ -1,4 +1,4 @@
-"""What ledgers in a database have in common: reads of one moment, writes in one transaction, checks of the whole."""
+"""The parts shared by ledgers in a database: consistent reads, write transactions, verification."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,11 +30,12 @@ from treering.ports.ledger import (
     read_one_by_one,
 )
 from treering.ports.runtime import Clock
-from treering.stores.rows.packing import rows_of
-from treering.stores.rows.read_checks import LogReads, ReadChecks
-from treering.stores.rows.records import ExportedRows, events_in_batches, records_of
+from treering.stores.rows.damage import rows_of
+from treering.stores.rows.log_reads import LogReads
+from treering.stores.rows.read_checks import ReadChecks
+from treering.stores.rows.records import events_in_batches, records_of
 from treering.stores.rows.session import LedgerSession
-from treering.stores.rows.verification import VerifiedRows
+from treering.stores.rows.verification import LedgerRows
 
 T = TypeVar("T")
 
@@ -52,7 +53,7 @@ class _Objects(Protocol):
 
 
 class Snapshot(ABC):
-    """Reads of one moment: those of `ports.ledger.Ledger`."""
+    """The reads of `ports.ledger.Ledger` in one snapshot."""
 
     def __init__(self, objects: _Objects, log: LogReads) -> None:
         self.log = log
@@ -65,7 +66,7 @@ class Snapshot(ABC):
 
     @abstractmethod
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
-        """Return an object as it stands, or as it stood."""
+        """Return an object, as of now or a point in history."""
 
     def history(self, identity: str) -> Sequence[Object]:
         """Return every revision, oldest first."""
@@ -78,48 +79,48 @@ class Snapshot(ABC):
     def heads(
         self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
     ) -> Mapping[str, Head]:
-        """Return the heads of those of the ids that exist."""
+        """Return the heads of objects. Unknown ids are left out."""
 
     def segment(self, source_id: str, segment_id: str) -> Segment:
-        """Return a segment, also one that has vanished from its source since."""
-        found = self._objects.segment(source_id, segment_id)
-        if found is None:
+        """Return a segment, even if it was removed from its source."""
+        segment = self._objects.segment(source_id, segment_id)
+        if segment is None:
             raise missing_segment(source_id, segment_id)
-        return found
+        return segment
 
     def segments(
         self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
     ) -> Mapping[tuple[str, str], Segment]:
-        """Return those of the segments (source id, segment id) that are in their sources now."""
+        """Return the segments (source id, segment id) that their sources contain now. Others are left out."""
         return self._objects.segments(places, altered)
 
     def read(self, requests: Sequence[ObjectRequest]) -> list[ObjectsFound]:
-        """Read for several requests."""
+        """Answer several requests."""
         return [read_one_by_one(self, request) for request in requests]
 
     @abstractmethod
     def select(self, selection: Selection, altered: Altered | None) -> Sequence[Object]:
-        """Return the objects a read at the selection's scope sees, oldest first."""
+        """Return the objects visible at the selection's scope, oldest first."""
 
     @abstractmethod
     def sources(self, scope: str, root: str) -> Mapping[str, SourceState]:
-        """Give, by origin, the sources in this scope below a root origin."""
+        """Return the sources of this scope below a root origin, by origin."""
 
     @abstractmethod
     def sources_at(self, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
-        """Give, by origin, those of the sources that are in this scope."""
+        """Return the sources of this scope with these origins, by origin."""
 
     @abstractmethod
     def scopes(self, below: str) -> Sequence[str]:
-        """Return the scopes below one that objects lie in."""
+        """Return the scopes of objects at or below a scope."""
 
     @abstractmethod
     def dependents(self, identity: str) -> Sequence[str]:
-        """Return ids of knowledge whose evidence or derivation names this id."""
+        """Return the ids of knowledge that cites an object or is derived from it."""
 
     @abstractmethod
     def referrers(self, identity: str) -> Sequence[str]:
-        """Return ids of objects of which a revision names this id."""
+        """Return the ids of objects with a revision that refers to an id."""
 
     @abstractmethod
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
@@ -130,37 +131,29 @@ class Snapshot(ABC):
         return self.log.sequence(as_of)
 
     def changes(self, after: int, limit: int) -> Sequence[Change]:
-        """Return the changes of objects that the `limit` events behind `after` tell of, in order."""
+        """Return the changes of objects in the `limit` events after a sequence number, in order."""
         events = self.log.events(after=after, limit=limit)
         read = self._revisions_told(events)
 
         def revision(identity: str, number: int) -> Object | None:
-            found = read(identity, number)
-            if found is None:
+            item = read(identity, number)
+            if item is None:
                 self.log.require_erased(identity, number)
-            return found
+            return item
 
         return changes_in(events, revision)
 
     def _revisions_told(self, _events: Sequence[AuditEvent]) -> ReadRevision:
-        """Return what reads the revisions that events tell of."""
+        """Return a function that reads the revisions in events."""
         return self._objects.revision
 
 
-class WholeRows(VerifiedRows, ExportedRows, Protocol):
-    """All rows of a ledger, of one moment."""
-
-    def verify(self, *, anchor: Anchor | None) -> Anchor:
-        """Check all rows against the audit log, and that this passes through the anchor; return its head."""
-        ...
-
-
 class DatabaseLedger(LedgerWrites, Generic[T]):
-    """`ports.ledger.Ledger` over a database. Followers move in the same transactions.
+    """`ports.ledger.Ledger` over a database. Followers are updated in the same transactions.
 
-    `read`, `write`: hold a transaction; `ask`: one in which a single query is asked; `read_whole`: one for reads of
-    everything, which hold up no other. `snapshot`: the reads of a transaction; `rows`: all rows that it sees. `policy`
-    holds as long as the space tells of none.
+    `read` and `write` open a transaction, `ask` one for a single query, `read_whole` one for long reads that do not
+    block others. `snapshot` returns the reads of a transaction, `rows` all of its rows. `policy` is the default policy
+    of a space without one.
     """
 
     def __init__(
@@ -171,7 +164,7 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
         write: Callable[[], AbstractContextManager[T]],
         read_whole: Callable[[], AbstractContextManager[T]],
         snapshot: Callable[[T, ReadChecks, Policy], Snapshot],
-        rows: Callable[[T], WholeRows],
+        rows: Callable[[T], LedgerRows],
         clock: Clock,
         policy: Policy | None,
         anchor: AnchorStore | None,
@@ -191,12 +184,12 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
 
     @property
     def policy(self) -> Policy:
-        """The policy in force, as the space holds it now."""
+        """The policy in force."""
         with self._read(once=True) as snapshot:
             return snapshot.policy
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
-        """Return an object as it stands, or as it stood."""
+        """Return an object, as of now or a point in history."""
         with self._read() as snapshot:
             return snapshot.get(identity, as_of=as_of)
 
@@ -208,55 +201,55 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
     def heads(
         self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
     ) -> Mapping[str, Head]:
-        """Return the heads of those of the ids that exist."""
+        """Return the heads of objects. Unknown ids are left out."""
         with self._read() as snapshot:
             return snapshot.heads(identities, as_of=as_of, altered=altered)
 
     def segment(self, source_id: str, segment_id: str) -> Segment:
-        """Return a segment, also one that has vanished from its source since."""
+        """Return a segment, even if it was removed from its source."""
         with self._read() as snapshot:
             return snapshot.segment(source_id, segment_id)
 
     def segments(
         self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
     ) -> Mapping[tuple[str, str], Segment]:
-        """Return those of the segments (source id, segment id) that are in their sources now."""
+        """Return the segments (source id, segment id) that their sources contain now. Others are left out."""
         with self._read() as snapshot:
             return snapshot.segments(places, altered=altered)
 
     def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
-        """Read for several requests, all of one moment."""
+        """Answer several requests from one snapshot."""
         with self._read() as snapshot:
             return snapshot.read(requests)
 
     def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
-        """Return the objects a read at the selection's scope sees, oldest first."""
+        """Return the objects visible at the selection's scope, oldest first."""
         with self._read() as snapshot:
-            found = snapshot.select(selection, altered)
-        yield from found
+            items = snapshot.select(selection, altered)
+        yield from items
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
-        """Give, by origin, the sources in this scope below a root origin."""
+        """Return the sources of this scope below a root origin, by origin."""
         with self._read(once=True) as snapshot:
             return snapshot.sources(scope, root)
 
     def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
-        """Give, by origin, those of the sources that are in this scope."""
+        """Return the sources of this scope with these origins, by origin."""
         with self._read(once=True) as snapshot:
             return snapshot.sources_at(scope, origins)
 
     def scopes(self, below: str) -> Sequence[str]:
-        """Return the scopes below one that objects lie in."""
+        """Return the scopes of objects at or below a scope."""
         with self._read(once=True) as snapshot:
             return snapshot.scopes(below)
 
     def dependents(self, identity: str) -> Sequence[str]:
-        """Return ids of knowledge whose evidence or derivation names this id."""
+        """Return the ids of knowledge that cites an object or is derived from it."""
         with self._read(once=True) as snapshot:
             return snapshot.dependents(identity)
 
     def referrers(self, identity: str) -> Sequence[str]:
-        """Return ids of objects of which a revision names this id."""
+        """Return the ids of objects with a revision that refers to an id."""
         with self._read(once=True) as snapshot:
             return snapshot.referrers(identity)
 
@@ -284,7 +277,7 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
             return snapshot.sequence(as_of)
 
     def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
-        """Return audit events in order, in batches, so that a long log does not fill memory."""
+        """Return audit events in order. They are read in batches, so that a long log does not fill the memory."""
 
         def batch(after: int, limit: int) -> Sequence[AuditEvent]:
             with self._read() as snapshot:
@@ -293,7 +286,7 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
         return events_in_batches(batch, after=after, limit=limit)
 
     def changes(self, after: int, limit: int) -> Sequence[Change]:
-        """Return the changes of objects that the `limit` events behind `after` tell of, in order."""
+        """Return the changes of objects in the `limit` events after a sequence number, in order."""
         with self._read() as snapshot:
             return snapshot.changes(max(after, 0), max(limit, 0))
 
@@ -303,29 +296,29 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
             return snapshot.log.events_of(identity)
 
     def records(self, *, only: Collection[str] = TABLES) -> Iterator[Record]:
-        """Return everything the ledger holds, or the records of some tables, of one moment."""
+        """Return all records of the ledger, or of some tables, from one snapshot."""
         with rows_of("the ledger"), self._hold_whole() as transaction:
             yield from records_of(self._rows(transaction), only)
 
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
         """Check the audit chain, every revision against it, and every segment against its hash."""
-        kept = anchor or self._kept_anchor()
+        expected = anchor or self._kept_anchor()
         with rows_of("the ledger"), self._hold_whole() as transaction:
-            return self._rows(transaction).verify(anchor=kept)
+            return self._rows(transaction).verify(anchor=expected)
 
     @abstractmethod
     def _session(self, transaction: T) -> LedgerSession[T]:
-        """Return what writes in a transaction."""
+        """Return the session of a write transaction."""
 
     @contextmanager
     def _read(self, *, once: bool = False) -> Iterator[Snapshot]:
-        """Hold a snapshot, and the rows of the ledger to what they should be. `once`: for a single query."""
+        """Open a snapshot, and report damaged rows as `Corrupt`. `once`: for a single query."""
         with rows_of("the ledger"), (self._hold_to_ask if once else self._hold)() as transaction:
             yield self._snapshot(transaction, self._checks, self._default_policy)
 
     @contextmanager
     def _writing(self) -> Iterator[LedgerSession[T]]:
-        """Hold the one write transaction; once it is durable, tell the anchor how far the log has come."""
+        """Open the write transaction. After the commit, update the anchor."""
         with self._hold_to_write() as transaction:
             session = self._session(transaction)
             yield session
@@ -342,28 +335,25 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
         return self._anchor.read() if self._anchor else None
 
     def _check_anchor(self) -> None:
-        """Check that the log passes through the anchor, where one is kept. Raises `Corrupt`."""
-        kept = self._kept_anchor()
-        if kept is None or kept.seq == 0:
+        """Check that the log contains the event of the stored anchor, if any. Raises `Corrupt`."""
+        stored = self._kept_anchor()
+        if stored is None or stored.seq == 0:
             return
         with rows_of("the ledger"), self._hold() as transaction:
-            if self._rows(transaction).has_event(kept.seq, kept.hash):
+            if self._rows(transaction).has_event(stored.seq, stored.hash):
                 return
         raise Corrupt(
-            f"{self._place} does not contain audit event {kept.seq}, which its anchor names.",
+            f"{self._place} does not contain audit event {stored.seq}, which its anchor names.",
             hint="Its log was truncated or an older copy was restored: restore the newest copy, then run lint audit.",
-            details={"seq": kept.seq},
+            details={"seq": stored.seq},
         )
-
-
-# What rows say of objects and sources, read without the objects.
 
 
 _TYPES, _CHANNELS = frozenset(get_args(ObjectType)), frozenset(get_args(Channel))
 
 
 def checked_head(head: Head) -> Head:
-    """Return a head that was read of a row. Raises `Corrupt` where its type or its channel is unknown."""
+    """Return the head if its type and channel are known. Raises `Corrupt` otherwise."""
     if head.type in _TYPES and head.origin_channel in _CHANNELS:
         return head
     raise Corrupt(
@@ -374,10 +364,10 @@ def checked_head(head: Head) -> Head:
 
 
 def newest_states(rows: Iterable[tuple[str, SourceState]]) -> dict[str, SourceState]:
-    """Return the state of the source with each origin, from origins and states in the order of their ids."""
+    """Return the state of the source with each origin. `rows`: origins and states in the order of ids."""
     states: dict[str, SourceState] = {}
     for origin, state in rows:
-        # An archived source gives way to a later one with the same origin.
+        # A later source with the same origin replaces an archived one.
         if origin not in states or states[origin].status == "archived":
             states[origin] = state
     return states

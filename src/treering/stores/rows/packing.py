@@ -1,8 +1,7 @@
-"""How texts lie in rows: packed, and checked as they are unpacked; and how damaged rows become `Corrupt`."""
+"""Compress the texts in rows, and verify them when they are read."""
 
 import hashlib
 import json
-import struct
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -12,76 +11,39 @@ from typing import Any, TypeVar
 import zstandard
 from pydantic import BaseModel, ValidationError
 
-from treering.core.errors import Corrupt, InvalidInput, TreeringError
+from treering.core.errors import Corrupt, InvalidInput
 from treering.core.objects import Object, parse_object
-
-REINDEX = "Rebuild the index: `treering lint reindex --apply`."
-RESTORE = "Restore it from a backup, or import an export into a new space."
-_ROW_ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, struct.error)
-_SHOWN = 200
-
-
-def row_of(name: str, *, hint: str = RESTORE) -> "_Guard":
-    """Turn everything that parsing one damaged row raises into `Corrupt`, naming what the row is of.
-
-    A row may hold values of any type: something else than Treering may have written it, and SQLite takes any.
-    """
-    return _Guard(name, hint, ours=(Corrupt, InvalidInput))
-
-
-def rows_of(name: str, *, hint: str = RESTORE) -> "_Guard":
-    """Turn what reading several rows raises that are not what they should be into `Corrupt`; errors of ours pass."""
-    return _Guard(name, hint)
-
-
-class _Guard:
-    """A context for reading rows; a class, for a search enters hundreds, and a generator would cost four times this."""
-
-    __slots__ = ("_hint", "_name", "_ours")
-
-    def __init__(self, name: str, hint: str, ours: tuple[type[TreeringError], ...] = ()) -> None:
-        self._name = name
-        self._hint = hint
-        self._ours = ours
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            return
-        if isinstance(error, TreeringError):
-            if isinstance(error, self._ours):
-                raise _unreadable_row(self._name, error.message, self._hint) from error
-        elif isinstance(error, _ROW_ERRORS):
-            raise _unreadable_row(self._name, f"{type(error).__name__}: {error}", self._hint) from error
-
-
-def _unreadable_row(name: str, found: str, hint: str) -> Corrupt:
-    return Corrupt(
-        f"The stored rows of {name} cannot be read. {found[:_SHOWN].rstrip('.')}.", hint=hint, details={"id": name}
-    )
-
-
-# How texts lie in the database: short ones as they are, longer ones compressed.
-
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
-LEVEL = 3
-DICTIONARY = 41_000
-"""The number of a dictionary in a frame, before its own number is added; it lies in the range that zstd leaves free."""
 
-_NEWEST = 1  # the dictionary that rows are packed with
+LEVEL = 3
+
+
+DICTIONARY = 41_000
+"""Added to the number of a dictionary in a frame. The sum is in the range that zstd reserves for private use."""
+
+
+_NEWEST = 1  # the dictionary for new rows
+
+
 _WORTH_COMPRESSING = 256
+
+
 _MAX_TEXT = 1 << 30
+
+
 _SKIPPABLE = (0x184D2A50).to_bytes(4, "little")
+
+
 _DIGEST = 16
+
+
 _local = threading.local()
 
 
 def pack(text: str) -> str | bytes:
-    """Compress a text where that saves room."""
+    """Compress a text if it is long enough."""
     if len(text) < _WORTH_COMPRESSING:
         return text
     return _compressor().compress(text.encode())
@@ -98,7 +60,7 @@ def pack_bytes(content: bytes) -> bytes:
 
 
 def unpack_bytes(stored: bytes) -> bytes:
-    """Return what was packed. Raises `Corrupt` where the bytes do not decompress."""
+    """Decompress bytes. Raises `Corrupt` if they are damaged."""
     try:
         return _decompressor_of(stored).decompress(stored, max_output_size=_MAX_TEXT)
     except _NOT_PACKED as error:
@@ -106,15 +68,15 @@ def unpack_bytes(stored: bytes) -> bytes:
 
 
 def pack_sealed(text: str, *, name: str) -> bytes:
-    """Compress a text, with a digest of it and of the name of its row behind: for rows that no event tells of."""
+    """Compress a text and append a digest of the text and the name of its row. For rows without an audit event."""
     content = text.encode()
     return _compressor(_NEWEST).compress(content) + _seal(content, name)
 
 
 def unpack_sealed(stored: str | bytes, *, name: str) -> str:
-    """Return what was packed. Raises `Corrupt` where it, or the name of its row, is not as it was sealed.
+    """Decompress a text. Raises `Corrupt` if the text or the name of its row was modified.
 
-    What an earlier version packed without a seal is returned unchecked.
+    Texts without a digest, from earlier versions, are not checked.
     """
     if isinstance(stored, str):
         return stored
@@ -129,10 +91,10 @@ def unpack_sealed(stored: str | bytes, *, name: str) -> str:
 
 
 def unpack(stored: str | bytes) -> str:
-    """Return what was packed. Raises `Corrupt` where the bytes do not decompress."""
+    """Decompress a text. Raises `Corrupt` if it is damaged."""
     if isinstance(stored, str):
         return stored
-    # Written out: a search unpacks dozens of rows, and a context manager would cost as much as unpacking one.
+    # No context manager, which would take as long as decompressing: a search unpacks dozens of rows.
     try:
         return _decompressor_of(stored).decompress(stored, max_output_size=_MAX_TEXT).decode()
     except _NOT_PACKED as error:
@@ -140,12 +102,12 @@ def unpack(stored: str | bytes) -> str:
 
 
 def unpack_json(stored: str | bytes) -> Any:
-    """Return packed JSON as data. Raises `Corrupt` for what is not packed JSON."""
+    """Decompress and parse JSON. Raises `Corrupt` if it is invalid."""
     return json_of(unpack(stored))
 
 
 def json_of(text: str) -> Any:
-    """Return JSON as data. Raises `Corrupt` for what is not JSON."""
+    """Parse JSON. Raises `Corrupt` if it is invalid."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -153,12 +115,12 @@ def json_of(text: str) -> Any:
 
 
 def unpack_model(model: type[_Model], stored: str | bytes) -> _Model:
-    """Return a packed value. Raises `Corrupt` for what is not a value of that kind."""
+    """Decompress and parse a model. Raises `Corrupt` if it is invalid."""
     return model_of(model, unpack(stored))
 
 
 def model_of(model: type[_Model], text: str) -> _Model:
-    """Return a value from its JSON. Raises `Corrupt` for what is not a value of that kind."""
+    """Parse a model from JSON. Raises `Corrupt` if it is invalid."""
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
@@ -166,9 +128,9 @@ def model_of(model: type[_Model], text: str) -> _Model:
 
 
 def unpack_object(stored: str, words: Callable[[str], Mapping[str, str]]) -> Object:
-    """Make an object from its stored form and the words of its segments, by segment id.
+    """Parse an object from its stored form and the texts of its segments by id.
 
-    Raises `Corrupt` where it is not an object, or words are missing.
+    Raises `Corrupt` if it is invalid or a text is missing.
     """
     data = unpack_json(stored)
     try:
@@ -185,7 +147,7 @@ def _unreadable(what: str) -> Corrupt:
 
 
 def _seal(content: bytes, name: str) -> bytes:
-    """Return a skippable frame of the zstandard format: who reads the text alone, as earlier versions do, passes it."""
+    """Return a skippable zstd frame with a digest. Earlier versions ignore it."""
     key = hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=_DIGEST).digest()
     digest = hashlib.blake2b(content, digest_size=_DIGEST, key=key).digest()
     return _SKIPPABLE + len(digest).to_bytes(4, "little") + digest
@@ -199,7 +161,7 @@ def _not_decompressed() -> Corrupt:
 
 
 def _compressor(dictionary: int = 0) -> zstandard.ZstdCompressor:
-    # The checksum shows damage when the text is read.
+    # The checksum reveals damage when the text is read.
     known: dict[int, zstandard.ZstdCompressor] = _of_thread("compressors")
     if dictionary not in known:
         shared = _dictionary(dictionary) if dictionary else None
@@ -208,7 +170,7 @@ def _compressor(dictionary: int = 0) -> zstandard.ZstdCompressor:
 
 
 def _decompressor_of(stored: bytes) -> zstandard.ZstdDecompressor:
-    """Return what reads a frame. Raises `ZstdError` for one that needs a dictionary nobody knows."""
+    """Return the decompressor for a frame. Raises `ZstdError` if its dictionary is unknown."""
     known: dict[int, zstandard.ZstdDecompressor] = _of_thread("decompressors")
     number = zstandard.get_frame_parameters(stored).dict_id
     if number not in known:

@@ -1,15 +1,14 @@
-"""Checking what is read against the audit log: one object, one segment, one link, one patch at a time.
+"""Verify single objects, segments, links and patches against the audit log when they are read.
 
-`verification` checks a whole ledger, the chain included. Here what is about to be shown is checked: that the stored
-form of a revision is the one its audit event tells of, that no later event tells of a newer one, that the rows read
-instead of it agree with it, and that a text is the one that was hashed. It shows what was changed behind the
-ledger's back without its audit log; who rewrites both is shown by the chain and its anchor.
+`verification` checks a whole ledger, including the chain. These checks cover only the data that is returned: the stored
+revision must match its audit event and be the newest one, the rows read in place of it must agree with it, and texts
+must match their hashes. They detect changes to the tables without the audit log. Changes to both are detected by the
+chain and its anchor.
 """
 
 import threading
-from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -20,17 +19,26 @@ from treering.core.canonical import canonical_json, parse_time, render_time
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.evidence import Segment, segment_hash
 from treering.core.objects import Object, Source, content_hash, title_of
-from treering.core.patch import Link, PatchRecord, PatchStatus, Remembered, record_hash
+from treering.core.patch import Link, PatchRecord, record_hash
 from treering.core.policy import Policy
 from treering.core.writing.journal import POLICY, policy_in
-from treering.ports.ledger import AsOf
-from treering.stores.rows.packing import json_of, model_of, row_of, unpack, unpack_json, unpack_model, unpack_sealed
+from treering.stores.rows.damage import row_of
+from treering.stores.rows.packing import json_of, unpack, unpack_json, unpack_model
 
 HINT = "Run lint audit at the scope /; restore the space from a backup or an export made before the damage."
+
+
 _EVENTS = 4_096
+
+
 _SOURCES = 1_024
+
+
 _PARTS = 50_000
+
+
 _FEW_PARTS = 4
+
 
 Body = str | bytes
 """A packed text, as `packing` makes it."""
@@ -48,7 +56,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """The newest revision of an object, and what has to agree with it."""
+    """The newest revision of an object, and the values that must agree with it."""
 
     stored: Stored
     event: Body | None
@@ -58,20 +66,20 @@ class Newest:
 
 
 class EventRows(Protocol):
-    """The audit log of an open transaction, as far as checks of single objects ask for it."""
+    """The audit log of a transaction, for checks of single objects."""
 
     def body_at(self, seq: int) -> Body | None:
         """Return the stored event of a sequence number, or `None`."""
         ...
 
     def numbers_of(self, target: str, *, after: int) -> Sequence[int]:
-        """Return the sequence numbers behind `after` of the events about something, newest first."""
+        """Return the sequence numbers after `after` of the events about an id, newest first."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SourceParts:
-    """What a revision of a source says of its segments, their texts apart: each by its id, or a digest of it."""
+    """The segments in a revision of a source, without their texts: the data of each by id, or a digest of it."""
 
     identity: str
     salt: str
@@ -80,18 +88,18 @@ class SourceParts:
     row: tuple[str | int, ...]
     segments: Mapping[str, bytes | Mapping[str, Any]]
     good: set[bytes] = field(default_factory=set)
-    """Digests of stored places that were found to agree."""
+    """Digests of stored places that have been verified."""
 
     def says(self, segment_id: str, told: Mapping[str, Any]) -> bool:
-        """Tell whether the revision says this of a segment."""
+        """Return whether the revision contains this data of a segment."""
         known = self.segments.get(segment_id)
         return known == (_digest(canonical_json(told)) if isinstance(known, bytes) else told)
 
 
 class ReadChecks:
-    """Checks what is read. Safe to use from many threads.
+    """Verify data that was read. Thread-safe.
 
-    What was found good is remembered by a digest of the bytes that were read, so a change made later is seen.
+    Verified data is remembered by a digest of its bytes, so that later changes are detected.
     """
 
     def __init__(self) -> None:
@@ -101,18 +109,18 @@ class ReadChecks:
         )
 
     def check_newest(self, rows: EventRows, newest: Newest, item: Object) -> None:
-        """Check the newest revision, that it is the newest, and the object's row. Raises `Corrupt`."""
+        """Check the newest revision, that it is the newest one, and the object's row. Raises `Corrupt`."""
         self._check_item(newest.stored, item)
         content = content_hash(unpack(newest.stored.body), salt=item.salt)
         self._check_standing(rows, newest, content, _row_of(item))
 
     def check_as_of(self, rows: EventRows, stored: Stored, item: Object, seq: int) -> None:
-        """Check the revision that was the newest at a sequence number. Raises `Corrupt`."""
+        """Check the revision that was the newest one at a sequence number. Raises `Corrupt`."""
         self.check_revision(rows, stored, item)
         self._check_later(rows, stored, seq)
 
     def check_revision(self, rows: EventRows, stored: Stored, item: Object) -> None:
-        """Check one revision, and the words of its segments. Raises `Corrupt`."""
+        """Check a revision and the texts of its segments. Raises `Corrupt`."""
         event = self._event(rows, stored.seq, stored.identity)
         _check_stored(event, stored, content_hash(unpack(stored.body), salt=item.salt))
         self._check_item(stored, item)
@@ -124,9 +132,9 @@ class ReadChecks:
             _check_words(stored.identity, segment, item.salt)
 
     def newest_parts(self, rows: EventRows, newest: Newest) -> SourceParts:
-        """Check the newest revision of a source but for its words; return what it says of its segments.
+        """Check the newest revision of a source without its texts; return the data of its segments.
 
-        Once it is known, that costs little, however many segments it has. Raises `Corrupt`.
+        Takes little time once the revision is known, regardless of its size. Raises `Corrupt`.
         """
         parts = self._parts_of(newest.stored)
         self._check_standing(rows, newest, parts.content, parts.row)
@@ -142,10 +150,10 @@ class ReadChecks:
         return self._parts.get((stored.identity, stored.number), _digest(stored.body), lambda: _parts(stored))
 
     def check_link(self, rows: EventRows, link: Link, added: int) -> None:
-        """Check that the event which added a link tells of it. Raises `Corrupt`."""
+        """Check a link against the event that added it. Raises `Corrupt`."""
         event = self._event(rows, added, link.source)
-        told = event.after.get("link") if event.after else None
-        if told != [link.type, link.source, link.target] or event.patch_id != link.patch_id:
+        logged = event.after.get("link") if event.after else None
+        if logged != [link.type, link.source, link.target] or event.patch_id != link.patch_id:
             what = f"the link {link.source} {link.type} {link.target} does not match the audit log"
             raise _altered(what, link.source)
 
@@ -155,23 +163,23 @@ class ReadChecks:
             raise _altered(f"event {event.seq}, about {event.target}, was changed", event.target)
 
     def check_record(self, rows: EventRows, record: PatchRecord) -> None:
-        """Check the record of a patch, where an event tells of it. Raises `Corrupt`.
+        """Check the record of a patch against the audit log. Raises `Corrupt`.
 
-        What was decided about a patch is told by an event about it, and what was applied directly by the last event
-        of the patch: that of its last effect, or about the patch it reverts. Those of earlier versions have no hash.
+        The hash of a decided patch is in the event about the patch, and that of a directly applied patch in its last
+        event: about its last effect, or about the patch it reverts. Events of earlier versions have no hash.
         """
         decisions = list(self._told_of(rows, record.id, after=0))
-        told = [str(event.after["hash"]) for event in decisions if event.after and "hash" in event.after]
+        hashes = [str(event.after["hash"]) for event in decisions if event.after and "hash" in event.after]
         if not decisions and record.effects:
             targets = filter(None, [record.effects[-1].target, record.reverts])
             events = [event for target in targets for event in self._told_of(rows, target, after=0)]
             own = [event for event in events if event.patch_id == record.id]
-            told = (
+            hashes = (
                 [event.patch_hash for event in own if event.patch_hash]
                 if own
                 else ["the audit log has no event for it"]
             )
-        if told and told[0] != record_hash(record):
+        if hashes and hashes[0] != record_hash(record):
             raise _altered(f"the record of {record.id} does not match the audit log", record.id)
 
     def _check_standing(self, rows: EventRows, newest: Newest, content: str, expected: tuple[str | int, ...]) -> None:
@@ -190,7 +198,7 @@ class ReadChecks:
                 raise _altered(f"revision {stored.number} of {stored.identity} is not its newest", stored.identity)
 
     def _told_of(self, rows: EventRows, target: str, *, after: int) -> Iterator[AuditEvent]:
-        """Return the events about something, newest first."""
+        """Return the events about an id, newest first."""
         return (self._event(rows, seq, target) for seq in rows.numbers_of(target, after=after))
 
     def _event(self, rows: EventRows, seq: int, target: str) -> AuditEvent:
@@ -214,16 +222,16 @@ class ReadChecks:
 
 
 def read_segment(source_id: str, parts: SourceParts | None, place: Body, body: Body) -> Segment:
-    """Make a segment of its place (its stored form without its text) and its text.
+    """Parse a segment from its text and its place (the stored form without the text).
 
-    Where `parts` tell what its source says of it, it is checked against that. Raises `Corrupt`.
+    If `parts` is given, check the segment against its source. Raises `Corrupt`.
     """
     with row_of(source_id, hint=HINT):
-        told = unpack_json(place)
-        segment = Segment.model_validate({**told, "excerpt": unpack(body)})
+        data = unpack_json(place)
+        segment = Segment.model_validate({**data, "excerpt": unpack(body)})
     if parts:
         if (digest := _digest(place)) not in parts.good:
-            if not parts.says(segment.segment_id, told):
+            if not parts.says(segment.segment_id, data):
                 what = f"segment {segment.segment_id} of {parts.identity} does not match its source"
                 raise _altered(what, parts.identity)
             parts.good.add(digest)
@@ -233,9 +241,9 @@ def read_segment(source_id: str, parts: SourceParts | None, place: Body, body: B
 
 @lru_cache(maxsize=16)
 def policy_told(seq: int, body: Body) -> Policy:
-    """Return the policy in a stored event, checked against the event's own hash. Raises `Corrupt`.
+    """Parse the policy in a stored event and check the event's own hash. Raises `Corrupt`.
 
-    It is asked for with every write and most reads, and changes seldom.
+    Cached, because every write and most reads need it and it rarely changes.
     """
     event = unpack_model(AuditEvent, body)
     if (event.seq, event.target, event.hash) != (seq, POLICY, event_hash(event)):
@@ -247,7 +255,7 @@ _Value = TypeVar("_Value")
 
 
 class _Remembered(Generic[_Value]):
-    """Values made from stored bytes, those used last, each with the digest of its bytes."""
+    """A cache of the most recently used values, each with a digest of the bytes it was parsed from."""
 
     def __init__(self, most: int, *, most_weight: int = 0, weigh: Callable[[_Value], int] = lambda _: 0) -> None:
         self._most = most
@@ -258,7 +266,7 @@ class _Remembered(Generic[_Value]):
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, digest: bytes, make: Callable[[], _Value]) -> _Value:
-        """Return the value of a key, made anew where its bytes are others. What `make` raises is not remembered."""
+        """Return the cached value, or call `make` if the digest differs. Errors are not cached."""
         with self._lock:
             known = self._values.get(key)
             if known and known[0] == digest:
@@ -282,7 +290,7 @@ def _parts(stored: Stored) -> SourceParts:
     try:
         text = unpack(stored.body)
         data = json_of(text)
-        few = len(data["segments"]) <= _FEW_PARTS  # a digest takes less room, and more time
+        few = len(data["segments"]) <= _FEW_PARTS  # a digest takes less memory, but more time
         segments = {part["segment_id"]: part if few else _digest(canonical_json(part)) for part in data["segments"]}
         salt = str(data["salt"])
         content = content_hash(text, salt=salt)
@@ -292,17 +300,17 @@ def _parts(stored: Stored) -> SourceParts:
 
 
 def unreadable(stored: Stored) -> Corrupt:
-    """Return the error for a revision that cannot be read at all."""
+    """Return the error for a revision that cannot be parsed."""
     return _altered(f"revision {stored.number} of {stored.identity} cannot be read", stored.identity)
 
 
 def missing_revision(identity: str, number: int) -> Corrupt:
-    """Return the error for a revision that is not there, though the log tells of it and of no erasure."""
+    """Return the error for a revision that is in the log, but neither stored nor erased."""
     return _altered(f"revision {number} of {identity} is missing", identity)
 
 
 def unreadable_segment(source_id: str) -> Corrupt:
-    """Return the error for a segment that cannot be read at all."""
+    """Return the error for a segment that cannot be parsed."""
     return _altered(f"a segment of {source_id} cannot be read", source_id)
 
 
@@ -319,7 +327,7 @@ def _row_of(item: Object) -> tuple[str | int, ...]:
 def _row_of_stored(data: Mapping[str, Any]) -> tuple[str | int, ...]:
     names = ("type", "kind", "status", "scope", "revision", "title", "origin_channel")
     created = render_time(parse_time(data["created_at"]))
-    # Most objects were written once.
+    # Most objects have one revision.
     updated = created if data["updated_at"] == data["created_at"] else render_time(parse_time(data["updated_at"]))
     return (*(data[name] for name in names), created, updated, data["origin"])
 
@@ -347,99 +355,3 @@ def _altered(what: str, identity: str) -> Corrupt:
         hint=HINT,
         details={"id": identity},
     )
-
-
-# The audit log, patches and idempotency keys, read and checked.
-
-
-class LogReads(ABC):
-    """The audit log, patches and idempotency keys of a ledger, in a transaction.
-
-    With `checks` the record of a patch, and the events about one thing, are checked as they are read.
-    """
-
-    def __init__(self, rows: EventRows, checks: ReadChecks | None) -> None:
-        self._rows = rows
-        self._checks = checks
-
-    @abstractmethod
-    def sequence(self, as_of: AsOf) -> int:
-        """Return the sequence number at a point in history; 0 before the first event."""
-
-    def events(self, *, after: int, limit: int) -> list[AuditEvent]:
-        """Return so many of the events behind a sequence number, in order."""
-        return [unpack_model(AuditEvent, body) for body in self._events_behind(after, limit)]
-
-    def events_of(self, target: str) -> list[AuditEvent]:
-        """Return the events about one thing, oldest first."""
-        events = [unpack_model(AuditEvent, body) for body in self._events_about([target])]
-        if self._checks:
-            for event in events:
-                self._checks.check_event(event)
-        return events
-
-    def require_erased(self, identity: str, number: int) -> None:
-        """Raise `Corrupt` where a revision that is not there belongs to an object that nobody erased."""
-        if all(event.event_type != "erased" for event in self.events_of(identity)):
-            raise missing_revision(identity, number)
-
-    @abstractmethod
-    def is_bare(self) -> bool:
-        """Tell whether the log tells of nothing but the policy."""
-
-    def record(self, patch_id: str) -> PatchRecord | None:
-        """Return the record of a patch, or `None`."""
-        body = self._patch(patch_id)
-        if body is None:
-            return None
-        record = unpack_model(PatchRecord, body)
-        if self._checks:
-            self._checks.check_record(self._rows, record)
-        return record
-
-    def newest_records(self, status: PatchStatus | None, limit: int) -> list[PatchRecord]:
-        """Return the newest patches, of one status or of all."""
-        return [unpack_model(PatchRecord, body) for body in self._newest_patches(status, limit)]
-
-    def proposals(self) -> list[PatchRecord]:
-        """Return the patches that wait for review, by id."""
-        return [unpack_model(PatchRecord, body) for body in self._proposed()]
-
-    def patches_about(self, targets: Iterable[str]) -> set[str]:
-        """Return the ids of the patches that events about these things name."""
-        return {unpack_model(AuditEvent, body).patch_id for body in self._events_about(list(targets))}
-
-    def remembered(self, key: str) -> Remembered | None:
-        """Return what is kept under exactly this key."""
-        body = self._key(key)
-        return None if body is None else _remembered(key, body)
-
-    def keys(self, prefix: str) -> Iterator[tuple[str, Remembered]]:
-        """Return the keys that begin so, each with what it stands for."""
-        return ((key, _remembered(key, body)) for key, body in self._keys(prefix))
-
-    @abstractmethod
-    def _events_behind(self, after: int, limit: int) -> Iterable[Body]: ...
-
-    @abstractmethod
-    def _events_about(self, targets: Sequence[str]) -> Iterable[Body]: ...
-
-    @abstractmethod
-    def _patch(self, patch_id: str) -> Body | None: ...
-
-    @abstractmethod
-    def _newest_patches(self, status: PatchStatus | None, limit: int) -> Iterable[Body]: ...
-
-    @abstractmethod
-    def _proposed(self) -> Iterable[Body]: ...
-
-    @abstractmethod
-    def _key(self, key: str) -> Body | None: ...
-
-    @abstractmethod
-    def _keys(self, prefix: str) -> Iterable[tuple[str, Body]]: ...
-
-
-def _remembered(key: str, body: Body) -> Remembered:
-    with row_of(f"the idempotency key {key!r}"):
-        return model_of(Remembered, unpack_sealed(body, name=key))

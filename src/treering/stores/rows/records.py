@@ -1,10 +1,7 @@
-"""Everything a ledger's rows hold as records, and back."""
+"""Convert the rows of a ledger to records and back."""
 
 import json
-import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -14,92 +11,73 @@ from treering.core.canonical import canonical_json
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.objects import Object, no_export
 from treering.core.patch import PatchRecord
-from treering.core.scope import sees
 from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Erased, Put, Write
 from treering.ports.index import Change
 from treering.ports.ledger import TABLES, Record
-from treering.ports.runtime import LONGEST_SECONDS, IsKept, JobRow
-from treering.retrieval.index.projection import Named, origins_in, sources_in
-from treering.stores.rows.packing import RESTORE, json_of, pack_sealed, row_of, unpack, unpack_json, unpack_sealed
-from treering.stores.rows.read_checks import Body, Stored
-from treering.stores.rows.verification import EventRow
+from treering.stores.rows.damage import RESTORE
+from treering.stores.rows.packing import json_of, unpack, unpack_json, unpack_sealed
+from treering.stores.rows.verification import LedgerRows
 
 _LINK_COLUMNS = ("type", "source", "target", "patch_id", "added", "removed")
 
 
-class ExportedRows(Protocol):
-    """The rows of a ledger, all of one moment, each kind in the order of its records (`ports.ledger.Record`)."""
+class LogWrites(Protocol):
+    """Writes to the audit log, patches and idempotency keys of a ledger."""
 
-    def event_rows(self) -> Iterable[EventRow]:
-        """Return the audit log."""
+    def keep_events(self, events: Sequence[AuditEvent]) -> None:
+        """Store events."""
         ...
 
-    def stored_revisions(self) -> Iterable[Stored]:
-        """Return the rows of all revisions."""
+    def keep_records(self, records: Sequence[PatchRecord]) -> None:
+        """Store the records of patches, replacing earlier ones."""
         ...
 
-    def segment_rows(self) -> Iterable[tuple[str, str, Body]]:
-        """Return source id, segment id and text of all segments."""
+    def keep_new_records(self, records: Sequence[PatchRecord]) -> None:
+        """Store the records of new patches."""
         ...
 
-    def link_rows(self) -> Iterable[LinkRow]:
-        """Return all links."""
+    def keep_key(self, key: str, outcome: str) -> None:
+        """Store the value of a new idempotency key, as JSON."""
         ...
 
-    def patch_rows(self) -> Iterable[tuple[str, str, Body]]:
-        """Return id, status and stored record of all patches."""
+    def forget(self, key: str) -> None:
+        """Remove an idempotency key."""
         ...
 
-    def receipt_rows(self) -> Iterable[tuple[str, Body]]:
-        """Return all idempotency keys, and what they stand for, sealed."""
+    def clear(self) -> None:
+        """Remove all events."""
         ...
 
 
 class LoadedObjects(Protocol):
-    """The object tables of an empty ledger, inside the transaction that fills it."""
+    """The object tables of an empty ledger, in the transaction that fills it."""
 
     def keep_revision(self, identity: str, revision: int, seq: int, stored: str) -> None:
-        """Keep a revision's stored form."""
+        """Store a revision."""
         ...
 
     def keep_words(self, source_id: str, segment_id: str, text: str) -> None:
-        """Keep the words of a segment, whose place is settled later."""
+        """Store the text of a segment. Its place is stored later."""
         ...
 
     def keep_link(self, row: LinkRow) -> None:
-        """Keep a link."""
+        """Store a link."""
         ...
 
     def revision(self, identity: str, number: int) -> Object | None:
-        """Return one revision of those that were kept."""
+        """Return one of the stored revisions."""
         ...
 
     def settle_loaded(self, item: Object) -> None:
-        """Have the tables that are read instead of the revisions say what a revision says."""
+        """Update the tables that are read in place of revisions."""
         ...
 
 
-class LoadedLog(Protocol):
-    """The log of an empty ledger, inside the transaction that fills it."""
+def records_of(rows: LedgerRows, only: Collection[str] = TABLES) -> Iterator[Record]:
+    """Return the records of some tables, in the order of `TABLES`.
 
-    def keep_events(self, events: Sequence[AuditEvent]) -> None:
-        """Keep new events."""
-        ...
-
-    def keep_new_records(self, records: Sequence[PatchRecord]) -> None:
-        """Keep the records of patches that are not there."""
-        ...
-
-    def keep_key(self, key: str, outcome: str) -> None:
-        """Keep what an idempotency key stands for, as JSON."""
-        ...
-
-
-def records_of(rows: ExportedRows, only: Collection[str] = TABLES) -> Iterator[Record]:
-    """Return every record of some tables, in the order the port names.
-
-    Raises `Corrupt` for a row that holds what JSON cannot.
+    Raises `Corrupt` for a row with values that JSON cannot represent.
     """
     for table in TABLES:
         for row in _READ[table](rows) if table in only else ():
@@ -111,34 +89,34 @@ def records_of(rows: ExportedRows, only: Collection[str] = TABLES) -> Iterator[R
 _Rows = Iterator[dict[str, Any]]
 
 
-def _events(rows: ExportedRows) -> _Rows:
+def _events(rows: LedgerRows) -> _Rows:
     return (unpack_json(body) for *_, body in rows.event_rows())
 
 
-def _revisions(rows: ExportedRows) -> _Rows:
+def _revisions(rows: LedgerRows) -> _Rows:
     for one in rows.stored_revisions():
         yield {"id": one.identity, "revision": one.number, "seq": one.seq, "body": unpack_json(one.body)}
 
 
-def _segments(rows: ExportedRows) -> _Rows:
+def _segments(rows: LedgerRows) -> _Rows:
     for source_id, segment_id, body in rows.segment_rows():
         yield {"source_id": source_id, "segment_id": segment_id, "text": unpack(body)}
 
 
-def _links(rows: ExportedRows) -> _Rows:
+def _links(rows: LedgerRows) -> _Rows:
     return (dict(zip(_LINK_COLUMNS, row, strict=True)) for row in rows.link_rows())
 
 
-def _patches(rows: ExportedRows) -> _Rows:
+def _patches(rows: LedgerRows) -> _Rows:
     return (unpack_json(body) for _, _, body in rows.patch_rows())
 
 
-def _receipts(rows: ExportedRows) -> _Rows:
+def _receipts(rows: LedgerRows) -> _Rows:
     for key, body in rows.receipt_rows():
         yield {"key": key, "receipt": json_of(unpack_sealed(body, name=str(key)))}
 
 
-_READ: dict[str, Callable[[ExportedRows], _Rows]] = {
+_READ: dict[str, Callable[[LedgerRows], _Rows]] = {
     "event": _events,
     "revision": _revisions,
     "segment": _segments,
@@ -149,11 +127,11 @@ _READ: dict[str, Callable[[ExportedRows], _Rows]] = {
 
 
 _Number = Annotated[int, Field(ge=0, lt=2**63)]
-"""What a database keeps as a whole number."""
+"""An integer that databases can store."""
 
 
 class _Row(BaseModel):
-    """A row of an export, whose values somebody may have changed: none counts as another of a like kind."""
+    """A row of an export. Values are parsed strictly, because the file may have been edited."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, strict=True)
 
@@ -185,10 +163,10 @@ class _ReceiptRow(_Row):
     receipt: Any
 
 
-def load_records(objects: LoadedObjects, log: LoadedLog, records: Iterable[Record]) -> list[Change]:
-    """Write records into an empty ledger; return the changes its followers have to see, in order.
+def load_records(objects: LoadedObjects, log: LogWrites, records: Iterable[Record]) -> list[Change]:
+    """Write records into an empty ledger; return the changes for its followers, in order.
 
-    Raises `InvalidInput` for what is not an export.
+    Raises `InvalidInput` if the records are not an export.
     """
     events, patches = list[AuditEvent](), list[PatchRecord]()
     revisions: list[tuple[int, str, int]] = []
@@ -212,8 +190,8 @@ def load_records(objects: LoadedObjects, log: LoadedLog, records: Iterable[Recor
         raise no_export(error) from error
 
 
-def _load(objects: LoadedObjects, log: LoadedLog, record: Record) -> None:
-    """Write a record that nothing else depends on."""
+def _load(objects: LoadedObjects, log: LogWrites, record: Record) -> None:
+    """Write a record of a table without dependencies."""
     row: Any = record.row
     match record.table:
         case "segment":
@@ -240,11 +218,8 @@ def _settled(objects: LoadedObjects, seq: int, identity: str, revision: int) -> 
     return Change(seq, identity, objects.revision(identity, revision - 1), after)
 
 
-# What followers of a ledger see of its writes.
-
-
 def changes_of(write: Write, seq: int) -> list[Change]:
-    """Return what a write changes of an object; nothing for links."""
+    """Return the change of an object in a write; nothing for links."""
     match write:
         case Put(before=before, after=after):
             return [Change(seq, after.id, before, after)]
@@ -254,19 +229,15 @@ def changes_of(write: Write, seq: int) -> list[Change]:
             return []
 
 
-# Reading a long audit log a part at a time.
-
-
 _BATCH = 500
 
 
 def events_in_batches(
     read: Callable[[int, int], Sequence[AuditEvent]], *, after: int, limit: int | None
 ) -> Iterator[AuditEvent]:
-    """Return audit events in order, in batches, so that a long log does not fill memory.
+    """Return audit events in order, in batches, so that a long log does not fill the memory.
 
-    `read` is asked for events behind a sequence number, and how many at the most; each time by itself, so that
-    whoever reads slowly holds nothing open.
+    Calls `read` with a sequence number and a maximal number of events. No transaction stays open between batches.
     """
     left = limit
     while left is None or left > 0:
@@ -277,94 +248,3 @@ def events_in_batches(
             return
         after = batch[-1].seq
         left = None if left is None else left - len(batch)
-
-
-# Jobs as rows keep them: sealed, read again, and without what they tell of erased objects.
-
-
-def packed_job(job_id: str, row: JobRow) -> bytes:
-    """Return a job as its row keeps it."""
-    return pack_sealed(canonical_json(dict(row)), name=job_id)
-
-
-def job_of(job_id: str, body: str | bytes) -> JobRow:
-    """Return what `packed_job` packed. Raises `Corrupt` for a damaged row."""
-    with row_of("a job"):
-        row = json_of(unpack_sealed(body, name=job_id))
-    if not isinstance(row, dict):
-        raise Corrupt("The record of a job is damaged.", hint="Restore the space from a backup.")
-    return row
-
-
-def _scope_of_job(row: JobRow) -> str:
-    """Return the scope a job works at. Raises `Corrupt` for a damaged row."""
-    with row_of("a job"):
-        return str(row["scope"])
-
-
-def jobs_seen(rows: Iterable[tuple[str, Body]], scope: str, limit: int) -> list[JobRow]:
-    """Return the first jobs at, below or above a scope, of ids and bodies."""
-    jobs = (job for row in rows if (job := job_of(*row)).get("scope", "") is not None)
-    return list(islice((job for job in jobs if sees(scope, _scope_of_job(job), descend=True)), limit))
-
-
-def jobs_naming(rows: Iterable[tuple[str, Body]], object_ids: Sequence[str]) -> int:
-    """Count the jobs that name one of some objects, of ids and bodies."""
-    named = Named(frozenset(object_ids), frozenset())
-    return sum(named.is_in(job_of(*row)) for row in rows)
-
-
-def without_erased(row: JobRow, erased: Set[str]) -> JobRow:
-    """Return a job without what it tells of objects that are erased, by their ids."""
-    return Named(erased, frozenset(_origins(row, erased))).without(row) if erased else dict(row)
-
-
-def changed_by_erasure(jobs: Mapping[str, JobRow], erased: Set[str], origins: Set[str]) -> dict[str, JobRow]:
-    """Return those jobs that tell of erased objects or of where these were read from, without it, by job."""
-    named = Named(erased, frozenset(origins).union(*(_origins(row, erased) for row in jobs.values())))
-    return {job: named.without(row) for job, row in jobs.items() if named.is_in(row)}
-
-
-class WaitingJobs:
-    """Jobs that wait for a transaction of their thread to be kept in (`ports.runtime.JobsInCommits`)."""
-
-    def __init__(self) -> None:
-        self._of_thread = threading.local()
-
-    @contextmanager
-    def kept_in_commit(self, job_id: str, row: JobRow) -> Iterator[IsKept]:
-        """Keep a job's state in the first transaction in which the block changes objects, if it changes any."""
-        rows = self._rows()
-        rows[job_id] = row
-        try:
-            yield lambda: job_id not in rows
-        finally:
-            rows.pop(job_id, None)
-
-    def come_due(self, changes: Sequence[Change]) -> Iterator[tuple[str, JobRow, Sequence[str]]]:
-        """Yield what waits, with the ids in it that this transaction says nothing of; it waits no longer."""
-        rows = self._rows()
-        for job_id in list(rows):
-            row, standing = rows.pop(job_id), {change.object_id for change in changes if change.after}
-            yield job_id, row, [identity for identity in sources_in(row) if identity not in standing]
-
-    def _rows(self) -> dict[str, JobRow]:
-        waiting: dict[str, JobRow] = self._of_thread.__dict__.setdefault("rows", {})
-        return waiting
-
-
-def _origins(row: JobRow, ids: Set[str]) -> list[str]:
-    with row_of("a job"):
-        return list(origins_in(row, ids))
-
-
-# Leases in a space's database.
-
-
-def check_lease_length(seconds: float) -> None:
-    """Raise `InvalidInput` for a lease that would keep others out for too long."""
-    if seconds > LONGEST_SECONDS:
-        raise InvalidInput(
-            f"A lease of {seconds:g} seconds is too long; at most {LONGEST_SECONDS:g} are allowed.",
-            hint="Request a shorter lease and renew it.",
-        )

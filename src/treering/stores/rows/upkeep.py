@@ -1,4 +1,4 @@
-"""Keeping an index right that lies in the ledger's database: its passages made anew, and compared with the ledger."""
+"""Maintenance of an index in the ledger's database: rebuild its passages, and compare them with the ledger."""
 
 import time
 from abc import ABC, abstractmethod
@@ -11,61 +11,62 @@ from treering.ports.index import Behind, Change, Index
 from treering.ports.models import Extractor
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.ties import Ties
+from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.fold import Part
-from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.vectors import DatabaseVectors
 
 VERSION = "projection_version"
-"""The state that names the version that made the passages; 0 while they are being made."""
+"""The state with the version that created the passages; 0 during a rebuild."""
 
 TARGET = "rebuild_version"
-"""The state that names the version that is making the passages, while it is at it."""
+"""The state with the version that is rebuilding the passages."""
 
 SHOWN = "shown_passages"
-"""The state that counts current passages, so that nobody has to count them."""
+"""The state with the number of current passages."""
 
 EPOCH = "vectors_epoch"
-"""The state that is counted up when passages get new keys, so that tables in memory start over."""
+"""The state that is incremented when passages get new keys, so that tables in memory are loaded again."""
 
 _EXTRACTOR = "extractor"
 _TARGET_EXTRACTOR = "rebuild_extractor"
 _TOTAL = "rebuild_total"
 
 MOST_AT_ONCE = 2_000
-"""Passages that are made anew while a space is opened; more are made beside reads. About two seconds."""
+"""Up to this many passages are rebuilt when a space is opened, in about two seconds; more in the background."""
 
 STEP_SECONDS = 0.2
-"""How long one step of making passages anew holds writers up."""
+"""How long one step of a rebuild in the background blocks writers."""
 
 
 def is_under_way(read_state: Callable[[str], int], version: int) -> bool:
-    """Tell whether the passages are being made beside reads, so that some objects have none yet."""
+    """Return whether a rebuild in the background is running, so that some objects have no passages yet."""
     return read_state(TARGET) == version and not read_state(VERSION)
 
 
 class Replay(ABC):
-    """Makes passages from the histories of objects, in one transaction: all at once, or a few at a time beside reads.
+    """Creates passages from the histories of objects, in one transaction or in steps between which reads continue.
 
-    Beside reads, every object is one of two: it waits, and has no passage, or all its history is applied. A change to
-    one that waits applies all its history. So what is written is found at once, and the end equals a rebuild at once.
+    In a rebuild in steps, an object either waits and has no passages, or all of its history has been applied. A change
+    to a waiting object applies all of its history. Writes are therefore searchable at once, and the result equals a
+    rebuild in one transaction.
     """
 
     version: ClassVar[int]
-    """Raised when passages or the analysis of text change: an older space is rebuilt when it is opened."""
+    """Incremented when passages or the analysis of text change. An older space is rebuilt when it is opened."""
 
     def __init__(self, extractor: Extractor) -> None:
         self.extractor = extractor
 
     def is_made(self) -> bool:
-        """Tell whether this version and this extractor made the passages, or are at it."""
+        """Return whether this version and this extractor created the passages or are creating them."""
         if self._is_under_way():
             return self.read_state(_TARGET_EXTRACTOR) == self._extractor_number
         return (self.read_state(VERSION), self.read_state(_EXTRACTOR)) == (self.version, self._extractor_number)
 
     def prepare(self, *, most_at_once: int) -> None:
-        """Make passages anew that another version or extractor made, or none. In a write transaction.
+        """Rebuild the passages if another version or extractor created them. In a write transaction.
 
-        Where these are more than `most_at_once`, it only begins with it: `advance` goes on.
+        If there are more than `most_at_once`, only start a rebuild in steps, which `advance` continues.
         """
         if self.is_made():
             return
@@ -75,8 +76,8 @@ class Replay(ABC):
             self.rebuild()
 
     def begin(self) -> None:
-        """Throw away the passages and let all objects wait for theirs. In a write transaction."""
-        # An earlier replay that was interrupted has no version: its texts still wait.
+        """Remove the passages and queue all objects. In a write transaction."""
+        # An interrupted rebuild has no version. Its texts are still in the queue.
         self._keep_texts(anew=bool(self.read_state(VERSION)))
         self.clear()
         self._let_all_wait()
@@ -86,7 +87,7 @@ class Replay(ABC):
         self.write_state(_TOTAL, self._count_waiting())
 
     def advance(self, *, seconds: float) -> Behind:
-        """Make the passages of waiting objects for about so long, of one object at least. In a write transaction."""
+        """Create the passages of queued objects for about `seconds`, at least of one object. In a write transaction."""
         if not self._is_under_way():
             return Behind(0, 0)
         end = time.monotonic() + seconds
@@ -100,21 +101,21 @@ class Replay(ABC):
         return behind
 
     def progress(self) -> Behind:
-        """Tell how many objects have their passages, of how many."""
+        """Return how many objects of a rebuild are done."""
         if not self._is_under_way():
             return Behind(0, 0)
         total = self.read_state(_TOTAL)
         return Behind(total - self._count_waiting(), total)
 
     def follow(self, changes: Sequence[Change]) -> None:
-        """Apply changes in the transaction that wrote them; of an object that waits, all its history."""
+        """Apply changes in the transaction that wrote them, with all of the history of queued objects."""
         waiting = self.waiting_among([change.object_id for change in changes])
         self._catch_up(waiting)
         if left := [change for change in changes if change.object_id not in waiting]:
             self.apply(left)
 
     def rebuild(self) -> int:
-        """Throw away the passages and make them anew; vectors of texts that are still there stay. Give their number."""
+        """Rebuild all passages, and return their number. Vectors of texts that still exist are retained."""
         self._drop_damaged_vectors()
         self.clear()
         self.replay(self.all_objects())
@@ -122,17 +123,17 @@ class Replay(ABC):
         return self._forget_unused_texts()
 
     def waiting_among(self, object_ids: Iterable[str]) -> Collection[str]:
-        """Return those of the objects whose passages are still to be made."""
+        """Return the objects that are queued for a rebuild."""
         return self._find_waiting(list(dict.fromkeys(object_ids))) if self._is_under_way() else ()
 
     def _catch_up(self, object_ids: Iterable[str]) -> None:
-        """Make the passages of some that wait; forget the texts that were theirs and are no more."""
+        """Create the passages of queued objects; delete their texts that are no longer used."""
         if waiting := sorted(object_ids):
             self.replay(waiting)
             self._forget_waiting(waiting)
 
     def _note_made(self) -> None:
-        """Note that this version and this extractor made the passages, of all objects."""
+        """Store that this version and this extractor created all passages."""
         self.write_state(VERSION, self.version)
         self.write_state(_EXTRACTOR, self._extractor_number)
         self._stop_waiting()
@@ -144,89 +145,87 @@ class Replay(ABC):
     def _extractor_number(self) -> int:
         return crc32(self.extractor.extractor_id.encode())
 
-    # What a database does in its own way.
-
     @abstractmethod
     def remains(self, object_ids: Sequence[str]) -> int:
-        """Count what the index holds of objects: passages, texts that wait, records of the graph."""
+        """Count the passages, queued texts and graph records of objects."""
 
     @abstractmethod
     def differences(self) -> list[str]:
-        """Say how the passages differ from those a rebuild would make (the first twenty). Changes nothing.
+        """Describe the differences between the passages and a rebuild (the first twenty). Changes nothing.
 
-        Objects whose passages are still to be made are left out.
+        Queued objects are left out.
         """
 
     @abstractmethod
     def apply(self, changes: Sequence[Change]) -> None:
-        """Bring the passages of changed objects, and what the graph holds of them, up to date."""
+        """Update the passages of changed objects and their records in the graph."""
 
     @abstractmethod
     def replay(self, object_ids: Sequence[str]) -> None:
-        """Apply whole histories to passages that know nothing of these objects."""
+        """Create the passages of objects without any from their histories."""
 
     @abstractmethod
     def all_objects(self) -> list[str]:
-        """Return the ids of all objects, erased ones apart, in order."""
+        """Return the ids of all objects except erased ones, in order."""
 
     @abstractmethod
     def read_state(self, name: str) -> int:
-        """Return a number that the index remembers; 0 where it remembers none."""
+        """Return a number in the state of the index, or 0."""
 
     @abstractmethod
     def write_state(self, name: str, value: int) -> None:
-        """Remember a number."""
+        """Store a number in the state of the index."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Throw away the passages; texts and their vectors stay. Tables in memory start over."""
+        """Remove the passages. Texts and their vectors are retained. Tables in memory are loaded again."""
 
     @abstractmethod
     def _is_worth_waiting(self, most_at_once: int) -> bool:
-        """Tell whether making the passages takes long."""
+        """Return whether a rebuild would take long."""
 
     @abstractmethod
     def _keep_texts(self, *, anew: bool) -> None:
-        """Note which object has which text, so that its vectors are kept. `anew`: forget what was noted before."""
+        """Store the texts of each object, so that their vectors are retained. `anew`: delete the earlier ones."""
 
     @abstractmethod
     def _let_all_wait(self) -> None:
-        """Note that all objects wait for their passages."""
+        """Queue all objects."""
 
     @abstractmethod
     def _count_waiting(self) -> int:
-        """Count the objects that wait."""
+        """Count the queued objects."""
 
     @abstractmethod
     def _find_waiting(self, object_ids: Sequence[str]) -> Collection[str]:
-        """Return those of the objects that wait."""
+        """Return the objects that are queued."""
 
     @abstractmethod
     def _first_waiting(self) -> list[str]:
-        """Return the objects that come next, by id; none where no object waits."""
+        """Return the next queued objects by id, or none."""
 
     @abstractmethod
     def _forget_waiting(self, object_ids: Sequence[str]) -> None:
-        """Note that objects wait no longer; forget those of their texts that nothing has any more."""
+        """Remove objects from the queue; delete their texts that are no longer used."""
 
     @abstractmethod
     def _stop_waiting(self) -> None:
-        """Note that no object waits."""
+        """Remove the queue."""
 
     @abstractmethod
     def _drop_damaged_vectors(self) -> None:
-        """Forget the vectors that are not what was kept."""
+        """Delete damaged vectors."""
 
     @abstractmethod
     def _forget_unused_texts(self) -> int:
-        """Forget texts that no passage has, and their vectors; return the number of passages."""
+        """Delete texts without a passage, with their vectors; return the number of passages."""
 
 
 T = TypeVar("T")
 
 
 class IndexUpkeep(Generic[T]):
-    """`ports.index.Upkeep` over a database. `read`, `write`: hold a transaction; `read_whole`: one for long checks."""
+    """`ports.index.Upkeep` over a database. `read` and `write` open a transaction, `read_whole` one for long checks."""
 
     def __init__(
         self,
@@ -244,73 +243,72 @@ class IndexUpkeep(Generic[T]):
         self._step_seconds = step_seconds
 
     def remains(self, object_ids: Sequence[str]) -> int:
-        """Count what the index holds of objects, in whatever state: passages, texts that wait, records of the graph."""
+        """Count the passages, queued texts and graph records of objects, even during a rebuild."""
         with rows_of("the index", hint=REINDEX), self._read() as transaction:
             return self._replay(transaction).remains(object_ids)
 
     def behind(self) -> Behind:
-        """Tell how far it is with making passages anew, where that was begun."""
+        """Return the progress of a rebuild in steps."""
         with self._read() as transaction:
             return self._replay(transaction).progress()
 
     def advance(self) -> Behind:
-        """Make passages anew for a moment, where that was begun; tell how far it is then."""
+        """Run one step of a rebuild, and return its progress."""
         behind = self.behind()
         if not behind.total:
             return behind
         with self._write() as transaction:
             behind = self._replay(transaction).advance(seconds=self._step_seconds)
-        time.sleep(self._step_seconds / 10)  # or writers would wait for their turn as long as this goes on
+        time.sleep(self._step_seconds / 10)  # let writers take their turn
         return behind
 
     def rebuild(self) -> int:
-        """Throw away the passages and make them anew from the ledger; return their number."""
+        """Rebuild all passages from the ledger; return their number."""
         with self._write() as transaction:
             return self._replay(transaction).rebuild()
 
     def differences(self) -> Sequence[str]:
-        """Compare with a rebuild without changing anything; say what differs (the first twenty)."""
+        """Compare the index with a rebuild, and describe the differences (the first twenty). Changes nothing."""
         with rows_of("the index", hint=REINDEX), self._read_whole() as transaction:
             return self._replay(transaction).differences()
 
 
 class CarriedIndex(Generic[T]):
-    """What the index of a copy takes from that of its source, so that it need not be made again: ties and vectors.
+    """The ties and vectors that the index of a copied space takes from its source.
 
-    The source may be further than the copy: what it holds of a passage is what the copy holds of it in the end, for
-    whatever changes that is an event that is copied, too.
+    The source may be ahead of the copy. Its data about a passage is still correct for the copy in the end, because a
+    change of this data is also an event that is copied.
     """
 
     def __init__(self, source: "FollowingIndex[Any]", target: "FollowingIndex[T]") -> None:
         self.vectors: int = 0
-        """How many came along."""
+        """The number of copied vectors."""
         self._source = source
         self._target = target
         self.ties = source.ties_of if source.extractor_id == target.extractor_id else None
 
     def keep_vectors(self, transaction: T, gists: Mapping[int, str]) -> dict[int, str]:
-        """Keep the vectors that the source has of some texts, by number; return the texts that it has none of."""
+        """Store the vectors that the source has of some texts; return the other texts. `gists`: texts by number."""
         if not gists or self._source.vectors.made_by != self._target.vectors.made_by:
             return dict(gists)
-        kept = self._target.vectors.keep_known(transaction, gists, self._source.vectors)
-        self.vectors += len(kept)
-        return {text: gists[text] for text in gists.keys() - set(kept)}
+        copied = self._target.vectors.keep_known(transaction, gists, self._source.vectors)
+        self.vectors += len(copied)
+        return {text: gists[text] for text in gists.keys() - set(copied)}
 
 
 class FollowingIndex(ABC, Generic[T]):
-    """What an index in the ledger's database has as a follower of the ledger: it is in step with each transaction.
+    """An index in the ledger's database, updated in each of its transactions as a follower.
 
-    Hand it to the ledger as a follower before it is asked anything. Vectors are those of one model; what another model
-    made is kept, but neither searched nor mixed. The graph is what one extractor (the built-in one unless another is
-    given) finds; what another found is made anew when the space is opened: up to `most_at_once` passages then, more by
-    `upkeep.advance`.
+    Pass it to the ledger as a follower before the first use. Vectors of other models are retained, but not searched.
+    The graph is made by one extractor, by default the built-in one. A graph by another extractor is rebuilt when the
+    space is opened: up to `most_at_once` passages at once, more by `upkeep.advance`.
     """
 
     quick: DatabaseVectors[T] | None = None
-    """The vectors of a quick model, which the first write that needs it makes known to the space."""
+    """The vectors of a quick model. The first write with a quick embedding registers the model."""
 
     carried: CarriedIndex[T] | None = None
-    """What this index takes from another one, where it is that of a copy."""
+    """The source to copy from, in the index of a copied space."""
 
     def __init__(self, vectors: DatabaseVectors[T], extractor: Extractor | None, most_at_once: int) -> None:
         self._extractor = extractor or BuiltInExtractor()
@@ -319,38 +317,38 @@ class FollowingIndex(ABC, Generic[T]):
 
     @property
     def extractor_id(self) -> str:
-        """Name what reads texts for the graph."""
+        """The id of the extractor that reads texts for the graph."""
         return self._extractor.extractor_id
 
     def carry_from(self, source: Index) -> None:
-        """Take from the index of the space that is copied what would be made of its ledger again."""
+        """Copy ties and vectors from the index of the space that is copied."""
         if isinstance(source, FollowingIndex):
             self.carried = CarriedIndex(source, self)
 
     @property
     def carried_vectors(self) -> int:
-        """Count the vectors that were taken from the source."""
+        """The number of vectors copied from the source."""
         return self.carried.vectors if self.carried else 0
 
     @abstractmethod
     def ties_of(self, parts: Sequence[Part]) -> Mapping[Part, Ties]:
-        """Return what the graph holds of those of some current passages that it has; nothing where it is outdated."""
+        """Return the ties that the graph stores for current passages; nothing if the graph is outdated."""
 
     @abstractmethod
     def replay(self, transaction: T, /) -> Replay:
-        """Return what makes passages from histories in a transaction."""
+        """Return the replay for a transaction."""
 
     def is_prepared(self, transaction: T, /) -> bool:
-        """Tell whether the tables, the passages and the model are as `prepare` leaves them."""
+        """Return whether the tables, the passages and the model are prepared."""
         if self.quick:
             self.quick.recognise(transaction)
         return self.replay(transaction).is_made() and self.vectors.recognise(transaction)
 
     def prepare(self, transaction: T, /) -> None:
-        """Make what is missing; make passages anew that another version made, or begin with it."""
+        """Create missing tables and register the model; rebuild the passages of another version, or start to."""
         self.replay(transaction).prepare(most_at_once=self._most_at_once)
         self.vectors.register(transaction)
 
     def follow(self, transaction: T, changes: Sequence[Change], /) -> None:
-        """Apply changes inside the ledger's write transaction."""
+        """Apply changes in the ledger's write transaction."""
         self.replay(transaction).follow(changes)

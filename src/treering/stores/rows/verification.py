@@ -1,4 +1,4 @@
-"""Checking a ledger's rows against its own audit log."""
+"""Verify the rows of a ledger against its audit log."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +15,7 @@ from treering.core.patch import PatchRecord, Receipt, Remembered
 from treering.core.writing.copying import Account, LinkRow, account
 from treering.core.writing.integrity import references_of
 from treering.stores.rows.packing import unpack_model
-from treering.stores.rows.read_checks import Body
-
-# What rows say of objects as they stand: made of an object, and kept beside its revisions for quick reads.
-
+from treering.stores.rows.read_checks import Body, Stored
 
 ObjectRow = tuple[str | int | None, ...]
 """A row of the table `objects`, in the order of `OBJECT_COLUMNS`."""
@@ -52,18 +49,18 @@ def current_row(item: Object) -> ObjectRow:
 
 
 def targets_of(item: Knowledge) -> list[str]:
-    """Return the ids a piece of knowledge rests on, in order."""
+    """Return the ids that a piece of knowledge cites or is derived from, in order."""
     return sorted({*item.derived_from, *(ref.source_id for ref in item.evidence_refs)})
 
 
 def place_of(segment: Segment) -> str:
-    """Return where a segment stands in its source, as it is kept: all of it but its text."""
+    """Return the stored place of a segment: all of its data except the text."""
     return segment.model_dump_json(exclude={"excerpt"})
 
 
 @dataclass(frozen=True, slots=True)
 class KnownPlace:
-    """Where a segment stood last, and the revision it vanished with, if it did."""
+    """The last place of a segment, and the revision that removed it, if any."""
 
     place: str
     vanished: int | None
@@ -71,18 +68,18 @@ class KnownPlace:
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """What a new revision of a source changes about where its segments stand."""
+    """The changes of places in a new revision of a source."""
 
     new: tuple[tuple[Segment, str], ...]
-    """Segments that were never there, each with its place."""
+    """New segments with their places."""
     moved: tuple[tuple[str, str], ...]
-    """Ids of those that stand elsewhere now, or had vanished, each with its place."""
+    """Ids of segments that moved or were restored, with their places."""
     vanished: tuple[str, ...]
-    """Ids of those that are gone."""
+    """Ids of removed segments."""
 
 
 def placing_of(segments: Iterable[Segment], known: Mapping[str, KnownPlace]) -> Placing:
-    """Compare the segments of a new revision with what was kept of the earlier ones."""
+    """Compare the segments of a new revision with the stored places."""
     new, moved, left = [], [], dict(known)
     for segment in segments:
         place, earlier = place_of(segment), left.pop(segment.segment_id, None)
@@ -95,95 +92,111 @@ def placing_of(segments: Iterable[Segment], known: Mapping[str, KnownPlace]) -> 
 
 
 EventRow = tuple[int, str, str, str, Body]
-"""Sequence number, target, time and hash as they stand in columns, and the stored event."""
+"""The columns sequence number, target, time and hash, and the stored event."""
 
 Stood = Mapping[str, tuple[int | None, Segment]]
-"""By id of a segment, the revision it vanished with, if it did, and the segment as it stands or stood last."""
+"""By segment id, the revision that removed it, if any, and its last data."""
 
 
 RevisionRow = tuple[str, int, int, Object]
-"""A revision: id, number and the sequence number of its event as they stand in columns, and it."""
+"""The columns id, number and sequence number of a revision, and the parsed object."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectRows:
-    """All revisions of an object, and what the tables say that are read instead of them."""
+    """All revisions of an object, and the rows that are read in place of them."""
 
     identity: str
     revisions: Sequence[RevisionRow]
-    """Oldest first; none where only the tables know the object."""
+    """Oldest first; empty if only the tables contain the object."""
     row: ObjectRow | None
     names: frozenset[str] | None
-    """What it is noted to refer to; `None` where this is not kept."""
+    """The ids that it refers to; `None` if they are not stored."""
     segments: Stood
-    """Of a source, all segments that are kept."""
+    """All stored segments of a source."""
 
 
 def by_object(revisions: Iterable[RevisionRow]) -> Iterator[list[RevisionRow]]:
-    """Put revisions together, in the order of id and number, that are of one object."""
+    """Group revisions by object. They must be sorted by id and number."""
     return (list(group) for _, group in groupby(revisions, key=itemgetter(0)))
 
 
-class VerifiedRows(Protocol):
-    """The rows of a ledger, all of one moment. What cannot be read raises `Corrupt`."""
+class LedgerRows(Protocol):
+    """All rows of a ledger in one snapshot. Raises `Corrupt` for rows that cannot be parsed."""
 
     def event_rows(self) -> Iterator[EventRow]:
         """Return the audit log, by sequence number."""
         ...
 
     def link_rows(self) -> Iterable[LinkRow]:
-        """Return all links, also those that were removed."""
+        """Return all links, including removed ones, in the order in which they were added."""
         ...
 
     def patch_rows(self) -> Iterable[tuple[str, str, Body]]:
-        """Return all patches: id and status as they stand in columns, and the stored record."""
+        """Return all patches by id: the columns id and status, and the stored record."""
         ...
 
     def keys(self, prefix: str) -> Iterable[tuple[str, Remembered]]:
-        """Return the idempotency keys that begin so, each with what it stands for."""
+        """Return the idempotency keys with a prefix, with their values."""
         ...
 
     def has_event(self, seq: int, digest: str) -> bool:
-        """Tell whether the row of an event has this hash."""
+        """Return whether an event has this hash."""
         ...
 
     def objects(self) -> Iterator[ObjectRows]:
-        """Return all objects that have a revision or a row. Each revision is parsed once."""
+        """Return all objects with a revision or a row. Each revision is parsed once."""
         ...
 
     def dependencies(self) -> Iterable[tuple[str, str]]:
-        """Return what rests on what: the id of a target, and that of the knowledge that names it."""
+        """Return pairs of a target and the knowledge that depends on it, by id."""
         ...
 
     def count_segments(self) -> int:
-        """Return how many segments are kept."""
+        """Return the number of stored segments."""
+        ...
+
+    def stored_revisions(self) -> Iterable[Stored]:
+        """Return the rows of all revisions, by sequence number."""
+        ...
+
+    def segment_rows(self) -> Iterable[tuple[str, str, Body]]:
+        """Return source id, segment id and text of all segments, by both ids."""
+        ...
+
+    def receipt_rows(self) -> Iterable[tuple[str, Body]]:
+        """Return all idempotency keys with their sealed values, by key."""
+        ...
+
+    def verify(self, *, anchor: Anchor | None) -> Anchor:
+        """Check all rows against the audit log, and that the log contains the anchor; return the head of the log."""
         ...
 
 
-def verify_rows(rows: VerifiedRows, *, anchor: Anchor | None) -> Anchor:
-    """Check the chain, that the ledger holds exactly what the log tells of, and every segment's words.
+def verify_rows(rows: LedgerRows, *, anchor: Anchor | None) -> Anchor:
+    """Check the chain, all records against it, and the text of every segment.
 
-    Returns the head of the log. Raises `Corrupt` naming the first thing that does not verify.
+    Returns the head of the log. Raises `Corrupt` for the first error.
     """
     chain = CheckedChain(_events(rows), anchor)
-    told = account(chain)
+    logged = account(chain)
     seen: set[tuple[str, int]] = set()
     current = _Current()
-    for found in rows.objects():
-        for identity, number, seq, item in found.revisions:
-            told.check_revision(item, seq)
+    for item_rows in rows.objects():
+        for identity, number, seq, item in item_rows.revisions:
+            logged.check_revision(item, seq)
             seen.add((identity, number))
-        current.add(found)
-    told.check_complete(seen)
-    told.check_links(rows.link_rows())
-    patches = _check_patches(rows, told)
+        current.add(item_rows)
+    logged.check_complete(seen)
+    logged.check_links(rows.link_rows())
+    patches = _check_patches(rows, logged)
     _check_keys(rows, patches)
     current.check(rows)
     return chain.head
 
 
 def wrong(what: str, identity: str) -> Corrupt:
-    """Return the error for something that is not what the audit log says."""
+    """Return the error for data that differs from the audit log."""
     return Corrupt(
         f"The ledger does not verify: {what}.",
         hint="Restore the space from a backup or an export made before the damage.",
@@ -191,7 +204,7 @@ def wrong(what: str, identity: str) -> Corrupt:
     )
 
 
-def _events(rows: VerifiedRows) -> Iterator[AuditEvent]:
+def _events(rows: LedgerRows) -> Iterator[AuditEvent]:
     for *columns, body in rows.event_rows():
         event = unpack_model(AuditEvent, body)
         if columns != [event.seq, event.target, render_time(event.timestamp), event.hash]:
@@ -199,29 +212,31 @@ def _events(rows: VerifiedRows) -> Iterator[AuditEvent]:
         yield event
 
 
-def _check_patches(rows: VerifiedRows, told: Account) -> set[str]:
-    found: set[str] = set()
+def _check_patches(rows: LedgerRows, told: Account) -> set[str]:
+    identities: set[str] = set()
     for identity, status, body in rows.patch_rows():
         record = unpack_model(PatchRecord, body)
         told.check_patch(record)
         if (record.id, record.status) != (identity, status):
             raise wrong(f"the row of {identity} does not match its patch", identity)
-        found.add(identity)
-    told.check_patches_complete(found)
-    return found
+        identities.add(identity)
+    told.check_patches_complete(identities)
+    return identities
 
 
-def _check_keys(rows: VerifiedRows, patches: set[str]) -> None:
-    """Check what idempotency keys stand for: each row in itself, and what it says of the log."""
+def _check_keys(rows: LedgerRows, patches: set[str]) -> None:
+    """Check the values of idempotency keys against the audit log."""
     for key, known in rows.keys(""):
         first = known.outcome
-        told = rows.has_event(first.sequence, first.head) if isinstance(first, Receipt) else known.patch_id in patches
-        if not told:
+        is_logged = (
+            rows.has_event(first.sequence, first.head) if isinstance(first, Receipt) else known.patch_id in patches
+        )
+        if not is_logged:
             raise wrong(f"the record of the idempotency key {key!r} does not match the audit log", key)
 
 
 class _Current:
-    """What the tables say that are read instead of the revisions, object by object."""
+    """The rows that are read in place of revisions, collected object by object."""
 
     def __init__(self) -> None:
         self._known: set[tuple[str, str]] = set()
@@ -229,7 +244,7 @@ class _Current:
         self._fault: Corrupt | None = None
 
     def add(self, found: ObjectRows) -> None:
-        """Take note of an object. What is wrong with it is told at the end: a missing revision is told first."""
+        """Check one object. An error is raised at the end, because a missing revision is reported first."""
         try:
             item = _check_row(found)
             if isinstance(item, Source):
@@ -241,8 +256,8 @@ class _Current:
             self._known |= {(target, item.id) for target in targets_of(item)}
         self._segments += len(found.segments)
 
-    def check(self, rows: VerifiedRows) -> None:
-        """Raise what is wrong with the first object, or with what is of none. Raises `Corrupt`."""
+    def check(self, rows: LedgerRows) -> None:
+        """Raise the first error, or one for rows without an object. Raises `Corrupt`."""
         if self._fault:
             raise self._fault
         for target, dependent in sorted(self._known ^ set(rows.dependencies())):
@@ -261,13 +276,13 @@ def _check_row(found: ObjectRows) -> Object:
 
 
 def _check_segments(found: ObjectRows) -> None:
-    """Check where segments stand now, or stood last."""
+    """Check the stored places of segments."""
     if dict(found.segments) != _stood([item for *_, item in found.revisions]):
         raise wrong(f"the segments of {found.identity} do not match its revisions", found.identity)
 
 
 def _stood(revisions: Sequence[Object]) -> dict[str, tuple[int | None, Segment]]:
-    """Return all segments that the revisions of a source have or had, and the revision each vanished with."""
+    """Return all segments in the revisions of a source, with the revision that removed each."""
     stood: dict[str, tuple[int | None, Segment]] = {}
     for item in revisions:
         here = {segment.segment_id: segment for segment in item.segments} if isinstance(item, Source) else {}

@@ -1,4 +1,4 @@
-"""Access keys in a small SQLite file of their own, which any number of servers and commands share."""
+"""Access keys in a small SQLite file of their own, shared by any number of servers and commands."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -39,7 +39,7 @@ def open_access_keys(address: Address, create: bool) -> "SqliteAccessKeys":
 
 
 class SqliteAccessKeys:
-    """`ports.stores.AccessKeys` in one file, whose transactions survive `kill -9` and loss of power."""
+    """`ports.stores.AccessKeys` in one file, whose transactions survive `kill -9` and power loss."""
 
     def __init__(self, address: Address, *, create: bool) -> None:
         """Open the file of an address. Raises `NotFound` with `create=False`, `InvalidInput` for another file."""
@@ -51,7 +51,7 @@ class SqliteAccessKeys:
             raise
 
     def add(self, key: AccessKey) -> None:
-        """Keep a new key. Raises `Conflict` where a key that is not revoked has its name."""
+        """Store a new key. Raises `Conflict` if another key with this name is not revoked."""
         marks = ", ".join("?" * len(COLUMNS))
         with self._database.write() as connection:
             if next(
@@ -61,7 +61,7 @@ class SqliteAccessKeys:
             connection.execute(f"INSERT INTO access_keys({', '.join(COLUMNS)}) VALUES({marks})", row_of(key))
 
     def find(self, key_id: str) -> AccessKey | None:
-        """Return a key, also one that is revoked or has expired."""
+        """Return a key, even if it is revoked or has expired."""
         row = self._database.row(f"{_ALL} WHERE id = ?", (key_id,))
         return key_of(row) if row else None
 
@@ -70,11 +70,11 @@ class SqliteAccessKeys:
         return [key_of(row) for row in self._database.rows(f"{_ALL} ORDER BY created, id")]
 
     def revoke(self, key_id: str, *, at: datetime) -> None:
-        """Have a key open nothing from now on."""
+        """Revoke a key."""
         self._change("UPDATE access_keys SET revoked = ? WHERE id = ? AND revoked IS NULL", (at.isoformat(), key_id))
 
     def note_use(self, key_id: str, *, at: datetime) -> None:
-        """Keep when a key was used last."""
+        """Store the time of the last use of a key."""
         self._change("UPDATE access_keys SET used = ? WHERE id = ?", (at.isoformat(), key_id))
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class SqliteAccessKeys:
         if self._state() == (APPLICATION_ID, _VERSION):
             return
         with self._database.write() as connection:
-            state = _state_of(connection)  # another process may have been quicker
+            state = _state_of(connection)  # another process may have been faster
             if not next(connection.execute("SELECT 1 FROM sqlite_master LIMIT 1"), None):
                 connection.execute(_SCHEMA)
             elif state == (APPLICATION_ID, 1):

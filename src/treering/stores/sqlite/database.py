@@ -1,117 +1,44 @@
-"""One SQLite file shared by any number of processes: a writer that waits its turn, readers that never wait."""
+"""One SQLite file shared by any number of processes: one writer at a time, and readers that never wait."""
 
-import os
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary, WeakSet
 
 import apsw
 
-from treering.core.errors import Corrupt, InvalidInput, TreeringError, Unavailable
+from treering.core.errors import TreeringError, Unavailable
 from treering.ports.runtime import check_interrupt, note_commit, uninterrupted
-from treering.stores.rows.packing import RESTORE
+from treering.stores.sqlite.errors import closed, translated
 from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID, ReadOnlyFile, ensure_file
+from treering.stores.sqlite.readers import ReadConnection, Readers
 
-# Where errors of SQLite and of the operating system become ours.
-
-
-@contextmanager
-def translated(path: str) -> Iterator[None]:
-    """Turn every error of SQLite and of the operating system into ours, with a hint for each."""
-    try:
-        yield
-    except TreeringError:
-        raise
-    except apsw.Error as error:
-        raise _translation(path, error) from error
-    except UnicodeDecodeError as error:
-        raise _translation(path, apsw.CorruptError()) from error
-    except OSError as error:
-        raise Unavailable(f"{path}: {error.strerror}.", hint=_io_hint(path)) from error
-
-
-def closed(path: str) -> TreeringError:
-    """Say that a space was closed."""
-    return _translation(path, apsw.ConnectionClosedError())
-
-
-def _translation(path: str, error: apsw.Error) -> TreeringError:
-    kind, message, hint = next(row[1:] for row in _TRANSLATIONS if isinstance(error, row[0]))
-    return kind(message.format(path=path, error=error), hint=hint or _io_hint(path))
-
-
-# For errors of SQLite, ours: its class, its message and its hint, where that does not depend on the file. The first
-# that fits holds.
-_TRANSLATIONS: tuple[tuple[tuple[type[apsw.Error], ...], type[Unavailable | InvalidInput | Corrupt], str, str], ...] = (
-    # The last three: another thread closed the space, or stopped the read, while it was in use.
-    (
-        (apsw.ConnectionClosedError, apsw.CursorClosedError, apsw.ThreadingViolationError, apsw.InterruptError),
-        Unavailable,
-        "{path} was closed.",
-        "Open the space again.",
-    ),
-    (
-        (apsw.BusyError, apsw.LockedError),
-        Unavailable,
-        "{path} was locked by another process for too long.",
-        "Try again; check for a stuck process.",
-    ),
-    ((apsw.FullError,), Unavailable, "The disk holding {path} is full.", "Free some space; nothing was changed."),
-    (
-        (apsw.ReadOnlyError, apsw.PermissionsError),
-        Unavailable,
-        "{path} cannot be written.",
-        "Check its permissions and its folder's.",
-    ),
-    ((apsw.CantOpenError, apsw.IOError), Unavailable, "{path} cannot be opened or read: {error}.", ""),
-    (
-        (apsw.TooBigError,),
-        InvalidInput,
-        "A value is too large to store: {error}.",
-        "Split the text; nothing was changed.",
-    ),
-    ((apsw.CorruptError, apsw.NotADBError), Corrupt, "{path} is damaged, or is not a Treering space.", RESTORE),
-    # SQL that is ours fails like this only where something else changed tables or rows.
-    ((apsw.Error,), Corrupt, "{path} contains tables or rows that Treering did not write: {error}.", RESTORE),
-)
-
-
-def _io_hint(path: str) -> str:
-    parent = Path(path).parent
-    if not parent.exists():
-        return f"The folder {parent} does not exist."
-    log = Path(f"{path}-wal")
-    if not os.access(parent, os.W_OK) and log.exists():
-        return (
-            f"{log.name} contains changes that must be merged first: copy both files to a folder that you can write to."
-        )
-    if not os.access(parent, os.W_OK):
-        return f"The folder {parent} cannot be written."
-    return "Check the disk, and that the file is not a folder."
-
-
-Remembered = TypeVar("Remembered")
 AnyConnection = TypeVar("AnyConnection", bound=apsw.Connection)
 
+
 MEMORY = ":memory:"
+
+
 _WAIT_SECONDS = 20.0
+
+
 _LOOKING_MS = 8  # three times: after 1, 2 and 5 ms
+
+
 _CACHE_KIB = 16_384
-_STEPS = 20_000  # of SQLite's machine between two looks whether a query has to end: about a millisecond
+
+
+_STEPS = 20_000  # instructions of SQLite between two checks whether a query was interrupted, about a millisecond
 
 
 class Database:
     """A connection for writing, guarded by a lock, and one for reading per thread.
 
-    WAL, `synchronous=FULL`: a transaction that returned survives `kill -9` and loss of power. Writes begin
-    `IMMEDIATE`: a transaction that reads first and upgrades later is what gives "database is locked".
-    In memory there is one connection for everything. A file that cannot be written is opened for reading. With
-    `arriving` it is opened to be filled: nobody else opens a file that is marked as an unfinished copy.
+    With WAL and `synchronous=FULL`, a committed transaction survives `kill -9` and power loss. Writes begin with
+    `IMMEDIATE`, because a read that is upgraded to a write may fail with "database is locked". A database in memory has
+    one connection. A file that cannot be written is opened for reading. `arriving` opens the file of an unfinished
+    copy, which no other process opens.
     """
 
     def __init__(
@@ -122,7 +49,7 @@ class Database:
         self._wait_seconds = wait_seconds
         self._patience_ms = int(min(wait_seconds, 5.0) * 1000)
         self._lock = threading.RLock()
-        # Readers have locks of their own: a thread that reads for the first time waits for no writer.
+        # Readers have their own locks, so that the first read of a thread does not wait for a writer.
         self._readers = Readers(path, self._connect_reader)
         self._closed = False
         with translated(path):
@@ -133,21 +60,20 @@ class Database:
             self.read_only: bool = self._writer.readonly("main")
             try:
                 self._require_whole(self._writer)
-            except BaseException:  # Ctrl-C too: nobody else would close it
+            except BaseException:  # including Ctrl-C, to close the connection
                 self._writer.close()
                 raise
 
     @property
     def in_memory(self) -> bool:
-        """Tell whether the database ends with this object."""
+        """Whether the database exists only as long as this object."""
         return self.path == MEMORY
 
     @contextmanager
     def write(self) -> Iterator[apsw.Connection]:
-        """Hold the one write transaction; commit durably at the end, roll back on any error.
+        """Open the write transaction; commit durably at the end, or roll back on any error.
 
-        Raises `Unavailable` where another process holds it longer than the bounded wait, and where the file can only
-        be read.
+        Raises `Unavailable` if another process writes for longer than the timeout, and if the file is read-only.
         """
         with self._lock, translated(self.path):
             self._require_writable()
@@ -159,15 +85,15 @@ class Database:
                 with uninterrupted():
                     self._writer.execute("COMMIT")
                 note_commit()
-            except BaseException:  # Ctrl-C too: whatever it is, nothing half-written may stay
-                # After some errors (disk full, I/O) SQLite has rolled back by itself already.
+            except BaseException:  # including Ctrl-C: nothing half-written may remain
+                # After some errors (disk full, I/O), SQLite has already rolled back.
                 with suppress(apsw.Error), uninterrupted():
                     if self._writer.in_transaction:
                         self._writer.execute("ROLLBACK")
                 raise
 
     def while_nobody_writes(self, action: Callable[[apsw.Connection], None]) -> bool:
-        """Do something at a moment at which nobody writes; tell whether it was done. Nobody is waited for."""
+        """Call a function while no process writes, without waiting. Return whether it was called."""
         if self.in_memory or self.read_only or not self._lock.acquire(blocking=False):
             return False
         try:
@@ -191,7 +117,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
-        """Hold a snapshot: everything read inside is of one moment."""
+        """Open a snapshot. All reads in it are consistent."""
         check_interrupt()
         with translated(self.path):
             if self.in_memory:
@@ -206,11 +132,11 @@ class Database:
 
     @contextmanager
     def read_fresh(self) -> Iterator[apsw.Connection]:
-        """Hold a snapshot on a connection opened for it, which knows nothing but what the file says.
+        """Open a snapshot on a new connection without caches.
 
-        For checks of the whole file: a connection that searched full text keeps what it read of that index, and
-        `quick_check` compares this with a file that others have changed since. Also for reads that are long or may be
-        left half-way: they hold up no other read of this thread.
+        For checks of the whole file: a connection caches the full-text index it has searched, and `quick_check`
+        compares it with a file that others have changed since. Also for long or abandoned reads, which would block
+        other reads of this thread.
         """
         check_interrupt()
         with translated(self.path), self._undisturbed(), self._readers.fresh() as connection:
@@ -218,7 +144,7 @@ class Database:
 
     @contextmanager
     def separate(self) -> Iterator[apsw.Connection]:
-        """Hold a connection opened for one use, outside of any transaction."""
+        """Open a connection for one use, outside of any transaction."""
         with translated(self.path), self._undisturbed(), self._readers.fresh(transaction=False) as connection:
             yield connection
 
@@ -233,9 +159,9 @@ class Database:
             return next(connection.execute(sql, bindings), None)
 
     def outside_transaction(self, action: Callable[[apsw.Connection], None], *, wait_seconds: float) -> None:
-        """Run maintenance that must not be in a transaction (VACUUM, checkpoints), as the only writer here.
+        """Run maintenance that must not be in a transaction (VACUUM, checkpoints), while no thread here writes.
 
-        Each of its steps waits so long for other processes, then raises `Unavailable`.
+        Each step waits `wait_seconds` for other processes, then raises `Unavailable`.
         """
         with self._lock, translated(self.path):
             self._require_writable()
@@ -246,7 +172,7 @@ class Database:
                 self._writer.set_busy_timeout(self._patience_ms)
 
     def close(self) -> None:
-        """Close every connection. Doing it twice is harmless. Other threads' reads end with `Unavailable`."""
+        """Close every connection. Idempotent. Reads of other threads end with `Unavailable`."""
         with self._lock:
             self._closed = True
             self._readers.close()
@@ -271,7 +197,7 @@ class Database:
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
-        """Hold that a file read without locks is not changed while it is read."""
+        """Check that a file that is read without locks does not change during a read."""
         if self._file is None:
             yield
             return
@@ -285,8 +211,8 @@ class Database:
 
     def _begin(self) -> None:
         deadline = time.monotonic() + self._wait_seconds
-        # SQLite looks less and less often, in the end every 100 ms: where many write, whoever came last would be
-        # served first, and a few would wait for seconds. Beginning again each time, all look equally often.
+        # SQLite retries at increasing intervals of up to 100 ms, so that with many writers the last one would come
+        # first and a few would wait for seconds. Restarting the timeout makes all of them retry at the same rate.
         self._writer.set_busy_timeout(_LOOKING_MS)
         try:
             while True:
@@ -312,7 +238,7 @@ class Database:
     def _opening(self) -> tuple[str, int]:
         if self._file:
             return self._file.address, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        # Without the flag to create: `ensure_file` makes new files.
+        # `ensure_file` creates new files.
         created = apsw.SQLITE_OPEN_CREATE if self.in_memory else 0
         return self.path, apsw.SQLITE_OPEN_READWRITE | created
 
@@ -332,7 +258,7 @@ class Database:
         return connection
 
     def _prepare(self, connection: apsw.Connection) -> None:
-        # No space has triggers or views: one that has them came from elsewhere, and they are not run.
+        # Spaces have no triggers or views. Those from other programs are not run.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
         connection.set_progress_handler(_has_to_end, _STEPS)
@@ -350,7 +276,7 @@ class Database:
             connection.execute(f"PRAGMA {pragma}")
 
     def _use_wal(self, connection: apsw.Connection) -> None:
-        """Switch the file to WAL. Where several make a new one at once SQLite refuses at once instead of waiting."""
+        """Switch the file to WAL. SQLite does not wait if several processes switch a new file at the same time."""
         deadline = time.monotonic() + self._wait_seconds
         while True:
             try:
@@ -364,166 +290,6 @@ class Database:
 
 
 def _has_to_end() -> bool:
-    """Raise what ends the query that is running in this thread, if it has to end."""
+    """Raise the error that ends the running query, if the thread was interrupted."""
     check_interrupt()
     return False
-
-
-# Connections for reading: one per thread, and fresh ones; closed by another thread without harm.
-
-
-_CLOSING_SECONDS = 1.0
-_LOOKING_SECONDS = 0.01
-
-
-class ReadConnection(apsw.Connection):
-    """A connection that only reads, and remembers what it was told to until somebody writes to the file."""
-
-    def __init__(self, *opening: Any) -> None:
-        super().__init__(*opening)
-        self._tables: dict[str, bool] = {}
-        """Temporary tables by what makes them, and whether they were made to stay."""
-        self._remembered: dict[Hashable, Any] = {}
-        self._version = -1
-        self._looked = False
-
-    def begin(self) -> None:
-        """Begin a transaction: all that is read in it is of one moment."""
-        self._looked = False
-        for table in (table for table, stays in self._tables.items() if not stays):
-            self.execute(table)
-            self._tables[table] = True
-        self.execute("BEGIN")
-
-    def make(self, table: str) -> None:
-        """Make a temporary table, if it is not there. The first one goes with its transaction, the next one stays."""
-        if not self._tables.setdefault(table, False):
-            self.execute(table)
-
-    def remembered(self, name: Hashable, read: Callable[[], Remembered]) -> Remembered:
-        """Return what `read` gives, which is small; it is read again only when something was written since."""
-        if not self.in_transaction:
-            return read()
-        if not self._looked:
-            if self._version != (version := int(self.pragma("data_version"))):
-                self._remembered, self._version = {}, version
-            self._looked = True
-        if name not in self._remembered:
-            if len(self._remembered) >= _MOST_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[name] = read()
-        known: Remembered = self._remembered[name]
-        return known
-
-
-_MOST_REMEMBERED = 100
-
-
-def remembered(connection: apsw.Connection, name: Hashable, read: Callable[[], Remembered]) -> Remembered:
-    """Return what `read` gives; where the connection only reads, it remembers that until somebody writes."""
-    return connection.remembered(name, read) if isinstance(connection, ReadConnection) else read()
-
-
-@dataclass(slots=True, eq=False, weakref_slot=True)
-class _Reader:
-    """A connection, the number of the thread that reads with it, and how many reads it is in (one inside another)."""
-
-    connection: ReadConnection
-    thread: int
-    uses: int = 0
-
-
-class Readers:
-    """Hands out snapshots. Only the thread that reads with a connection closes it while it reads."""
-
-    def __init__(self, path: str, connect: Callable[[], ReadConnection]) -> None:
-        self._path = path
-        self._connect = connect
-        self._lock = threading.Lock()
-        # The entry of a thread that has ended goes with it, and its connection with the entry.
-        self._own: WeakKeyDictionary[threading.Thread, _Reader] = WeakKeyDictionary()
-        self._all: WeakSet[_Reader] = WeakSet()
-        self._closed = False
-
-    def held(self) -> apsw.Connection | None:
-        """Return the connection of the read that this thread is in; `None` where it is in none."""
-        with self._lock:
-            reader = self._own.get(threading.current_thread())
-        return reader.connection if reader and reader.uses and not self._closed else None
-
-    @contextmanager
-    def snapshot(self) -> Iterator[apsw.Connection]:
-        """Read with this thread's connection. A read inside another is of the same moment."""
-        thread = threading.current_thread()
-        with self._lock:
-            reader = self._own.get(thread)
-        if reader is None:
-            reader = self._new()
-            with self._lock:
-                self._own[thread] = reader
-        with self._used(reader):
-            yield reader.connection
-
-    @contextmanager
-    def fresh(self, *, transaction: bool = True) -> Iterator[apsw.Connection]:
-        """Read with a connection of its own, which remembers nothing of what was read before."""
-        reader = self._new()
-        try:
-            with self._used(reader, transaction=transaction):
-                yield reader.connection
-        finally:
-            reader.connection.close()
-
-    def close(self) -> None:
-        """Close all connections. Reads of other threads are stopped, and end with `Unavailable`."""
-        with self._lock:
-            self._closed = True
-        own, deadline = threading.get_ident(), time.monotonic() + _CLOSING_SECONDS
-        while self._stop(own) and time.monotonic() < deadline:
-            time.sleep(_LOOKING_SECONDS)
-
-    def _stop(self, own: int) -> bool:
-        """Close what is idle, or read by this thread; interrupt the rest. Tell whether any is left."""
-        with self._lock:
-            readers = list(self._all)
-            busy = [reader for reader in readers if reader.uses and reader.thread != own]
-            for reader in readers:
-                if reader in busy:
-                    with suppress(apsw.ConnectionClosedError):
-                        reader.connection.interrupt()
-                else:
-                    reader.connection.close()
-                    self._all.discard(reader)
-        return bool(busy)
-
-    def _new(self) -> _Reader:
-        self._require_open()
-        reader = _Reader(self._connect(), threading.get_ident())
-        with self._lock:
-            self._all.add(reader)
-        return reader
-
-    @contextmanager
-    def _used(self, reader: _Reader, *, transaction: bool = True) -> Iterator[None]:
-        with self._lock:
-            self._require_open()
-            reader.uses += 1
-        try:
-            if transaction and reader.uses == 1:
-                reader.connection.begin()
-            yield
-        finally:
-            self._release(reader)
-
-    def _release(self, reader: _Reader) -> None:
-        if reader.uses == 1:
-            with suppress(apsw.Error), uninterrupted():
-                reader.connection.execute("ROLLBACK")
-        with self._lock:
-            reader.uses -= 1
-            if self._closed and not reader.uses:
-                reader.connection.close()
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise closed(self._path)

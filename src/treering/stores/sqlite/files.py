@@ -1,4 +1,4 @@
-"""The file of a space: making a new one at once and whole, and refusing what is not a space any more."""
+"""The file of a space: create a new one atomically, and refuse a file that is no longer a space."""
 
 import errno
 import os
@@ -15,24 +15,24 @@ import apsw
 from treering.core.errors import Corrupt, NotFound, Unavailable
 from treering.system.machine import make_folder, sync_folder, try_lock, write_new
 
-APPLICATION_ID = 0x54524E47  # "TRNG": tells `file` and us that this database is a Treering space
+APPLICATION_ID = 0x54524E47  # "TRNG": identifies a Treering space, also for `file`
 ARRIVING_ID = 0x54524E4D
-"""The same of a copy that is not complete yet (`ports.stores.IncomingCopy`); an older Treering does not open it."""
+"""The id of an unfinished copy (`ports.stores.IncomingCopy`), which older versions do not open."""
 LOG = "-wal"
 _HIDDEN = re.compile(r"\..+\.[0-9a-f]{32}\.new", re.DOTALL)
 
 
 def ensure_file(path: str, *, create: bool, application: int = APPLICATION_ID) -> None:
-    """Make the file of a new space, or check that there is one.
+    """Create the file of a new space, or check that it exists.
 
-    A new file appears with its first page in it: whoever opens it at the same moment, or after a crash, finds an
-    empty space, or with `ARRIVING_ID` as `application` one that waits for its copy. So a file of no bytes is never a
-    new space. Raises `NotFound` where there is none and none is to
-    be made, `Corrupt` for a file of no bytes and for a log without its file, and `OSError`.
+    A new file appears with its first page, so that a process that opens it at the same moment, or after a crash, finds
+    an empty space; with `ARRIVING_ID` as `application`, one that waits for its copy. An empty file is therefore never a
+    new space. Raises `NotFound` if the file is missing and `create` is false, `Corrupt` for an empty file and for a log
+    without its file, and `OSError`.
     """
     file = Path(os.path.realpath(path))
     try:
-        found = file.stat()
+        status = file.stat()
     except FileNotFoundError:
         _refuse_lone_log(file)
         if not create:
@@ -42,7 +42,7 @@ def ensure_file(path: str, *, create: bool, application: int = APPLICATION_ID) -
             ) from None
         _make(file, application)
         return
-    if stat.S_ISREG(found.st_mode) and found.st_size == 0:
+    if stat.S_ISREG(status.st_mode) and status.st_size == 0:
         raise Corrupt(
             f"{path} is empty (0 bytes), and a space is never empty.",
             hint="If it was a space, restore it from a backup. Otherwise delete the file and try again.",
@@ -51,10 +51,10 @@ def ensure_file(path: str, *, create: bool, application: int = APPLICATION_ID) -
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyFile:
-    """A space that this process may not write, as it lay there when it was opened.
+    """The file of a space that this process may not write, with its state when it was opened.
 
-    SQLite reads such a file without locks and without making files beside it (`immutable`). That is sound as long
-    as nobody changes it, which `check` looks for.
+    SQLite reads it without locks and without creating other files (`immutable`). This is safe as long as the file does
+    not change, which `check` verifies.
     """
 
     file: Path
@@ -62,9 +62,9 @@ class ReadOnlyFile:
 
     @classmethod
     def at(cls, path: str) -> "ReadOnlyFile | None":
-        """Return the file where it can only be read; `None` where it, and its folder, can be written.
+        """Return the file if it is read-only; `None` if it and its folder can be written.
 
-        A log that is not empty holds newer changes: then the file is opened as any other.
+        A file with a log that is not empty is opened like any other, because the log contains newer changes.
         """
         file = Path(os.path.realpath(path))
         if (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)) or _log_size(file):
@@ -77,7 +77,7 @@ class ReadOnlyFile:
         return f"{self.file.as_uri()}?immutable=1"
 
     def check(self) -> None:
-        """Raise `Unavailable` where the file was changed since it was opened."""
+        """Raise `Unavailable` if the file has changed since it was opened."""
         if _state(self.file) != self.state or _log_size(self.file):
             raise Unavailable(
                 f"{self.file} was changed by another user since it was opened for reading.",
@@ -86,15 +86,15 @@ class ReadOnlyFile:
 
 
 def hidden_beside(file: Path) -> Path:
-    """Name a new file in which `file` is prepared."""
+    """Return the name of a new temporary file for `file`."""
     return file.with_name(f".{file.name}.{uuid4().hex}.new")
 
 
 @contextmanager
 def held(new: Path) -> Iterator[None]:
-    """Hold a file that is being prepared, so that `remove_left` of another process leaves it alone.
+    """Lock a temporary file, so that `remove_left` of another process does not delete it.
 
-    Raises `OSError`, also where that was faster.
+    Raises `OSError`, also if it has just been deleted.
     """
     with new.open("rb+") as file:
         if not (try_lock(file.fileno()) and os.fstat(file.fileno()).st_nlink):
@@ -103,30 +103,31 @@ def held(new: Path) -> Iterator[None]:
 
 
 def left_beside(file: Path) -> list[Path]:
-    """Return the files in which `file` was, or is, being prepared. Raises `OSError`."""
+    """Return the temporary files of `file`. Raises `OSError`."""
     with os.scandir(file.parent) as entries:
         return [Path(entry.path) for entry in entries if _is_hidden(entry.name, f".{file.name}.")]
 
 
 def remove_left(new: Path) -> bool:
-    """Remove a file that a process which ended was preparing; tell whether it is gone.
+    """Delete a temporary file of a process that ended; return whether it is gone.
 
-    One that a process still holds stays, and so does what is not named as such a file is. Raises `OSError`.
+    Files that a process has locked, and files with other names, are not deleted. Raises `OSError`.
     """
     if not _is_hidden(new.name, "."):
         return True
     try:
-        found = new.lstat()
-        if not stat.S_ISREG(found.st_mode):
+        status = new.lstat()
+        if not stat.S_ISREG(status.st_mode):
             return True
-        # With a second name it is published already. It is not opened then: closing it would end locks of SQLite.
-        if found.st_nlink == 1:
+        # A file with a second name has been published. It is not opened, because closing it would release locks of
+        # SQLite.
+        if status.st_nlink == 1:
             with new.open("rb+") as file:
                 if not try_lock(file.fileno()):
                     return False
         new.unlink()
     except FileNotFoundError:
-        # On a disk that is not there now, it may come back.
+        # If the disk is not mounted, the file may return.
         return new.parent.is_dir()
     return True
 
@@ -136,13 +137,13 @@ def _is_hidden(name: str, start: str) -> bool:
 
 
 def publish(new: Path, file: Path) -> None:
-    """Give a finished file its name, unless the name is taken. Raises `FileExistsError` and other `OSError`."""
+    """Rename a finished file to its name, unless the name exists. Raises `FileExistsError` and other `OSError`s."""
     try:
         os.link(new, file)
     except FileExistsError:
         raise
     except OSError:
-        _rename_where_free(new, file)  # a file system without links
+        _rename_where_free(new, file)  # a file system without hard links
     sync_folder(file.parent)
 
 
@@ -151,7 +152,7 @@ def _make(file: Path, application: int) -> None:
     new = hidden_beside(file)
     try:
         write_new(new, _first_page(application))
-        # Another process was first, and whoever opened its space removed this file: that space is as good.
+        # If another process created the space first, its file is used.
         with suppress(FileExistsError):
             publish(new, file)
     except FileNotFoundError:
@@ -171,11 +172,11 @@ def _first_page(application: int) -> bytes:
 
 
 def _rename_where_free(new: Path, file: Path) -> None:
-    """Rename without replacing. Windows never replaces; elsewhere a lock on the folder keeps others out."""
+    """Rename without replacing. Windows never replaces; elsewhere, a lock on the folder excludes other processes."""
     if os.name != "posix":
         new.rename(file)
         return
-    import fcntl  # there is none on Windows
+    import fcntl  # missing on Windows
 
     folder = os.open(file.parent, os.O_RDONLY)
     try:
@@ -204,5 +205,5 @@ def _log_size(file: Path) -> int:
 
 
 def _state(file: Path) -> tuple[int, int, int]:
-    found = file.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    status = file.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,7 +1,7 @@
-"""The folder of files kept ready for a space, and the state of a space, for a process that has no time to open it.
+"""The folder with files that are prepared for a space, and reads of a space that is not opened.
 
-The files lie in the data folder of the user, in a folder that only that user can open: whoever can write beside the
-space, such as the author of a repository, can put nothing there, and cut off no file that is mapped.
+The folder is in the user's data folder, and only the user can open it. Others who can write next to the space, such as
+the author of a repository, can neither add files nor truncate mapped ones.
 """
 
 import json
@@ -21,14 +21,14 @@ from treering.system.settings import data_folder
 
 _FOLDER = "ready"
 _SPACE = "space"
-"""The file that names the space of a folder."""
+"""The file with the path of the space."""
 _FORMERLY_BESIDE = ".ready"
-"""How the name of the folder ended that earlier versions kept beside the space. It is not read."""
+"""The suffix of the folder next to the space in which earlier versions stored the files. It is deleted."""
 _PATIENCE_MS = 200
 
 
 def ready_folder(path: str | Path, *, make: bool = False) -> Path:
-    """Return the folder of the files kept ready for a space. `make`: make it if it is missing.
+    """Return the folder with the files prepared for a space. `make`: create it if it is missing.
 
     Raises `OSError`, also if other users can open the folder.
     """
@@ -48,7 +48,7 @@ def ready_folder(path: str | Path, *, make: bool = False) -> Path:
 
 
 def remove_ready(path: str | Path) -> None:
-    """Remove the files kept ready for a space, and those for spaces that no longer exist. Raises `OSError`."""
+    """Delete the files prepared for a space, and those for spaces that no longer exist. Raises `OSError`."""
     folder = ready_folder(path)
     if folder.is_dir():
         for file in folder.iterdir():
@@ -58,13 +58,13 @@ def remove_ready(path: str | Path) -> None:
 
 
 def sealed(value: Any) -> bytes:
-    """Return a value as one line of JSON behind its checksum."""
+    """Return a value as a checksum and a line of JSON."""
     data = json.dumps(value).encode()
     return _checksum(data) + b" " + data
 
 
 def unsealed(line: bytes) -> Any:
-    """Return the value of a line that `sealed` gave; `None` if the line is damaged."""
+    """Return the value of a line that `sealed` returned; `None` if the line is damaged."""
     checksum, _, data = line.partition(b" ")
     return json.loads(data) if checksum == _checksum(data) else None
 
@@ -77,10 +77,10 @@ def _everything() -> Path:
 
 
 def _make_private(folder: Path) -> None:
-    """Make a folder. An own one that other users could open is removed first: its files may be theirs."""
+    """Create a folder. Delete one that other users can open first, because its files may be theirs."""
     with suppress(FileNotFoundError):
         if own_user() is not None and folder.lstat().st_mode & 0o077:
-            # Imported here: a hook that only reads has no time for it.
+            # Imported here to save time in hooks that only read.
             import shutil
 
             shutil.rmtree(folder)
@@ -109,19 +109,19 @@ def _checksum(data: bytes) -> bytes:
 
 
 def missing(path: str | Path, ids: Collection[str]) -> set[str]:
-    """Return the ids of which a space has no object. Raises `Unavailable` if it cannot be read at once."""
+    """Return the ids that no object of a space has. Raises `Unavailable` if the file cannot be read at once."""
     try:
         with closing(_connected(str(path))) as connection, connection:
-            asked = "SELECT id FROM objects WHERE id IN (SELECT value FROM json_each(?))"
-            found = {identity for (identity,) in connection.execute(asked, (json.dumps([*ids]),))}
+            sql = "SELECT id FROM objects WHERE id IN (SELECT value FROM json_each(?))"
+            existing = {identity for (identity,) in connection.execute(sql, (json.dumps([*ids]),))}
     except apsw.Error as error:
         raise Unavailable(f"{path} cannot be read: {error}.", hint="Check it with `treering status`.") from error
-    return {*ids} - found
+    return {*ids} - existing
 
 
 def _connected(path: str) -> apsw.Connection:
     fixed = ReadOnlyFile.at(path)
-    # Not for reading only where it can be written: such a connection would leave its log behind.
+    # A file that can be written is not opened read-only, because such a connection would not delete its log.
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI if fixed else apsw.SQLITE_OPEN_READWRITE
     connection = apsw.Connection(fixed.address if fixed else path, flags)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)

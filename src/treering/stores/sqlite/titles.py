@@ -1,4 +1,4 @@
-"""The titles of a space, read without opening it: for shells that complete them between two keys."""
+"""The titles of a space, read without opening it: for completion in shells."""
 
 import sqlite3
 from collections.abc import Collection, Sequence
@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 MAX_TITLES = 1_000
-"""Titles that are read, the last changed ones."""
+"""The maximal number of titles; those changed last are read."""
 _BUSY_SECONDS = 0.05
 
 
 class Titled(NamedTuple):
-    """An object and what people call it."""
+    """An object with its title."""
 
     id: str
     kind: str

@@ -1,4 +1,4 @@
-"""Where errors of Postgres and of its driver become ours, and values take the form in which the server keeps them."""
+"""Convert errors of Postgres and its driver, and values to the forms in which the server stores them."""
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,8 @@ from psycopg import errors
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from treering.core.errors import Corrupt, InvalidInput, TreeringError, Unavailable
-from treering.stores.rows.packing import RESTORE, pack
+from treering.stores.rows.damage import RESTORE
+from treering.stores.rows.packing import pack
 from treering.stores.rows.read_checks import Body
 
 _SHOWN = 300
@@ -20,7 +21,7 @@ _SHOWN = 300
 
 @contextmanager
 def translated(place: str) -> Iterator[None]:
-    """Turn every error of the driver into ours, with a hint for each. `place`: the address without its password."""
+    """Convert errors of the driver to ours with a hint. `place`: the address without its password."""
     try:
         yield
     except TreeringError:
@@ -30,23 +31,23 @@ def translated(place: str) -> Iterator[None]:
 
 
 def translation(place: str, error: psycopg.Error) -> TreeringError:
-    """Return our error for one of the driver."""
+    """Return our error for an error of the driver."""
     kind, message, hint = next(row[1:] for row in _TRANSLATIONS if isinstance(error, row[0]))
     return kind(message.format(place=place, error=_first_line(error)), hint=hint)
 
 
 def closed(place: str) -> TreeringError:
-    """Say that a space was closed."""
+    """Return the error for a closed space."""
     return translation(place, PoolClosed())
 
 
 def locked(place: str) -> TreeringError:
-    """Say that other writers held the space for too long."""
+    """Return the error for a space that other writers locked for too long."""
     return translation(place, errors.LockNotAvailable())
 
 
 _Kinds = tuple[type[psycopg.Error], ...]
-# For errors of the driver, ours: its class, its message and its hint. The first that fits holds.
+# By errors of the driver: the class, message and hint of our error. The first match is used.
 _TRANSLATIONS: tuple[tuple[_Kinds, type[Unavailable | InvalidInput | Corrupt], str, str], ...] = (
     ((PoolClosed,), Unavailable, "{place} was closed.", "Open the space again."),
     (
@@ -102,7 +103,7 @@ _TRANSLATIONS: tuple[tuple[_Kinds, type[Unavailable | InvalidInput | Corrupt], s
         "Cannot reach the server of {place}: {error}.",
         "Check that it runs, and check host, port, database, user and password of the address; then try again.",
     ),
-    # SQL that is ours fails like this only where something else changed tables or rows.
+    # Our SQL raises other errors only if another program changed tables or rows.
     ((psycopg.Error,), Corrupt, "{place} contains tables or rows that Treering did not write: {error}.", RESTORE),
 )
 
@@ -111,28 +112,25 @@ def _first_line(error: psycopg.Error) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:_SHOWN].rstrip(".")
 
 
-# How texts lie in columns: packed ones as bytes, names as texts that Postgres takes.
-
-
 _COMPRESSED = (0xFD2FB528).to_bytes(4, "little")
-"""How a frame of zstandard begins. No text in UTF-8 does: its second byte cannot stand there."""
+"""The first bytes of a zstd frame. UTF-8 text cannot begin with them, because of the second byte."""
 _ESCAPE = "\U000f0000"
-"""A character for private use: behind it, `0` stands for a NUL, and `1` for the character itself."""
+"""A private-use character: followed by `0`, it stands for NUL; followed by `1`, for itself."""
 
 AFTER_ALL = "\U0010ffff"
-"""Behind a prefix, the end of the range of texts that begin with it."""
+"""Appended to a prefix, the end of the range of texts with this prefix."""
 
 
 def packed(text: str) -> bytes:
-    """Return a text as it is kept."""
+    """Return the stored form of a text."""
     stored = pack(text)
     return stored.encode() if isinstance(stored, str) else stored
 
 
 def body_of(stored: bytes) -> Body:
-    """Return what `packed` made in the form that `rows.packing.unpack` reads.
+    """Return the result of `packed` in the form for `rows.packing.unpack`.
 
-    What is neither a text nor compressed stays bytes, so that unpacking it raises `Corrupt`.
+    Values that are neither text nor compressed remain bytes, so that unpacking them raises `Corrupt`.
     """
     if stored.startswith(_COMPRESSED):
         return stored
@@ -143,28 +141,28 @@ def body_of(stored: bytes) -> Body:
 
 
 def to_column(text: str) -> str:
-    """Return a text without NUL, which Postgres takes in no text. What begins alike still does."""
+    """Return a text without NUL, which Postgres does not accept. Common prefixes are preserved."""
     if "\0" not in text and _ESCAPE not in text:
         return text
     return text.replace(_ESCAPE, f"{_ESCAPE}1").replace("\0", f"{_ESCAPE}0")
 
 
 def from_column(text: str) -> str:
-    """Return the text that `to_column` was given."""
+    """Return the text that was passed to `to_column`."""
     return text if _ESCAPE not in text else text.replace(f"{_ESCAPE}0", "\0").replace(f"{_ESCAPE}1", _ESCAPE)
 
 
-# Arrays in the form in which the server keeps them. The driver writes each element as text, bytes as hexadecimal
-# digits, and the server reads that again: both of them take ten times as long for it.
+# Arrays in the binary form of the server. The driver would write, and the server parse, each element as text (bytes as
+# hexadecimal digits), which takes ten times as long on both sides.
 
 
 class _Kind(NamedTuple):
-    """A type of elements: its number in the server's catalogue, that of arrays of it, and how a number is packed."""
+    """An element type: its OID, the OID of its arrays, and the format of a number."""
 
     element: int
     array: int
     packed: np.dtype[Any] | None = None
-    """Of a number: its size and its value."""
+    """For numbers: size and value."""
 
 
 def _number(element: int, array: int, packed: str) -> _Kind:
@@ -188,18 +186,18 @@ _size = struct.Struct(">i").pack
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """Values of one type, by its name in SQL; `None` for NULL."""
+    """Values of one SQL type; `None` for NULL."""
 
     kind: str
     values: Sequence[Any]
 
     @property
     def oid(self) -> int:
-        """The number of its type in the server's catalogue."""
+        """The OID of the type."""
         return _ARRAYS[self.kind].array
 
     def packed(self, encoding: str) -> bytes:
-        """Return them as the server reads an array of one dimension. Raises `psycopg.DataError` for a text with NUL."""
+        """Return the binary form of a one-dimensional array. Raises `psycopg.DataError` for a text with NUL."""
         kind, values = _ARRAYS[self.kind], self.values
         has_null = None in values
         header = struct.pack(">iiiii", 1, has_null, kind.element, len(values), 1)
@@ -215,7 +213,7 @@ class Array:
         elif self.kind == "bytea":
             packed = iter(values)
         else:
-            begin = b"\1" if self.kind == "jsonb" else b""  # the version of its form
+            begin = b"\1" if self.kind == "jsonb" else b""  # the version of the format
             packed = (None if value is None else begin + value.encode(encoding) for value in values)
             if any(value is not None and "\0" in value for value in values):
                 raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
@@ -223,7 +221,7 @@ class Array:
 
 
 def array_of(value: object) -> Array | None:
-    """Return a list of values of one type as an array; `None` for what is left to the driver."""
+    """Return a list of values of one type as an array; `None` for values that the driver should convert."""
     if isinstance(value, Array):
         return value
     if not isinstance(value, list) or not value:

@@ -1,4 +1,4 @@
-"""Connections to a database: bounded per process, shared by all spaces of it that are open."""
+"""Connections to a database: limited per process, and shared by all open spaces in it."""
 
 import threading
 from collections.abc import Iterator
@@ -21,34 +21,34 @@ _opening = threading.Lock()
 
 
 class Connections(Protocol):
-    """A bounded number of connections, of which at most some are held by writers."""
+    """A limited number of connections. Writers may use only some of them."""
 
     def take(self, *, timeout: float) -> PreparingConnection:
-        """Take a connection out. Raises `psycopg_pool.PoolTimeout` where none is free or can be made in time."""
+        """Acquire a connection. Raises `psycopg_pool.PoolTimeout` if none is available in time."""
         ...
 
     def put_back(self, connection: PreparingConnection) -> None:
-        """Give a connection back."""
+        """Return a connection."""
         ...
 
     def as_writer(self, *, timeout: float) -> AbstractContextManager[bool]:
-        """Hold the right to take a connection for writing; tell whether it was to be had in time."""
+        """Acquire the right to use a connection for writing; yield whether it was available in time."""
         ...
 
     def give_up(self) -> None:
-        """Tell that the connections are not used any more."""
+        """Release the connections."""
         ...
 
 
 class Pool:
-    """A bounded number of connections. Half of them, at most, are held by writers: readers never wait for these."""
+    """A limited number of connections. Writers use at most half of them, so that readers never wait for writers."""
 
     def __init__(self, target: Target) -> None:
         self._key = target.conninfo
         self._pool = ConnectionPool(
             target.conninfo,
             connection_class=PreparingConnection,
-            # The driver would forget all that is prepared with each transaction that is rolled back.
+            # The driver would discard all prepared statements with each rollback.
             kwargs={"autocommit": True, "prepare_threshold": None},
             min_size=0,
             max_size=target.connections,
@@ -60,19 +60,19 @@ class Pool:
         self.users: int = 0
 
     def take(self, *, timeout: float) -> PreparingConnection:
-        """Take a connection out. Raises `psycopg_pool.PoolTimeout` where none is free or can be made in time."""
+        """Acquire a connection. Raises `psycopg_pool.PoolTimeout` if none is available in time."""
         return self._pool.getconn(timeout)
 
     def put_back(self, connection: PreparingConnection) -> None:
-        """Give a connection back. One that is broken, or was left in a transaction, is not used again as it is."""
+        """Return a connection. One that is broken or in a transaction is reset or closed."""
         self._pool.putconn(connection)
 
     def as_writer(self, *, timeout: float) -> AbstractContextManager[bool]:
-        """Hold the right to take a connection for writing; tell whether it was to be had in time."""
+        """Acquire the right to use a connection for writing; yield whether it was available in time."""
         return _held(self._writers, timeout)
 
     def give_up(self) -> None:
-        """Close the connections when the last space that uses them is closed."""
+        """Close the connections when the last space releases them."""
         with _opening:
             self.users -= 1
             last = not self.users
@@ -84,7 +84,7 @@ class Pool:
 
 @contextmanager
 def _held(places: threading.BoundedSemaphore, timeout: float) -> Iterator[bool]:
-    """Hold one of some places; tell whether one was to be had in time."""
+    """Acquire a semaphore; yield whether it was available in time."""
     taken = places.acquire(timeout=timeout)
     try:
         yield taken
@@ -94,10 +94,10 @@ def _held(places: threading.BoundedSemaphore, timeout: float) -> Iterator[bool]:
 
 
 def shared_pool(target: Target) -> Pool:
-    """Return the connections of this process to a database; each caller gives them up again.
+    """Return the connections of this process to a database. Each caller must release them.
 
-    The first caller tries the address: what is wrong with it is raised as the driver says it, at once. A server that
-    does not answer holds up nobody who wants another one.
+    The first caller connects, and the driver's error is raised at once. A server that does not answer does not block
+    callers for other servers.
     """
     with _opening:
         is_open = target.conninfo in _open
@@ -112,14 +112,11 @@ def shared_pool(target: Target) -> Pool:
 
 
 def give_back(pool: Connections, connection: PreparingConnection) -> None:
-    """Roll back what is open on a connection, and give it back to its pool."""
+    """Roll back an open transaction, and return the connection to its pool."""
     if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
         with suppress(psycopg.Error), uninterrupted():
             connection.execute("ROLLBACK")
     pool.put_back(connection)
-
-
-# Connections of a pool that the host program opened, for one space: used, and left as they were.
 
 
 _FEWEST = 2
@@ -127,20 +124,20 @@ _SECONDS = 20.0
 
 
 def _nothing_noted(_space: int, _sequence: int) -> None:
-    """Note nothing: of a connection on which nothing is prepared, no plans are kept."""
+    """Do nothing: without prepared statements, there are no plans to renew."""
 
 
 class _NothingPrepared(dict[Any, int | bytes]):
-    """Forgets how often statements were sent on a connection, so that none is ever prepared there."""
+    """Counts no statements, so that none is prepared."""
 
     def __setitem__(self, key: Any, value: int | bytes) -> None:
-        """Keep nothing."""
+        """Store nothing."""
 
 
 class LentPool:
-    """`pools.Connections` over a pool that stays open. Its connections go back with the settings they came with.
+    """`Connections` over a pool of the program, which stays open. Settings of connections are restored afterwards.
 
-    Raises `InvalidInput` for what is no such pool, or one too small to read while somebody writes.
+    Raises `InvalidInput` for another object, or a pool that is too small to read during a write.
     """
 
     def __init__(self, pool: object) -> None:
@@ -165,12 +162,12 @@ class LentPool:
             return f"{info.host}:{info.port}/{info.dbname}"
 
     def take(self, *, timeout: float) -> PreparingConnection:
-        """Take a connection out, set for our use."""
+        """Acquire a connection with our settings."""
         connection: Any = self._pool.getconn(timeout)
         self._came_with[id(connection)] = connection.autocommit, connection.row_factory
         try:
             connection.autocommit, connection.row_factory = True, tuple_row
-            # What is prepared on a connection of the host's is the host's: it may end that at any time.
+            # No prepared statements, because the program may end them at any time.
             connection.known, connection.names = _NothingPrepared(), 0
             connection.plans, connection.note_growth = [], _nothing_noted
         except BaseException:
@@ -180,7 +177,7 @@ class LentPool:
         return lent
 
     def put_back(self, connection: psycopg.Connection[Any]) -> None:
-        """Give a connection back as it came. The pool drops one that is broken."""
+        """Return a connection with its original settings. The pool drops a broken one."""
         autocommit, row_factory = self._came_with.pop(id(connection))
         connection.row_factory = row_factory
         with suppress(psycopg.Error):
@@ -188,8 +185,8 @@ class LentPool:
         self._pool.putconn(connection)
 
     def as_writer(self, *, timeout: float) -> AbstractContextManager[bool]:
-        """Hold the right to take a connection for writing; tell whether it was to be had in time."""
+        """Acquire the right to use a connection for writing; yield whether it was available in time."""
         return _held(self._writers, timeout)
 
     def give_up(self) -> None:
-        """Do nothing: the pool is closed by whoever opened it."""
+        """Do nothing: the program closes the pool."""

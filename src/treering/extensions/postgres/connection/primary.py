@@ -1,4 +1,4 @@
-"""The database of a space: the number that the space has there, and how its transactions begin."""
+"""The database of a space: the number of the space in it, and the beginning of transactions."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,11 +34,11 @@ from treering.extensions.postgres.connection.transactions import (
 from treering.ports.runtime import check_interrupt
 
 COPYING = "from:copy"
-"""The mark in the row of a space that `treering move` fills, until the copy is complete."""
+"""The mark in the row of a space while `treering move` fills it."""
 
 
 def refusal(place: str, mark: str) -> Unavailable | Corrupt:
-    """Return the error for a space whose row has a mark: its database does not serve it."""
+    """Return the error for a space whose row has a mark, so that the database does not serve it."""
     match mark.split(":", 2):
         case [_, _] if mark == COPYING:
             return Unavailable(
@@ -64,20 +64,19 @@ def refusal(place: str, mark: str) -> Unavailable | Corrupt:
 
 
 LOOKING_SECONDS = 0.5
-"""A writer that waits for its turn looks so often whether its call has to end."""
+"""How often a waiting writer checks whether its call was interrupted."""
 
-_IDLE_SECONDS = 60  # a writer that was stopped in the middle holds others up for so long
+_IDLE_SECONDS = 60  # how long a writer that was stopped may block others
 _SPACE_ROW = (
     "SELECT sequence, hash, last_time, policy_seq, policy, "
     "extract(epoch FROM clock_timestamp())::double precision, engine, moving FROM spaces WHERE space = %(space)s"
 )
 
-# Every statement finds its rows by an index that begins with the space, whatever the space. So it is planned once, for
-# all values, as far as it is prepared: planning takes longer than running it. A planner that is told the number of a
-# space which is newer than its statistics takes it for empty, and any index for as good as the right one; one that adds
-# up all partitions chooses to read whole ones, to have other processes help it, or to compile the statement first. Each
-# of these takes a hundred times as long. What was planned while a space was small is planned anew when it has grown.
-# Only Citus has to know the values, which say on which server statements run.
+# Every statement uses an index that begins with the space, whatever the space. Generic plans are therefore used for
+# prepared statements: planning takes longer than running them. With the number of a space that is newer than its
+# statistics, the planner expects no rows and considers any index equally good. A planner that adds up all partitions
+# scans whole ones, uses parallel workers, or compiles the statement. Each of these takes a hundred times as long. Plans
+# are renewed when a space has grown. Only Citus needs the values, to choose the server.
 _PLANS = {
     "plan_cache_mode": f"CASE WHEN {IS_DISTRIBUTED} THEN 'auto' ELSE 'force_generic_plan' END",
     "enable_seqscan": "'off'",
@@ -88,18 +87,18 @@ _PLANS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """What a transaction is for: how it begins, and how it reads the space's row."""
+    """A kind of transaction: how it begins, and how it reads the space's row."""
 
     begin: str
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the transaction, each by an expression of SQL."""
+    """The settings of the transaction, as SQL expressions."""
     row: str = _SPACE_ROW
 
     def beginning(self, place: SpacePlace) -> list[Statement]:
-        """Return the statements that begin it; the last gives the space's row."""
+        """Return the first statements of the transaction. The last one returns the space's row."""
         number = str(place.number)
         settings = {"search_path": f"'{SCHEMA}'", **_PLANS, **self.settings}
-        # By `SET LOCAL`: a distributed Postgres hands only statements on to its workers, where row-level security is.
+        # By `SET LOCAL`, because Citus passes only statements on to its workers, which apply row-level security.
         seen: list[Statement] = [(f"SET LOCAL treering.space = '{number}'", {})]
         if place.partition is not None:
             settings, seen = {"treering.space": "%(number)s", **settings}, []
@@ -119,30 +118,30 @@ WRITE = Kind(
     f"{_SPACE_ROW} FOR NO KEY UPDATE",
 )
 BESIDE = Kind("BEGIN ISOLATION LEVEL READ COMMITTED")
-"""Writes rows that are no part of the ledger, without the turn of a writer."""
+"""Writes rows outside the ledger, without waiting for other writers."""
 LOOK = Kind(WRITE.begin, WRITE.settings, WRITE.row)
-"""As a writer whose commit was lost looks what became of it: it still holds the right to a connection."""
+"""Checks whether a commit succeeded after the connection was lost. The writer still holds its right to a connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """An open transaction, and the content of the space's row at its start."""
+    """An open transaction, and the content of the space's row at its beginning."""
 
     pool: Connections
     connection: PreparingConnection
     row: SpaceRow
     mark: str | None
-    """Set if the database does not serve the space."""
+    """The mark, if the database does not serve the space."""
     answers: list[list[Row]]
     """All rows of each of its first statements."""
 
     def end(self) -> None:
-        """Roll back what is open, and give the connection back."""
+        """Roll back, and return the connection."""
         give_back(self.pool, self.connection)
 
 
 class Primary:
-    """A space in its database, and the connections to that."""
+    """A space in its database, with its connections."""
 
     def __init__(self, pool: Connections, rows_at: SpacePlace, place: str) -> None:
         self.place = place
@@ -152,12 +151,12 @@ class Primary:
 
     @property
     def number(self) -> int:
-        """The number that the space has there."""
+        """The number of the space in the database."""
         return self.rows_at.number
 
     @contextmanager
     def as_writer(self, deadline: float) -> Iterator[None]:
-        """Hold the right to take a connection for writing. Raises `Unavailable` where it is not to be had in time."""
+        """Acquire the right to use a connection for writing. Raises `Unavailable` after a timeout."""
         with self._pool.as_writer(timeout=max(0.0, deadline - time.monotonic())) as may:
             if not may:
                 raise locked(self.place)
@@ -166,8 +165,8 @@ class Primary:
     def begin(self, kind: Kind, statements: Sequence[Statement], deadline: float) -> Begun:
         """Begin a transaction with its first statements.
 
-        A connection whose server has gone is dropped, and another one tried: nothing was done.
-        Raises what the driver raises once the time is over.
+        If the server closed the connection, another one is tried, because nothing has been done. Raises the driver's
+        error after a timeout.
         """
         while True:
             check_interrupt()
@@ -179,18 +178,18 @@ class Primary:
                 waited = isinstance(error, errors.LockNotAvailable)
                 if not (waited or connection.closed) or time.monotonic() > deadline:
                     raise
-            except BaseException:  # Ctrl-C too: a connection that is not handed on goes back
+            except BaseException:  # including Ctrl-C: a connection that is not passed on is returned
                 give_back(self._pool, connection)
                 raise
 
     def give_up(self) -> None:
-        """Give the share of the connections back."""
+        """Release the share of the connections."""
         self._pool.give_up()
 
     def begun_on(
         self, pool: Connections, connection: PreparingConnection, kind: Kind, statements: Sequence[Statement]
     ) -> Begun:
-        """Begin a transaction on a connection of a pool: that of the primary, or of a replica."""
+        """Begin a transaction on a connection of a pool, of the primary or a replica."""
         first, *others = self._beginnings[kind]
         beginning = [first, *connection.plans, *others]
         answers = exchange(connection, [*beginning, *bound(statements, self.rows_at)])
@@ -208,10 +207,9 @@ class Primary:
 def open_primary(
     target: Target, *, create: bool, wait_seconds: float, mark: str | None = None, pool: Connections | None = None
 ) -> Primary:
-    """Connect to the database of a space; make tables and space where they are missing. Raises `NotFound`.
+    """Connect to the database of a space; create tables and the space if they are missing. Raises `NotFound`.
 
-    `mark`: what the row of a new space says. `pool`: connections that the program lends, instead of those that this
-    process has to that database.
+    `mark`: for the row of a new space. `pool`: connections of the program, used in place of those of this process.
     """
     with translated(target.shown):
         pool = pool or shared_pool(target)
@@ -222,7 +220,7 @@ def open_primary(
                 partition = _partition_of(connection, number)
             finally:
                 pool.put_back(connection)
-        except BaseException:  # Ctrl-C too: a space that is not opened holds no share of the pool
+        except BaseException:  # including Ctrl-C: a space that is not opened has no share of the pool
             pool.give_up()
             raise
     return Primary(pool, SpacePlace(number, partition), target.shown)
@@ -241,8 +239,8 @@ def _found(connection: psycopg.Connection, target: Target, *, create: bool, mark
         return space or _made(connection, target, mark)
 
 
-# The partition of a space, where each table has it and naming it is the same as naming the table: the session may do as
-# much there, row-level security is as strict, and nobody has added policies or triggers to the table itself.
+# The partition of a space, if every table has it and it is equivalent to its table: the session has the same rights,
+# row-level security is as strict, and the table has no additional policies or triggers.
 _PARTITION = f"""
 SELECT n FROM generate_series(0, {PARTITIONS - 1}) AS n
 WHERE NOT ({IS_DISTRIBUTED})
@@ -303,7 +301,7 @@ _PLACED = "SELECT s.address FROM placements p JOIN servers s ON s.name = p.serve
 
 
 def _check_placements(connection: psycopg.Connection, target: Target) -> None:
-    """Raise `InvalidInput` for a new space if a directory of an earlier version has one of that name on a server."""
+    """Raise `InvalidInput` for a new space if the server list of an earlier version contains its name."""
     may = connection.execute(_MAY_READ_PLACEMENTS).fetchone()
     placed = connection.execute(_PLACED, (target.space,)).fetchone() if may and may[0] else None
     if placed:
@@ -313,9 +311,6 @@ def _check_placements(connection: psycopg.Connection, target: Target) -> None:
         )
 
 
-# Which rows an open transaction sees: row-level security goes by two settings of the transaction.
-
-
 _PATH = SQL("SET LOCAL search_path = {}").format(Identifier(SCHEMA))
 _NAME = SQL("SET LOCAL treering.space_name = {}")
 _NUMBER = SQL("SET LOCAL treering.space = {}")
@@ -323,24 +318,24 @@ _NUMBER_OF = "SELECT space FROM space_names WHERE name = %s"
 
 
 def see_name(connection: psycopg.Connection, name: str) -> None:
-    """Have a transaction see what is kept by the name of a space, and look for tables in our schema."""
+    """Make a transaction see the space with a name, and find tables in our schema."""
     connection.execute(_PATH)
     connection.execute(_NAME.format(Literal(name)))
 
 
 def see_number(connection: psycopg.Connection, number: int) -> None:
-    """Have a transaction see the rows of a space, by its number in this database."""
+    """Make a transaction see the rows of a space, by its number."""
     connection.execute(_NUMBER.format(Literal(str(number))))
 
 
 def number_of(connection: psycopg.Connection, name: str) -> int | None:
-    """Return the number of a space that the transaction sees by its name, or `None` where it is not there."""
+    """Return the number of the space that the transaction sees by name, or `None`."""
     row = connection.execute(_NUMBER_OF, (name,)).fetchone()
     return None if row is None else int(row[0])
 
 
 def see_space(connection: psycopg.Connection, name: str) -> int | None:
-    """Have a transaction see the rows of a space; return its number, or `None` where it is not there."""
+    """Make a transaction see the rows of a space; return its number, or `None` if it does not exist."""
     see_name(connection, name)
     number = number_of(connection, name)
     if number is not None:

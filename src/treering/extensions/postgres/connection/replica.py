@@ -1,6 +1,6 @@
-"""A replica of a database: it follows the primary and answers reads that may be late.
+"""A replica of a database, which answers reads that may be late.
 
-Its answers are never trusted to be in time; each is compared with how far the primary is known to be.
+Every answer is compared with the known position of the primary.
 """
 
 import logging
@@ -19,17 +19,17 @@ from treering.extensions.postgres.connection.transactions import Statement
 from treering.ports.runtime import LateReads, Staleness
 
 SAMPLE_SECONDS = 0.5
-"""The primary is asked so often at most, and only while the replica is read."""
+"""The minimal interval between two requests to the primary, which are sent only while the replica is read."""
 _KEPT = 1_000
-_WAIT_SECONDS = 1.0  # so long a connection is waited for before the primary is asked
+_WAIT_SECONDS = 1.0  # wait for a connection before asking the primary
 _AGAIN_SECONDS = 5.0  # after a server could not be reached
 _LOG = logging.getLogger(__name__)
 
 
 class Replica:
-    """Whether the replica of a space may answer, and its connections. Safe to use from many threads.
+    """Decides whether the replica of a space may answer, and holds its connections. Thread-safe.
 
-    `target` names it; `most_seconds` is how old an answer may be. `clock` gives seconds that only go forward.
+    `target`: its address. `most_seconds`: the maximal age of an answer. `clock`: monotonic seconds.
     """
 
     def __init__(self, target: Target, *, most_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -44,7 +44,7 @@ class Replica:
         self._asked = self._failed_at = float("-inf")
 
     def begin_sample(self) -> float | None:
-        """Tell that the primary is to be asked now; return the time to note its answer with, `None` where it is not."""
+        """Return the time for noting the position of the primary, if it should be asked now; otherwise `None`."""
         with self._lock:
             now = self._clock()
             if now - self._asked < SAMPLE_SECONDS:
@@ -53,22 +53,22 @@ class Replica:
             return now
 
     def note_primary(self, at: float, sequence: int) -> None:
-        """Note how far the primary was, asked at a time or later."""
+        """Note the position of the primary, requested at a time or later."""
         with self._lock:
             self._samples.append((at, sequence))
 
     def note_no_primary(self) -> None:
-        """Note that the primary cannot be asked: it is left alone for a while."""
+        """Note that the primary cannot be asked, and do not ask for a while."""
         with self._lock:
             self._asked = self._clock() + _AGAIN_SECONDS
 
     def note_written(self, sequence: int) -> None:
-        """Note what this process has written: it reads nothing older."""
+        """Note a write of this process. Its later reads include it."""
         with self._lock:
             self._written = max(self._written, sequence)
 
     def begun(self, primary: Primary, statements: Sequence[Statement], late: LateReads) -> Begun | None:
-        """Begin a transaction with some statements; `None` where nobody answers, or the answer would be too late."""
+        """Begin a transaction with some statements; return `None` if the replica fails or is too late."""
         if (pool := self._open_pool()) is None:
             return None
         try:
@@ -80,11 +80,11 @@ class Replica:
         try:
             begun = primary.begun_on(pool, connection, READ, statements)
             staleness = self._judged(begun.row.sequence, late)
-        except Corrupt:  # the space is too new for the replica to have it
+        except Corrupt:  # the replica does not have this new space yet
             return None
         except psycopg.OperationalError as error:
             self._failed(error)
-        finally:  # whatever came, Ctrl-C too: a connection that is not handed on goes back
+        finally:  # on any error, including Ctrl-C, the connection is returned
             if staleness is None:
                 give_back(pool, connection)
         if staleness is None:
@@ -93,14 +93,14 @@ class Replica:
         return begun
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Return the connections to their pool."""
         with self._opening:
             pool, self._pool = self._pool, None
         if pool:
             pool.give_up()
 
     def _judged(self, sequence: int, late: LateReads) -> Staleness | None:
-        """Return how old an answer may be that holds so many events; `None` where it is older than allowed."""
+        """Return the age of an answer with a number of events; `None` if it is too old."""
         with self._lock:
             if sequence < max(late.at_least, self._written):
                 return None
@@ -110,7 +110,7 @@ class Replica:
         return Staleness(sequence, seconds, max(0, newest - sequence)) if seconds <= self._most_seconds else None
 
     def _open_pool(self) -> Pool | None:
-        """Return the connections; `None` while the replica is given time to come back."""
+        """Return the connections; `None` for a while after a failure."""
         with self._opening:
             if self._pool is None and self._clock() - self._failed_at >= _AGAIN_SECONDS:
                 try:
@@ -120,7 +120,7 @@ class Replica:
             return self._pool if self._clock() - self._failed_at >= _AGAIN_SECONDS else None
 
     def _failed(self, error: psycopg.Error) -> None:
-        """Note that the replica did not answer: the primary does for a while."""
+        """Note that the replica failed. The primary answers for a while."""
         with self._lock:
             self._failed_at = self._clock()
         kind = type(error).__name__

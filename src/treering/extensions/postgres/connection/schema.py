@@ -1,9 +1,9 @@
-"""The tables of a database that holds spaces, by numbered versions, made by `migrating` in steps that resume.
+"""The tables of a database for spaces, as numbered versions. `migrating` applies them in steps that can be resumed.
 
-Every table but the names of spaces is keyed by the space first and partitioned by its hash, so that partitions may be
-on several disks. A distributed Postgres spreads the tables itself: there they have no partitions. Row-level security
-shows a session the rows of one space only (`space.PostgresSpace` names it in each transaction); the owner of the tables
-is held to it, too. Superusers and roles with BYPASSRLS are not.
+The key of every table except the names of spaces begins with the space, and the tables are partitioned by its hash, so
+that partitions may be on several disks. A distributed Postgres distributes the tables itself; there they have no
+partitions. Row-level security shows a session the rows of one space only (`space.PostgresSpace` sets it in each
+transaction), also to the owner of the tables. It does not apply to superusers and roles with BYPASSRLS.
 """
 
 import re
@@ -19,7 +19,7 @@ from treering.core.errors import InvalidInput
 _TEXT = 'text COLLATE "C"'
 
 UNUSED_TABLES = ("servers", "placements", "membership")
-"""Tables of earlier versions, which let several servers share spaces. They may still name the server of a space."""
+"""Tables of earlier versions, which shared spaces between servers. They may still contain the server of a space."""
 
 _UNUSED_STEP = f"""
 CREATE TABLE {{schema}}.servers(
@@ -45,16 +45,13 @@ _MARK_STEP = f"ALTER TABLE {{schema}}.spaces ADD COLUMN moving {_TEXT}"
 """`spaces.moving` is set if this database does not serve the space (`primary.refusal`)."""
 
 
-# The tables of the index, each keyed by the space first. All but vectors can be made anew from the ledger.
-
-
 INDEX_TABLES = {
-    # Numbers that the index remembers, by name (`index.index_state`).
+    # Numbers in the state of the index, by name (`index.index_state`).
     "index_state": f"space bigint NOT NULL, name {_TEXT} NOT NULL, value bigint NOT NULL, PRIMARY KEY(space, name)",
     "passage_scopes": (f"space bigint NOT NULL, id integer NOT NULL, scope {_TEXT} NOT NULL, PRIMARY KEY(space, id)"),
-    # A row says how a passage stood from `from_seq` until before `until_seq`; a change makes a new row, but for
-    # `updated_at`, `position` (its place in the object) and metadata, which change in place. `terms` and `trigrams`:
-    # how long it is for the ranking by words and by names.
+    # A row is the state of a passage from `from_seq` until before `until_seq`. A change adds a row, except that
+    # `updated_at`, `position` (in the object) and metadata are updated in place. `terms` and `trigrams`: the lengths
+    # for ranking by words and by names.
     "passages": (
         f"space bigint NOT NULL, key bigint NOT NULL, object_id {_TEXT} NOT NULL, part {_TEXT} NOT NULL, "
         f"position integer NOT NULL, type {_TEXT} NOT NULL, kind {_TEXT} NOT NULL, status {_TEXT} NOT NULL, "
@@ -64,12 +61,12 @@ INDEX_TABLES = {
         f"place_role {_TEXT} NOT NULL, metadata jsonb NOT NULL, terms integer NOT NULL, trigrams integer NOT NULL, "
         "PRIMARY KEY(space, key)"
     ),
-    # What a passage is found by in full text, packed: for phrases, parts of names, and postings made anew.
+    # The packed full text of a passage, for phrases, parts of names, and rebuilding postings.
     "passage_words": (
         "space bigint NOT NULL, key bigint NOT NULL, words bytea NOT NULL, names bytea NOT NULL, "
         "PRIMARY KEY(space, key)"
     ),
-    # Postings of runs of passages (`index.words`): those of words (kind 0) and of trigrams of names (kind 1).
+    # Postings of runs of passages (`index.words`): of words (kind 0) and of trigrams of names (kind 1).
     "posting_runs": (
         "space bigint NOT NULL, run bigint NOT NULL, first bigint NOT NULL, last bigint NOT NULL, "
         "passages integer NOT NULL, word_buckets integer NOT NULL, name_buckets integer NOT NULL, "
@@ -79,26 +76,26 @@ INDEX_TABLES = {
         "space bigint NOT NULL, run bigint NOT NULL, kind smallint NOT NULL, bucket integer NOT NULL, "
         "body bytea NOT NULL, PRIMARY KEY(space, run, kind, bucket)"
     ),
-    # Last characters of titles, headings and origins, backwards, so that "ends with" is a range of an index.
+    # Reversed last characters of titles, headings and origins, so that "ends with" is a range in an index.
     "passage_endings": (
         f"space bigint NOT NULL, ending {_TEXT} NOT NULL, key bigint NOT NULL, PRIMARY KEY(space, ending, key)"
     ),
-    # Days a turn was said on or speaks of, from the first to the last, counted as Python counts them (ordinals).
+    # Periods of days on which a turn was written or that it mentions, as ordinals of Python.
     "passage_days": (
         "space bigint NOT NULL, key bigint NOT NULL, first integer NOT NULL, last integer NOT NULL, "
         "PRIMARY KEY(space, key, first, last)"
     ),
-    # By the number of a name of code (`retrieval.index.code_names`), the current passages that vouch for it.
+    # The current passages that define, import or use a name of code, by its number (`retrieval.index.code_names`).
     "code_names": "space bigint NOT NULL, name bigint NOT NULL, key bigint NOT NULL, PRIMARY KEY(space, name, key)",
-    # What current passages are tied to, by name; `digest` is of the name, which may be longer than an index takes.
-    # The number of a name that is gone is never given to another, for a table in memory may remember it.
+    # The names in the ties of current passages. `digest`: of the name, which may be longer than an index entry. Numbers
+    # of deleted names are never used again, because a table in memory may contain them.
     "graph_nodes": (
         "space bigint NOT NULL, id bigint NOT NULL, digest bytea NOT NULL, name bytea NOT NULL, "
         "passages integer NOT NULL, PRIMARY KEY(space, id)"
     ),
-    # By passage: its ties, as `retrieval.index.ties` writes them.
+    # The ties of each passage, as packed by `retrieval.index.ties`.
     "graph_passages": "space bigint NOT NULL, key bigint NOT NULL, body bytea NOT NULL, PRIMARY KEY(space, key)",
-    # A text is a row while any passage has it, current or not; its vectors live and die with it.
+    # A text exists as long as any passage has it, current or not. Its vectors are deleted with it.
     "passage_texts": "space bigint NOT NULL, id bigint NOT NULL, hash bytea NOT NULL, PRIMARY KEY(space, id)",
     "passage_models": (
         f"space bigint NOT NULL, id integer NOT NULL, name {_TEXT} NOT NULL, dimension integer NOT NULL, "
@@ -112,10 +109,9 @@ INDEX_TABLES = {
         "space bigint NOT NULL, model_id integer NOT NULL, text_id bigint NOT NULL, priority integer NOT NULL, "
         "PRIMARY KEY(space, model_id, text_id)"
     ),
-    # Which passages came, went or got a vector: how tables in memory learn of it.
+    # Passages that were added or removed or got a vector, for tables in memory.
     "vector_log": "space bigint NOT NULL, position bigint NOT NULL, key bigint NOT NULL, PRIMARY KEY(space, position)",
-    # Objects whose passages are still to be made, and the texts that were theirs: as long as one has a text, its
-    # vectors are kept.
+    # Queued objects and their texts. Vectors are retained as long as one of the objects has the text.
     "waiting_objects": f"space bigint NOT NULL, object_id {_TEXT} NOT NULL, PRIMARY KEY(space, object_id)",
     "waiting_texts": (
         f"space bigint NOT NULL, object_id {_TEXT} NOT NULL, text_id bigint NOT NULL, "
@@ -138,11 +134,11 @@ CREATE INDEX waiting_texts_by_text ON {schema}.waiting_texts(space, text_id);
 SCHEMA = "treering"
 PARTITIONS = 8
 IS_DISTRIBUTED = "current_setting('citus.shard_count', true) IS NOT NULL"
-"""Whether the server has Citus loaded."""
+"""Whether the server has loaded Citus."""
 
 
 _LEDGER_TABLES = {
-    # The row is the lock of a space's writers; what it says of the end of the audit log saves them reading it there.
+    # The row is the lock for writers. It also contains the end of the audit log, which they need.
     "spaces": (
         f"space bigint PRIMARY KEY, sequence bigint NOT NULL, hash {_TEXT} NOT NULL, last_time {_TEXT}, "
         "policy_seq bigint, policy bytea"
@@ -227,7 +223,7 @@ POLICIES = (_OWN, _FOUND_BY)
 
 
 def _fence(table: str, seen: str) -> str:
-    """Write what shows a session only the rows that `seen` is true of. The owner of a table is not an exception."""
+    """Return SQL that shows a session only the rows for which `seen` is true, also to the owner of the table."""
     return (
         f"ALTER TABLE {SCHEMA}.{table} ENABLE ROW LEVEL SECURITY; "
         f"ALTER TABLE {SCHEMA}.{table} FORCE ROW LEVEL SECURITY; "
@@ -239,12 +235,12 @@ _OWN_ROWS = "space = nullif(current_setting('treering.space', true), '')::bigint
 
 
 def _whole(table: str, columns: str) -> str:
-    """Write a table without partitions."""
+    """Return SQL for a table without partitions."""
     return f"CREATE TABLE {SCHEMA}.{table}({columns});\n{_fence(table, _OWN_ROWS)}"
 
 
 def _partitioned(table: str, columns: str) -> str:
-    """Write a table with its partitions. Each has the fence: one that is read by its own name passes its parent's."""
+    """Return SQL for a table with partitions. Each has policies, because reading it bypasses those of the table."""
     lines = [f"CREATE TABLE {SCHEMA}.{table}({columns}) PARTITION BY HASH (space);", _fence(table, _OWN_ROWS)]
     for number in range(PARTITIONS):
         part = f"{table}_{number}"
@@ -257,7 +253,7 @@ def _partitioned(table: str, columns: str) -> str:
 
 
 def _same_rights(table: str, *, like: str) -> str:
-    """Write what gives roles the rights on a new table that they have on another one."""
+    """Return SQL that copies the rights of roles from another table."""
     return f"""
 DO $$ DECLARE one record; BEGIN
   FOR one IN SELECT grantee, privilege_type FROM information_schema.role_table_grants
@@ -271,7 +267,7 @@ END $$;"""  # noqa: S608 - our own names
 
 
 _WORK_TABLES = {
-    # Who is at it, and until when, in the server's seconds since 1970.
+    # The claimant, and the end of the claim in server seconds since 1970.
     "promised_work": (
         f"space bigint NOT NULL, kind {_TEXT} NOT NULL, key {_TEXT} NOT NULL, promised double precision NOT NULL, "
         f"times bigint NOT NULL, claimant {_TEXT} NOT NULL, claimed_until double precision NOT NULL, "
@@ -280,32 +276,32 @@ _WORK_TABLES = {
 }
 
 TABLES = (*_LEDGER_TABLES, *INDEX_TABLES, *_WORK_TABLES)
-"""All tables that are keyed by a space."""
+"""All tables whose key begins with the space."""
 
 _NAMED = re.compile(rf"\b(FROM|JOIN|INTO|UPDATE)(\s+)({'|'.join(TABLES)})\b(\s*\()?")
 
 
 @lru_cache(maxsize=2_000)
 def in_partition(sql: str, number: int) -> str:
-    """Return SQL that names partitions of one number in the place of their tables: those that hold a space's rows.
+    """Return SQL with the names of partitions in place of their tables.
 
-    A server locks all partitions of a table that a statement names, and works out for each statement which of them it
-    needs, and for each row it inserts. That is a fifth of what it does for a note.
+    For a table, the server locks all partitions, and determines the partition for each statement and inserted row,
+    which is a fifth of the cost of a note.
     """
     return _NAMED.sub(lambda found: _named(number, *found.groups("")), sql)
 
 
 def _named(number: int, word: str, between: str, table: str, columns: str) -> str:
-    # What is inserted into keeps its name: `ON CONFLICT` speaks of it.
+    # The target of an insert keeps its name, because `ON CONFLICT` refers to it.
     named = f" AS {table}" if word == "INTO" else ""
     return f"{word}{between}{table}_{number}{named}{columns}"
 
 
 QUEUES = ("vector_queue", "waiting_objects", "promised_work")
-"""Tables whose rows say that a space has work waiting."""
+"""Tables with rows for waiting work of a space."""
 
 FINDING = "treering.finding_work"
-"""The setting with which a session sees the queues of all spaces (`waiting_spaces`)."""
+"""The setting that shows a session the queues of all spaces (`waiting_spaces`)."""
 
 _FOUND = (
     f"CREATE POLICY {_FOUND_BY} ON {{schema}}.{{table}} FOR SELECT USING (current_setting('{{setting}}', true) = 'on');"
@@ -315,17 +311,17 @@ _ENGINE: Sequence[str] = (f"ALTER TABLE {SCHEMA}.spaces ADD COLUMN engine {_TEXT
 
 _SERVERS: Sequence[str] = (_MARK_STEP.format(schema=SCHEMA), _UNUSED_STEP.format(schema=SCHEMA))
 
-_INDEXED_BYTES = 2_000  # an entry of an index may have 2,704
+_INDEXED_BYTES = 2_000  # the limit of an index entry is 2,704
 _BYTES_OF_NAMES = (
     "octet_length(scope) + octet_length(title) + octet_length(coalesce(origin, '')) + octet_length(coalesce(slug, ''))"
 )
 NAMED_BRIEFLY, NAMED_AT_LENGTH = f"{_BYTES_OF_NAMES} <= {_INDEXED_BYTES}", f"{_BYTES_OF_NAMES} > {_INDEXED_BYTES}"
-"""Which objects indexes find by their names, and which, very few, are looked through one by one."""
+"""The objects whose names are indexed; the few others are scanned."""
 BRIEF_KEY, LONG_KEY = f"octet_length(key) <= {_INDEXED_BYTES}", f"octet_length(key) > {_INDEXED_BYTES}"
-"""The same of idempotency keys."""
+"""The same for idempotency keys."""
 
-# Behind row-level security an index is used for comparisons of columns alone: of `left(origin, 300)`, as the first
-# version had it, the server does not know that it gives nothing away, and reads all objects of a space instead.
+# With row-level security, indexes are used only for leakproof comparisons of columns. `left(origin, 300)`, as in the
+# first version, is not leakproof, so that all objects of a space would be read.
 _NAMES: Sequence[str] = (
     f"DROP INDEX {SCHEMA}.objects_by_name; CREATE INDEX objects_by_name "
     f"ON {SCHEMA}.objects(space, scope, type, status, title) WHERE {NAMED_BRIEFLY};",
@@ -340,7 +336,7 @@ _NAMES: Sequence[str] = (
     f"CREATE INDEX jobs_by_number ON {SCHEMA}.jobs(space, number);",
 )
 
-# In the order in which texts get their vectors: of one priority the newest first.
+# In the order of embedding: by priority, then the newest first.
 _QUEUE: Sequence[str] = (
     f"DROP INDEX {SCHEMA}.vector_queue_by_priority; CREATE INDEX vector_queue_by_priority "
     f"ON {SCHEMA}.vector_queue(space, model_id, priority, text_id DESC);",
@@ -350,7 +346,7 @@ Versions = Sequence[Sequence[str]]
 
 
 def _versions(write: Callable[[str, str], str]) -> Versions:
-    """Return all versions. `write`: writes a table that is keyed by a space, from its name and its columns."""
+    """Return all versions. `write`: returns SQL for a table with a space, from its name and columns."""
     names = _fence("space_names", "name = current_setting('treering.space_name', true)")
     first = (
         _SPACE_NAMES.format(schema=SCHEMA, fence_names=names),
@@ -362,7 +358,7 @@ def _versions(write: Callable[[str, str], str]) -> Versions:
         INDEX_INDEXES.format(schema=SCHEMA),
     )
     work = (
-        # Defaults that are constants rewrite no row.
+        # Constant defaults do not rewrite rows.
         f"ALTER TABLE {SCHEMA}.vector_queue ADD COLUMN claimant {_TEXT} NOT NULL DEFAULT '', "
         "ADD COLUMN claimed_until double precision NOT NULL DEFAULT 0;",
         *(write(table, columns) for table, columns in _WORK_TABLES.items()),
@@ -373,35 +369,31 @@ def _versions(write: Callable[[str, str], str]) -> Versions:
 
 
 VERSIONS = _versions(_partitioned)
-"""`VERSIONS[n]` takes a database from version n to n + 1, in steps of one transaction each. Never edited, only
-appended to."""
+"""`VERSIONS[n]` upgrades a database from version n to n + 1, in steps of one transaction each. Append only."""
 
 _DISTRIBUTED_VERSIONS = _versions(_whole)
-"""The same steps for a distributed Postgres: each partition would be a distributed table with shards of its own."""
-
-
-# Taking a database from one version of the schema to the next, while its spaces are used.
+"""The same steps for a distributed Postgres, where each partition would be a distributed table with its own shards."""
 
 
 _LOCK = 0x7472_6565_7269_6E67
-"""The advisory lock that whoever migrates a database holds."""
+"""The advisory lock of migrations."""
 _LOCK_MS = 300
 _PAUSE_SECONDS = 0.3
 _ATTEMPTS = 100
 
 
 def is_current(connection: psycopg.Connection, versions: Versions = VERSIONS) -> bool:
-    """Tell whether the database has all steps of all versions. Raises `InvalidInput` where it has newer ones."""
+    """Return whether the database has all steps of all versions. Raises `InvalidInput` for a newer database."""
     return next(_left(versions, _done(connection)), None) is None
 
 
 def migrate(connection: psycopg.Connection, versions: Versions | None = None) -> None:
-    """Make the steps that are missing, each in a transaction of its own.
+    """Apply the missing steps, each in its own transaction.
 
-    Of several processes one makes them, and the others wait. Where a process ends between two steps, the next one goes
-    on from there. Spaces are used meanwhile: a step that finds a table in use lets others go first and tries again.
-    Raises `InvalidInput` for a database of a newer Treering, `psycopg.errors.LockNotAvailable` where a table is in use
-    for very long. `connection` is in no transaction.
+    One process applies them, and others wait. After an interruption, the next process continues. Spaces remain usable:
+    a step that finds a table in use lets others go first and tries again. Raises `InvalidInput` for a database of a
+    newer version, `psycopg.errors.LockNotAvailable` if a table is in use for very long. `connection` must not be in a
+    transaction.
     """
     versions = versions or _versions_for(connection)
     connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
@@ -425,7 +417,7 @@ def _versions_for(connection: psycopg.Connection) -> Versions:
 
 
 def _make(connection: psycopg.Connection, sql: str, version: int, step: int) -> None:
-    """Make a step. Behind a lock that is waited for everybody else waits, too: so it is waited for in small bits."""
+    """Apply a step. It waits for locks in short intervals, because a waiting lock blocks everyone else."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             with connection.transaction():
@@ -450,7 +442,7 @@ def _done(connection: psycopg.Connection) -> set[tuple[int, int]]:
 
 
 def _left(versions: Versions, done: set[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Return version and step of what is to be made, in order."""
+    """Return the version and step of the missing steps, in order."""
     newest = max((version for version, _ in done), default=0)
     if newest > len(versions):
         raise InvalidInput(

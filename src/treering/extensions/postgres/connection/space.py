@@ -1,4 +1,4 @@
-"""One space of a database: transactions that see it alone, writers in turn, readers that never wait for them."""
+"""The transactions of one space: one writer at a time, and readers that never wait for writers."""
 
 import threading
 import time
@@ -32,16 +32,15 @@ from treering.ports.runtime import NEVER, LateReads, check_interrupt, current_la
 _WAIT_SECONDS = 20.0
 _KEPT = "SELECT 1 FROM audit WHERE space = %(space)s AND seq = %(seq)s AND hash = %(hash)s"
 _END: Statement = ("COMMIT", {})
-_SAMPLE_SECONDS = 1.0  # so long the primary is waited for where a replica may answer
+_SAMPLE_SECONDS = 1.0  # wait for the primary if a replica may answer
 
 
 class PostgresSpace:
-    """Transactions of one space. Safe to use from many threads; any number of processes may write.
+    """The transactions of one space. Thread-safe; any number of processes may write.
 
-    A writer locks the space's row; what others committed before is then seen by each of its statements, so no commit
-    fails because of another one. A reader has a snapshot. With row-level security neither sees another space.
-
-    With `arriving` the space is opened for a copy, which has begun or not. `pool`: connections that the program lends.
+    A writer locks the space's row and sees all earlier commits in each statement, so that no commit fails because of
+    another one. A reader has a snapshot. Row-level security hides other spaces from both. `arriving` opens the space
+    for a copy. `pool`: connections of the program.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class PostgresSpace:
         self._closed = False
         self._replica = _replica_of(target)
         self.last_row: SpaceRow | None = None
-        """What the space's row said when the newest transaction of this process began."""
+        """The content of the space's row at the beginning of the latest transaction of this process."""
 
     @property
     def place(self) -> str:
@@ -70,9 +69,9 @@ class PostgresSpace:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """Hold a snapshot: everything read inside is of one moment.
+        """Open a snapshot. All reads in it are consistent.
 
-        Where reads may be late (`ports.runtime`) and there is a replica that is not too far behind, it answers.
+        If reads may be late (`ports.runtime`), a replica answers that is recent enough.
         """
         check_interrupt()
         with self._translated(), self._transaction(READ, late=current_late_reads()) as transaction:
@@ -80,9 +79,10 @@ class PostgresSpace:
 
     @contextmanager
     def ask(self) -> Iterator[Transaction]:
-        """Hold a snapshot for what is asked in one round trip; what is asked after it is of a later moment.
+        """Open a snapshot for queries that are sent in one round trip. Later queries may see a later state.
 
-        The transaction ends in the same round trip: to roll it back in another costs the server as much as a statement.
+        The transaction ends in the same round trip, because a separate rollback costs the server as much as a
+        statement.
         """
         check_interrupt()
         with self._translated(), self._transaction(READ, late=current_late_reads(), ends=True) as transaction:
@@ -90,9 +90,9 @@ class PostgresSpace:
 
     @contextmanager
     def beside(self) -> Iterator[Transaction]:
-        """Write rows that are no part of the ledger (leases, claims of work), without the turn of a writer.
+        """Write rows outside the ledger (leases, claims of work), without waiting for other writers.
 
-        Other writers are neither waited for nor held up. Who uses it makes each change in one statement.
+        Does not block them either. Each change must be a single statement.
         """
         with self._translated(), self._transaction(BESIDE) as transaction:
             yield transaction
@@ -100,9 +100,9 @@ class PostgresSpace:
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
-        """Hold the one write transaction of the space; commit durably at the end, roll back on any error.
+        """Open the write transaction of the space; commit durably at the end, or roll back on any error.
 
-        Raises `Unavailable` where others hold it longer than the bounded wait.
+        Raises `Unavailable` if others hold it for longer than the timeout.
         """
         deadline = self._deadline()
         with self._translated(), self._in_turn(deadline), self._transaction(WRITE, deadline) as transaction:
@@ -120,7 +120,7 @@ class PostgresSpace:
                 self._replica.note_written(transaction.reached.seq)
 
     def close(self) -> None:
-        """Give the connections back. Doing it twice is harmless."""
+        """Return the connections. Idempotent."""
         if not self._closed:
             self._closed = True
             self._primary.give_up()
@@ -129,7 +129,7 @@ class PostgresSpace:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Turn every error of the driver into ours, naming the place of the space."""
+        """Convert errors of the driver, with the address of the space."""
         try:
             yield
         except TreeringError:
@@ -144,7 +144,7 @@ class PostgresSpace:
 
     @contextmanager
     def _in_turn(self, deadline: float) -> Iterator[None]:
-        """Wait for this process's turn: of its threads one at a time competes with other processes."""
+        """Wait for the turn of this thread. Only one thread of a process competes with other processes."""
         while not self._turn.acquire(timeout=LOOKING_SECONDS):
             check_interrupt()
             if time.monotonic() > deadline:
@@ -158,9 +158,9 @@ class PostgresSpace:
     def _transaction(
         self, kind: Kind, deadline: float | None = None, *, late: LateReads | None = None, ends: bool = False
     ) -> Iterator[Transaction]:
-        """Give a transaction that begins with its first statement; whatever comes, nothing half-written stays.
+        """Yield a transaction that begins with its first statement, and roll it back on any error.
 
-        With `ends` it ends with its first statements, and begins anew where there are more.
+        With `ends`, it ends with its first statements, and begins again if there are more.
         """
         until = self._deadline() if deadline is None else deadline
         with ExitStack() as holding:
@@ -181,7 +181,7 @@ class PostgresSpace:
             yield Transaction(begin, self._primary.rows_at)
 
     def _begun_late(self, statements: Sequence[Statement], late: LateReads, deadline: float) -> Begun | None:
-        """Begin to read at the replica; `None` where there is none, or its answer would be too late."""
+        """Begin to read at the replica; `None` if there is none or it is too late."""
         if self._replica is None or late.at_least == NEVER:
             return None
         self._sample(self._replica, deadline)
@@ -193,7 +193,7 @@ class PostgresSpace:
         return begun
 
     def _sample(self, replica: Replica, deadline: float) -> None:
-        """Ask the primary how far it is, if that was not asked a moment ago."""
+        """Ask for the position of the primary, unless it was asked recently."""
         if (at := replica.begin_sample()) is None:
             return
         try:
@@ -206,7 +206,7 @@ class PostgresSpace:
         replica.note_primary(at, begun.row.sequence)
 
     def _begun(self, kind: Kind, statements: Sequence[Statement], deadline: float, holding: ExitStack) -> Begun:
-        """Begin a transaction. `holding` is given the right to write, until it is closed. Raises `Unavailable`."""
+        """Begin a transaction. The right to write is added to `holding`. Raises `Unavailable`."""
         if kind is WRITE:
             holding.enter_context(self._primary.as_writer(deadline))
         begun = self._primary.begin(kind, statements, deadline)
@@ -217,18 +217,18 @@ class PostgresSpace:
         return begun
 
     def _check_committed(self, reached: Anchor | None, error: psycopg.Error) -> None:
-        """Find out what became of a commit whose server went away: raise `Unavailable` where it is not there.
+        """Raise `Unavailable` if a commit whose connection was lost did not succeed.
 
-        Whoever holds the lock of the space's row knows that the other transaction has ended, one way or the other.
+        With the lock of the space's row, the other transaction is known to have ended.
         """
         try:
-            kept = self._is_kept(reached)
+            succeeded = self._is_kept(reached)
         except psycopg.Error as second:
             raise Unavailable(
                 f"Lost the connection to the server of {self.place} during a commit; the outcome is unknown.",
                 hint="Check the result, or repeat the call with the same idempotency key once the server is back.",
             ) from second
-        if not kept:
+        if not succeeded:
             raise Unavailable(
                 f"Lost the connection to the server of {self.place} during a commit; nothing was changed.",
                 hint="Try again.",
@@ -236,8 +236,8 @@ class PostgresSpace:
 
     def _is_kept(self, reached: Anchor | None) -> bool:
         with self._transaction(LOOK) as transaction:
-            found = {"seq": reached.seq, "hash": reached.hash} if reached else {"seq": 0, "hash": ""}
-            return transaction.first(_KEPT, **found) is not None
+            details = {"seq": reached.seq, "hash": reached.hash} if reached else {"seq": 0, "hash": ""}
+            return transaction.first(_KEPT, **details) is not None
 
 
 def _replica_of(target: Target) -> Replica | None:

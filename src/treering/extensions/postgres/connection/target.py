@@ -1,4 +1,4 @@
-"""What an address of a space on Postgres says: how to connect, and which space of the database."""
+"""The parts of a Postgres address: how to connect, and the space in the database."""
 
 import re
 from dataclasses import dataclass, replace
@@ -15,10 +15,10 @@ _SERVER_OF_EACH_SPACE = (
     "SELECT p.name, s.address FROM treering.placements p JOIN treering.servers s ON s.name = p.server"
 )
 CONNECTIONS = 8
-"""Connections that one process keeps to a database at most, unless the address says otherwise."""
+"""The default limit of connections of a process to a database."""
 _MOST_CONNECTIONS = 100
 REPLICA_SECONDS = 5.0
-"""How old an answer of a replica may be, unless the address says otherwise."""
+"""The default maximal age of an answer of a replica."""
 _LIBPQ = frozenset(
     {
         *("host", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword", "sslcrl", "channel_binding"),
@@ -33,10 +33,10 @@ _DEFAULTS = {"connect_timeout": "5", "application_name": "treering"}
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Target:
-    """A space of a database. `conninfo` may hold a password: it is for the driver, and is never shown.
+    """A space in a database. `conninfo` may contain a password; it is for the driver, and never shown.
 
-    `shown`: the address without its password, for errors. `replica`: how to connect to the server's copy that answers
-    reads which may be `replica_seconds` old; empty where there is none.
+    `shown`: the address without its password. `replica`: how to connect to a replica, which answers reads that may be
+    `replica_seconds` old; empty if there is none.
     """
 
     conninfo: str
@@ -48,11 +48,11 @@ class Target:
 
 
 def target_of(address: Address) -> Target:
-    """Read an address `postgresql://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE?space=NAME`.
+    """Parse an address `postgresql://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE?space=NAME`.
 
-    Other options: `pool`, how many connections a process keeps at most, `replica`, hosts of copies that follow the
-    database, `replica_lag`, how many seconds late they may be, and those of libpq about hosts, encryption and
-    passwords. Raises `InvalidInput` naming what is wrong, and no password.
+    Other options: `pool`, the maximal number of connections of a process; `replica`, hosts of replicas; `replica_lag`,
+    the maximal age of their answers in seconds; and options of libpq for hosts, encryption and passwords. Raises
+    `InvalidInput` without the password.
     """
     options = dict(address.options)
     space = options.pop(SPACE, "")
@@ -67,7 +67,7 @@ def target_of(address: Address) -> Target:
 
 
 def database_of(address: Address) -> Target:
-    """Read the address of a database, which names no space. Raises `InvalidInput` as `target_of`."""
+    """Parse the address of a database without a space. Raises `InvalidInput` as `target_of`."""
     options = dict(address.options)
     if SPACE in options:
         raise InvalidInput(f"{address} names a space, but a database is needed.", hint="Omit ?space=.")
@@ -101,7 +101,7 @@ def _seconds(given: str) -> float:
 
 
 def _at_hosts(conninfo: str, hosts: str) -> str:
-    """Return how to connect to the same database at other hosts, whichever of them answers."""
+    """Return how to connect to the same database at any of other hosts."""
     read = [_HOST.fullmatch(host) for host in hosts.split(",")]
     own = str(conninfo_to_dict(conninfo).get("port", "")).partition(",")[0]
     places = [(one["folder"] or one["host"].strip("[]"), one["port"] or own) for one in read if one]
@@ -132,11 +132,11 @@ def _conninfo(address: Address, options: dict[str, str]) -> str:
     try:
         return make_conninfo(replace(address, options=()).url, **{**_DEFAULTS, **options})
     except psycopg.ProgrammingError:
-        pass  # the driver's words would quote the address with its password
+        pass  # the driver's message would contain the address with its password
     raise InvalidInput(
         f"{address} is not a database address.",
         hint="Use postgresql://USER@HOST/DATABASE?space=NAME; put passwords in ~/.pgpass or PGPASSWORD.",
     )
 
 
-_SHOWN = 100  # characters of an option that is refused
+_SHOWN = 100  # characters of an unknown option in a message

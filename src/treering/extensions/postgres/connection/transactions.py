@@ -1,4 +1,4 @@
-"""An open transaction of one space: statements, sent together, and rows that wait to be written together."""
+"""A transaction of one space: statements that are sent together, and rows that are inserted together."""
 
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -22,44 +22,47 @@ from treering.core.writing.journal import POLICY
 from treering.extensions.postgres.connection.failures import Array, array_of, body_of
 from treering.extensions.postgres.connection.schema import PARTITIONS, in_partition
 from treering.ports.runtime import check_interrupt
-from treering.stores.rows.packing import row_of
+from treering.stores.rows.damage import row_of
 from treering.stores.rows.read_checks import policy_told
 
-# Statements sent to a server together: one message each way, and each statement prepared once on its connection. The
-# driver's own pipeline wakes the server, and is woken itself, for every statement. For a commit that costs both of them
-# more than the statements do. Here all are sent first, and then all answers are read.
+# Statements are sent in one message and prepared once per connection. The driver's own pipeline wakes both sides for
+# every statement, which costs more than the statements of a commit. Here, all are sent first, then all results are
+# read.
 
 
 Row = tuple[Any, ...]
 Statement = tuple[str, Mapping[str, Any]]
 """SQL with `%(name)s` for each value, and the values by name."""
 
-_USES = 2  # a statement is prepared when it is sent for the third time: filters make statements that come once
-_MOST = 300 * PARTITIONS  # statements that a connection remembers; then all that are not prepared are forgotten
-_SMALL, _GROWN = 250, 4  # events of a space for which any plan will do; how much larger it is when plans are made anew
-_BYTEA = 17  # as the server's catalogue numbers types
-_INTEGERS = ((2**15, 21, 2), (2**31, 23, 4), (2**63, 20, 8))  # below which number, its type, and how many bytes
+_USES = 2  # times sent before a statement is prepared; filters make statements that are sent once
+_MOST = 300 * PARTITIONS  # statements that a connection remembers; more than these reset those that are not prepared
+_SMALL, _GROWN = (
+    250,
+    4,
+)  # the number of events below which any plan is good enough, and the growth after which plans are renewed
+_BYTEA = 17  # OIDs of the server
+_INTEGERS = ((2**15, 21, 2), (2**31, 23, 4), (2**63, 20, 8))  # the limit of a number, its type and its size
 _PLACE = re.compile(r"%\((\w+)\)s|%%")
 _Key = tuple[bytes, tuple[int, ...]]
-"""SQL, and the types of its values."""
+"""SQL with the types of its values."""
 
 
 class PreparingConnection(psycopg.Connection[Row]):
-    """A connection that knows what was sent on it, and what is prepared. Its driver prepares nothing itself."""
+    """A connection that counts and prepares statements itself. The driver prepares none."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.known: dict[_Key, int | bytes] = {}
-        """How often a statement was sent, or its name once it is prepared."""
+        """The number of times each statement was sent, or its name once it is prepared."""
         self.names = 0
-        """How many names were given to statements."""
+        """The number of names given to statements."""
         self.planned_at: dict[int, int] = {}
-        """By space, the event at which statements were planned last."""
+        """The event at which statements were last planned, by space."""
         self.plans: list[Statement] = []
-        """What the next transaction has to do about plans."""
+        """Statements about plans for the next transaction."""
 
     def note_growth(self, space: int, sequence: int) -> None:
-        """Have all statements planned anew, from the next transaction on, once a space is four times as large."""
+        """Renew all plans from the next transaction on, if a space has become four times as large."""
         self.plans = []
         if sequence > _GROWN * self.planned_at.get(space, _SMALL):
             if len(self.planned_at) >= _MOST:
@@ -69,7 +72,7 @@ class PreparingConnection(psycopg.Connection[Row]):
 
 
 class _Message(NamedTuple):
-    """A statement in the form that the server takes."""
+    """A statement in the form of the server."""
 
     key: _Key
     values: Sequence[abc.Buffer | None]
@@ -77,9 +80,9 @@ class _Message(NamedTuple):
 
 
 def exchange(connection: PreparingConnection, statements: Sequence[Statement]) -> list[list[Row]]:
-    """Run statements one after the other, sent in one message; return all rows of each.
+    """Run statements in one message; return all rows of each.
 
-    Raises what the driver raises for the first one that fails. Those behind it are not run.
+    Raises the driver's error for the first one that fails. Later statements are not run.
     """
     transformer = Transformer(connection)
     messages = [_message(transformer, sql, bindings) for sql, bindings in statements]
@@ -97,7 +100,7 @@ def _rows_of(transformer: abc.Transformer, result: PGresult) -> list[Row]:
 
 
 def _forget(connection: PreparingConnection) -> None:
-    """Forget statements that came once or twice; where too many are prepared, forget all."""
+    """Forget statements that were sent once or twice; if too many are prepared, forget all."""
     prepared = {key: name for key, name in connection.known.items() if isinstance(name, bytes)}
     connection.known.clear()
     if len(prepared) > _MOST // 2:
@@ -107,7 +110,7 @@ def _forget(connection: PreparingConnection) -> None:
 
 
 def _results(connection: PreparingConnection, messages: Sequence[_Message]) -> list[PGresult]:
-    """Send statements; return the result of each. Raises the error of the first that failed."""
+    """Send statements; return the result of each. Raises the error of the first one that failed."""
     pgconn, prepared, of_messages = connection.pgconn, list[_Key](), list[int]()
     pgconn.enter_pipeline_mode()
     try:
@@ -120,7 +123,7 @@ def _results(connection: PreparingConnection, messages: Sequence[_Message]) -> l
         results = connection.wait(_answers(pgconn))
         _check(connection, results)
     except BaseException:
-        # Whether the server has them is not known. A name is never given twice.
+        # The server may have prepared them. A name is never used again.
         for key in prepared:
             connection.known.pop(key, None)
         raise
@@ -130,7 +133,7 @@ def _results(connection: PreparingConnection, messages: Sequence[_Message]) -> l
 
 
 def _check(connection: PreparingConnection, results: Sequence[PGresult]) -> None:
-    """Raise the first error that the server told."""
+    """Raise the first error among results."""
     for result in results:
         if result.status == pq.ExecStatus.FATAL_ERROR:
             raise error_from_result(result, connection.info.encoding)
@@ -150,9 +153,9 @@ def _message(transformer: abc.Transformer, sql: str, bindings: Mapping[str, Any]
 
 
 def _encoded(transformer: abc.Transformer, value: Any) -> tuple[abc.Buffer | None, int, pq.Format]:
-    """Return a value, its type and its form as the server takes them. What is rare is left to the driver.
+    """Return a value with its type and form for the server. Rare types are left to the driver.
 
-    The types are those that the driver gives: a text has none, and a number the smallest that holds it. Raises
+    Types are the same as those of the driver: unknown for text, and the smallest type for integers. Raises
     `psycopg.DataError` for a text with NUL.
     """
     kind = type(value)
@@ -176,7 +179,7 @@ def _encoded(transformer: abc.Transformer, value: Any) -> tuple[abc.Buffer | Non
 
 @lru_cache(maxsize=1_000)
 def _parsed(sql: str) -> tuple[bytes, tuple[str, ...]]:
-    """Return SQL with `$1` for the first value and so on, and the names of the values."""
+    """Return SQL with `$1`, `$2` etc., and the names of the values in order."""
     names: dict[str, int] = {}
 
     def placed(found: re.Match[str]) -> str:
@@ -188,7 +191,7 @@ def _parsed(sql: str) -> tuple[bytes, tuple[str, ...]]:
 
 
 def _prepare(connection: PreparingConnection, key: _Key) -> bool:
-    """Have a statement prepared once it was sent often enough; tell whether that is asked for now."""
+    """Count a statement; return whether to prepare it now."""
     known = connection.known.setdefault(key, 0)
     if isinstance(known, bytes) or known < _USES:
         return False
@@ -208,9 +211,9 @@ def _send(connection: PreparingConnection, message: _Message) -> None:
 
 
 def _answers(pgconn: PGconn) -> Generator[Wait, Ready | int, list[PGresult]]:
-    """Write what is sent, and read what comes, until all is answered. Raises `OperationalError` where the server goes.
+    """Send data and read results until everything is answered. Raises `OperationalError` if the connection is lost.
 
-    An error that the server told before it went is a result, and not raised here.
+    An error that the server sent before is a result, and not raised here.
     """
     while pgconn.flush():
         if (yield Wait.RW) & Ready.R:
@@ -240,14 +243,11 @@ def _check_alive(pgconn: PGconn) -> None:
 
 
 def _leave(connection: PreparingConnection) -> None:
-    """Leave the pipeline. A connection whose answers were not all read is of no use any more."""
+    """Leave the pipeline. A connection with unread results is unusable."""
     try:
         connection.pgconn.exit_pipeline_mode()
     except psycopg.OperationalError:
         connection.close()
-
-
-# An open transaction of one space: statements, and rows that wait to be written together.
 
 
 _STREAMED = 500
@@ -257,7 +257,7 @@ _KEEP_ROW = f"UPDATE spaces SET {', '.join(f'{name} = %({name})s' for name in _K
 
 @dataclass(frozen=True, slots=True)
 class SpaceRow:
-    """What the space's row said when the transaction began: the end of the audit log, and the policy."""
+    """The space's row at the beginning of the transaction: the end of the audit log, and the policy."""
 
     EMPTY_HASH: ClassVar[str] = GENESIS
 
@@ -266,49 +266,49 @@ class SpaceRow:
     last_time: str | None
     policy_seq: int | None
     policy: bytes | None
-    """The event that tells of the policy, as it is stored."""
+    """The stored event with the policy."""
     server_seconds: float
     """The server's time, in seconds since 1970."""
     engine: str | None = None
-    """The engine that searches the space's vectors, as `PostgresVectorFeed` writes it."""
+    """The engine of the space, as stored by `PostgresVectorFeed`."""
 
     @property
     def head(self) -> Anchor:
-        """Return the head of the audit log."""
+        """The head of the audit log."""
         return Anchor(seq=self.sequence, hash=self.hash)
 
     @property
     def time_of_last(self) -> datetime | None:
-        """Return the time of the last event, or `None` before the first."""
+        """The time of the last event, or `None` before the first."""
         with row_of("the audit log"):
             return parse_time(self.last_time) if self.last_time is not None else None
 
     @property
     def server_time(self) -> datetime:
-        """Return the server's time."""
+        """The server's time."""
         return datetime.fromtimestamp(self.server_seconds, UTC)
 
     @property
     def recorded_policy(self) -> Policy | None:
-        """Return the policy that the log tells of last, or `None`. Raises `Corrupt` where its event was changed."""
+        """The last policy in the log, or `None`. Raises `Corrupt` if its event was modified."""
         if self.policy_seq is None or self.policy is None:
             return None
         return policy_told(self.policy_seq, body_of(self.policy))
 
     def with_event(self, event: AuditEvent, stored: bytes) -> "SpaceRow":
-        """Return what the row says behind another event."""
+        """Return the row after another event."""
         row = replace(self, sequence=event.seq, hash=event.hash, last_time=render_time(event.timestamp))
         return replace(row, policy_seq=event.seq, policy=stored) if event.target == POLICY else row
 
     def without_events(self) -> "SpaceRow":
-        """Return what the row of an empty space says."""
+        """Return the row of an empty space."""
         return replace(self, sequence=0, hash=self.EMPTY_HASH, last_time=None, policy_seq=None, policy=None)
 
 
 class SpacePlace(NamedTuple):
-    """Where the rows of a space are: its number in a database, and that of their partitions.
+    """The place of a space's rows: its number in a database, and the number of their partitions.
 
-    `None`: which partitions these are is for the server to find, on Citus, or where a role may name tables only.
+    `None`: the server has to find the partitions, on Citus or if the role may use only tables.
     """
 
     number: int
@@ -317,36 +317,37 @@ class SpacePlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """A transaction that was begun, with its first statements in the same round trip."""
+    """A transaction that was begun together with its first statements."""
 
     connection: PreparingConnection | None
-    """`None` where it has ended already."""
+    """`None` if it has ended already."""
     row: SpaceRow
     answers: list[list[Row]]
     """All rows of each of the first statements."""
 
 
 Begin = Callable[[Sequence[Statement]], Beginning]
-"""Begins a transaction with its first statements; `%(space)s` is not among their values yet."""
+"""Begins a transaction with its first statements, whose values do not include `%(space)s` yet."""
 
 
 class _Insert(NamedTuple):
-    """How rows are inserted into a table."""
+    """The statements that insert rows into a table."""
 
     names: Sequence[str]
     kinds: Sequence[str]
     one: str
-    """Inserts one row: most patches have one for a table, and arrays of one cost more than what is in them."""
+    """Inserts one row, because most patches have one per table, and an array of one costs more than its content."""
     in_table: str
-    """Inserts many, from the space's row: with it, Citus lets the server of the space insert, where row-level security
-    holds."""
+    """Inserts many rows, joined with the space's row. With it, Citus inserts on the server of the space, where
+    row-level security applies.
+    """
     in_partition: str
-    """Inserts many where the partition is named."""
+    """Inserts many rows into a named partition."""
 
     @classmethod
     @lru_cache(maxsize=200)
     def of(cls, table: str, columns: Sequence[str], conflict: str) -> "_Insert":
-        """Write the statements."""
+        """Return the statements for a table."""
         names, _, kinds = zip(*(column.partition(" ") for column in columns), strict=True)
         into = f"INSERT INTO {table}(space, {', '.join(names)})"
         values = ", ".join(f"%({name})s" for name in names)
@@ -362,16 +363,16 @@ class _Insert(NamedTuple):
 
 
 class Transaction:
-    """Statements of a transaction, which begins with the first of them. `%(space)s` stands for the space in all.
+    """A transaction that begins with its first statement. `%(space)s` is the number of the space in all statements.
 
-    Statements that give no rows wait, and are sent together with the next query or with the commit.
+    Statements without results wait, and are sent together with the next query or the commit.
     """
 
     def __init__(self, begin: Begin, place: SpacePlace) -> None:
         self.numbers: dict[str, int] | None = None
-        """What the index remembers by name, once it was read (`index.index_state`)."""
+        """The state of the index, once it was read (`index.index_state`)."""
         self.changed_numbers: set[str] = set()
-        """The names of those that the commit writes."""
+        """The names of changed states, which the commit writes."""
         self.committing: bool = False
         self._begin = begin
         self._connection: PreparingConnection | None = None
@@ -380,15 +381,15 @@ class Transaction:
         self._place = place
         self._waiting: list[Statement] = []
         self._asked: dict[str, Statement] | None = None
-        """By key, the queries that are to be asked together; `None` where each is asked at once."""
+        """Collected queries by key; `None` if queries are sent at once."""
         self._finishing: dict[Callable[[Transaction], None], None] = {}
-        """What is called before the commit."""
+        """Functions called before the commit."""
         self._answers: dict[str, list[Row]] = {}
-        """By key, what was asked ahead; good until the next statement that writes."""
+        """Results of collected queries by key, until the next write."""
 
     @property
     def row(self) -> SpaceRow:
-        """What the space's row says; what is changed here is written with the commit."""
+        """The content of the space's row. The commit writes changes to it."""
         if self._row is None:
             self._exchange(())
         if self._row is None:
@@ -401,16 +402,16 @@ class Transaction:
 
     @property
     def reached(self) -> Anchor | None:
-        """The head of the log that is kept, where something was added to it."""
+        """The head of the log after this transaction, or `None` if it wrote no event."""
         return None if self._row is None or self._row == self._begun_with else self._row.head
 
     @property
     def is_lost(self) -> bool:
-        """Whether the connection to the server is gone."""
+        """Whether the connection to the server is lost."""
         return self._connection is not None and self._connection.closed
 
     def rows(self, sql: str, /, **bindings: Any) -> list[Row]:
-        """Return all rows of one query, which sees what was written before."""
+        """Return all rows of a query, which sees earlier writes."""
         key = f"{sql}{bindings}"
         if self._asked is not None:
             self._asked[key] = (sql, bindings)
@@ -421,39 +422,39 @@ class Transaction:
 
     @contextmanager
     def asking_ahead(self) -> Iterator[None]:
-        """Collect the queries inside the block, which return nothing yet, then send them in one round trip.
+        """Collect the queries in the block, which return nothing yet, then send them in one round trip.
 
-        Until the next write, the same queries are answered from these results.
+        Until the next write, the same queries return these results.
         """
         self._asked = {}
         try:
             yield
-            asked = self._asked
+            queries = self._asked
         finally:
             self._asked = None
-        self._answers = dict(zip(asked, self.together(list(asked.values())), strict=True))
+        self._answers = dict(zip(queries, self.together(list(queries.values())), strict=True))
 
     def together(self, queries: Sequence[Statement]) -> list[list[Row]]:
-        """Return all rows of several queries, asked in one round trip; they see what was written before."""
+        """Return all rows of several queries, sent in one round trip. They see earlier writes."""
         check_interrupt()
         return self._exchange(queries)
 
     def first(self, sql: str, /, **bindings: Any) -> Any:
         """Return the first value of the first row, or `None`."""
-        found = self.rows(sql, **bindings)
-        return found[0][0] if found else None
+        rows = self.rows(sql, **bindings)
+        return rows[0][0] if rows else None
 
     def column(self, sql: str, /, **bindings: Any) -> list[Any]:
         """Return the first value of each row."""
         return [value for (value,) in self.rows(sql, **bindings)]
 
     def stream(self, name: str, sql: str, *, at_once: int = _STREAMED) -> Iterator[Row]:
-        """Return the rows of a query that may have very many, some at a time. `name`: of the cursor."""
+        """Yield the rows of a large query in parts. `name`: of the cursor."""
         self.flush()
         with self._begun().cursor(name, binary=True) as cursor:
             cursor.itersize = at_once
-            # A cursor is planned for its values. A planner that reads the number of a space which it does not know yet
-            # takes all of it for one row, and compares each of one table with each of the other.
+            # A cursor is planned with its values. With the number of a space that it does not know yet, the planner
+            # expects one row and compares all rows of one table with all rows of the other.
             [(placed, bindings)] = bound([(sql.replace("%(space)s", "(SELECT %(space)s::bigint)"), {})], self._place)
             cursor.execute(placed, bindings)
             for row in cursor:
@@ -461,12 +462,12 @@ class Transaction:
                 yield row
 
     def later(self, sql: str, /, **bindings: Any) -> None:
-        """Have a statement that gives no rows run before the next query, and before the transaction ends."""
+        """Add a statement without results, to be run before the next query and before the transaction ends."""
         self._answers = {}
         self._waiting.append((sql, bindings))
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row], *, conflict: str = "") -> None:
-        """Have rows inserted, all in one statement. `columns`: name and type of each, such as `id text`."""
+        """Add rows to insert in one statement. `columns`: name and type of each, such as `id text`."""
         if not rows:
             return
         form = _Insert.of(table, tuple(columns), conflict)
@@ -478,16 +479,16 @@ class Transaction:
             self.later(sql, **{name: Array(kind, values) for name, kind, values in given})
 
     def at_end(self, finish: Callable[["Transaction"], None]) -> None:
-        """Have something written just before the commit, once however often it is asked for."""
+        """Call a function just before the commit, once for each key."""
         self._finishing[finish] = None
 
     def flush(self) -> None:
-        """Send what waits, in one round trip."""
+        """Send waiting statements in one round trip."""
         if self._waiting:
             self._exchange(())
 
     def commit(self) -> None:
-        """Send what waits, and commit, in one round trip; what has not begun has nothing to commit."""
+        """Send waiting statements and commit, in one round trip, if the transaction has begun."""
         self._finish()
         if self._connection is None and not self._waiting:
             return
@@ -498,13 +499,13 @@ class Transaction:
         self.flush()
 
     def _finish(self) -> None:
-        """Write what is written once, however often it changed."""
+        """Call the functions that write accumulated changes."""
         finishing, self._finishing = self._finishing, {}
         for finish in finishing:
             finish(self)
 
     def _begun(self) -> PreparingConnection:
-        """Return the connection; begin where that is still to be done."""
+        """Return the connection, after beginning the transaction if necessary."""
         if self._connection is None:
             self._exchange(())
         if self._connection is None:
@@ -512,7 +513,7 @@ class Transaction:
         return self._connection
 
     def _exchange(self, queries: Sequence[Statement]) -> list[list[Row]]:
-        """Send what waits and some queries in one round trip, which begins the transaction where it has not begun."""
+        """Send waiting statements and queries in one round trip, which begins the transaction if necessary."""
         waiting, self._waiting = self._waiting, []
         statements = [*waiting, *queries]
         if self._connection is None:
@@ -525,7 +526,7 @@ class Transaction:
 
 
 def bound(statements: Sequence[Statement], place: SpacePlace) -> list[Statement]:
-    """Return statements with the number of the space among their values, about its partitions."""
+    """Return statements with the number of the space among their values, for its partitions."""
     number, part = place
     return [
         (sql if part is None else in_partition(sql, part), {"space": number, **bindings})

@@ -1,4 +1,4 @@
-"""The graph in the ledger's database: one record per current passage, and the names it takes, counted."""
+"""The graph in the ledger's database: one record per current passage, and the number of passages per name."""
 
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -8,6 +8,7 @@ from treering.extensions.postgres.connection.transactions import Row, Statement,
 from treering.extensions.postgres.index.index_state import NODES, next_numbers, write_state
 from treering.ports.search import EdgeType
 from treering.retrieval.index.ties import HEADER, Ties, pack_ties, reference, unpack_ties
+from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.fold import Part
 from treering.stores.rows.graph import (
     content_hash,
@@ -22,11 +23,10 @@ from treering.stores.rows.graph import (
     stored_name,
     ties_kept,
 )
-from treering.stores.rows.packing import REINDEX, rows_of
 
-_OWN = 4 * HEADER + 1  # where in a record the reference to the passage's own object stands, counted from 1
+_OWN = 4 * HEADER + 1  # position in a record of the reference to the passage's own object, counted from 1
 _HELD = "SELECT body FROM graph_passages WHERE space = %(space)s AND key = ANY(%(keys)s::bigint[])"
-# One look into the index for each: a planner that knows nothing yet of a table that grows would read all of the space.
+# One index look-up for each. Without statistics of a growing table, the planner would read the whole space.
 _KNOWN = (
     "SELECT found.id, asked.digest FROM unnest(%(digests)s::bytea[]) AS asked(digest) CROSS JOIN LATERAL "
     "(SELECT id FROM graph_nodes WHERE space = %(space)s AND digest = asked.digest LIMIT 1) AS found"
@@ -52,9 +52,9 @@ _RELEASE = (
 
 
 def settle_ties(transaction: Transaction, ties: Mapping[int, Ties | None], *, new: Container[int] = ()) -> None:
-    """Bring what the graph holds of passages to what they tie together now; `None` for those that are gone from it.
+    """Replace the ties of passages in the graph; `None` removes a passage.
 
-    Of those that are `new` it holds nothing yet.
+    `new`: passages without earlier ties.
     """
     if not ties:
         return
@@ -71,8 +71,8 @@ def settle_ties(transaction: Transaction, ties: Mapping[int, Ties | None], *, ne
     unknown = [name for name in names if name not in there]
     given = next_numbers(transaction, NODES, len(unknown)) if unknown else ()
     numbers = there | dict(zip(unknown, given, strict=True))
-    # Held first: a name that goes with one passage and comes with another keeps its number.
-    for some, conflict in ((there, _HOLD), (unknown, "")):  # to look for a conflict costs a third more
+    # Add first, so that a name that moves from one passage to another keeps its number.
+    for some, conflict in ((there, _HOLD), (unknown, "")):  # checking for conflicts costs a third more
         nodes = [(numbers[name], digests[name], names[name], held[name]) for name in some]
         transaction.insert("graph_nodes", _NODE, nodes, conflict=conflict)
     _release(transaction, before)
@@ -84,27 +84,27 @@ def settle_ties(transaction: Transaction, ties: Mapping[int, Ties | None], *, ne
 
 
 def numbers_of(transaction: Transaction, keys: Sequence[str]) -> dict[str, int]:
-    """Return the numbers of those of the entity keys that are known."""
+    """Return the numbers of entity keys. Unknown keys are left out."""
     by_digest = {name_digest(stored_name(entity_name(key))): key for key in keys}
-    found = transaction.rows(_KNOWN, digests=list(by_digest)) if by_digest else ()
-    return {by_digest[digest]: number for number, digest in found}
+    rows = transaction.rows(_KNOWN, digests=list(by_digest)) if by_digest else ()
+    return {by_digest[digest]: number for number, digest in rows}
 
 
 def names_of(transaction: Transaction, numbers: Sequence[int]) -> dict[int, str]:
-    """Return the keys of entities, the ids of objects."""
-    found = transaction.rows(_SOME_NAMES, ids=list(numbers)) if numbers else ()
-    return {number: plain_name(name) for number, name in found}
+    """Return the keys of entities and the ids of objects."""
+    rows = transaction.rows(_SOME_NAMES, ids=list(numbers)) if numbers else ()
+    return {number: plain_name(name) for number, name in rows}
 
 
 def clear_ties(transaction: Transaction) -> None:
-    """Throw the records and names away. Numbers begin anew: the epoch tells tables in memory to do so, too."""
+    """Delete all records and names. Numbers start again; the new epoch makes tables in memory load again."""
     for table in ("graph_passages", "graph_nodes"):
         transaction.later(f"DELETE FROM {table} WHERE space = %(space)s")  # noqa: S608 - our tables
     write_state(transaction, NODES, 0)
 
 
 def records_of(transaction: Transaction, object_ids: Sequence[str]) -> int:
-    """Count the records of objects, by what the records say. Reads all of them."""
+    """Count the records of objects, by the content of the records. Reads all records."""
     digests = [name_digest(stored_name(object_name(identity))) for identity in object_ids]
     own = [reference(number, EdgeType.PART) for number, _ in transaction.rows(_KNOWN, digests=digests)]
     if not own:
@@ -117,7 +117,7 @@ def records_of(transaction: Transaction, object_ids: Sequence[str]) -> int:
 
 
 def kept_ties(transaction: Transaction, parts: Sequence[Part]) -> dict[Part, Ties]:
-    """Return what the graph holds of current passages, of those that have a whole record."""
+    """Return the ties of current passages. Passages without a valid record are left out."""
     rows = transaction.rows(_OF_OBJECTS, ids=sorted({identity for identity, _ in parts}))
     wanted = set(parts)
     records = {
@@ -127,24 +127,24 @@ def kept_ties(transaction: Transaction, parts: Sequence[Part]) -> dict[Part, Tie
 
 
 def graph_contents(transaction: Transaction) -> dict[int, int]:
-    """Give, by passage key, a hash of its ties by name; of what is damaged another than any."""
+    """Return a hash of the ties of each passage by name. The hash of a damaged record equals no other one."""
     names: dict[int, bytes] = dict(transaction.rows(_NAMES))
     return content_hashes(((key, body) for key, body in transaction.stream("graph", _RECORDS)), names)
 
 
 def ties_contents(ties: Mapping[int, Ties | None]) -> dict[int, int]:
-    """Give, by passage key, the hash that `graph_contents` gives of a passage with these ties."""
+    """Return the hashes that `graph_contents` would return for passages with these ties."""
     return {key: content_hash(each) for key, each in ties.items() if each}
 
 
 def graph_damage(transaction: Transaction) -> Iterator[str]:
-    """Say what is wrong with the graph in itself."""
+    """Describe damaged records and wrong numbers of passages per name."""
     counted: dict[int, int] = dict(transaction.rows(_COUNTS))
     yield from graph_faults(((key, body) for key, body in transaction.stream("graph", _RECORDS)), counted)
 
 
 def _release(transaction: Transaction, before: Sequence[Row]) -> None:
-    """Count names that records held so far; forget those that no passage holds any more."""
+    """Subtract from the number of passages of names; delete names without passages."""
     with rows_of("the graph", hint=REINDEX):
         released = Counter(number for (body,) in before for number in unpack_ties(body).numbers())
     if released:

@@ -1,7 +1,8 @@
-"""Search in the ledger's own database: what was written is found as soon as it is written."""
+"""The index in the ledger's own database. Writes are searchable at once."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 from treering.extensions.postgres.connection.failures import from_column
 from treering.extensions.postgres.connection.space import PostgresSpace
@@ -22,14 +23,14 @@ from treering.extensions.postgres.index.vectors import PostgresQuickVectors, Pos
 from treering.ports.models import Embedder, Extractor
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.retrieval.index.ties import DIALOGUE_KINDS, Ties
+from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.fold import Part
 from treering.stores.rows.graph import FollowedGraph, FollowedGraphView
-from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.upkeep import MOST_AT_ONCE, STEP_SECONDS, FollowingIndex, IndexUpkeep
 
 
 class PostgresIndex(FollowingIndex[Transaction]):
-    """`ports.index.Index` over a `PostgresSpace`, and the `LedgerFollower` that keeps it in step."""
+    """`ports.index.Index` over a `PostgresSpace`. It is a `LedgerFollower` of the ledger."""
 
     def __init__(
         self,
@@ -56,20 +57,17 @@ class PostgresIndex(FollowingIndex[Transaction]):
         )
 
     def replay(self, transaction: Transaction) -> PostgresReplay:
-        """Return what makes passages from histories in a transaction."""
+        """Return the replay for a transaction."""
         return PostgresReplay(transaction, self._extractor, at_once=self._at_once, carried=self.carried)
 
     def ties_of(self, parts: Sequence[Part]) -> Mapping[Part, Ties]:
-        """Return what the graph holds of those of some current passages that it has; nothing where it is outdated."""
+        """Return the ties that the graph stores for current passages; nothing if the graph is outdated."""
         with rows_of("the graph", hint=REINDEX), self._space.read() as transaction:
             return kept_ties(transaction, parts) if self.replay(transaction).is_made() else {}
 
     def read_ahead(self, transaction: Transaction) -> None:
-        """Read what following any change needs."""
+        """Read the data that any change needs."""
         read_ahead_states(transaction)
-
-
-# Questions to the graph: answered from a table in memory that follows the database.
 
 
 _RECORDS = "SELECT key, body FROM graph_passages WHERE space = %(space)s"
@@ -80,35 +78,35 @@ _TIED = (
 
 
 class PostgresGraph:
-    """`ports.search.Graph` over a `PostgresSpace`. Safe to use from many threads."""
+    """`ports.search.Graph` over a `PostgresSpace`. Thread-safe."""
 
     def __init__(self, space: PostgresSpace) -> None:
         self._space = space
         self._followed = FollowedGraph[PostgresGraphRows](PostgresNames(space))
 
     def view(self, reach: Reach) -> FollowedGraphView:
-        """Return the graph as it stands now, for a read at the scope of `reach`."""
+        """Return the current graph for a read at the scope of `reach`."""
         with rows_of("the graph", hint=REINDEX), self._space.read() as transaction:
             [seen] = sights_and_states(transaction, [reach])
             return self._followed.view(PostgresGraphRows(transaction), seen.scopes)
 
 
 class PostgresNames:
-    """`rows.graph.NodeNames`, read from the database when they are asked for: a search asks for a hundred of them.
+    """`rows.graph.NodeNames`, read from the database on demand: a search needs about a hundred.
 
-    To have all in memory would take longer, the first time, than all else that a search loads.
+    Loading all names would take longer than everything else that a search loads.
     """
 
     def __init__(self, space: PostgresSpace) -> None:
         self._space = space
 
     def numbers_of(self, keys: Sequence[str]) -> Mapping[str, int]:
-        """Return the numbers of those of the entity keys that are known."""
+        """Return the numbers of entity keys. Unknown keys are left out."""
         with rows_of("the graph", hint=REINDEX), self._space.read() as transaction:
             return numbers_of(transaction, keys)
 
     def names_of(self, numbers: Sequence[int]) -> Mapping[int, str]:
-        """Return the keys of entities, the ids of objects."""
+        """Return the keys of entities and the ids of objects."""
         with rows_of("the graph", hint=REINDEX), self._space.read() as transaction:
             return names_of(transaction, numbers)
 
@@ -121,11 +119,8 @@ class PostgresGraphRows(PostgresLog):
         return ((key, body) for key, body in self.transaction.stream("graph", _RECORDS, at_once=LOADED_AT_ONCE))
 
     def records_of(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
-        """Return key, scope and record of those of the passages that have one."""
+        """Return key, scope and record of passages. Passages without a record are left out."""
         return [(key, scope, body) for key, scope, body in self.transaction.rows(_TIED, keys=list(keys))]
-
-
-# Reading passages by key: what a hit needs of them, who may see them, what stands beside them.
 
 
 _HEADS = (
@@ -133,8 +128,8 @@ _HEADS = (
     "p.place_role FROM passages p JOIN passage_scopes s ON s.space = p.space AND s.id = p.scope_id "
     "WHERE p.space = %(space)s AND p.key = ANY(%(keys)s::bigint[])"
 )
-# Beside a turn stands what has the next or the last position in the same object, of the same time. Each turn is looked
-# up by itself, and what is beside it by the index of its object: joined, all passages of the space could be read.
+# The neighbors of a turn have the next or the previous position in the same object and the same state. One look-up for
+# each, by the index on objects: a join could read all passages of the space.
 _BESIDE = (
     "SELECT p.key, n.key FROM unnest(%(keys)s::bigint[]) AS asked(key) CROSS JOIN LATERAL "
     "(SELECT key, object_id, position, until_seq FROM passages WHERE space = %(space)s AND key = asked.key "
@@ -152,13 +147,13 @@ class PostgresPassages:
         self._space = space
 
     def read(self, requests: Sequence[PassageRequest]) -> Sequence[PassagesFound]:
-        """Read passages for several requests, all of one moment."""
+        """Answer several requests from one snapshot."""
         with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
             known = iter(sights(transaction, [request.reach for request in requests if request.reach]))
             return [_found(transaction, one, next(known) if one.reach else None) for one in requests]
 
     def count(self, reach: Reach) -> int:
-        """Count the passages in reach."""
+        """Return the number of passages in reach."""
         with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
             seen = sight(transaction, reach).condition()
             sql = f"SELECT count(*) FROM passages p WHERE p.space = %(space)s AND {seen.sql}"  # noqa: S608 - only our own SQL
@@ -177,7 +172,7 @@ def _found(transaction: Transaction, request: PassageRequest, seen: PassageSight
     for key, other in next(answers, ()) if request.beside else ():
         beside.setdefault(key, []).append(other)
     named = passages_named(transaction, request.named, seen) if request.named and seen else {}
-    others = (key for found in (beside, named) for each in found.values() for key in each)
+    others = chain.from_iterable((*beside.values(), *named.values()))
     more = [key for key in dict.fromkeys(others) if key not in heads]
     heads |= _heads(transaction.rows(_HEADS, keys=more)) if more else {}
     return PassagesFound(heads, visible, beside, _dated(transaction, request, heads), named)

@@ -1,4 +1,4 @@
-"""What an index is asked first: what it remembers, the log that tables in memory follow, what a read may see."""
+"""The state of an index, the passage log, and reaches and filters as SQL."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,17 +17,18 @@ from treering.extensions.postgres.connection.transactions import Row, Transactio
 from treering.ports.passages import Reach
 from treering.stores.rows import upkeep
 from treering.stores.rows.fold import FILTERED_COLUMNS
-from treering.stores.rows.passage_log import LOG_KEPT, Moment, SeenReach, scopes_seen, sees_all_scopes
+from treering.stores.rows.passage_log import MAX_LOG_ENTRIES, Moment
+from treering.stores.rows.reach import SeenReach, scopes_seen, sees_all_scopes
 from treering.stores.rows.upkeep import EPOCH
 
 PROJECTION_VERSION = 4
-"""Raised when passages, postings or the analysis of text change: an older space is rebuilt when it is opened."""
+"""Incremented when passages, postings or the analysis of text change. An older space is rebuilt when it is opened."""
 
 LOG_END = "log_end"
 """The position of the newest entry of `vector_log`."""
 
 PASSAGES, TEXTS, SCOPES, NODES, MODELS = "last_key", "last_text", "last_scope", "last_node", "last_model"
-"""Counters: the greatest number that was given to a passage, text, scope, node or model."""
+"""Counters: the greatest number of a passage, text, scope, node or model."""
 
 
 _REPLACE = "ON CONFLICT (space, name) DO UPDATE SET value = excluded.value"
@@ -35,19 +36,19 @@ ALL_STATES = "SELECT name, value FROM index_state WHERE space = %(space)s"
 
 
 def note_states(transaction: Transaction, rows: Sequence[Row]) -> dict[str, int]:
-    """Take, and return by name, what `ALL_STATES` gave."""
+    """Store the rows of `ALL_STATES` in a transaction, and return them by name."""
     numbers = transaction.numbers = dict(rows)
     return numbers
 
 
 def read_ahead_states(transaction: Transaction) -> None:
-    """Read all numbers. While a transaction asks ahead they are asked for, and there when it is called again."""
+    """Read all states. In a block of collected queries, they are available on the second call."""
     if rows := transaction.rows(ALL_STATES):
         note_states(transaction, rows)
 
 
 def read_state(transaction: Transaction, name: str) -> int:
-    """Return a number that is remembered; 0 where none is. The first call reads all of them."""
+    """Return a number in the state of the index, or 0. The first call reads all of them."""
     numbers = transaction.numbers
     if numbers is None:
         numbers = note_states(transaction, transaction.rows(ALL_STATES))
@@ -55,7 +56,7 @@ def read_state(transaction: Transaction, name: str) -> int:
 
 
 def write_state(transaction: Transaction, name: str, value: int) -> None:
-    """Remember a number; the commit writes all that were changed."""
+    """Store a number in the state of the index. The commit writes changed ones."""
     if read_state(transaction, name) == value:
         return
     known = transaction.numbers = transaction.numbers or {}
@@ -65,7 +66,7 @@ def write_state(transaction: Transaction, name: str, value: int) -> None:
 
 
 def next_numbers(transaction: Transaction, name: str, count: int) -> range:
-    """Take so many numbers of a counter, which nobody else is given."""
+    """Reserve numbers of a counter."""
     last = read_state(transaction, name)
     write_state(transaction, name, last + count)
     return range(last + 1, last + count + 1)
@@ -79,30 +80,27 @@ def _write_changed(transaction: Transaction) -> None:
 
 
 def is_under_way(transaction: Transaction) -> bool:
-    """Tell whether the passages are being made beside reads, so that some objects have none yet."""
+    """Return whether a rebuild in steps is running, so that some objects have no passages yet."""
     return upkeep.is_under_way(partial(read_state, transaction), PROJECTION_VERSION)
 
 
 def count_waiting(transaction: Transaction) -> int:
-    """Count the objects whose passages are still to be made."""
+    """Count the objects that are queued for a rebuild."""
     if not is_under_way(transaction):
         return 0
     return int(transaction.first("SELECT count(*) FROM waiting_objects WHERE space = %(space)s"))
 
 
-# What tables in memory read of the index, inside one transaction.
-
-
 Integers = npt.NDArray[np.int64]
 
-# Whole columns as bytes: to hand over a row costs more than to find it.
+# Whole columns as bytes, because transferring a row costs more than finding it.
 _SHOWN = (
     "SELECT string_agg(int8send(key), ''), string_agg(int8send(scope_id::bigint), ''), "
     "string_agg(int8send(text_id), '') FROM passages WHERE space = %(space)s AND live AND until_seq IS NULL"
 )
 
 LOADED_AT_ONCE = 5_000
-"""Rows of about a kilobyte that one round trip brings while a table in memory is loaded."""
+"""The number of rows of about a kilobyte that are loaded in one round trip."""
 
 
 class PostgresLog:
@@ -116,38 +114,35 @@ class PostgresLog:
         return moment_of(self.transaction)
 
     def logged_after(self, position: int) -> Sequence[int] | None:
-        """Return the passages logged after a position, or `None` where the log does not reach back so far."""
+        """Return the passages logged after a position, or `None` if some of these entries were deleted."""
         return logged_after(self.transaction, position)
 
     def shown_passages(self) -> tuple[Integers, Integers, Integers]:
-        """Return the keys of all current passages, and for each the number of its scope and of its text."""
+        """Return the keys of all current passages, with the numbers of their scopes and texts."""
         [columns] = self.transaction.rows(_SHOWN)
         keys, scopes, texts = map(integers, columns)
         return keys, scopes, texts
 
 
 def integers(joined: bytes | None) -> Integers:
-    """Return the integers that `int8send` wrote one after the other."""
+    """Return the integers from concatenated results of `int8send`."""
     return np.frombuffer(joined or b"", ">i8").astype(np.int64)
 
 
-# The log by which tables in memory follow the database (`rows.passage_log`).
-
-
-_TRIMMED = 1_000  # so many entries later those are removed that are not kept
+_TRIMMED = 1_000  # entries between two deletions of old entries
 
 
 def log_passages(transaction: Transaction, keys: Sequence[int]) -> None:
-    """Note that these passages came, went, or got a vector."""
+    """Add passages to the log, because they were added or removed or got a vector."""
     if not keys:
         return
     positions = next_numbers(transaction, LOG_END, len(keys))
     rows = list(zip(positions, keys, strict=True))
-    transaction.insert("vector_log", ("position bigint", "key bigint"), rows[-LOG_KEPT:])
-    # Who has fallen further behind loads everything anew.
+    transaction.insert("vector_log", ("position bigint", "key bigint"), rows[-MAX_LOG_ENTRIES:])
+    # Tables that are further behind are loaded again.
     if positions[-1] // _TRIMMED > (positions[0] - 1) // _TRIMMED:
         sql = "DELETE FROM vector_log WHERE space = %(space)s AND position <= %(least)s"
-        transaction.later(sql, least=positions[-1] - LOG_KEPT)
+        transaction.later(sql, least=positions[-1] - MAX_LOG_ENTRIES)
 
 
 def moment_of(transaction: Transaction) -> Moment:
@@ -156,21 +151,18 @@ def moment_of(transaction: Transaction) -> Moment:
 
 
 def reaches_back(transaction: Transaction, position: int) -> bool:
-    """Tell whether the log still has all entries after a position."""
-    return position >= read_state(transaction, LOG_END) - LOG_KEPT
+    """Return whether the log contains all entries after a position."""
+    return position >= read_state(transaction, LOG_END) - MAX_LOG_ENTRIES
 
 
 def logged_after(transaction: Transaction, position: int) -> Sequence[int] | None:
-    """Return the passages logged after a position, or `None` where the log does not reach back so far."""
+    """Return the passages logged after a position, or `None` if some of these entries were deleted."""
     if position >= read_state(transaction, LOG_END):
         return ()
     if not reaches_back(transaction, position):
         return None
     sql = "SELECT DISTINCT key FROM vector_log WHERE space = %(space)s AND position > %(position)s"
     return transaction.column(sql, position=position)
-
-
-# Filters as SQL over passages, with exactly the meaning of `core.filters.matches`.
 
 
 Scalar = str | int | float | bool
@@ -192,36 +184,36 @@ _IN_ORDER = (
     "replace(replace(replace({column}, chr(1), chr(1) || chr(2)), chr(983040) || '0', chr(1) || chr(1)), "
     "chr(983040) || '1', chr(983040))"
 )
-"""A column in the form in which texts are ordered: what stands for a NUL (`to_column`) does not stand there."""
+"""A column in the form in which texts are compared, without the stand-in for NUL (`to_column`)."""
 
 
 _HUGE = "1e10000"
-"""Stands for infinity, which neither JSON nor a filter's other numbers reach."""
+"""Stands for infinity, which neither JSON nor other numbers of filters can express."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassageCondition:
-    """A truth value in SQL (never NULL) over the table `passages p`, and what it binds."""
+    """A Boolean SQL expression (never NULL) over `passages p`, with its bindings."""
 
     sql: str
     bindings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def condition(where: Filter) -> PassageCondition:
-    """Write a filter as SQL."""
+    """Convert a filter to SQL."""
     writer = _Writer()
     return PassageCondition(writer.write(where), writer.bindings)
 
 
 def stored_metadata(metadata: Mapping[str, Scalar]) -> str:
-    """Return metadata in the form in which they are kept, as JSON."""
+    """Return the stored JSON of metadata."""
     return json.dumps({to_column(name): _stored(value) for name, value in metadata.items()}).replace(
         f'"{_HUGE}"', _HUGE
     )
 
 
 class _Writer:
-    """Writes conditions, and gives each value that they bind a name."""
+    """Converts conditions, and names the values that they bind."""
 
     def __init__(self) -> None:
         self.bindings: dict[str, Any] = {}
@@ -264,7 +256,7 @@ class _Writer:
         return self._tested(f"(p.metadata ->> {bound})", f"jsonb_typeof(p.metadata -> {bound})", where)
 
     def _tested(self, column: str, kind: str, where: Compare) -> str:
-        """Compare a column. `kind`: what tells the type of its value; empty where it is always text."""
+        """Compare a column. `kind`: an expression for the type of its value; empty for text."""
         value = where.value
         match where.operator:
             case "in":
@@ -292,7 +284,7 @@ class _Writer:
     def _ordered(self, column: str, kind: str, operator: str, value: str | float) -> str:
         if isinstance(value, str):
             sign, bound = _ORDER[operator], _orderable(value)
-            if bound != value:  # no stored text equals it
+            if bound != value:  # equals no stored text
                 sign = "<" if sign.startswith("<") else ">="
             in_order = _IN_ORDER.format(column=column)
             return _of_kind(kind, "string", f'{in_order} {sign} {self._bound(_in_order(bound))} COLLATE "C"')
@@ -313,12 +305,12 @@ class _Writer:
 
 
 def _of_kind(kind: str, wanted: str, test: str) -> str:
-    """Write a test that is false for values of another type. What is compared only then may be read as that type."""
+    """Return a test that is false for values of another type, for which the second part is not evaluated."""
     return f"(CASE WHEN {kind} = '{wanted}' THEN {test} ELSE false END)" if kind else f"(({test}) IS TRUE)"
 
 
 def _is_text(value: str) -> bool:
-    """Tell whether a stored text can be this one: none holds half of a surrogate pair."""
+    """Return whether a stored text may equal this one. None contains half of a surrogate pair."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -327,7 +319,7 @@ def _is_text(value: str) -> bool:
 
 
 def _orderable(value: str) -> str:
-    """Return a text that stands between the same stored texts: none holds half of a surrogate pair."""
+    """Return a text that is ordered between the same stored texts, without surrogates."""
     for place, char in enumerate(value):
         if "\ud800" <= char <= "\udfff":
             return value[:place] + "\ue000"
@@ -335,19 +327,19 @@ def _orderable(value: str) -> str:
 
 
 def _in_order(value: str) -> str:
-    """Return a text in the form of `_IN_ORDER`: 0 is written as 1 1, and 1 as 1 2."""
+    """Return a text in the form of `_IN_ORDER`: 0 becomes 1 1, and 1 becomes 1 2."""
     return value.replace("\1", "\1\2").replace("\0", "\1\1")
 
 
 def _number(value: float) -> Decimal | None:
-    """Return a number as it is compared; `None` for one that equals nothing."""
+    """Return a number for comparison; `None` for one that equals nothing."""
     if isinstance(value, float) and isnan(value):
         return None
     return Decimal(json.loads(json.dumps(_stored(value)), parse_int=str, parse_float=str))
 
 
 def _stored(value: Scalar) -> Scalar | None:
-    """Return what is written as JSON for a value."""
+    """Return the JSON of a value."""
     if isinstance(value, bool) or not isinstance(value, str | float):
         return value
     if isinstance(value, str):
@@ -359,18 +351,15 @@ def _stored(value: Scalar) -> Scalar | None:
     return int(value) if value.is_integer() else value
 
 
-# What a read may see, as SQL over passages.
-
-
 ALL_SCOPES = "SELECT id, scope FROM passage_scopes WHERE space = %(space)s"
 
 
 @dataclass(frozen=True, slots=True)
 class PassageSight(SeenReach):
-    """A reach worked out against the scopes a space has, as SQL."""
+    """A reach in one space, as SQL."""
 
     def condition(self) -> PassageCondition:
-        """Write all of it as SQL over `passages p`, the space apart."""
+        """Return the condition for `passages p` in reach, without the space."""
         where = condition(self.reach.where)
         bindings = dict(where.bindings)
         parts = [self._state(), where.sql]
@@ -382,7 +371,7 @@ class PassageSight(SeenReach):
         return PassageCondition(f"({' AND '.join(parts)})", bindings)
 
     def beyond_scope(self) -> PassageCondition:
-        """Write all of it but the scope, of what is current."""
+        """Return the condition for current passages, without the scope."""
         return replace(self, scopes=None).condition()
 
     def _state(self) -> str:
@@ -392,23 +381,23 @@ class PassageSight(SeenReach):
 
 
 def sight(transaction: Transaction, reach: Reach) -> PassageSight:
-    """Work out which of the space's scopes a reach sees."""
+    """Return the sight of a reach in this space."""
     return sights(transaction, [reach])[0]
 
 
 def sights(transaction: Transaction, reaches: Sequence[Reach]) -> list[PassageSight]:
-    """Work out which of the space's scopes each reach sees. The scopes are read once, where any of them asks."""
+    """Return the sight of each reach in this space. The scopes are read once, if any reach needs them."""
     known = [] if all(map(sees_all_scopes, reaches)) else transaction.rows(ALL_SCOPES)
     return [sight_among(known, reach) for reach in reaches]
 
 
 def sight_among(known: Sequence[Row], reach: Reach) -> PassageSight:
-    """Work out which of some scopes (number and name) a reach sees."""
+    """Return the sight of a reach. `scopes`: number and name of each scope."""
     return PassageSight(reach, scopes_seen([(number, scope) for number, scope in known], reach))
 
 
 def sights_and_states(transaction: Transaction, reaches: Sequence[Reach]) -> list[PassageSight]:
-    """Work out which scopes each reach sees, and read what the index remembers, in one round trip."""
+    """Return the sight of each reach, and read the state of the index, in one round trip."""
     states, known = transaction.together([(ALL_STATES, {}), (ALL_SCOPES, {})])
     note_states(transaction, states)
     return [sight_among(known, reach) for reach in reaches]

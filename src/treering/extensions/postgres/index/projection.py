@@ -1,7 +1,6 @@
-"""Keeping rows of passages in step with the ledger, inside its transactions: what `retrieval.index.projection` folds.
+"""Update the rows of passages in the ledger's transactions, from the steps of `retrieval.index.projection`.
 
-What the rows so far say is asked for all changes together; what changes is collected, and sent in one statement per
-table.
+The current rows of all changes are read together; changes are collected, and written in one statement per table.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -68,7 +67,7 @@ _UNUSED_SCOPES = (
     "DELETE FROM passage_scopes s WHERE s.space = %(space)s AND s.id = ANY(%(ids)s::integer[]) "
     "AND NOT EXISTS (SELECT 1 FROM passages p WHERE p.space = s.space AND p.scope_id = s.id)"
 )
-_AT_ONCE = 500  # changes that are collected: what many make would not fit into memory
+_AT_ONCE = 500  # changes that are collected in memory
 _OF_PASSAGES = ("passage_endings", "passage_days", "passages")
 
 
@@ -83,7 +82,7 @@ def apply_changes(
     at_once: AtOnce | None = None,
     carried: CarriedIndex[Transaction] | None = None,
 ) -> None:
-    """Bring the passages of changed objects, and all that is found by them, up to date."""
+    """Update the rows of changed passages, with all of their index entries."""
     for start in range(0, len(changes), _AT_ONCE):
         _apply(transaction, changes[start : start + _AT_ONCE], extractor, at_once, carried)
 
@@ -128,22 +127,22 @@ class _Made:
 
 @dataclass(slots=True)
 class _Known:
-    """What is asked about what is there, for all changes together."""
+    """The existing rows for all changes, read together."""
 
     open: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By object and part, the keys of rows that have not ended."""
+    """The keys of rows that have not ended, by object and part."""
     erased: dict[str, list[Row]] = field(default_factory=dict)
-    """Of objects that are erased, all rows."""
+    """All rows of erased objects."""
     texts: dict[bytes, int] = field(default_factory=dict)
     scopes: dict[str, int] = field(default_factory=dict)
 
 
 class CollectedRows:
-    """`PassageRows` over a transaction: `finish` sends what was collected."""
+    """`PassageRows` over a transaction. `finish` writes the collected changes."""
 
     def __init__(self, transaction: Transaction, steps: Sequence[tuple[Change, Sequence[Step]]]) -> None:
         self.changed: list[int] = []
-        """Passages that came or went."""
+        """Passages that were added or removed."""
         self._transaction = transaction
         self._known = _known(transaction, steps)
         began = [step.entry for _, taken in steps for step in taken if isinstance(step, Began | Touched)]
@@ -157,15 +156,15 @@ class CollectedRows:
 
     @property
     def new(self) -> Container[int]:
-        """The keys of passages that this transaction makes."""
+        """The keys of new passages in this transaction."""
         return self._made
 
     def open_rows(self, object_id: str) -> Mapping[str, int]:
-        """Return the keys of the rows of an object that have not ended, by part."""
+        """Return the keys of an object's rows that have not ended, by part."""
         return self._known.open.get(object_id, {})
 
     def begin(self, entry: Entry, seq: int) -> PlacedRow:
-        """Collect a passage that stands from `seq` on."""
+        """Collect a passage that is valid from `seq`."""
         self._last += 1
         passage, key = entry.passage, self._last
         text = self._text_of(entry)
@@ -175,7 +174,7 @@ class CollectedRows:
         return PlacedRow(key, text)
 
     def end(self, key: int, entry: Entry, seq: int) -> PlacedRow:
-        """Collect that a passage stood until before `seq`."""
+        """Collect the end of a passage before `seq`."""
         if key in self._made:
             self._made[key].until = seq
         else:
@@ -185,14 +184,14 @@ class CollectedRows:
         return PlacedRow(key, self._text_of(entry))
 
     def touch(self, key: int, entry: Entry) -> None:
-        """Collect what of a passage may change while it stays."""
+        """Collect an update of a passage in place."""
         if key in self._made:
             self._made[key].entry = entry
         else:
             self._touched[key] = entry
 
     def erase(self, object_id: str) -> Iterator[ErasedRow]:
-        """Collect that all rows of an object go."""
+        """Collect the deletion of all rows of an object."""
         self._known.open.pop(object_id, None)
         for _, key, text, scope, current in self._known.erased.pop(object_id, ()):
             self._erased.append(key)
@@ -205,7 +204,7 @@ class CollectedRows:
                 yield ErasedRow(key, made.text, made.entry.passage.live and made.until is None)
 
     def finish(self) -> None:
-        """Send what was collected."""
+        """Write the collected changes."""
         self._forget()
         write_state(self._transaction, PASSAGES, self._last)
         send, words = (
@@ -253,7 +252,7 @@ class CollectedRows:
         return self._known.texts[bytes.fromhex(gist_hash(entry.passage))]
 
     def _number_texts(self, began: Sequence[Entry]) -> None:
-        """Give numbers to texts that are new."""
+        """Reserve numbers for new texts."""
         texts = dict.fromkeys(bytes.fromhex(gist_hash(entry.passage)) for entry in began)
         new = [digest for digest in texts if digest not in self._known.texts]
         numbered = list(zip(new, next_numbers(self._transaction, TEXTS, len(new)), strict=True)) if new else []
@@ -269,7 +268,7 @@ class CollectedRows:
 
 
 def _known(transaction: Transaction, steps: Sequence[tuple[Change, Sequence[Step]]]) -> _Known:
-    """Ask what is there of all that the steps are about, in one round trip."""
+    """Read the existing rows for all steps in one round trip."""
     entries = [step.entry for _, taken in steps for step in taken if isinstance(step, Began | Ended | Touched)]
     hashes = list(dict.fromkeys(bytes.fromhex(gist_hash(entry.passage)) for entry in entries))
     changed = list(dict.fromkeys(change.object_id for change, _ in steps if change.before))

@@ -1,4 +1,4 @@
-"""Making the passages of a space from the histories of objects, and comparing them with what that would give."""
+"""Create the passages of a space from the histories of objects, and compare them with the stored ones."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -74,7 +74,7 @@ _PASSAGES = "SELECT count(*) FROM passages WHERE space = %(space)s"
 class PostgresReplay(Replay):
     """`rows.upkeep.Replay` over a transaction.
 
-    `at_once`: what embeds texts where they are written; `carried`: what is not made, where another space is copied.
+    `at_once` embeds new texts; `carried` copies vectors and ties from the source of a copied space.
     """
 
     version = PROJECTION_VERSION
@@ -93,22 +93,22 @@ class PostgresReplay(Replay):
         self.transaction = transaction
 
     def remains(self, object_ids: Sequence[str]) -> int:
-        """Count what the index holds of objects: passages, texts that wait, records of the graph."""
+        """Count the passages, queued texts and graph records of objects."""
         ids = list(object_ids)
         passages = self.transaction.first(f"{_PASSAGES} AND object_id = ANY(%(ids)s::text[])", ids=ids)
         waiting = self.transaction.first(f"SELECT count(*) {_TEXTS}", ids=ids)
         return int(passages) + int(waiting) + records_of(self.transaction, object_ids)
 
     def differences(self) -> list[str]:
-        """Say how the passages differ from those a rebuild would make. Changes nothing."""
+        """Describe the differences between the passages and a rebuild. Changes nothing."""
         return _differences(self)
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """Bring the passages of changed objects, and what the graph holds of them, up to date."""
+        """Update the passages of changed objects and their records in the graph."""
         apply_changes(self.transaction, changes, self.extractor, self._at_once, self._carried)
 
     def replay(self, object_ids: Sequence[str]) -> None:
-        """Apply whole histories to passages that know nothing of these objects."""
+        """Create the passages of objects without any from their histories."""
         for start in range(0, len(object_ids), _AT_ONCE):
             self.apply(list(self.histories_of(object_ids[start : start + _AT_ONCE])))
 
@@ -127,19 +127,19 @@ class PostgresReplay(Replay):
             before = after
 
     def all_objects(self) -> list[str]:
-        """Return the ids of all objects, erased ones apart, in order."""
+        """Return the ids of all objects except erased ones, in order."""
         return self.transaction.column("SELECT DISTINCT id FROM revisions WHERE space = %(space)s ORDER BY id")
 
     def read_state(self, name: str) -> int:
-        """Return a number that the index remembers; 0 where it remembers none."""
+        """Return a number in the state of the index, or 0."""
         return read_state(self.transaction, name)
 
     def write_state(self, name: str, value: int) -> None:
-        """Remember a number."""
+        """Store a number in the state of the index."""
         write_state(self.transaction, name, value)
 
     def clear(self) -> None:
-        """Throw away the passages; texts and their vectors stay. Tables in memory start over."""
+        """Remove the passages. Texts and their vectors are retained. Tables in memory are loaded again."""
         self._empty(*_OF_PASSAGES)
         clear_words(self.transaction)
         clear_ties(self.transaction)
@@ -199,9 +199,6 @@ class PostgresReplay(Replay):
             self.transaction.later(f"DELETE FROM {table} WHERE space = %(space)s")  # noqa: S608 - our tables
 
 
-# Comparing what the index holds with what a rebuild would make, without changing anything.
-
-
 _ROWS = (
     "SELECT p.key, p.from_seq, p.until_seq, s.scope, t.hash, p.metadata::text, p.terms, p.trigrams, "  # noqa: S608 - our columns
     f"{', '.join(f'p.{name}' for name in PASSAGE_COLUMNS)} FROM passages p "
@@ -222,15 +219,15 @@ def _differences(here: PostgresReplay) -> list[str]:
     identities = here.all_objects()
     waiting = here.waiting_among(identities)
     wanted = _wanted(here, [one for one in identities if one not in waiting])
-    found = [*compared(wanted.contents, _actual(here.transaction)), *_damage(here.transaction)]
+    differences = [*compared(wanted.contents, _actual(here.transaction)), *_damage(here.transaction)]
     if wanted.shown != here.read_state(SHOWN):
-        found.append("the number of current passages is wrong")
-    return found[:MOST_NAMED]
+        differences.append("the number of current passages is wrong")
+    return differences[:MOST_NAMED]
 
 
 @dataclass(slots=True)
 class _Wanted:
-    """What a rebuild would make: a hash of each row, and how many are current."""
+    """The result of a rebuild: a hash of each row, and the number of current ones."""
 
     contents: dict[Place, int] = field(default_factory=dict)
     shown: int = 0
@@ -238,7 +235,7 @@ class _Wanted:
 
 @dataclass(slots=True)
 class _Imagined:
-    """A row that a rebuild would make."""
+    """A row of a rebuild."""
 
     entry: Entry
     seq: int
@@ -246,35 +243,35 @@ class _Imagined:
 
 
 class _ImaginedRows:
-    """`PassageRows` that are only imagined."""
+    """`PassageRows` in memory, for comparison."""
 
     def __init__(self) -> None:
         self.made: dict[int, _Imagined] = {}
         self._open: dict[str, dict[str, int]] = {}
 
     def open_rows(self, object_id: str) -> Mapping[str, int]:
-        """Return the keys of the rows of an object that have not ended, by part."""
+        """Return the keys of an object's rows that have not ended, by part."""
         return self._open.get(object_id, {})
 
     def begin(self, entry: Entry, seq: int) -> PlacedRow:
-        """Imagine a passage that stands from `seq` on."""
+        """Add a passage that is valid from `seq`."""
         key = len(self.made) + 1
         self.made[key] = _Imagined(entry, seq)
         self._open.setdefault(entry.passage.object_id, {})[entry.passage.part] = key
         return PlacedRow(key, 0)
 
     def end(self, key: int, entry: Entry, seq: int) -> PlacedRow:
-        """Imagine that it stood until before `seq`."""
+        """End a passage before `seq`."""
         self.made[key].until = seq
         del self._open[entry.passage.object_id][entry.passage.part]
         return PlacedRow(key, 0)
 
     def touch(self, key: int, entry: Entry) -> None:
-        """Change what of a passage may change while it stays."""
+        """Update a passage in place."""
         self.made[key].entry = entry
 
     def erase(self, _: str) -> Iterable[ErasedRow]:
-        """Remove nothing: an erased object has no history."""
+        """Delete nothing: an erased object has no history."""
         return ()
 
 
@@ -297,7 +294,7 @@ def _imagine(wanted: _Wanted, changes: Sequence[Change], extractor: Extractor) -
         current = passage.live and made.until is None
         words = PassageWords.of(passage)
         row = (made.until, passage.scope, gist_hash(passage), _canonical(stored_metadata(passage.metadata)))
-        found = (
+        entries = (
             tuple(sorted((to_column(ending),) for ending in endings_of(places_of(passage)))),
             tuple(sorted(set(day_values(passage)))),
             tuple(sorted((name_code(name),) for name in set(made.entry.code_names))) if current else (),
@@ -306,7 +303,7 @@ def _imagine(wanted: _Wanted, changes: Sequence[Change], extractor: Extractor) -
         )
         values = passage_values(passage, made.entry.position)
         place = (passage.object_id, passage.part, made.seq)
-        wanted.contents[place] = hash((*row, words.terms, words.trigrams, *values, *found))
+        wanted.contents[place] = hash((*row, words.terms, words.trigrams, *values, *entries))
 
 
 def _actual(transaction: Transaction) -> dict[Place, int]:
@@ -316,9 +313,9 @@ def _actual(transaction: Transaction) -> dict[Place, int]:
     contents: dict[Place, int] = {}
     for key, seq, until, scope, digest, metadata, terms, trigrams, *stored in transaction.rows(_ROWS):
         values = [from_column(value) if isinstance(value, str) else value for value in stored]
-        found = (*(group.pop(key, ()) for group in groups), words.pop(key, None), ties.pop(key, None))
+        entries = (*(group.pop(key, ()) for group in groups), words.pop(key, None), ties.pop(key, None))
         row = (until, scope, digest.hex(), _canonical(metadata))
-        contents[values[0], values[1], seq] = hash((*row, terms, trigrams, *values, *found))
+        contents[values[0], values[1], seq] = hash((*row, terms, trigrams, *values, *entries))
     if any(groups) or words or ties:
         contents[NOWHERE] = -1
     return contents
@@ -335,7 +332,7 @@ def _damage(transaction: Transaction) -> Iterator[str]:
 
 
 def _wrong_runs(transaction: Transaction) -> int:
-    """Count runs whose postings are not those of the words of their passages."""
+    """Count runs with postings that differ from the words of their passages."""
     runs = transaction.rows("SELECT run, first, last FROM posting_runs WHERE space = %(space)s ORDER BY run")
     wrong, upto = 0, 0
     for number, first, last in runs:
@@ -371,7 +368,7 @@ def _grouped(rows: Iterable[Row]) -> dict[int, tuple[Row, ...]]:
 
 
 def _canonical(metadata: str) -> str:
-    """Return JSON in one form: the server gives it in its own order."""
+    """Return JSON in a canonical form, because the server has its own order."""
     return json.dumps(json.loads(metadata, parse_float=_plain, parse_int=_plain), sort_keys=True)
 
 

@@ -21,13 +21,13 @@ from treering.ports.search import MOST_COUNTED, Scored, TextFound, TextRequest
 from treering.retrieval.index.code_names import name_code
 from treering.retrieval.index.passages import MAX_DAYS
 from treering.retrieval.index.tables import Postings, Scores, WordTable, best
+from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.fold import MOST_CANDIDATES, ending_range, ranked_places
-from treering.stores.rows.packing import REINDEX, rows_of
 
 Query = tuple[str, dict[str, Any]]
-"""SQL, and what it binds."""
+"""SQL with its bindings."""
 
-_SHORTEST_NAME = 3  # there are no shorter stretches
+_SHORTEST_NAME = 3  # the length of the shortest indexed substring
 _WORD = re.compile(r"[a-z0-9_\u0080-\U0010ffff]+")
 _PASSING = (
     "SELECT string_agg(int4send(p.key::integer), ''::bytea) FROM passages p "
@@ -44,25 +44,25 @@ _PAST_NAMES = (
 
 Term = tuple[str, ...]
 Mask = npt.NDArray[np.bool_] | None
-"""By key, what is seen of what is current; `None` for all of it."""
+"""The visible current passages by key; `None` for all of them."""
 
 
 class WordRanking:
-    """Questions about words and names, of one moment."""
+    """Answers questions about words and names from one snapshot."""
 
     def __init__(self, transaction: Transaction, words: WordsAt) -> None:
         self._transaction = transaction
         self._at = words
         self._postings: dict[Term, Postings] = {}
-        """Of the terms that are asked for, in current passages."""
+        """The postings of the requested terms in current passages."""
 
     def read_ahead(self, requests: Sequence[TextRequest]) -> None:
-        """Read the postings of all terms that requests ask for, together."""
-        asked = (text for one in requests for text in (*one.words, *one.counted, *(part.whole for part in one.names)))
-        self._postings = self._at.current_with(self._transaction, filter(None, map(_term, asked)))
+        """Read the postings of all terms in requests together."""
+        texts = (text for one in requests for text in (*one.words, *one.counted, *(part.whole for part in one.names)))
+        self._postings = self._at.current_with(self._transaction, filter(None, map(_term, texts)))
 
     def found(self, request: TextRequest, seen: PassageSight) -> TextFound:
-        """Answer what a request asks about words and names."""
+        """Answer the part of a request about words and names."""
         in_scope = None if seen.scopes is None else self._at.shown.in_scopes(seen.scopes)
         names = [one.name for one in request.names if not self._count(one.whole, in_scope)]
         words, words_in = self._words(request, seen, in_scope)
@@ -102,7 +102,7 @@ class WordRanking:
         return _first([*ranked, *self._past_names(held, seen)], limit) if seen.of_history else ranked
 
     def _count(self, text: str, in_scope: Mask) -> int:
-        """Count the current passages in scope that have a term."""
+        """Count the current passages in scope with a term."""
         term = _term(text)
         if not term:
             return 0
@@ -110,7 +110,7 @@ class WordRanking:
         return len(keys) if in_scope is None else int(np.count_nonzero(in_scope[keys]))
 
     def _passing(self, seen: PassageSight, in_scope: Mask) -> Mask:
-        """Tell which of the current passages are seen."""
+        """Return which current passages are visible."""
         if not seen.filtered and seen.reach.at is None:
             return in_scope
         where = seen.beyond_scope()
@@ -120,17 +120,17 @@ class WordRanking:
         return _both(passing, in_scope)
 
     def _past_words(self, words: Sequence[str], seen: PassageSight) -> list[tuple[Scored, str]]:
-        """Rank what is no longer current, with its role, by what current text says of how common words are.
+        """Rank earlier passages, with their roles, by the statistics of current text.
 
-        The past is small and lopsided: its own numbers would make a word that was edited once look common.
+        The statistics of earlier text would make a word look common that was edited once.
         """
         held = self._at.with_terms(self._transaction, [(word,) for word in words])
         past = self._past(held.values(), seen)
         having = [len(self._at.shown.among(held[word,][0])) for word in words]
-        found = [_among(held[word,], past.keys) for word in words]
+        postings = [_among(held[word,], past.keys) for word in words]
         lengths = np.zeros(int(past.keys.max(initial=-1)) + 1)
         lengths[past.keys] = past.terms
-        scores = self._at.words.scores_of_others(lengths, found, having)[past.keys]
+        scores = self._at.words.scores_of_others(lengths, postings, having)[past.keys]
         ranked = zip(past.keys.tolist(), scores.tolist(), past.roles, past.seen.tolist(), strict=True)
         return [(Scored(key, score), role) for key, score, role, is_seen in ranked if is_seen and score]
 
@@ -145,7 +145,7 @@ class WordRanking:
         return [Scored(key, float(scores[key])) for key in past.keys[past.seen].tolist() if scores[key]]
 
     def _past(self, held: Iterable[Held], seen: PassageSight) -> "_Past":
-        """Read what has to be known of passages that are no longer current."""
+        """Read the data of earlier passages."""
         keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(each for each, _ in held)]))
         shown = np.zeros(len(keys), np.bool_)
         shown[self._at.shown.among(keys)] = True
@@ -158,7 +158,7 @@ class WordRanking:
 
 
 class _Past:
-    """Passages that are no longer current: keys, lengths, roles, and whether they are seen."""
+    """Earlier passages: keys, lengths, roles, and whether they are visible."""
 
     def __init__(
         self, keys: Keys, terms: Keys, trigrams: Keys, roles: Sequence[str], seen: npt.NDArray[np.bool_]
@@ -171,15 +171,15 @@ class _Past:
 
 
 def _term(text: str) -> Term:
-    """Return the words of a term: several are a phrase."""
+    """Return the words of a term. Several words are a phrase."""
     return tuple(_WORD.findall(text.lower() if text.isascii() else text))
 
 
 def _among(held: Held, keys: Keys) -> Postings:
     """Return the postings of some passages."""
-    found, counts = held
-    inside = np.isin(found, keys)
-    return Postings(found[inside].astype(np.int32), (counts[inside] / 2).astype(np.float32))
+    keys_held, counts = held
+    inside = np.isin(keys_held, keys)
+    return Postings(keys_held[inside].astype(np.int32), (counts[inside] / 2).astype(np.float32))
 
 
 def _both(one: Mask, other: Mask) -> Mask:
@@ -189,35 +189,32 @@ def _both(one: Mask, other: Mask) -> Mask:
 
 
 def _best(scores: Scores, limit: int, mask: Mask) -> list[Scored]:
-    keys, found = best(scores, limit, among=None if mask is None else np.flatnonzero(mask).astype(np.int32))
-    return [Scored(key, score) for key, score in zip(keys.tolist(), found.tolist(), strict=True)]
+    keys, scores_found = best(scores, limit, among=None if mask is None else np.flatnonzero(mask).astype(np.int32))
+    return [Scored(key, score) for key, score in zip(keys.tolist(), scores_found.tolist(), strict=True)]
 
 
 def _first(hits: Iterable[Scored], limit: int) -> list[Scored]:
     return nsmallest(limit, hits, key=lambda hit: (-hit.score, hit.key))
 
 
-# Searching for several requests at once: by words and names, by place and by day.
-
-
-_TRIES = 20  # another thread may have read a later moment; a new transaction sees it, too
+_TRIES = 20  # another thread may have read a later state, which a new transaction sees as well
 
 
 class PostgresTextSearch:
-    """`ports.search.TextSearch` over a `PostgresSpace`: as new as the ledger."""
+    """`ports.search.TextSearch` over a `PostgresSpace`, always up to date."""
 
     def __init__(self, space: PostgresSpace) -> None:
         self._space = space
         self._words = FollowedWords()
 
     def search(self, requests: Sequence[TextRequest]) -> Sequence[TextFound]:
-        """Search for several requests, all of one moment."""
+        """Answer several requests from one snapshot."""
         for _ in range(_TRIES):
             with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
-                found = self._search(transaction, requests)
-            if found is not None:
-                return found
-            require_newest()  # a replica may stay behind what this process has read of the primary
+                answers = self._search(transaction, requests)
+            if answers is not None:
+                return answers
+            require_newest()  # a replica may be behind a state that this process has read from the primary
         raise Unavailable(f"{self._space.place} changes faster than it can be read.", hint="Try again.")
 
     def _search(self, transaction: Transaction, requests: Sequence[TextRequest]) -> list[TextFound] | None:
@@ -227,8 +224,8 @@ class PostgresTextSearch:
             return None
         ranking = WordRanking(transaction, words)
         ranking.read_ahead(requests)
-        found = [ranking.found(request, seen) for request, seen in zip(requests, sights, strict=True)]
-        return _with_places_and_days(transaction, requests, sights, found)
+        answers = [ranking.found(request, seen) for request, seen in zip(requests, sights, strict=True)]
+        return _with_places_and_days(transaction, requests, sights, answers)
 
 
 def _with_places_and_days(
@@ -237,7 +234,7 @@ def _with_places_and_days(
     sights: Sequence[PassageSight],
     found: Sequence[TextFound],
 ) -> list[TextFound]:
-    """Add what is found by place and by day, asked for all requests together."""
+    """Add the results by place and by day, read for all requests together."""
     queries: list[tuple[str, dict[str, Any]]] = []
     for request, seen in zip(requests, sights, strict=True):
         if request.place:
@@ -256,13 +253,10 @@ def _with_places_and_days(
     return whole
 
 
-# Finding passages by what they are called: an id, a path, a title, a symbol, or the end of one.
-
-
 def exact_places(text: str, seen: PassageSight, limit: int) -> Query:
-    """Ask for passages whose object or part has this id."""
+    """Return the query for passages with this id of an object or part."""
     where = seen.condition()
-    # Each way by its own index.
+    # Two queries, so that each uses its own index.
     sql = (
         f"SELECT p.key FROM passages p WHERE p.space = %(space)s AND p.object_id = %(place)s AND {where.sql} "  # noqa: S608 - only our own SQL
         f"UNION SELECT p.key FROM passages p WHERE p.space = %(space)s AND p.part = %(place)s AND p.part <> '' "
@@ -272,7 +266,7 @@ def exact_places(text: str, seen: PassageSight, limit: int) -> Query:
 
 
 def named_places(text: str, seen: PassageSight) -> Query:
-    """Ask for passages one of whose names ends with the last characters of a text."""
+    """Return the query for passages with a name that ends with the last characters of a text."""
     first, last = ending_range(text) or ("", "")
     where = seen.condition()
     sql = (
@@ -286,17 +280,14 @@ def named_places(text: str, seen: PassageSight) -> Query:
 
 
 def rank_places(text: str, exact: Sequence[Row], named: Sequence[Row], limit: int) -> list[Scored]:
-    """Rank what was found by how much of an id, origin, title or heading the text is."""
+    """Rank results by the share of an id, origin, title or heading that the text covers."""
     called = ((key, tuple(map(from_column, names))) for key, *names in named)
     return ranked_places(text, [key for (key,) in exact], called, limit)
 
 
 def _known_text(text: str) -> str:
-    """Return a text to compare stored ones with: none holds half of a surrogate pair."""
+    """Return a text without surrogates, as stored texts are."""
     return to_column(text.encode(errors="replace").decode())
-
-
-# Finding passages of code by the names they vouch for: what they define, import and use.
 
 
 _FORGET = (
@@ -308,7 +299,7 @@ _FORGET = (
 def settle_names(
     transaction: Transaction, *, gone: Mapping[int, Sequence[str]], come: Mapping[int, Sequence[str]]
 ) -> None:
-    """Forget names that passages vouched for, then keep those that they vouch for now, both by key."""
+    """Remove names of code that passages no longer have, then add new ones. Both by key."""
     if left := _name_rows(gone):
         names, keys = ([row[place] for row in left] for place in range(2))
         transaction.later(_FORGET, names=names, keys=keys)
@@ -316,14 +307,14 @@ def settle_names(
 
 
 def purge_names(transaction: Transaction, keys: Sequence[int]) -> None:
-    """Forget all names of passages of which nothing else is known any more."""
+    """Remove all names of code of erased passages."""
     if keys:
         sql = "DELETE FROM code_names WHERE space = %(space)s AND key = ANY(%(keys)s::bigint[])"
         transaction.later(sql, keys=list(keys))
 
 
 def passages_named(transaction: Transaction, names: Sequence[str], seen: PassageSight) -> dict[str, list[int]]:
-    """Return the current passages that vouch for each name and that are seen, by key: `MOST_NAMED` of each."""
+    """Return the visible current passages with each name of code, by key, up to `MOST_NAMED`."""
     if not names:
         return {}
     where = seen.condition()
@@ -344,11 +335,8 @@ def _name_rows(names: Mapping[int, Iterable[str]]) -> list[tuple[int, int]]:
     return sorted({(name_code(name), key) for key, each in names.items() for name in each})
 
 
-# Finding turns by time: said on the days asked for, or speaking of them.
-
-
-# How much of what is told lies within what is asked. No period is longer than `MAX_DAYS`, so that those that may
-# reach into the days asked for are a short range of the index.
+# The share of a turn's period that is within the requested days. No period is longer than `MAX_DAYS`, so that the
+# periods that may overlap are a short range of the index.
 _SCORE = (
     "max(a.weight * (least(d.last, a.last) - greatest(d.first, a.first) + 1.0::double precision) "
     "/ (d.last - d.first + 1))"
@@ -364,7 +352,7 @@ _TOLD = (
 
 
 def rank_days(asked: Sequence[AskedDays], seen: PassageSight, limit: int) -> Query:
-    """Ask for turns by how much of a period they tell of is asked for; then the newest first."""
+    """Return the query for turns by the share of their period within the requested days; then the newest first."""
     where = seen.condition()
     sql = (
         f"SELECT d.key, {_SCORE} AS score FROM {_ASKED} {_TOLD} "  # noqa: S608 - only our own SQL
@@ -375,7 +363,7 @@ def rank_days(asked: Sequence[AskedDays], seen: PassageSight, limit: int) -> Que
 
 
 def on_days(asked: Sequence[AskedDays], keys: Sequence[int]) -> Query:
-    """Ask for the scores of those of the keys that tell of days asked for."""
+    """Return the query for the scores of passages with requested days."""
     sql = (
         f"SELECT d.key, {_SCORE} FROM {_ASKED} {_TOLD} "  # noqa: S608 - only our own SQL
         "WHERE d.key = ANY(%(keys)s::bigint[]) GROUP BY d.key"

@@ -1,4 +1,4 @@
-"""The queue of texts that wait for a vector: which they are, how many, and which process embeds which of them."""
+"""The queue of texts without an embedding: its entries, their number, and which process embeds them."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -9,22 +9,19 @@ from treering.extensions.postgres.connection.transactions import Transaction
 from treering.extensions.postgres.index.index_state import PostgresLog, integers, is_under_way, reaches_back
 from treering.extensions.postgres.ledger.object_reads import ObjectReads
 from treering.ports.search import Pending
+from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.fold import PRIORITY
-from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.passage_log import Moment, follow_log
 from treering.stores.rows.vectors import QUICK, objects_of, texts_to_embed
 
 MODEL = "SELECT id FROM passage_models WHERE space = %(space)s AND name = %(name)s AND dimension = %(dimension)s"
-"""The number of a model, by its name and its dimension."""
+"""The number of a model, by name and dimension."""
 
 IS_QUICK = f"left(m.name, {len(QUICK)}) = '{QUICK}'"
-"""Whether a model is a quick one, as SQL over `passage_models m`."""
+"""Whether a model is a quick model, as SQL over `passage_models m`."""
 
 
-# Which texts wait for a vector.
-
-
-# What should be in the queue, of all models or one: current texts without a vector.
+# The expected content of the queue, for all models or one: current texts without an embedding.
 _UNEMBEDDED = (
     f"SELECT p.space, m.id, p.text_id, {PRIORITY} AS priority FROM passages p "  # noqa: S608 - a constant
     "JOIN passage_models m ON m.space = p.space "
@@ -35,8 +32,8 @@ _UNEMBEDDED = (
 _WAITING = f"{_UNEMBEDDED} HAVING {PRIORITY} IS NOT NULL"
 _QUEUE = "INSERT INTO vector_queue(space, model_id, text_id, priority) {waiting} "
 _REPLACE_PRIORITY = "ON CONFLICT (space, model_id, text_id) DO UPDATE SET priority = excluded.priority"
-# Of some texts each is looked up by itself: a planner that knows nothing yet of tables that grow would read all of the
-# space for them. Most changes leave nothing to forget; then no table is looked into.
+# One look-up for each text. Without statistics of growing tables, the planner would read the whole space. Most changes
+# delete nothing; then no table is read.
 _SHOWN = "FROM passages WHERE space = %(space)s AND text_id = asked.id AND live AND until_seq IS NULL"
 _ASKED = "unnest(%(texts)s::bigint[]) AS asked(id)"
 _OF_TEXTS = (
@@ -46,14 +43,14 @@ _OF_TEXTS = (
     "AND (SELECT 1 FROM passage_vectors WHERE space = %(space)s AND text_id = asked.id "
     "AND model_id = m.id) IS NULL"
 )
-# What no current passage has, or what gains nothing where passages have it now.
+# Texts without a current passage, or without one that benefits from an embedding.
 _UNWANTED = f"ARRAY(SELECT id FROM {_ASKED} WHERE (SELECT {PRIORITY} {_SHOWN}) IS NULL)"  # noqa: S608 - constants
 _HELD_BY = "(SELECT 1 FROM {holder} WHERE space = %(space)s AND text_id = asked.id LIMIT 1) IS NULL"
 _FORGET = "DELETE FROM {table} WHERE space = %(space)s AND cardinality({which}) > 0 AND {column} = ANY({which})"
 
 
 def settle_texts(transaction: Transaction, text_ids: Sequence[int], *, lost: Sequence[int]) -> None:
-    """Queue texts that current passages have and no vector; forget those of the `lost` that no passage has any more."""
+    """Queue texts of current passages that have no embedding; delete `lost` texts without a passage."""
     if text_ids:
         transaction.later(_QUEUE.format(waiting=_OF_TEXTS) + _REPLACE_PRIORITY, texts=list(text_ids))
     if lost:
@@ -63,7 +60,7 @@ def settle_texts(transaction: Transaction, text_ids: Sequence[int], *, lost: Seq
 
 
 def forget_unused(transaction: Transaction, text_ids: Sequence[int]) -> None:
-    """Forget those of the texts that no passage has, and no object whose passages are still to be made."""
+    """Delete the texts that belong to no passage and to no queued object."""
     if not text_ids:
         return
     holders = ["passages", *(["waiting_texts"] if is_under_way(transaction) else [])]
@@ -74,16 +71,16 @@ def forget_unused(transaction: Transaction, text_ids: Sequence[int]) -> None:
 
 
 def fill_queue(transaction: Transaction, model_id: int) -> None:
-    """Queue everything current that has no vector of a model the space did not know so far."""
+    """Queue all current texts for a new model."""
     transaction.later(
         _QUEUE.format(waiting=_WAITING.format(which="m.id = %(model)s")) + _REPLACE_PRIORITY, model=model_id
     )
 
 
 def queue_differences(transaction: Transaction) -> dict[str, int]:
-    """Count, by model, the entries that are in the queue and should not be, or the other way round.
+    """Count the queue entries that are missing or superfluous, by model.
 
-    What an older version queued, or in another order, may stay: it costs time and no answer.
+    Entries and priorities of an older version may remain: they cost time, but change no answer.
     """
     waiting, may_wait = (
         f"SELECT space, id, text_id FROM ({each.format(which=f'NOT {IS_QUICK}')}) AS found"  # noqa: S608 - constants
@@ -97,13 +94,9 @@ def queue_differences(transaction: Transaction) -> dict[str, int]:
     return {name: int(count) for name, count in transaction.rows(sql)}
 
 
-# Which process embeds which of the texts that wait: claims on rows of the queue, which lapse by themselves.
-
-
 _OF_MODEL = f"q.space = %(space)s AND q.model_id = ({MODEL})"
-# Rows that another process is claiming at this moment are passed over, not waited for.
-# The free ones are found once, before the update: as a part of its join they could be looked for again for each row,
-# and more be claimed than were asked for.
+# Rows that another process is claiming are skipped. The free rows are found once, before the update: in a join they
+# could be searched again for each row, and more be claimed than requested.
 _CLAIM = f"""
 WITH free AS MATERIALIZED (
   SELECT q.model_id, q.text_id FROM vector_queue q WHERE {_OF_MODEL} AND q.claimed_until <= %(now)s
@@ -131,40 +124,37 @@ _OTHERS = (
 
 
 class PostgresVectorClaims:
-    """`ports.search.VectorClaims` of one space and model. Time is that of the server."""
+    """`ports.search.VectorClaims` of one space and model. Uses the server's time."""
 
     def __init__(self, space: PostgresSpace, model: str, dimension: int) -> None:
         self._space = space
         self._model: dict[str, Any] = {"name": model, "dimension": dimension}
 
     def claim(self, owner: str, limit: int, *, seconds: float) -> Sequence[Pending]:
-        """Claim texts that nobody has claimed, and return them."""
+        """Claim free texts, and return them."""
         with rows_of("the index", hint=REINDEX), self._space.beside() as transaction:
-            asked = {**self._model, "owner": owner, "limit": limit, "seconds": seconds}
-            claimed = sorted(transaction.rows(_CLAIM, **asked, now=transaction.row.server_seconds))
+            values = {**self._model, "owner": owner, "limit": limit, "seconds": seconds}
+            claimed = sorted(transaction.rows(_CLAIM, **values, now=transaction.row.server_seconds))
             rows = transaction.rows(_TEXTS, texts=[text for _, text in claimed]) if claimed else []
             waiting = [(row[0], row[1]) for row in rows]
             return texts_to_embed(waiting, ObjectReads(transaction).current(objects_of(waiting)).values())
 
     def renew(self, owner: str, *, seconds: float) -> None:
-        """Keep what `owner` still has claimed for so many seconds from now on."""
+        """Extend the claims of `owner` by a number of seconds."""
         with self._space.beside() as transaction:
             until = transaction.row.server_seconds + seconds
             transaction.later(_RENEW, **self._model, owner=owner, until=until)
 
     def give_back(self, owner: str) -> None:
-        """Let others have what `owner` has claimed and not done."""
+        """Release the claims of `owner`."""
         with self._space.beside() as transaction:
             transaction.later(_GIVE_BACK, **self._model, owner=owner)
 
     def claimed_by_others(self, owner: str) -> int:
-        """Count the texts that others are at."""
+        """Count the texts claimed by other owners."""
         with self._space.read() as transaction:
             now = transaction.row.server_seconds
             return int(transaction.first(_OTHERS, **self._model, owner=owner, now=now))
-
-
-# How many passages wait, which is counted once and then follows the log.
 
 
 _ALL_WAITING = (
@@ -172,7 +162,7 @@ _ALL_WAITING = (
     "JOIN passages p ON p.space = q.space AND p.text_id = q.text_id "
     f"WHERE q.space = %(space)s AND q.model_id = ({MODEL}) AND {{which}} AND p.live AND p.until_seq IS NULL"
 )
-# Each passage is looked up by itself: joined, all that waits in the space would be read for each note.
+# One look-up for each passage, because a join would read the whole queue for each note.
 _LOGGED_WAITING = (
     "SELECT l.key, (SELECT (SELECT 1 FROM vector_queue q "  # noqa: S608 - our own SQL
     "WHERE q.space = %(space)s AND q.text_id = p.text_id "
@@ -183,9 +173,9 @@ _LOGGED_WAITING = (
 
 
 class WaitingPassages:
-    """The current passages that wait for a vector, kept by key: all are read once, then those that the log names.
+    """The keys of current passages that wait for an embedding: loaded once, then updated from the log.
 
-    `which`: SQL over `vector_queue q`, which narrows what is counted. Safe to use from many threads.
+    `which`: an SQL condition on `vector_queue q`. Thread-safe.
     """
 
     def __init__(self, which: str = "true") -> None:
@@ -195,12 +185,12 @@ class WaitingPassages:
         self._seen: Moment | None = None
 
     def expect(self, transaction: Transaction, **queue: Any) -> None:
-        """Ask what `count` asks, where that is asked ahead. `queue`: by what the queue is found."""
+        """Send the query of `count` together with others. `queue`: the values that identify the queue."""
         if self._seen:
             transaction.rows(self._logged, position=self._seen[1], **queue)
 
     def count(self, transaction: Transaction, **queue: Any) -> int:
-        """Count them, as of a moment that is not before the transaction's."""
+        """Return the number of passages, as of the transaction or later."""
         log = _WaitingLog(transaction, self._logged, queue)
 
         def load() -> None:
@@ -216,7 +206,7 @@ class WaitingPassages:
 
 
 class _WaitingLog(PostgresLog):
-    """The log, which tells of the logged passages which of them wait, too."""
+    """The passage log, with the information which logged passages wait."""
 
     def __init__(self, transaction: Transaction, logged: str, queue: Mapping[str, Any]) -> None:
         super().__init__(transaction)
@@ -225,7 +215,7 @@ class _WaitingLog(PostgresLog):
         self._queue = queue
 
     def logged_after(self, position: int) -> Sequence[int] | None:
-        """Return the passages logged after a position, or `None` where the log does not reach back so far."""
+        """Return the passages logged after a position, or `None` if some of these entries were deleted."""
         if not reaches_back(self.transaction, position):
             return None
         rows = self.transaction.rows(self._logged, position=position, **self._queue)

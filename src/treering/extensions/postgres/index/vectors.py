@@ -1,4 +1,4 @@
-"""Vectors of passages: durable by content hash, searched from a table in memory that follows the database."""
+"""The vectors of passages: stored by text, and searched in a table in memory that follows the database."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,17 +30,12 @@ from treering.ports.models import Embedder
 from treering.ports.passages import Reach
 from treering.ports.search import Lag
 from treering.ports.vector_engine import ChosenEngine
-from treering.stores.rows.passage_log import (
-    LOG_KEPT,
-    DatabaseFeed,
-    FeedPlace,
-    Moment,
-    Scopes,
-    VectorBodies,
-    short_hash,
-)
+from treering.stores.rows.passage_log import MAX_LOG_ENTRIES, Moment
+from treering.stores.rows.reach import Scopes
+from treering.stores.rows.stored_vectors import is_damaged, vector_digest
 from treering.stores.rows.upkeep import SHOWN
-from treering.stores.rows.vectors import QUICK, DatabaseVectors, is_damaged, vector_digest
+from treering.stores.rows.vector_feed import DatabaseFeed, FeedPlace, VectorBodies, short_hash
+from treering.stores.rows.vectors import QUICK, DatabaseVectors
 
 _State = tuple[int, Moment]
 
@@ -75,7 +70,7 @@ _EMBEDDED = (
     "DELETE FROM vector_queue WHERE space = %(space)s AND model_id = %(model)s AND text_id = ANY(%(texts)s::bigint[])"
 )
 
-# What stands for a vector that was made meanwhile. Each text is looked up by itself: joined, all that waits is read.
+# Delete quick vectors of texts that have a better one now. One look-up for each: a join would read the whole queue.
 _OUTDATED = (
     "DELETE FROM passage_vectors v USING passage_models m WHERE v.space = %(space)s AND m.space = v.space "  # noqa: S608 - a constant
     f"AND m.id = v.model_id AND {IS_QUICK} AND v.text_id = ANY(%(texts)s::bigint[])"
@@ -107,15 +102,15 @@ def _add_model(transaction: Transaction, name: str, dimension: int) -> int:
 
 
 class PostgresVectors(DatabaseVectors[Transaction]):
-    """`ports.search.Vectors` over a `PostgresSpace`. Safe to use from many threads and processes."""
+    """`ports.search.Vectors` over a `PostgresSpace`. Thread-safe; any number of processes may use it."""
 
     def __init__(self, space: PostgresSpace, model: str, dimension: int) -> None:
         super().__init__(model, dimension, read=space.read, write=space.write, ask=space.ask)
         self._waiting_passages = WaitingPassages()
 
     def _find_model(self, transaction: Transaction) -> int | None:
-        found: int | None = transaction.first(MODEL, name=self._model, dimension=self._dimension)
-        return found
+        number: int | None = transaction.first(MODEL, name=self._model, dimension=self._dimension)
+        return number
 
     def _add_model(self, transaction: Transaction) -> int:
         model_id = _add_model(transaction, self._model, self._dimension)
@@ -144,13 +139,13 @@ class PostgresVectors(DatabaseVectors[Transaction]):
         rows = transaction.rows(_PENDING_OF, model=self._model_id, keys=list(keys))
         return [(row[0], row[1]) for row in rows]
 
-    def _waiting_among(self, transaction: Transaction, text_ids: Sequence[int]) -> list[int]:  # noqa: ARG002 - not asked
-        # All of them: to embed a few too many costs less than to ask, and `_keep_waiting` leaves them out.
+    def _waiting_among(self, transaction: Transaction, text_ids: Sequence[int]) -> list[int]:  # noqa: ARG002 - not needed
+        # All of them: embedding a few too many costs less than a query, and `_keep_waiting` leaves them out.
         return sorted(text_ids)
 
     def _keep(self, transaction: Transaction, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
-        kept = [(text, self._model_id, *row) for text, *row in rows]
-        transaction.insert("passage_vectors", _VECTOR, kept, conflict="ON CONFLICT DO NOTHING")
+        values = [(text, self._model_id, *row) for text, *row in rows]
+        transaction.insert("passage_vectors", _VECTOR, values, conflict="ON CONFLICT DO NOTHING")
 
     def _keep_waiting(self, transaction: Transaction, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
         texts = [text for text, _, _ in rows]
@@ -160,25 +155,25 @@ class PostgresVectors(DatabaseVectors[Transaction]):
         self._leave_queue(transaction, texts, model)
 
     def _leave_queue(self, transaction: Transaction, texts: Sequence[int], model: int) -> None:
-        """Have texts wait no longer that have a vector of the model."""
+        """Remove texts with an embedding by the model from the queue."""
         transaction.later(_EMBEDDED, texts=list(texts), model=model)
 
     def _found_or_added(self, transaction: Transaction) -> int:
-        """Return the number of the model, and remember it unless it is one that this transaction may take back."""
-        found = self._find_model(transaction)
-        if found and MODELS not in transaction.changed_numbers:
-            self._model_id = found
-        return found or self._add_model(transaction)
+        """Return the number of the model, and store it unless this transaction may roll it back."""
+        number = self._find_model(transaction)
+        if number and MODELS not in transaction.changed_numbers:
+            self._model_id = number
+        return number or self._add_model(transaction)
 
     def _queue_of(self) -> dict[str, Any]:
-        """Return by what the queue is found that says what waits."""
+        """Return the values that identify the queue of waiting texts."""
         return {"name": self._model, "dimension": self._dimension}
 
     def _objects(self, transaction: Transaction, object_ids: Sequence[str]) -> Iterable[Object]:
         return ObjectReads(transaction).current(object_ids).values()
 
     def _add(self, transaction: Transaction, stored: Mapping[bytes, bytes]) -> None:
-        # A text that is not there was erased or rewritten while it was being embedded.
+        # A missing text was erased or rewritten while it was being embedded.
         sql = "SELECT id, hash FROM passage_texts WHERE space = %(space)s AND hash = ANY(%(hashes)s::bytea[])"
         known: dict[int, bytes] = dict(transaction.rows(sql, hashes=list(stored)))
         rows = [
@@ -201,7 +196,7 @@ class PostgresVectors(DatabaseVectors[Transaction]):
 
 
 class PostgresQuickVectors(PostgresVectors):
-    """Vectors of a quick model: of texts that wait for one of the model `main`, until they have it."""
+    """The vectors of a quick model: for the texts that wait for an embedding by the model `main`."""
 
     def __init__(self, space: PostgresSpace, quick: Embedder, main: tuple[str, int]) -> None:
         super().__init__(space, f"{QUICK}{quick.model_id}", quick.dimension)
@@ -215,7 +210,7 @@ class PostgresQuickVectors(PostgresVectors):
         return self._main
 
     def _leave_queue(self, transaction: Transaction, texts: Sequence[int], model: int) -> None:
-        """Leave them in it: they wait for the model `main`, and none is queued for a quick one."""
+        """Do nothing: the texts wait for the model `main`, and a quick model has no queue."""
 
     def _expect_lag(self, transaction: Transaction) -> None:
         with transaction.asking_ahead():
@@ -252,37 +247,37 @@ class PostgresVectorRows(PostgresLog):
         self._model_id = model_id
 
     def state(self) -> Hashable:
-        """Return what changes whenever anything is written."""
+        """Return a value that changes with every write."""
         return _state(self.transaction)
 
     def vectors(self) -> Iterator[tuple[int, bytes]]:
-        """Return all vectors of the model, by the number of their text."""
+        """Return all vectors of the model, with the numbers of their texts."""
         sql = f"SELECT text_id, vector FROM passage_vectors WHERE space = %(space)s AND model_id = {self._model_id:d}"  # noqa: S608 - a number
         return (
             (text_id, vector) for text_id, vector in self.transaction.stream("vectors", sql, at_once=LOADED_AT_ONCE)
         )
 
     def searched(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
-        """Return key, scope and vector of those of the passages that are current and have a vector."""
+        """Return key, scope and vector of the passages that are current and have a vector."""
         sql = f"SELECT p.key, p.scope_id, v.vector {_JOINED} AND p.live AND p.until_seq IS NULL {_OF_KEYS}"
         rows = self.transaction.rows(sql, model=self._model_id, keys=list(keys))
         return [(key, scope, vector) for key, scope, vector in rows]
 
     def vectors_of(self, keys: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-        """Return the vectors of those of the passages that have one, current or not."""
+        """Return the vectors of passages, current or not. Passages without a vector are left out."""
         rows = self.transaction.rows(
             f"SELECT p.key, v.vector {_JOINED} {_OF_KEYS}", model=self._model_id, keys=list(keys)
         )
         return ((key, vector) for key, vector in rows)
 
     def passing(self, reach: Reach, scopes: Scopes) -> Integers:
-        """Return the keys of the current passages in reach that pass its filter."""
+        """Return the keys of the current passages in reach."""
         seen = PassageSight(replace(reach, withdrawn=False), scopes).condition()
         sql = f"SELECT string_agg(int8send(p.key), '') FROM passages p WHERE p.space = %(space)s AND {seen.sql}"  # noqa: S608 - only our own SQL
         return integers(self.transaction.first(sql, **seen.bindings))
 
     def of_history(self, reach: Reach, scopes: Scopes) -> Iterator[tuple[int, bytes]]:
-        """Return the vectors in reach that are not among those of the current passages."""
+        """Return the vectors of passages in reach that are not current; all of them for a moment in the past."""
         seen = PassageSight(reach, scopes).condition()
         others = "true" if reach.at is not None else "NOT p.live"
         sql = f"SELECT p.key, v.vector {_JOINED} AND {others} AND {seen.sql}"
@@ -291,9 +286,6 @@ class PostgresVectorRows(PostgresLog):
 
 def _state(transaction: Transaction) -> _State:
     return transaction.row.sequence, moment_of(transaction)
-
-
-# Finding stored vectors that are not what was kept, by their digests.
 
 
 _STORED = (
@@ -308,12 +300,12 @@ _FORGET_DAMAGED = (
 
 
 def count_damaged(transaction: Transaction) -> int:
-    """Count the vectors that are not what was kept, by their digests."""
+    """Count damaged vectors, by their digests."""
     return len(_damaged(transaction))
 
 
 def drop_damaged(transaction: Transaction) -> None:
-    """Forget the vectors that are not what was kept, in a write transaction."""
+    """Delete damaged vectors. In a write transaction."""
     if damaged := _damaged(transaction):
         texts, models = ([row[place] for row in damaged] for place in range(2))
         transaction.later(_FORGET_DAMAGED, texts=texts, models=models)
@@ -321,9 +313,6 @@ def drop_damaged(transaction: Transaction) -> None:
 
 def _damaged(transaction: Transaction) -> list[tuple[int, int]]:
     return [(text, model) for text, model, *row in transaction.stream("vectors", _STORED) if is_damaged(*row)]
-
-
-# The feed of vectors that an engine beside the database follows, and which engine that is.
 
 
 _FEED_JOINED = (
@@ -352,7 +341,7 @@ class PostgresVectorFeed(DatabaseFeed[Transaction]):
         self._model = {"name": model, "dimension": dimension}
 
     def chosen(self, *, fresh: bool = True) -> ChosenEngine | None:
-        """Return the engine that the space's row names."""
+        """Return the engine in the space's row."""
         row = self._space.last_row
         if fresh or row is None:
             with self._read() as transaction:
@@ -363,10 +352,10 @@ class PostgresVectorFeed(DatabaseFeed[Transaction]):
         return ChosenEngine(address, mark)
 
     def choose(self, engine: ChosenEngine | None) -> None:
-        """Keep in the space's row which engine the space uses from now on."""
-        told = f"{engine.mark} {engine.address}" if engine else None
+        """Store the engine of the space in its row."""
+        value = f"{engine.mark} {engine.address}" if engine else None
         with self._space.write() as transaction:
-            transaction.later("UPDATE spaces SET engine = %(engine)s WHERE space = %(space)s", engine=told)
+            transaction.later("UPDATE spaces SET engine = %(engine)s WHERE space = %(space)s", engine=value)
 
     def _now(self, transaction: Transaction) -> FeedPlace:
         return FeedPlace(*moment_of(transaction), transaction.row.sequence, short_hash(transaction.row.hash))
@@ -378,8 +367,8 @@ class PostgresVectorFeed(DatabaseFeed[Transaction]):
         states, heads = transaction.together([(ALL_STATES, {}), (_HEAD, {"sequence": place.sequence})])
         note_states(transaction, states)
         now = self._now(transaction)
-        is_of_this_space = place.sequence == 0 or any(short_hash(told) == place.hash for (told,) in heads)
-        is_kept = now.position - LOG_KEPT <= place.position <= now.position
+        is_of_this_space = place.sequence == 0 or any(short_hash(digest) == place.hash for (digest,) in heads)
+        is_kept = now.position - MAX_LOG_ENTRIES <= place.position <= now.position
         return place if place.epoch == now.epoch and is_of_this_space and is_kept else None
 
     def _logged(self, transaction: Transaction, after: int, until: int) -> Iterable[int]:

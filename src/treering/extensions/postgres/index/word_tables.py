@@ -1,4 +1,4 @@
-"""Words and names of passages in memory: postings of what was asked for, which follow the database."""
+"""Words and names of passages in memory: cached postings of terms, which follow the database."""
 
 import threading
 from collections import OrderedDict
@@ -27,11 +27,9 @@ from treering.extensions.postgres.index.words import (
 )
 from treering.retrieval.index.code_places import PLACE_ROLES
 from treering.retrieval.index.tables import Postings, WordTable
-from treering.stores.rows.packing import REINDEX, row_of, unpack
+from treering.stores.rows.damage import REINDEX, row_of
+from treering.stores.rows.packing import unpack
 from treering.stores.rows.passage_log import Moment
-
-# The current passages of a space in memory, as of one moment: where each stands, and how long it is.
-
 
 Keys = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
@@ -44,16 +42,16 @@ _SOME = f"{_CURRENT} AND key = ANY(%(keys)s::bigint[])"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is current, by key: arrays that have a 0 where a passage is not."""
+    """The current passages, as arrays by key. They contain 0 for other passages."""
 
     scopes: Numbers
     terms: Numbers
     trigrams: Numbers
     roles: Numbers
-    """The number of the role in `PLACE_ROLES`, counted from 1."""
+    """The index of the role in `PLACE_ROLES`, counted from 1."""
 
     def among(self, keys: Keys) -> Keys:
-        """Return the places of the keys, in their array, that are current."""
+        """Return the positions of the keys that are current."""
         inside = np.flatnonzero(keys < len(self.scopes))
         return inside[self.scopes[keys[inside]] > 0]
 
@@ -62,14 +60,14 @@ class Shown:
         return np.flatnonzero(self.scopes)
 
     def in_scopes(self, scopes: frozenset[int]) -> npt.NDArray[np.bool_]:
-        """Tell, by key, which stand in some scopes."""
+        """Return, by key, which passages are in some scopes."""
         seen = np.zeros(max(int(self.scopes.max(initial=0)), *scopes, 0) + 1, np.bool_)
         seen[list(scopes)] = True
         seen[0] = False
         return seen[self.scopes]
 
     def in_role(self, role: str) -> npt.NDArray[np.bool_]:
-        """Tell, by key, which are of places in a role."""
+        """Return, by key, which passages are of places in a role."""
         number = PLACE_ROLES.index(role) + 1 if role in PLACE_ROLES else -1
         of_role: npt.NDArray[np.bool_] = self.roles == number
         return of_role
@@ -77,22 +75,22 @@ class Shown:
 
 def load_shown(transaction: Transaction) -> Shown:
     """Read all current passages."""
-    found = _columns(transaction.rows(_CURRENT, roles=list(PLACE_ROLES))[0])
-    size = int(found[0].max(initial=-1)) + 1
-    return Shown(*(_placed(np.zeros(size, np.int32), found[0], column) for column in found[1:]))
+    columns = _columns(transaction.rows(_CURRENT, roles=list(PLACE_ROLES))[0])
+    size = int(columns[0].max(initial=-1)) + 1
+    return Shown(*(_placed(np.zeros(size, np.int32), columns[0], column) for column in columns[1:]))
 
 
 def renewed_shown(transaction: Transaction, shown: Shown, changed: Sequence[int]) -> Shown:
-    """Read some passages again; those of them that are not current are left out."""
-    found = _columns(transaction.rows(_SOME, roles=list(PLACE_ROLES), keys=list(changed))[0])
+    """Read some passages again. Those that are not current are left out."""
+    columns = _columns(transaction.rows(_SOME, roles=list(PLACE_ROLES), keys=list(changed))[0])
     size = max(len(shown.scopes), max(changed, default=-1) + 1)
-    columns: list[Any] = []
-    for old, column in zip((shown.scopes, shown.terms, shown.trigrams, shown.roles), found[1:], strict=True):
+    renewed: list[Any] = []
+    for old, column in zip((shown.scopes, shown.terms, shown.trigrams, shown.roles), columns[1:], strict=True):
         grown = np.zeros(size, np.int32)
         grown[: len(old)] = old
         grown[list(changed)] = 0
-        columns.append(_placed(grown, found[0], column))
-    return Shown(*columns)
+        renewed.append(_placed(grown, columns[0], column))
+    return Shown(*renewed)
 
 
 def _columns(row: Row) -> list[Numbers]:
@@ -100,7 +98,7 @@ def _columns(row: Row) -> list[Numbers]:
 
 
 def integers(joined: bytes | None) -> Numbers:
-    """Return the integers whose bytes the server put one behind the other (`int4send`)."""
+    """Return the integers from concatenated results of `int4send`."""
     return np.frombuffer(joined or b"", ">i4").astype(np.int32)
 
 
@@ -110,7 +108,7 @@ def _placed(column: Numbers, keys: Numbers, values: Numbers) -> Numbers:
 
 
 MOST_POSTINGS = 2_000_000
-"""So many postings are kept in memory, of the terms that were asked for last."""
+"""The maximal number of cached postings, of the most recently used terms."""
 
 _RUNS = "SELECT run, word_buckets, name_buckets FROM posting_runs WHERE space = %(space)s ORDER BY run"
 _WAITING = "SELECT key, words, names FROM passage_words WHERE space = %(space)s AND key > %(after)s ORDER BY key"
@@ -122,12 +120,12 @@ _BUCKETS = (
 )
 
 Held = tuple[Keys, Keys]
-"""Keys of passages, ascending, and how much each counts for, twice."""
+"""Keys of passages in ascending order, with twice their weights."""
 _NONE: Held = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class RunPostings:
-    """What was read of runs of one state: postings of terms, current or not. Safe to use from many threads."""
+    """Cached postings of terms, current or not, for one state of the runs. Thread-safe."""
 
     def __init__(self, runs: Sequence[tuple[int, int, int]], upto: int) -> None:
         self.upto = upto
@@ -137,16 +135,16 @@ class RunPostings:
         self._size = 0
 
     def find(self, transaction: Transaction, kind: int, terms: Iterable[int]) -> dict[int, Held]:
-        """Return the postings of terms, by number; those that are not known are asked for together."""
+        """Return the postings of terms, by number. Those that are not cached are read together."""
         wanted = list(dict.fromkeys(terms))
         with self._lock:
-            found = {term: self._known[kind, term] for term in wanted if (kind, term) in self._known}
-        missing = [term for term in wanted if term not in found]
+            postings = {term: self._known[kind, term] for term in wanted if (kind, term) in self._known}
+        missing = [term for term in wanted if term not in postings]
         if missing:
             read = self._read(transaction, kind, missing)
             self._keep(kind, read)
-            found |= read
-        return found
+            postings |= read
+        return postings
 
     def _read(self, transaction: Transaction, kind: int, terms: Sequence[int]) -> dict[int, Held]:
         places: dict[tuple[int, int], list[int]] = {}
@@ -174,15 +172,15 @@ class RunPostings:
 
 @dataclass(slots=True)
 class WaitingWords:
-    """Passages that have no postings yet: what they are found by. Only ever added to."""
+    """The full text of passages without postings. Only ever extended."""
 
     upto: int
     words: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    """By word, passages and how much it counts for in each, twice."""
+    """By word, passages with twice the word's weight."""
     names: dict[int, str] = field(default_factory=dict)
 
     def add(self, key: int, words: str, names: str) -> None:
-        """Take one more."""
+        """Add a passage."""
         for word, count in counted_words(words).items():
             self.words.setdefault(word, []).append((key, count))
         if names:
@@ -195,12 +193,12 @@ class WaitingWords:
         return held[:, 0], held[:, 1]
 
     def named(self, name: str) -> Keys:
-        """Return the passages one of whose names holds a stretch."""
+        """Return the passages with a name that contains a substring."""
         return np.array([key for key, names in list(self.names.items()) if name in names], np.int64)
 
 
 class WordsAt:
-    """Words and names as of one moment."""
+    """Words and names in one snapshot."""
 
     def __init__(self, moment: tuple[Moment, int], shown: Shown, indexed: RunPostings, waiting: WaitingWords) -> None:
         self.moment = moment
@@ -211,22 +209,22 @@ class WordsAt:
 
     @cached_property
     def words(self) -> WordTable:
-        """What current passages are ranked by words with."""
+        """The statistics for ranking current passages by words."""
         return _table(self.shown, self.shown.terms)
 
     @cached_property
     def names(self) -> WordTable:
-        """What current passages are ranked by names with."""
+        """The statistics for ranking current passages by names."""
         return _table(self.shown, self.shown.trigrams)
 
     def held(self, transaction: Transaction, words: Iterable[str]) -> dict[str, Held]:
-        """Return the postings of single words, by word: of passages current and not."""
+        """Return the postings of single words, by word, of current and earlier passages."""
         codes = {word: word_code(word) for word in words}
-        found = self.indexed.find(transaction, WORDS, codes.values())
-        return {word: _joined([found[code], self.waiting.find(word)]) for word, code in codes.items()}
+        postings = self.indexed.find(transaction, WORDS, codes.values())
+        return {word: _joined([postings[code], self.waiting.find(word)]) for word, code in codes.items()}
 
     def with_terms(self, transaction: Transaction, terms: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], Held]:
-        """Return the postings of terms, which are words or, if of several, phrases: of passages current and not."""
+        """Return the postings of terms, which are words or phrases, of current and earlier passages."""
         wanted = list(dict.fromkeys(terms))
         words = self.held(transaction, {word for term in wanted for word in term})
         return {term: words[term[0]] if len(term) == 1 else self._phrase(transaction, term, words) for term in wanted}
@@ -234,32 +232,31 @@ class WordsAt:
     def current_with(
         self, transaction: Transaction, terms: Iterable[tuple[str, ...]]
     ) -> dict[tuple[str, ...], Postings]:
-        """Return the postings of terms, of current passages; those that are not known are read together, and kept."""
+        """Return the postings of terms in current passages. Those that are not cached are read together."""
         wanted = list(dict.fromkeys(terms))
         with self._lock:
             known = {term: postings for term in wanted if (postings := self.words.find(" ".join(term)))}
         missing = [term for term in wanted if term not in known]
         if missing:
-            found = self.with_terms(transaction, missing)
-            read = {term: self.current(held) for term, held in found.items()}
+            read = {term: self.current(held) for term, held in self.with_terms(transaction, missing).items()}
             known |= read
             with self._lock:
                 for term, postings in read.items():
-                    if self.words.find(" ".join(term)) is None:  # another thread may have kept it meanwhile
+                    if self.words.find(" ".join(term)) is None:  # another thread may have cached it meanwhile
                         self.words.keep(" ".join(term), postings)
         return known
 
     def with_name(self, transaction: Transaction, name: str) -> Held:
-        """Return the passages one of whose names holds a stretch, and how often, twice: current and not."""
+        """Return the passages, current or not, with a name that contains a substring, and twice the matches."""
         codes = np.unique(stretch_codes(name)).tolist()
-        found = self.indexed.find(transaction, NAMES, codes)
-        candidates = reduce(np.intersect1d, sorted((keys for keys, _ in found.values()), key=len))
+        postings = self.indexed.find(transaction, NAMES, codes)
+        candidates = reduce(np.intersect1d, sorted((keys for keys, _ in postings.values()), key=len))
         texts = dict(_texts(transaction, candidates, 2))
         texts |= {key: self.waiting.names[key] for key in self.waiting.named(name).tolist()}
         return _counted({key: 2 * occurrences(text, name) for key, text in texts.items()})
 
     def current(self, held: Held) -> Postings:
-        """Return the postings of what is current."""
+        """Return the postings of current passages."""
         keys, counts = held
         at = self.shown.among(keys)
         return Postings(keys[at].astype(np.int32), (counts[at] / 2).astype(np.float32))
@@ -271,16 +268,16 @@ class WordsAt:
 
 
 class FollowedWords:
-    """What a space is found by in full text, brought up to date by a log. Safe to use from many threads."""
+    """The full-text index of a space in memory, updated from a log. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._at: WordsAt | None = None
 
     def at(self, transaction: Transaction) -> WordsAt | None:
-        """Return words and names as of a moment that is not before the transaction's; `None` where it is behind it.
+        """Return words and names as of the transaction or later; `None` if the transaction is behind.
 
-        Then somebody else has read a later one, and this transaction may not see what that one names.
+        Then another thread has read a later state, whose passages this transaction may not see.
         """
         moment = moment_of(transaction), read_state(transaction, RUNS)
         with self._lock:
@@ -290,7 +287,7 @@ class FollowedWords:
 
 
 def occurrences(text: str, part: str) -> int:
-    """Count how often a part stands in a text, also where one overlaps another."""
+    """Count the occurrences of a part in a text, including overlapping ones."""
     count, start = 0, text.find(part)
     while start >= 0:
         count, start = count + 1, text.find(part, start + 1)
@@ -326,7 +323,7 @@ def _texts(transaction: Transaction, keys: Keys, column: int) -> list[tuple[int,
 
 
 def _weighed(text: str, phrase: str) -> int:
-    """Return how much a phrase counts for in a passage, twice."""
+    """Return twice the weight of a phrase in a passage."""
     return sum(
         weight * occurrences(f" {words} ", f" {phrase} ")
         for words, weight in zip(text.split("\n"), DOUBLED_WEIGHTS, strict=True)
@@ -347,8 +344,8 @@ def _joined(parts: Sequence[Held]) -> Held:
 
 def _table(shown: Shown, lengths: np.ndarray) -> WordTable:
     keys = shown.keys()
-    table, found = WordTable(), lengths[keys].astype(np.int64)
-    table.begin(keys, found, rows=len(keys), total=int(found.sum()))
+    table, sizes = WordTable(), lengths[keys].astype(np.int64)
+    table.begin(keys, sizes, rows=len(keys), total=int(sizes.sum()))
     return table
 
 

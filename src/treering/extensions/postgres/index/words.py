@@ -1,8 +1,8 @@
-"""Full text of passages, written: what each is found by, and postings of many.
+"""The stored full text of passages: their terms, and postings of runs of passages.
 
-What is new waits as texts (`passage_words`) that every search reads itself; when there are enough of them, they become
-postings, in runs of passages. A run that grows is written anew. Postings are of all passages, current or not: who
-searches knows which are, so that what is withdrawn costs no run.
+New passages are stored as texts (`passage_words`), which every search reads. When there are enough, they become
+postings, in runs of passages. A run that grows is rewritten. Postings contain all passages, current or not: searches
+filter them, so that withdrawing a passage rewrites no run.
 """
 
 import struct
@@ -21,27 +21,28 @@ from treering.extensions.postgres.connection.transactions import Row, Transactio
 from treering.extensions.postgres.index.index_state import PASSAGES, read_state, write_state
 from treering.ports.passages import Passage
 from treering.retrieval.index.projection import terms_of
-from treering.stores.rows.packing import REINDEX, pack_bytes, row_of, unpack, unpack_bytes
-from treering.stores.rows.passage_log import place_terms
+from treering.stores.rows.damage import REINDEX, row_of
+from treering.stores.rows.packing import pack_bytes, unpack, unpack_bytes
+from treering.stores.rows.reach import place_terms
 
-# Postings of a run of passages, in buckets of whole terms, a few thousand postings of them together, so that rare terms
-# need no row of their own. A number is cut into its bytes there, and the first bytes of all numbers stand together,
-# then the second: most of them are zeros, which pack well.
+# The postings of a run, in buckets of whole terms with a few thousand postings each, so that rare terms need no row of
+# their own. The bytes of numbers are separated: first the first bytes of all numbers, then the second ones. Most of
+# them are zeros, which compress well.
 
 
 Keys = npt.NDArray[np.int64]
 Terms = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.int64]
 
-_IN_BUCKET = 4_096  # postings, about
-_HEADER = struct.Struct("<IIq")  # terms, postings, the key that others are counted from
-_SIZES = (8, 4, 4, 4)  # bytes of a term, of its number of postings, of a key, of a count
+_IN_BUCKET = 4_096  # approximate number of postings
+_HEADER = struct.Struct("<IIq")  # terms, postings, the first key
+_SIZES = (8, 4, 4, 4)  # bytes of a term, its number of postings, a key, a count
 _CODE_BITS = 21  # of a character
 
 
 @dataclass(frozen=True, slots=True)
 class PostingRun:
-    """The postings of some passages: `terms[i]` stands in the passage `keys[i]`, `counts[i]` times."""
+    """The postings of some passages: `terms[i]` occurs `counts[i]` times in the passage `keys[i]`."""
 
     keys: Keys
     terms: Terms
@@ -59,19 +60,19 @@ class PostingRun:
         )
 
     def without(self, keys: Iterable[int]) -> "PostingRun":
-        """Return the postings of all other passages."""
+        """Return the postings without some passages."""
         left = ~np.isin(self.keys, np.array(list(keys), np.int64))
         return PostingRun(self.keys[left], self.terms[left], self.counts[left])
 
 
 @lru_cache(maxsize=1 << 16)
 def word_code(word: str) -> int:
-    """Return the number that stands for a word. Two words with one number are a matter of millions of years."""
+    """Return the number of a word, a 64-bit hash. A collision is expected once in millions of years."""
     return int.from_bytes(blake2b(word.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
 
 
 def stretch_codes(text: str) -> Terms:
-    """Return the numbers of all stretches of three characters of a text, in order: each stretch has one of its own."""
+    """Return the numbers of the trigrams of a text, in order. They are unique."""
     chars = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), "<u4").astype(np.uint64)
     if len(chars) < 3:
         return np.zeros(0, np.uint64)
@@ -80,12 +81,12 @@ def stretch_codes(text: str) -> Terms:
 
 
 def bucket_of(term: int, buckets: int) -> int:
-    """Return the bucket of a term, of so many."""
+    """Return the bucket of a term."""
     return (term ^ term >> 23 ^ term >> 42) & (buckets - 1)
 
 
 def packed_run(run: PostingRun) -> list[bytes]:
-    """Return the buckets of a run: a power of two of them, at least one."""
+    """Return the number of buckets of a run: a power of two."""
     count = 1 << max(0, (len(run.keys) // _IN_BUCKET - 1)).bit_length() if len(run.keys) > _IN_BUCKET else 1
     buckets = _buckets_of(run.terms, count)
     order = np.lexsort((run.keys, run.terms, buckets))
@@ -95,22 +96,22 @@ def packed_run(run: PostingRun) -> list[bytes]:
 
 
 def unpacked_run(body: bytes) -> PostingRun:
-    """Return the postings of a bucket. Raises `Corrupt` for one that is damaged."""
+    """Return the postings of a bucket. Raises `Corrupt` if it is damaged."""
     known, held, keys, counts = _unpacked(body)
     return PostingRun(keys, np.repeat(known, held), counts)
 
 
 def found_in(body: bytes, terms: Iterable[int]) -> dict[int, tuple[Keys, Counts]]:
-    """Return keys, ascending, and counts of the passages that have each of some terms of a bucket."""
+    """Return ascending keys with counts of the passages with each of some terms of a bucket."""
     known, held, keys, counts = _unpacked(body)
     ends = np.concatenate([[0], np.cumsum(held)])
     wanted = np.array(list(terms), np.uint64)
-    found: dict[int, tuple[Keys, Counts]] = {}
+    postings: dict[int, tuple[Keys, Counts]] = {}
     for term, place in zip(wanted.tolist(), np.searchsorted(known, wanted).tolist(), strict=True):
         if place < len(known) and int(known[place]) == term:
             part = slice(int(ends[place]), int(ends[place + 1]))
-            found[term] = keys[part], counts[part]
-    return found
+            postings[term] = keys[part], counts[part]
+    return postings
 
 
 def _buckets_of(terms: Terms, buckets: int) -> Terms:
@@ -119,7 +120,7 @@ def _buckets_of(terms: Terms, buckets: int) -> Terms:
 
 
 def _packed(run: PostingRun) -> bytes:
-    """Pack postings that are sorted by term and key."""
+    """Pack postings, sorted by term and key."""
     firsts = np.flatnonzero(np.append(True, run.terms[1:] != run.terms[:-1])[: len(run.terms)])
     base = int(run.keys.min(initial=0))
     steps = np.diff(run.keys, prepend=base)
@@ -131,7 +132,7 @@ def _packed(run: PostingRun) -> bytes:
 
 
 def _unpacked(body: bytes) -> tuple[Terms, Counts, Keys, Counts]:
-    """Return terms, how many postings each has, and keys and counts of all postings."""
+    """Return terms with their numbers of postings, and keys and counts of all postings."""
     content = unpack_bytes(body)
     terms, postings, base = _HEADER.unpack_from(content)
     columns, start = list[Terms](), _HEADER.size
@@ -157,20 +158,17 @@ def _joined(content: bytes, size: int) -> Terms:
     return np.ascontiguousarray(planes.T).view(f"<u{size}").reshape(-1).astype(np.uint64)
 
 
-# What each passage is found by, and the runs that it is in.
-
-
 WORDS, NAMES = 0, 1
 """Kinds of postings."""
 
 RUNS = "runs_epoch"
-"""The state that is counted up when runs change, so that what was read of them is forgotten."""
+"""The state that is incremented when runs change, so that cached postings are discarded."""
 
 INDEXED = "last_indexed"
-"""The state that names the greatest key of which there are postings."""
+"""The state with the greatest key in the postings."""
 
 DOUBLED_WEIGHTS = (4, 3, 2)
-"""What a word counts for in title, heading and body, twice: BM25F-like weights."""
+"""Twice the weights of title, heading and body (BM25F-like)."""
 
 _WAITING = 1_000  # passages that become postings
 _MOST = 8_000  # passages in a run
@@ -185,7 +183,7 @@ _TOUCHED = (
 
 @dataclass(frozen=True, slots=True)
 class PassageWords:
-    """What a passage is found by in full text, and how long it is for the ranking by words and by names."""
+    """The full text of a passage, and its lengths for ranking by words and by names."""
 
     words: str
     names: str
@@ -194,14 +192,14 @@ class PassageWords:
 
     @classmethod
     def of(cls, passage: Passage) -> "PassageWords":
-        """Analyse a passage."""
+        """Return the full text of a passage."""
         *fields, names = terms_of(passage)
         terms = sum(len(text.split()) for text in fields) + len(place_terms(passage))
         return cls("\n".join(fields), names, terms, max(0, len(names) - 2))
 
 
 def settle_words(transaction: Transaction, come: Mapping[int, PassageWords], *, erased: Sequence[int]) -> None:
-    """Keep what new passages are found by, and forget what erased ones were found by, both by key."""
+    """Store the full text of new passages, and delete the full text of erased ones, both by key."""
     if erased:
         sql = "DELETE FROM passage_words WHERE space = %(space)s AND key = ANY(%(keys)s::bigint[])"
         transaction.later(sql, keys=list(erased))
@@ -213,7 +211,7 @@ def settle_words(transaction: Transaction, come: Mapping[int, PassageWords], *, 
 
 
 def clear_words(transaction: Transaction) -> None:
-    """Forget what all passages are found by."""
+    """Delete the full text of all passages."""
     for table in ("passage_words", "posting_runs", "postings"):
         transaction.later(f"DELETE FROM {table} WHERE space = %(space)s")  # noqa: S608 - our tables
     write_state(transaction, INDEXED, 0)
@@ -221,7 +219,7 @@ def clear_words(transaction: Transaction) -> None:
 
 
 def counted_words(text: str) -> dict[str, int]:
-    """Return how much each word of a passage counts for, twice its weights."""
+    """Return twice the weight of each word of a passage."""
     *before, body = text.split("\n")
     *weights, of_body = DOUBLED_WEIGHTS
     counts = {word: of_body * times for word, times in Counter(body.split()).items()}
@@ -241,7 +239,7 @@ def run_of_words(texts: Sequence[tuple[int, str]]) -> PostingRun:
 
 
 def run_of_names(texts: Sequence[tuple[int, str]]) -> PostingRun:
-    """Return the postings of the stretches of the names of some passages, by key. They are not counted."""
+    """Return the postings of the trigrams of names of some passages, by key, without counts."""
     codes = [np.unique(stretch_codes(text)) for _, text in texts]
     keys = np.repeat([key for key, _ in texts], [len(each) for each in codes]).astype(np.int64)
     terms = np.concatenate([np.zeros(0, np.uint64), *codes])
@@ -249,7 +247,7 @@ def run_of_names(texts: Sequence[tuple[int, str]]) -> PostingRun:
 
 
 def _index_waiting(transaction: Transaction) -> None:
-    """Make postings of the passages that have none; those of the last run are written anew where it has room."""
+    """Create postings of the passages without any. The last run is rewritten if it has room."""
     waiting = [
         (key, words, names) for key, words, names in transaction.rows(_TEXTS, after=read_state(transaction, INDEXED))
     ]
@@ -270,7 +268,7 @@ def _index_waiting(transaction: Transaction) -> None:
 
 
 def _forget_in_runs(transaction: Transaction, keys: Sequence[int]) -> None:
-    """Write the runs anew that have postings of erased passages."""
+    """Rewrite the runs that contain erased passages."""
     touched = transaction.rows(_TOUCHED, keys=list(keys)) if keys else []
     runs = read_runs(transaction, [row[0] for row in touched])
     for row in touched:
@@ -294,7 +292,7 @@ def read_runs(transaction: Transaction, numbers: Sequence[int]) -> dict[int, tup
 
 
 def _write_run(transaction: Transaction, row: Row, waiting: Sequence[Row], *known: PostingRun) -> None:
-    """Write a run of the passages it has had so far, with their postings, and of others, with their texts."""
+    """Write a run from the postings of its earlier passages and the texts of new ones."""
     number, first, last, passages = row
     words = run_of_words([(key, _text(packed_words)) for key, packed_words, _ in waiting])
     names = run_of_names([(key, _text(packed_names)) for key, _, packed_names in waiting])

@@ -35,8 +35,8 @@ from treering.ports.ledger import (
     selects,
 )
 from treering.ports.runtime import Clock
+from treering.stores.rows.damage import row_of
 from treering.stores.rows.ledger import DatabaseLedger, Snapshot, checked_head, newest_states
-from treering.stores.rows.packing import row_of
 from treering.stores.rows.read_checks import ReadChecks
 
 _HEAD = (
@@ -58,7 +58,7 @@ _ASKED = ("status", "scope", "origin", "title")
 
 
 class PostgresSnapshot(Snapshot):
-    """Reads of one moment. What several requests want is read ahead, so that each needs no query of its own."""
+    """Reads from one snapshot. The data for several requests is read together."""
 
     def __init__(self, transaction: Transaction, checks: ReadChecks, policy: Policy) -> None:
         self.objects: ObjectReads = ObjectReads(transaction, checks)
@@ -77,12 +77,12 @@ class PostgresSnapshot(Snapshot):
         return self._transaction.row.recorded_policy or self._default_policy
 
     def read(self, requests: Sequence[ObjectRequest]) -> list[ObjectsFound]:
-        """Read for several requests."""
+        """Answer several requests."""
         dependents = list(chain.from_iterable(request.dependents for request in requests))
         referrers = list(chain.from_iterable(request.referrers for request in requests))
         resting = chain.from_iterable(request.resting for request in requests)
-        asked = list(dict.fromkeys((*dependents, *resting)))
-        self._dependents = self.objects.dependents_of(asked) if asked else {}
+        identities = list(dict.fromkeys((*dependents, *resting)))
+        self._dependents = self.objects.dependents_of(identities) if identities else {}
         self._referrers = self.objects.referrers_of(referrers) if referrers else {}
         now = chain.from_iterable(request.objects for request in requests if request.as_of is None)
         named = (self._dependents[identity] for identity in dependents)
@@ -91,16 +91,16 @@ class PostgresSnapshot(Snapshot):
             self._ahead = self.objects.current(wanted, self._altered)
         linked = chain.from_iterable(request.links for request in requests if request.as_of is None)
         if ends := list(dict.fromkeys(linked)):
-            with suppress(Corrupt):  # then each is read by itself, and the one that is not right is named
+            with suppress(Corrupt):  # then each is read separately, which raises the error of the damaged one
                 self._links = self.objects.links_of_all(ends, None)
         return [read_one_by_one(self, request) for request in requests]
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
-        """Return an object as it stands, or as it stood."""
+        """Return an object, as of now or a point in history."""
         if as_of is not None:
             item = self.objects.as_of([identity], self.sequence(as_of)).get(identity)
         elif identity in self._altered:
-            item = self.objects.get(identity)  # which raises what is wrong with it
+            item = self.objects.get(identity)  # which raises the error
         else:
             item = self._ahead.get(identity) or self.objects.get(identity)
         if item is None:
@@ -110,11 +110,11 @@ class PostgresSnapshot(Snapshot):
     def heads(
         self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
     ) -> Mapping[str, Head]:
-        """Return the heads of those of the ids that exist."""
+        """Return the heads of objects. Unknown ids are left out."""
         wanted = list(dict.fromkeys(identities))
         if as_of is not None:
-            found = self.objects.as_of(wanted, self.sequence(as_of), altered)
-            return {identity: head_of(found[identity]) for identity in wanted if identity in found}
+            items = self.objects.as_of(wanted, self.sequence(as_of), altered)
+            return {identity: head_of(items[identity]) for identity in wanted if identity in items}
         heads: dict[str, Head] = {}
         sql = f"{_HEAD} WHERE space = %(space)s AND id = ANY(%(ids)s)"
         for row in self._transaction.rows(sql, ids=wanted) if wanted else ():
@@ -123,11 +123,11 @@ class PostgresSnapshot(Snapshot):
         return heads
 
     def dependents(self, identity: str) -> Sequence[str]:
-        """Return ids of knowledge whose evidence or derivation names this id."""
+        """Return the ids of knowledge that cites an object or is derived from it."""
         return self._dependents[identity] if identity in self._dependents else self.objects.dependents(identity)
 
     def referrers(self, identity: str) -> Sequence[str]:
-        """Return ids of objects of which a revision names this id."""
+        """Return the ids of objects with a revision that refers to an id."""
         known = self._referrers if identity in self._referrers else self.objects.referrers_of([identity])
         return known[identity]
 
@@ -138,48 +138,48 @@ class PostgresSnapshot(Snapshot):
         return self.objects.links_as_of(identity, None if as_of is None else self.sequence(as_of))
 
     def select(self, selection: Selection, altered: Altered | None) -> list[Object]:
-        """Return the objects a read at the selection's scope sees, oldest first."""
+        """Return the objects visible at the selection's scope, oldest first."""
         seq = None if selection.as_of is None else self.sequence(selection.as_of)
         ids = self._candidates(selection) if seq is None else self._begun_by(seq)
-        found: list[Object] = []
+        selected: list[Object] = []
         for end in range(len(ids), 0, -_BATCH):
             batch = ids[max(0, end - _BATCH) : end]
             items = self.objects.current(batch, altered) if seq is None else self.objects.as_of(batch, seq, altered)
             read = (items[identity] for identity in reversed(batch) if identity in items)
-            found += [item for item in read if selects(selection, item)]
-            if selection.newest and len(found) >= selection.newest:
+            selected += [item for item in read if selects(selection, item)]
+            if selection.newest and len(selected) >= selection.newest:
                 break
-        return found[: selection.newest or None][::-1]
+        return selected[: selection.newest or None][::-1]
 
     def sources(self, scope: str, root: str) -> dict[str, SourceState]:
-        """Give, by origin, the sources in this scope below a root origin."""
-        kept = to_column(root)
+        """Return the sources of this scope below a root origin, by origin."""
+        stored_root = to_column(root)
         sql = f"{_SOURCES_BELOW} ORDER BY id"
-        return _states(self._transaction.rows(sql, scope=scope, root=kept, end=kept + AFTER_ALL))
+        return _states(self._transaction.rows(sql, scope=scope, root=stored_root, end=stored_root + AFTER_ALL))
 
     def sources_at(self, scope: str, origins: Sequence[str]) -> dict[str, SourceState]:
-        """Give, by origin, those of the sources that are in this scope."""
+        """Return the sources of this scope with these origins, by origin."""
         named = list(map(to_column, origins))
         sql = f"{_SOURCES_AT} ORDER BY id"
         return _states(self._transaction.rows(sql, scope=scope, origins=named)) if named else {}
 
     def scopes(self, below: str) -> list[str]:
-        """Return the scopes below one that objects lie in."""
+        """Return the scopes of objects at or below a scope."""
         start = "/" if below == ROOT else f"{below}/"
         sql = f"SELECT DISTINCT scope FROM ({_SCOPES_BELOW}) AS found ORDER BY scope"  # noqa: S608 - only our own SQL
         return self._transaction.column(sql, start=start, end=start + AFTER_ALL, below=below)
 
     def _revisions_told(self, events: Sequence[AuditEvent]) -> ReadRevision:
-        """Read all of them together."""
-        found = self.objects.some_revisions(revisions_in(events))
-        return lambda identity, number: found.get((identity, number))
+        """Read the revisions in events together."""
+        revisions = self.objects.some_revisions(revisions_in(events))
+        return lambda identity, number: revisions.get((identity, number))
 
     def _begun_by(self, seq: int) -> list[str]:
         sql = "SELECT DISTINCT id FROM revisions WHERE space = %(space)s AND seq <= %(seq)s ORDER BY id"
         return self._transaction.column(sql, seq=seq)
 
     def _candidates(self, selection: Selection) -> list[str]:
-        """Narrow by scope, type and what the filter asks of names; what passes is checked again on the object."""
+        """Return candidates by scope, type and names in the filter. Their objects are checked again."""
         conditions, bindings = _scope_seen(selection)
         if selection.types:
             conditions.append("type = ANY(%(types)s)")
@@ -211,7 +211,7 @@ def _scope_seen(selection: Selection) -> tuple[list[str], dict[str, object]]:
 
 
 def _one_of(column: str, texts: Sequence[str], name: str, bindings: dict[str, object]) -> str:
-    """Write that a column is one of some texts; bind the texts."""
+    """Return the condition that a column is one of some texts, and bind them."""
     bindings[name] = list(texts)
     return f"{column} = ANY(%({name})s)"
 
@@ -239,10 +239,10 @@ def _head(row: Row) -> Head:
 
 
 class PostgresLedger(DatabaseLedger[Transaction]):
-    """`ports.ledger.Ledger` over a `PostgresSpace`. Followers move in the same transactions.
+    """`ports.ledger.Ledger` over a `PostgresSpace`. Followers are updated in the same transactions.
 
-    `policy` holds as long as the space tells of none. Events carry the server's time, which all writers share; with
-    `server_time=False` that of `clock`, as tests want it.
+    `policy` is the default of a space without a policy. Events have the server's time, which is shared by all writers;
+    with `server_time=False`, the time of `clock`, for tests.
     """
 
     def __init__(
@@ -277,15 +277,15 @@ class PostgresLedger(DatabaseLedger[Transaction]):
         self._check_anchor()
 
     def compact(self) -> tuple[str, ...]:
-        """Say what the server releases in its own time: the versions of rows that erasure left behind.
+        """Describe the data that the server releases later: old row versions of erased data.
 
-        Only the owner of the database may rewrite its tables (VACUUM FULL), and backups and the write-ahead log have
-        their own lives.
+        Only the owner of the database can rewrite its tables (VACUUM FULL). Backups and the write-ahead log are
+        separate.
         """
         return ()
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Return the connections to their pool."""
         self._space.close()
 
     def _session(self, transaction: Transaction) -> PostgresSession:
@@ -299,7 +299,7 @@ class PostgresLedger(DatabaseLedger[Transaction]):
         )
 
     def _is_prepared(self) -> bool:
-        """Look before writing: a process that only wants to read waits for no writer, not even to open the space."""
+        """Check with a read, so that opening a space for reading does not wait for writers."""
         if not self._followers:
             return True
         with self._space.read() as transaction:

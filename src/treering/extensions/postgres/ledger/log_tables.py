@@ -1,4 +1,4 @@
-"""Tables of the audit log, of patches and of idempotency keys: their rows, in one transaction."""
+"""The tables of the audit log, patches and idempotency keys, in one transaction."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,8 +13,9 @@ from treering.extensions.postgres.connection.failures import AFTER_ALL, body_of,
 from treering.extensions.postgres.connection.schema import BRIEF_KEY, LONG_KEY
 from treering.extensions.postgres.connection.transactions import Transaction
 from treering.ports.ledger import AsOf
+from treering.stores.rows.log_reads import LogReads
 from treering.stores.rows.packing import pack_sealed
-from treering.stores.rows.read_checks import Body, LogReads, ReadChecks
+from treering.stores.rows.read_checks import Body, ReadChecks
 
 _EVENT = ("seq bigint", "target text", "timestamp text", "hash text", "body bytea")
 _PATCH = ("id text", "status text", "body bytea")
@@ -27,11 +28,11 @@ class EventTable:
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._read: dict[int, bytes | None] = {}
-        """By sequence number, events that came with other rows."""
+        """Events that were read with other rows, by sequence number."""
         self._later: dict[tuple[str, int], list[int]] = {}
 
     def note(self, seq: int, stored: bytes | None) -> None:
-        """Remember an event that another query brought, so that it is not asked for again."""
+        """Cache an event that another query returned."""
         self._read[seq] = stored
 
     def body_at(self, seq: int) -> Body | None:
@@ -39,11 +40,11 @@ class EventTable:
         if seq in self._read:
             stored = self._read[seq]
             return None if stored is None else body_of(stored)
-        found = self._transaction.first("SELECT body FROM audit WHERE space = %(space)s AND seq = %(seq)s", seq=seq)
-        return None if found is None else body_of(found)
+        body = self._transaction.first("SELECT body FROM audit WHERE space = %(space)s AND seq = %(seq)s", seq=seq)
+        return None if body is None else body_of(body)
 
     def read_later(self, places: Sequence[tuple[str, int]]) -> None:
-        """Read ahead the events about some things behind a sequence number each."""
+        """Read the events after a sequence number for each of some ids together."""
         if not places:
             return
         sql = (
@@ -58,7 +59,7 @@ class EventTable:
             self.note(seq, body)
 
     def numbers_of(self, target: str, *, after: int) -> Sequence[int]:
-        """Return the sequence numbers behind `after` of the events about something, newest first."""
+        """Return the sequence numbers after `after` of the events about an id, newest first."""
         if (target, after) in self._later:
             return self._later[target, after]
         sql = (
@@ -69,7 +70,7 @@ class EventTable:
 
 
 class PostgresLogReads(LogReads):
-    """The audit log, patches and idempotency keys of one space, read in a transaction."""
+    """Reads of the audit log, patches and idempotency keys of one space, in a transaction."""
 
     def __init__(self, transaction: Transaction, checks: ReadChecks | None = None) -> None:
         super().__init__(EventTable(transaction), checks)
@@ -87,7 +88,7 @@ class PostgresLogReads(LogReads):
                 return int(self._transaction.first(sql, time=render_time(as_of)) or 0)
 
     def is_bare(self) -> bool:
-        """Tell whether the log tells of nothing but the policy."""
+        """Return whether the log contains only events about the policy."""
         sql = "SELECT 1 FROM audit WHERE space = %(space)s AND target <> %(policy)s LIMIT 1"
         return self._transaction.first(sql, policy=POLICY) is None
 
@@ -130,13 +131,13 @@ class PostgresLogReads(LogReads):
 
 
 class PostgresLogWrites:
-    """The audit log, patches and idempotency keys, written."""
+    """Writes to the audit log, patches and idempotency keys."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
 
     def keep_events(self, events: Sequence[AuditEvent]) -> None:
-        """Keep new events, and have the space's row say how far the log has come."""
+        """Store events, and the end of the log in the space's row."""
         rows = [
             (event.seq, event.target, render_time(event.timestamp), event.hash, packed(event.model_dump_json()))
             for event in events
@@ -151,17 +152,17 @@ class PostgresLogWrites:
         self._transaction.row = self._transaction.row.without_events()
 
     def keep_records(self, records: Iterable[PatchRecord]) -> None:
-        """Keep the records of patches, in the place of earlier ones."""
+        """Store the records of patches, replacing earlier ones."""
         rows = {record.id: (record.id, record.status, packed(record.model_dump_json())) for record in records}
         self._transaction.insert("patches", _PATCH, list(rows.values()), conflict=_REPLACE)
 
     def keep_new_records(self, records: Iterable[PatchRecord]) -> None:
-        """Keep the records of patches that are not there."""
+        """Store the records of new patches."""
         rows = [(record.id, record.status, packed(record.model_dump_json())) for record in records]
         self._transaction.insert("patches", _PATCH, rows)
 
     def keep_key(self, key: str, outcome: str) -> None:
-        """Keep what a new key stands for, as JSON."""
+        """Store the value of a new key, as JSON."""
         sql = "INSERT INTO receipts(space, hash, key, body) VALUES(%(space)s, %(hash)s, %(key)s, %(body)s)"
         body = pack_sealed(outcome, name=key)
         self._transaction.later(sql, hash=_key_hash(key), key=to_column(key), body=body)

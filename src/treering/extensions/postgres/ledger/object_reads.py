@@ -1,6 +1,6 @@
-"""Tables of objects, read: revisions, segments and links in one transaction, many objects with few queries.
+"""Reads of the tables of objects: revisions, segments and links, with few queries for many objects.
 
-`ObjectReads` is also the `View` that planning a patch asks for.
+`ObjectReads` is also the `View` for planning a patch.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,8 @@ from treering.extensions.postgres.connection.schema import NAMED_AT_LENGTH, NAME
 from treering.extensions.postgres.connection.transactions import Row, Transaction
 from treering.extensions.postgres.ledger.log_tables import EventTable
 from treering.ports.ledger import Altered, noted
-from treering.stores.rows.packing import row_of, unpack, unpack_object
+from treering.stores.rows.damage import row_of
+from treering.stores.rows.packing import unpack, unpack_object
 from treering.stores.rows.read_checks import (
     HINT,
     Newest,
@@ -27,9 +28,6 @@ from treering.stores.rows.read_checks import (
     unreadable,
     unreadable_segment,
 )
-
-# Revisions of objects, read and checked: many with few queries.
-
 
 _NEWEST = """
 SELECT r.id, r.revision, r.seq, r.body, a.body,
@@ -66,8 +64,8 @@ TEXTS = "FROM segments s JOIN texts t ON t.space = s.space AND t.hash = s.hash W
 class RevisionReads:
     """The revisions of one space, in a transaction.
 
-    With `checks` each object is checked against the audit log as it is read; `Corrupt` names what was changed behind
-    the ledger's back.
+    With `checks`, objects are verified against the audit log when they are read. `Corrupt` names the data that was
+    modified.
     """
 
     def __init__(self, transaction: Transaction, checks: ReadChecks | None = None) -> None:
@@ -80,67 +78,67 @@ class RevisionReads:
         return self.current([identity]).get(identity)
 
     def current(self, identities: Iterable[str], altered: Altered | None = None) -> dict[str, Object]:
-        """Return the current revisions of those that exist; what does not verify is left out where `altered` takes it.
+        """Return the current revisions of objects. Unknown ids are left out, as are errors passed to `altered`.
 
-        Costs two queries, however many they are.
+        Takes two queries.
         """
         newest = self.newest(identities)
         words = self._words_of(known.stored for known in newest.values())
-        found: dict[str, Object] = {}
+        items: dict[str, Object] = {}
         for identity, known in newest.items():
             with noted(altered):
                 item = self._item(known.stored, words)
                 if self._checks:
                     self._checks.check_newest(self._events, known, item)
-                found[identity] = item
-        return found
+                items[identity] = item
+        return items
 
     def expect(self, identity: str) -> None:
-        """Ask what `get` asks about an object, where that is asked ahead."""
+        """Send the queries of `get` together with others."""
         self.newest([identity])
         self._words_of([Stored(identity, 0, 0, "")])
 
     def newest(self, identities: Iterable[str]) -> dict[str, Newest]:
-        """Return the newest stored revisions, and what has to agree with each."""
+        """Return the newest stored revisions, with the values that must agree with each."""
         wanted = list(dict.fromkeys(identities))
-        found = [_newest(row) for row in self._transaction.rows(_NEWEST, ids=wanted)] if wanted else []
+        newest = [_newest(row) for row in self._transaction.rows(_NEWEST, ids=wanted)] if wanted else []
         if self._checks:
-            # An event behind that of the revision has to be about something else, such as a link.
+            # A later event than that of the revision must be about something else, such as a link.
             self._events.read_later(
-                [(one.stored.identity, one.stored.seq) for one in found if one.last != one.stored.seq]
+                [(one.stored.identity, one.stored.seq) for one in newest if one.last != one.stored.seq]
             )
-        return {one.stored.identity: one for one in found}
+        return {one.stored.identity: one for one in newest}
 
     def as_of(self, identities: Iterable[str], seq: int, altered: Altered | None = None) -> dict[str, Object]:
         """Return the revisions that were current at an audit sequence number."""
         stored = self._stored_rows(_AS_OF, ids=list(dict.fromkeys(identities)), seq=seq)
         words = self._words_of(stored)
-        found: dict[str, Object] = {}
+        items: dict[str, Object] = {}
         for one in stored:
             with noted(altered):
                 item = self._item(one, words)
                 if self._checks:
                     self._checks.check_as_of(self._events, one, item, seq)
-                found[one.identity] = item
-        return found
+                items[one.identity] = item
+        return items
 
     def revision(self, identity: str, number: int) -> Object | None:
         """Return one revision."""
-        found = self._checked(ONE_REVISION, id=identity, number=number)
-        return found[0] if found else None
+        revisions = self._checked(ONE_REVISION, id=identity, number=number)
+        return revisions[0] if revisions else None
 
     def revisions(self, identity: str) -> list[Object]:
         """Return every revision, oldest first."""
         return self._checked(f"{_STORED} r.id = %(id)s ORDER BY r.revision", id=identity)
 
     def some_revisions(self, wanted: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Object]:
-        """Return those of the revisions (id, number) that are there."""
+        """Return the revisions (id, number) that exist."""
         ids, numbers = [identity for identity, _ in wanted], [number for _, number in wanted]
         items = self._checked(_SOME, ids=ids, numbers=numbers) if wanted else []
         return {(item.id, item.revision): item for item in items}
 
     def load(self, stored: Sequence[Stored]) -> Iterator[Object]:
-        """Make objects from their stored forms, with the words of their segments."""
+        """Parse objects from their stored forms, with the texts of their segments."""
         words = self._words_of(stored)
         return (self._item(one, words) for one in stored)
 
@@ -153,7 +151,7 @@ class RevisionReads:
         return items
 
     def _stored_rows(self, sql: str, **bindings: Any) -> list[Stored]:
-        """Return rows of revisions; remember the events that came with them."""
+        """Return rows of revisions, and cache the events that were read with them."""
         rows = self._transaction.rows(sql, **bindings)
         for row in rows:
             self._events.note(row[2], row[4])
@@ -164,7 +162,7 @@ class RevisionReads:
             return unpack_object(unpack(stored.body), lambda source_id: words.get(source_id, {}))
 
     def _words_of(self, stored: Iterable[Stored]) -> dict[str, dict[str, str]]:
-        """Return, by source, all texts that its segments have or had."""
+        """Return all texts of the current and removed segments of each source."""
         sources = list({one.identity for one in stored if one.identity.startswith("src:")})
         if not sources:
             return {}
@@ -173,7 +171,7 @@ class RevisionReads:
         )
         words: dict[str, dict[str, str]] = {}
         for source_id, segment_id, body in rows:
-            # Words that cannot be read are missed where their object is made.
+            # Texts that cannot be decompressed are missing when their object is parsed.
             with suppress(Corrupt), row_of(source_id):
                 words.setdefault(source_id, {})[segment_id] = unpack(body_of(body))
         return words
@@ -189,19 +187,16 @@ def _newest(row: Row) -> Newest:
     return Newest(_stored(row), event, row[5] or 0, shown)
 
 
-# Segments, read and checked: what a segment costs does not depend on how large its source is.
-
-
 class SegmentReads(RevisionReads):
-    """The segments of one space, in a transaction, checked as its revisions are."""
+    """The segments of one space, in a transaction, verified like its revisions."""
 
     def segment_text(self, source_id: str, segment_id: str) -> str | None:
-        """Return the words a segment id stands for, also where the segment has vanished from its source."""
+        """Return the text of a segment, even if it was removed from its source."""
         segment = self.segment(source_id, segment_id)
         return segment.excerpt if segment else None
 
     def segment(self, source_id: str, segment_id: str) -> Segment | None:
-        """Return a segment as it last stood in its source, also one that has vanished from it."""
+        """Return the last state of a segment, even if it was removed from its source."""
         sql = f"SELECT s.vanished, s.place, t.body {TEXTS} s.source_id = %(source)s AND s.segment_id = %(segment)s"
         rows = self._transaction.rows(sql, source=source_id, segment=segment_id)
         if not rows:
@@ -214,9 +209,9 @@ class SegmentReads(RevisionReads):
     def segments(
         self, places: Sequence[tuple[str, str]], altered: Altered | None = None
     ) -> dict[tuple[str, str], Segment]:
-        """Return those of the segments (source id, segment id) that are in their sources now.
+        """Return the segments (source id, segment id) that their sources contain now. Others are left out.
 
-        What does not verify is left out where `altered` takes it.
+        Errors are passed to `altered`, if given, and the segment is left out.
         """
         sql = (
             "SELECT s.source_id, s.segment_id, s.place, t.body "
@@ -225,18 +220,20 @@ class SegmentReads(RevisionReads):
             "AND s.segment_id = wanted.segment_id "
             "JOIN texts t ON t.space = s.space AND t.hash = s.hash WHERE s.vanished IS NULL"
         )
-        sources, segments = [one for one, _ in places], [other for _, other in places]
-        rows = self._transaction.rows(sql, sources=sources, segments=segments) if places else []
+        sources, ids = [source_id for source_id, _ in places], [segment_id for _, segment_id in places]
+        rows = self._transaction.rows(sql, sources=sources, segments=ids) if places else []
         parts = self._parts({row[0] for row in rows})
-        found: dict[tuple[str, str], Segment] = {}
+        segments: dict[tuple[str, str], Segment] = {}
         for source_id, segment_id, place, body in rows:
             with noted(altered):
-                found[source_id, segment_id] = read_segment(source_id, parts(source_id), body_of(place), body_of(body))
-        self._require_absent([place for place in dict.fromkeys(places) if place not in found], altered)
-        return found
+                segments[source_id, segment_id] = read_segment(
+                    source_id, parts(source_id), body_of(place), body_of(body)
+                )
+        self._require_absent([place for place in dict.fromkeys(places) if place not in segments], altered)
+        return segments
 
     def _parts(self, source_ids: Iterable[str]) -> Callable[[str], SourceParts | None]:
-        """Return what gives what the newest revision of a source says of its segments, once it was checked."""
+        """Return a function that returns the verified segments in the newest revision of a source."""
         checks, newest = self._checks, self.newest(source_ids) if self._checks else {}
 
         def parts(source_id: str) -> SourceParts | None:
@@ -252,15 +249,15 @@ class SegmentReads(RevisionReads):
         def parts(_: str) -> SourceParts | None:
             if self._checks is None:
                 return None
-            found = self._stored_rows(ONE_REVISION, id=source_id, number=number)
-            if not found:
+            rows = self._stored_rows(ONE_REVISION, id=source_id, number=number)
+            if not rows:
                 raise unreadable(Stored(source_id, number, 0, ""))
-            return self._checks.earlier_parts(self._events, found[0])
+            return self._checks.earlier_parts(self._events, rows[0])
 
         return parts
 
     def _require_absent(self, places: Sequence[tuple[str, str]], altered: Altered | None) -> None:
-        """Raise `Corrupt` where a segment that was not found is in its source by what the log says."""
+        """Raise `Corrupt` if a missing segment is in its source according to the log."""
         if not self._checks or not places:
             return
         newest = self.newest(source_id for source_id, _ in places)
@@ -272,7 +269,7 @@ class SegmentReads(RevisionReads):
 
 
 def select_named(columns: str, condition: str) -> str:
-    """Write a query of objects by what they are called, which finds them by an index however long other names are."""
+    """Return a query of objects by name that uses the index, whatever the length of names."""
     return " UNION ALL ".join(
         f"SELECT {columns} FROM objects WHERE space = %(space)s AND {named} AND {condition}"  # noqa: S608 - only our own SQL
         for named in (NAMED_BRIEFLY, NAMED_AT_LENGTH)
@@ -286,51 +283,51 @@ _BY_SLUG = select_named("id", "scope = %(scope)s AND kind = %(kind)s AND slug = 
 class ObjectReads(SegmentReads):
     """The object tables of one space, in a transaction.
 
-    With `checks` each object and segment is checked against the audit log as it is read; `Corrupt` names what was
-    changed behind the ledger's back.
+    With `checks`, objects and segments are verified against the audit log when they are read. `Corrupt` names the data
+    that was modified.
     """
 
     def exists(self, identity: str) -> bool:
-        """Tell whether an object has this id."""
+        """Return whether an object has this id."""
         return self.scope_of(identity) is not None
 
     def scope_of(self, identity: str) -> str | None:
-        """Return the scope of an object, without reading it."""
+        """Return the scope of an object without reading its revision."""
         sql = "SELECT scope FROM objects WHERE space = %(space)s AND id = %(id)s"
-        found: str | None = self._transaction.first(sql, id=identity)
-        return found
+        scope: str | None = self._transaction.first(sql, id=identity)
+        return scope
 
     def ever_existed(self, identity: str) -> bool:
-        """Tell whether the audit log knows of this id."""
+        """Return whether the audit log contains this id."""
         sql = "SELECT 1 FROM audit WHERE space = %(space)s AND target = %(id)s LIMIT 1"
         return self._transaction.first(sql, id=identity) is not None
 
     def source_by_origin(self, scope: str, origin: str) -> str | None:
         """Return the id of the source with this origin that is not archived."""
-        found: str | None = self._transaction.first(_BY_ORIGIN, scope=scope, origin=to_column(origin))
-        return found
+        source_id: str | None = self._transaction.first(_BY_ORIGIN, scope=scope, origin=to_column(origin))
+        return source_id
 
     def node_by_slug(self, scope: str, kind: str, slug: str) -> str | None:
         """Return the id of the active node with this slug."""
-        found: str | None = self._transaction.first(_BY_SLUG, scope=scope, kind=kind, slug=to_column(slug))
-        return found
+        node_id: str | None = self._transaction.first(_BY_SLUG, scope=scope, kind=kind, slug=to_column(slug))
+        return node_id
 
     def knowledge_by_duplicate_key(self, key: str) -> Sequence[str]:
-        """Return ids of knowledge with this key, oldest first."""
+        """Return the ids of knowledge with this key, oldest first."""
         sql = "SELECT id FROM objects WHERE space = %(space)s AND duplicate_key = %(key)s ORDER BY id"
         return self._transaction.column(sql, key=key)
 
     def knowledge_by_claim_key(self, key: str) -> Sequence[str]:
-        """Return ids of claims with this key, oldest first."""
+        """Return the ids of claims with this key, oldest first."""
         sql = "SELECT id FROM objects WHERE space = %(space)s AND claim_key = %(key)s ORDER BY id"
         return self._transaction.column(sql, key=key)
 
     def dependents(self, identity: str) -> Sequence[str]:
-        """Return ids of knowledge that names this id, in order."""
+        """Return the ids of knowledge that cites an object or is derived from it, in order."""
         return self.dependents_of([identity])[identity]
 
     def dependents_of(self, identities: Sequence[str]) -> dict[str, list[str]]:
-        """Return, by id, the ids of knowledge that names it, in order."""
+        """Return, by id, the ids of knowledge that cites it or is derived from it, in order."""
         sql = (
             "SELECT target, dependent FROM dependencies WHERE space = %(space)s AND target = ANY(%(ids)s) "
             "ORDER BY dependent"
@@ -338,22 +335,22 @@ class ObjectReads(SegmentReads):
         return _grouped(identities, self._transaction.rows(sql, ids=list(identities)))
 
     def referrers_of(self, identities: Sequence[str]) -> dict[str, list[str]]:
-        """Return, by id, the ids of objects of which a revision names it, in order."""
+        """Return, by id, the ids of objects with a revision that refers to it, in order."""
         sql = (
             "SELECT target, referrer FROM referrers WHERE space = %(space)s AND target = ANY(%(ids)s) ORDER BY referrer"
         )
         return _grouped(identities, self._transaction.rows(sql, ids=list(identities)))
 
     def links_of(self, identity: str) -> Sequence[Link]:
-        """Return the links that start or end here now."""
+        """Return the current links from and to an object."""
         return self.links_as_of(identity, None)
 
     def links_as_of(self, identity: str, seq: int | None) -> list[Link]:
-        """Return the links that started or ended here at an audit sequence number, checked where this checks."""
+        """Return the links from and to an object at an audit sequence number, verified if there are `checks`."""
         return self.links_of_all([identity], seq)[identity]
 
     def links_of_all(self, identities: Sequence[str], seq: int | None) -> dict[str, list[Link]]:
-        """Return, by id, the links that started or ended there at an audit sequence number."""
+        """Return, by id, the links from and to it at an audit sequence number."""
         when = "removed IS NULL" if seq is None else "added <= %(seq)s AND (removed IS NULL OR removed > %(seq)s)"
         sql = (
             "SELECT l.type, l.source, l.target, l.patch_id, l.added, a.body FROM links l "  # noqa: S608 - one of two literals

@@ -1,4 +1,4 @@
-"""Tables of objects, written: what one patch changes is collected, and sent in one statement per table."""
+"""Writes to the tables of objects: the changes of a patch are collected, and written in one statement per table."""
 
 import hashlib
 from collections.abc import Iterable
@@ -34,12 +34,12 @@ _ERASE = (
 
 
 class ObjectWrites:
-    """The object tables of one space, inside its write transaction. `finish` sends what was collected."""
+    """The object tables of one space, in its write transaction. `finish` writes the collected changes."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._objects: dict[str, Object] = {}
-        """By id, the newest revision of what was put."""
+        """The newest revisions in this patch, by id."""
         self._revisions: list[Row] = []
         self._texts: dict[bytes, bytes] = {}
         self._segments: list[Row] = []
@@ -47,7 +47,7 @@ class ObjectWrites:
         self._links: list[LinkRow] = []
 
     def store(self, write: Write, seq: int, stored: str) -> None:
-        """Keep one write under its audit sequence number; `stored` is the stored form of the object it puts."""
+        """Store a write under its audit sequence number. `stored`: the stored form of the object."""
         match write:
             case Put(after=after):
                 self.keep_revision(after.id, after.revision, seq, stored)
@@ -60,35 +60,35 @@ class ObjectWrites:
                 self._erase(before.id)
 
     def keep_revision(self, identity: str, revision: int, seq: int, stored: str) -> None:
-        """Keep a revision's stored form."""
+        """Store a revision."""
         self._revisions.append((identity, revision, seq, packed(stored)))
 
     def keep_words(self, source_id: str, segment_id: str, text: str, *, place: str = "{}") -> None:
-        """Keep the words of a new segment, each text once."""
+        """Store the text of a new segment. Equal texts are stored once."""
         key = hashlib.blake2b(text.encode(), digest_size=16).digest()
         if key not in self._texts:
             self._texts[key] = packed(text)
         self._segments.append((source_id, segment_id, key, packed(place), None))
 
     def keep_link(self, row: LinkRow) -> None:
-        """Keep a link."""
+        """Store a link."""
         self._links.append(row)
 
     def revision(self, identity: str, number: int) -> Object | None:
-        """Return one revision of those that were kept."""
+        """Return one of the stored revisions."""
         self.finish()
         return ObjectReads(self._transaction).revision(identity, number) if number else None
 
     def settle(self, item: Object) -> None:
-        """Have the tables that are read instead of the revisions say what a revision says."""
+        """Update the tables that are read in place of revisions."""
         if isinstance(item, Source):
             self._place(item, self._known_places(item) if item.revision > 1 else {})
         self._objects[item.id] = item
-        # What earlier revisions named stays: a read may ask how things stood.
+        # References of earlier revisions are retained for reads of the past.
         self._referrers.update((target, item.id) for target in references_of(item))
 
     def settle_loaded(self, item: Object) -> None:
-        """Settle a revision of an export, whose segments' words are kept already."""
+        """Update these tables from the last revision of an export, whose texts are stored already."""
         if isinstance(item, Source):
             self.finish()
             self._place(item, self._known_places(item))
@@ -96,7 +96,7 @@ class ObjectWrites:
         self._referrers.update((target, item.id) for target in references_of(item))
 
     def finish(self) -> None:
-        """Send what was collected, before the next query."""
+        """Write the collected changes, before the next query."""
         send = self._transaction.insert
         send("texts", ("hash bytea", "body bytea"), list(self._texts.items()), conflict=_KEPT_ALREADY)
         segment = ("source_id text", "segment_id text", "hash bytea", "place bytea", "vanished integer")
@@ -108,11 +108,11 @@ class ObjectWrites:
         pair = ("target text", "referrer text")
         send("referrers", pair, sorted(self._referrers), conflict=_KEPT_ALREADY)
         send("links", _LINK, self._links)
-        for kept in (self._texts, self._segments, self._revisions, self._objects, self._referrers, self._links):
-            kept.clear()
+        for rows in (self._texts, self._segments, self._revisions, self._objects, self._referrers, self._links):
+            rows.clear()
 
     def _place(self, item: Source, known: dict[str, KnownPlace]) -> None:
-        """Note where a source's segments stand now, and which have vanished from it; keep new ones' words."""
+        """Store the current places of a source's segments, removed segments, and the texts of new ones."""
         placing = placing_of(item.segments, known)
         for segment, place in placing.new:
             self.keep_words(item.id, segment.segment_id, segment.excerpt, place=place)
@@ -144,7 +144,7 @@ class ObjectWrites:
     def _depend(self, known: list[Knowledge]) -> None:
         if not known:
             return
-        # A new one rests on nothing yet.
+        # A new object has no dependencies yet.
         if changed := [item.id for item in known if item.revision > 1]:
             sql = "DELETE FROM dependencies WHERE space = %(space)s AND dependent = ANY(%(ids)s)"
             self._transaction.later(sql, ids=changed)
@@ -152,7 +152,7 @@ class ObjectWrites:
         self._transaction.insert("dependencies", ("target text", "dependent text"), pairs, conflict=_KEPT_ALREADY)
 
     def _unlink(self, link: Link, seq: int) -> None:
-        self.finish()  # the link may be one of this patch
+        self.finish()  # the link may be from this patch
         sql = (
             "UPDATE links SET removed = %(seq)s WHERE space = %(space)s AND type = %(type)s "
             "AND source = %(source)s AND target = %(target)s AND removed IS NULL"

@@ -1,4 +1,4 @@
-"""A ledger inside a transaction of its space: all its rows, and what a patch asks and keeps."""
+"""A ledger in a transaction of its space: all of its rows, and the session of a patch."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +24,8 @@ from treering.extensions.postgres.ledger.object_reads import ObjectReads
 from treering.extensions.postgres.ledger.object_writes import ObjectWrites
 from treering.ports.ledger import Record
 from treering.ports.runtime import Clock
-from treering.stores.rows.packing import row_of, unpack, unpack_json
+from treering.stores.rows.damage import row_of
+from treering.stores.rows.packing import unpack, unpack_json
 from treering.stores.rows.read_checks import Body, ReadChecks, Stored
 from treering.stores.rows.records import load_records
 from treering.stores.rows.session import Follower, LedgerSession
@@ -45,7 +46,7 @@ _REVISIONS = "SELECT id, revision, seq, body FROM revisions WHERE space = %(spac
 
 
 class SpaceRows:
-    """`VerifiedRows` and `ExportedRows` of `rows`, over a transaction."""
+    """`LedgerRows` over a transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
@@ -59,7 +60,7 @@ class SpaceRows:
             yield seq, target, time, digest, body_of(body)
 
     def link_rows(self) -> Iterator[LinkRow]:
-        """Return all links, those that were added first at first."""
+        """Return all links in the order in which they were added."""
         sql = (
             "SELECT type, source, target, patch_id, added, removed FROM links WHERE space = %(space)s "
             "ORDER BY added, type, source, target"
@@ -72,11 +73,11 @@ class SpaceRows:
         return ((row[0], row[1], body_of(row[2])) for row in self._transaction.stream("patches", sql))
 
     def keys(self, prefix: str) -> Iterable[tuple[str, Remembered]]:
-        """Return the keys that begin so, each with what it stands for."""
+        """Return the keys with a prefix, with their values."""
         return self._log.keys(prefix)
 
     def has_event(self, seq: int, digest: str) -> bool:
-        """Tell whether the row of an event has this hash."""
+        """Return whether an event has this hash."""
         sql = "SELECT 1 FROM audit WHERE space = %(space)s AND seq = %(seq)s AND hash = %(digest)s"
         return self._transaction.first(sql, seq=seq, digest=digest) is not None
 
@@ -96,16 +97,16 @@ class SpaceRows:
         yield from self._with_rows(batch)
 
     def dependencies(self) -> Iterator[tuple[str, str]]:
-        """Return what rests on what."""
+        """Return pairs of a target and the knowledge that depends on it."""
         sql = "SELECT target, dependent FROM dependencies WHERE space = %(space)s"
         return ((target, dependent) for target, dependent in self._transaction.stream("dependencies", sql))
 
     def count_segments(self) -> int:
-        """Return how many segments are kept."""
+        """Return the number of stored segments."""
         return int(self._transaction.first("SELECT count(*) FROM segments WHERE space = %(space)s"))
 
     def stored_revisions(self) -> Iterator[Stored]:
-        """Return the rows of all revisions, by the number of their event."""
+        """Return the rows of all revisions, by sequence number."""
         for identity, number, seq, body in self._transaction.stream("revisions", _REVISIONS):
             yield Stored(identity, number, seq, body_of(body))
 
@@ -121,7 +122,7 @@ class SpaceRows:
     def receipt_rows(self) -> Iterator[tuple[str, Body]]:
         """Return all idempotency keys, by key."""
         sql = "SELECT key, body FROM receipts WHERE space = %(space)s"
-        # By the key itself, which its column may hold in another form.
+        # Sorted by the decoded key, because its column may have another form.
         return iter(sorted((from_column(key), body) for key, body in self._transaction.rows(sql)))
 
     def verify(self, *, anchor: Anchor | None) -> Anchor:
@@ -131,15 +132,15 @@ class SpaceRows:
         return head
 
     def _check_end(self) -> None:
-        """Check that the space's row says where the log ends, and which policy it tells of last. Raises `Corrupt`."""
+        """Check the end of the log and the last policy in the space's row. Raises `Corrupt`."""
         row, end = self._transaction.row, "SELECT seq, hash, timestamp FROM audit WHERE space = %(space)s "
         last = self._transaction.rows(f"{end} ORDER BY seq DESC LIMIT 1")
-        told = self._transaction.rows(
+        policies = self._transaction.rows(
             "SELECT seq, body FROM audit WHERE space = %(space)s AND target = 'policy' ORDER BY seq DESC LIMIT 1"
         )
-        kept = (row.sequence, row.hash, row.last_time) if row.sequence else ()
+        log_end = (row.sequence, row.hash, row.last_time) if row.sequence else ()
         policy = () if row.policy_seq is None else (row.policy_seq, row.policy)
-        if kept != tuple(*last) or policy != tuple(*told):
+        if log_end != tuple(*last) or policy != tuple(*policies):
             raise wrong("the row of the space does not contain the end of its audit log", "the audit log")
 
     def _revisions(self) -> Iterator[RevisionRow]:
@@ -154,8 +155,8 @@ class SpaceRows:
         wanted = list(objects)
         rows, names, segments = self._object_rows(wanted), self._names(wanted), self._segments(wanted)
         for identity, revisions in objects.items():
-            found = frozenset(names.get(identity, ()))
-            yield ObjectRows(identity, revisions, rows.get(identity), found, segments.get(identity, {}))
+            references = frozenset(names.get(identity, ()))
+            yield ObjectRows(identity, revisions, rows.get(identity), references, segments.get(identity, {}))
 
     def _object_rows(self, identities: Sequence[str]) -> dict[str, ObjectRow]:
         sql = f"SELECT {_OBJECTS} FROM objects WHERE space = %(space)s AND id = ANY(%(ids)s)"  # noqa: S608 - only our own names
@@ -175,10 +176,10 @@ class SpaceRows:
             "JOIN texts t ON t.space = s.space AND t.hash = s.hash "
             "WHERE s.space = %(space)s AND s.source_id = ANY(%(ids)s)"
         )
-        found: dict[str, dict[str, tuple[int | None, Segment]]] = {}
+        segments: dict[str, dict[str, tuple[int | None, Segment]]] = {}
         for row in self._transaction.rows(sql, ids=list(identities)):
-            found.setdefault(row[0], {})[row[1]] = (row[2], _segment(row))
-        return found
+            segments.setdefault(row[0], {})[row[1]] = (row[2], _segment(row))
+        return segments
 
 
 def _segment(row: Row) -> Segment:
@@ -187,19 +188,16 @@ def _segment(row: Row) -> Segment:
         return Segment.model_validate({**unpack_json(body_of(place)), "excerpt": unpack(body_of(body))})
 
 
-# What a transaction asks of a ledger on Postgres, inside a transaction of its space.
-
-
 class LedgerFollower(Follower[Transaction], Protocol):
-    """A projection in the ledger's own database."""
+    """An index in the ledger's own database."""
 
     def read_ahead(self, transaction: Transaction, /) -> None:
-        """Read what following any change needs: called while the transaction asks ahead, and with the answers."""
+        """Read the data that any change needs. Called while queries are collected, and again with the results."""
         ...
 
 
 class PostgresSession(LedgerSession[Transaction]):
-    """`rows.session.LedgerSession` over a transaction. With `server_time` the time is the server's."""
+    """`rows.session.LedgerSession` over a transaction. `server_time`: use the server's time."""
 
     def __init__(
         self,
@@ -220,11 +218,11 @@ class PostgresSession(LedgerSession[Transaction]):
 
     @property
     def reached(self) -> Anchor | None:
-        """The head of the log that was kept, where something was."""
+        """The head of the log after this transaction, or `None` if it wrote no event."""
         return self._transaction.reached
 
     def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
-        """Ask in one round trip what committing a patch will ask one by one."""
+        """Read the data for committing a patch in one round trip."""
         with self._reading_ahead():
             if idempotency_key:
                 self._log.remembered(idempotency_key)
@@ -233,12 +231,12 @@ class PostgresSession(LedgerSession[Transaction]):
             expect(self._objects, patch)
 
     def read_ahead_of(self, identities: Sequence[str]) -> None:
-        """Ask in one round trip what changing these objects will ask one by one."""
+        """Read the data for changing these objects in one round trip."""
         with self._reading_ahead():
             expect_change(self._objects, identities)
 
     def recorded_policy(self) -> Policy | None:
-        """Return the policy that the log tells of last, or `None`."""
+        """Return the last policy in the log, or `None`."""
         return self._transaction.row.recorded_policy
 
     def now(self) -> datetime:
@@ -254,7 +252,7 @@ class PostgresSession(LedgerSession[Transaction]):
         return self._transaction.row.time_of_last
 
     def fill(self, records: Iterable[Record]) -> None:
-        """Keep the records of an export. Raises `InvalidInput` for what is none."""
+        """Write the records of an export. Raises `InvalidInput` if they are not an export."""
         objects = ObjectWrites(self._transaction)
         try:
             self._changes += load_records(objects, self._writes, records)
@@ -264,7 +262,7 @@ class PostgresSession(LedgerSession[Transaction]):
             raise no_export(error) from error
 
     def verify(self) -> Anchor:
-        """Check everything that is kept against the audit log; return its head."""
+        """Verify all rows against the audit log; return its head."""
         return verify_rows(SpaceRows(self._transaction), anchor=None)
 
     def _store(self, writes: Sequence[tuple[Write, int, str]]) -> None:
@@ -274,7 +272,7 @@ class PostgresSession(LedgerSession[Transaction]):
         objects.finish()
 
     def _note_erased(self, erased: Sequence[Object], _sequence: int) -> None:
-        """Take out of the jobs what they tell of erased objects."""
+        """Remove data about erased objects from the jobs."""
         origins = {item.origin for item in erased if isinstance(item, Source)}
         forget_in_jobs(self._transaction, frozenset(item.id for item in erased), origins)
 
@@ -290,11 +288,8 @@ class PostgresSession(LedgerSession[Transaction]):
             follower.read_ahead(self._transaction)
 
 
-# What planning a patch asks of a space, foreseen: asked together, it is one round trip and not many.
-
-
 def expect(reads: ObjectReads, patch: Patch) -> None:
-    """Ask what the operations of a patch are about. The answers are not looked at."""
+    """Send the queries for the operations of a patch. Their results are cached."""
     named: set[str] = set()
     for operation in patch.operations:
         if isinstance(operation, Create):
@@ -308,7 +303,7 @@ def expect(reads: ObjectReads, patch: Patch) -> None:
 
 
 def expect_change(reads: ObjectReads, identities: Iterable[str]) -> None:
-    """Ask what changing objects asks."""
+    """Send the queries for changing objects."""
     for identity in identities:
         reads.expect(identity)
         reads.scope_of(identity)
@@ -329,7 +324,7 @@ def _expect_new(reads: ObjectReads, item: Object) -> None:
 
 
 def _grounds(item: Object) -> set[str]:
-    """Return the ids of what a new piece of knowledge rests on."""
+    """Return the ids that a new piece of knowledge cites or is derived from."""
     if not isinstance(item, Knowledge):
         return set()
     return {*item.derived_from, *(ref.source_id for ref in item.evidence_refs)}

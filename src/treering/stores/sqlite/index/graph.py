@@ -1,4 +1,4 @@
-"""The graph in the ledger's database: one record per current passage, and the names it takes, counted."""
+"""The graph in the ledger's database: one record per current passage, and the number of passages per name."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +9,7 @@ import apsw
 from treering.ports.passages import Reach
 from treering.ports.search import EdgeType
 from treering.retrieval.index.ties import HEADER, NumberedTies, Ties, pack_ties, reference, unpack_ties
+from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.fold import Part
 from treering.stores.rows.graph import (
     FollowedGraph,
@@ -23,10 +24,11 @@ from treering.stores.rows.graph import (
     stored_name,
     ties_kept,
 )
-from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.index.kept_tables import SqliteKeptTable, SqliteLog
-from treering.stores.sqlite.reading import Integers, in_batches, shown_passages, sight
+from treering.stores.sqlite.index.kept_tables import SqliteSavedTable
+from treering.stores.sqlite.index.passage_log import SqliteLog
+from treering.stores.sqlite.reading import Integers, in_batches, shown_passages
+from treering.stores.sqlite.sight import sight
 
 _RECORDS = "SELECT key, body FROM graph_passages"
 _SOME_NAMES = "SELECT id, name FROM graph_nodes WHERE id IN (?*)"
@@ -34,37 +36,37 @@ _OF_OBJECTS = (
     "SELECT p.object_id, p.part, g.body FROM passages p JOIN graph_passages g ON g.key = p.key "
     "WHERE p.object_id IN (?*) AND p.live = 1 AND p.until_seq IS NULL"
 )
-_OWN = 4 * HEADER + 1  # where in a record the reference to the passage's own object stands, counted from 1
+_OWN = 4 * HEADER + 1  # position in a record of the reference to the passage's own object, counted from 1
 
 
 def settle_ties(connection: apsw.Connection, ties: Mapping[int, Ties | None]) -> None:
-    """Bring what the graph holds of passages to what they tie together now; `None` for those that are gone from it."""
+    """Replace the ties of passages in the graph; `None` removes a passage."""
     with rows_of("the graph", hint=REINDEX):
         _settle(connection, list(ties), {key: each for key, each in ties.items() if each})
 
 
 def numbers_of(connection: apsw.Connection, keys: Sequence[str]) -> dict[str, int]:
-    """Return the numbers of those of the entity keys that are known."""
+    """Return the numbers of entity keys. Unknown keys are left out."""
     names = {stored_name(entity_name(key)): key for key in keys}
     return {names[name]: number for name, number in _known(connection, list(names)).items()}
 
 
 def name_code(name: bytes) -> int:
-    """Return the number under which a name is looked up: 31 bits, for SQLite keeps those in 4 bytes.
+    """Return the number by which a name is looked up: 31 bits, which SQLite stores in 4 bytes.
 
-    Names may share one. An index of the names themselves would keep each of them twice.
+    Several names may have the same number. An index of the names themselves would store each of them twice.
     """
     return crc32(name) >> 1
 
 
 def names_of(connection: apsw.Connection, numbers: Sequence[int]) -> dict[int, str]:
-    """Return the keys of entities, the ids of objects."""
+    """Return the keys of entities and the ids of objects."""
     rows = in_batches(connection, _SOME_NAMES, numbers)
     return {number: plain_name(name) for number, name in rows}
 
 
 def records_of(connection: apsw.Connection, object_ids: Sequence[str]) -> int:
-    """Count the records of objects, by what the records say. Reads all of them."""
+    """Count the records of objects, by the content of the records. Reads all records."""
     own = [stored_name(object_name(identity)) for identity in object_ids]
     nodes = _known(connection, own).values()
     first = [reference(number, EdgeType.PART).to_bytes(4, "little") for number in nodes]
@@ -73,7 +75,7 @@ def records_of(connection: apsw.Connection, object_ids: Sequence[str]) -> int:
 
 
 def kept_ties(connection: apsw.Connection, parts: Sequence[Part]) -> dict[Part, Ties]:
-    """Return what the graph holds of current passages, of those that have a whole record."""
+    """Return the ties of current passages. Passages without a valid record are left out."""
     rows = in_batches(connection, _OF_OBJECTS, sorted({identity for identity, _ in parts}))
     wanted = set(parts)
     records = {(identity, part): body for identity, part, body in rows if (identity, part) in wanted}
@@ -81,12 +83,12 @@ def kept_ties(connection: apsw.Connection, parts: Sequence[Part]) -> dict[Part, 
 
 
 def graph_contents(connection: apsw.Connection) -> dict[int, int]:
-    """Give, by passage key, a hash of its ties by name; of what is damaged another than any."""
+    """Return a hash of the ties of each passage by name. The hash of a damaged record equals no other one."""
     return content_hashes(connection.execute(_RECORDS), dict(connection.execute("SELECT id, name FROM graph_nodes")))
 
 
 def graph_damage(connection: apsw.Connection) -> Iterator[str]:
-    """Say what is wrong with the graph in itself: damaged records, names that are not counted as they are held."""
+    """Describe damaged records and wrong numbers of passages per name."""
     counted = dict(connection.execute("SELECT id, passages FROM graph_nodes"))
     return graph_faults(connection.execute(_RECORDS), counted)
 
@@ -94,7 +96,7 @@ def graph_damage(connection: apsw.Connection) -> Iterator[str]:
 def _settle(connection: apsw.Connection, keys: Sequence[int], wanted: Mapping[int, Ties]) -> None:
     released = Counter(number for old in _held(connection, keys) for number in old.numbers())
     held = Counter(name for ties in wanted.values() for name in sorted(names_in(ties)))
-    # Held first: a name that goes with one passage and comes with another keeps its number.
+    # Add first, so that a name that moves from one passage to another keeps its number.
     numbers = _hold(connection, held)
     gone = ((key,) for key in keys if key not in wanted)
     connection.executemany("DELETE FROM graph_passages WHERE key = ?", gone)
@@ -107,12 +109,12 @@ def _settle(connection: apsw.Connection, keys: Sequence[int], wanted: Mapping[in
 
 
 def _hold(connection: apsw.Connection, held: Mapping[str, int]) -> dict[str, int]:
-    """Count names as held by so many more passages; return the number of each. New ones get the next numbers."""
+    """Add to the number of passages of each name; return the numbers of the names. New names get the next numbers."""
     stored = {stored_name(name): name for name in held}
     known = {stored[name]: number for name, number in _known(connection, list(stored)).items()}
     more = ((held[name], number) for name, number in known.items())
     connection.executemany("UPDATE graph_nodes SET passages = passages + ? WHERE id = ?", more)
-    # The sequence of the table, and not its last row: the number of a name that is gone is never given to another.
+    # The sequence of the table instead of its last row, because numbers of deleted names are never used again.
     row = next(connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'graph_nodes'"), (0,))
     new = {name: number for number, name in enumerate((name for name in held if name not in known), start=row[0] + 1)}
     rows = ((new[name], body, name_code(body), held[name]) for body, name in stored.items() if name in new)
@@ -121,7 +123,7 @@ def _hold(connection: apsw.Connection, held: Mapping[str, int]) -> dict[str, int
 
 
 def _known(connection: apsw.Connection, names: Sequence[bytes]) -> dict[bytes, int]:
-    """Return the numbers of those of the names that are there."""
+    """Return the numbers of names. Unknown names are left out."""
     wanted = frozenset(names)
     sql = "SELECT id, name FROM graph_nodes WHERE code IN (?*)"
     rows = in_batches(connection, sql, sorted({name_code(name) for name in names}))
@@ -129,52 +131,49 @@ def _known(connection: apsw.Connection, names: Sequence[bytes]) -> dict[bytes, i
 
 
 def _held(connection: apsw.Connection, keys: Sequence[int]) -> Iterator[NumberedTies]:
-    """Read what the graph holds of passages so far."""
+    """Read the current records of passages."""
     rows = in_batches(connection, "SELECT key, body FROM graph_passages WHERE key IN (?*)", keys)
     return (unpack_ties(body) for _, body in rows)
-
-
-# Questions to the graph: answered from a table in memory that follows the file.
 
 
 _TIED = "SELECT g.key, p.scope_id, g.body FROM graph_passages g JOIN passages p ON p.key = g.key WHERE g.key IN (?*)"
 
 
 class SqliteGraph:
-    """`ports.search.Graph` over the ledger's `Database`. Safe to use from many threads."""
+    """`ports.search.Graph` over the ledger's `Database`. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._followed = FollowedGraph[SqliteGraphRows](SqliteNames(database), SqliteKeptTable(database, "graph"))
+        self._followed = FollowedGraph[SqliteGraphRows](SqliteNames(database), SqliteSavedTable(database, "graph"))
 
     def view(self, reach: Reach) -> FollowedGraphView:
-        """Return the graph as it stands now, for a read at the scope of `reach`."""
+        """Return the current graph for a read at the scope of `reach`."""
         with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
             return self._followed.view(SqliteGraphRows(connection), sight(connection, reach).scopes)
 
 
 class SqliteNames:
-    """`rows.graph.NodeNames`, read from the file when they are asked for."""
+    """`rows.graph.NodeNames`, read from the file on demand."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def numbers_of(self, keys: Sequence[str]) -> Mapping[str, int]:
-        """Return the numbers of those of the entity keys that are known."""
+        """Return the numbers of entity keys. Unknown keys are left out."""
         with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
             return numbers_of(connection, keys)
 
     def names_of(self, numbers: Sequence[int]) -> Mapping[int, str]:
-        """Return the keys of entities, the ids of objects."""
+        """Return the keys of entities and the ids of objects."""
         with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
             return names_of(connection, numbers)
 
 
 class SqliteGraphRows(SqliteLog):
-    """`rows.graph.GraphRows` over a connection inside a transaction."""
+    """`rows.graph.GraphRows` over a connection in a transaction."""
 
     def shown_passages(self) -> tuple[Integers, Integers, Integers]:
-        """Return the keys of all current passages, and for each the number of its scope and of its text."""
+        """Return the keys of all current passages, with the numbers of their scopes and texts."""
         return shown_passages(self.connection)
 
     def records(self) -> Iterator[tuple[int, bytes]]:
@@ -182,5 +181,5 @@ class SqliteGraphRows(SqliteLog):
         return self.connection.execute("SELECT key, body FROM graph_passages")
 
     def records_of(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
-        """Return key, scope and record of those of the passages that have one."""
+        """Return key, scope and record of passages. Passages without a record are left out."""
         return list(in_batches(self.connection, _TIED, keys))

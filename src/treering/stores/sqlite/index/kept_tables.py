@@ -1,10 +1,10 @@
-"""Tables of a space in its ready folder: a process maps what an earlier one read. And the log that tables follow.
+"""Tables in memory saved in the ready folder of a space, which other processes map.
 
-A file is never the source of truth. One of a moment that the space never had, or after which something was erased, is
-removed and made anew. An erasure removes all that is kept ready (`ready.remove_ready`); and a file gets its name while
-nobody writes, after a look whether something was erased since its moment, so that nothing erased comes back.
+A saved table is only a cache. It is deleted if its moment does not belong to the space, or if something was erased
+since. An erasure deletes all saved files (`ready.remove_ready`). A new file is renamed while no process writes, after a
+check for erasures since its moment, so that it contains no erased data.
 
-A mapped file is never cut off: only its user can open the folder, and it is replaced whole, by its name.
+A mapped file is never truncated: only its user can open the folder, and files are replaced by renaming.
 """
 
 import json
@@ -12,7 +12,7 @@ import math
 import mmap
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from hashlib import blake2b
@@ -26,41 +26,50 @@ import numpy.typing as npt
 
 from treering.core.errors import Corrupt, TreeringError
 from treering.retrieval.index.tables import PackedTable, unfit
-from treering.stores.rows.packing import row_of
-from treering.stores.rows.passage_log import FeedPlace, Moment, short_hash
-from treering.stores.rows.upkeep import EPOCH
-from treering.stores.sqlite.database import Database, remembered
-from treering.stores.sqlite.reading import read_state
+from treering.stores.rows.passage_log import Moment
+from treering.stores.rows.vector_feed import FeedPlace
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.index.passage_log import SqliteLog, count_forgotten, known_place, place_now
 from treering.stores.sqlite.ready import ready_folder
 from treering.system.machine import held_alone, private, sync_folder
 
 _MAGIC = b"treering table 2"
-_START = struct.Struct("=16sI32s")  # with the byte order of this machine: another one does not find the magic
+
+
+_START = struct.Struct(
+    "=16sI32s"
+)  # in the byte order of this machine; another machine does not recognize the magic number
+
+
 _FRONT = 4_096
-"""Bytes for what stands at the front."""
+"""Size of the header."""
+
+
 _ALIGNED = 64
+
+
 _KINDS = frozenset(np.dtype(kind).str for kind in ("i2", "i4", "i8", "u4", "u8"))
 
 
 class _Place(NamedTuple):
-    """Where in a file an array lies."""
+    """The position, type and shape of an array in a file."""
 
     start: int
     kind: str
     shape: tuple[int, ...]
 
 
-class SqliteKeptTable:
-    """`rows.passage_log.KeptTable` of a space that is a file."""
+class SqliteSavedTable:
+    """`rows.followed_table.SavedTable` for a space in a file."""
 
     def __init__(self, database: Database, name: str) -> None:
         self._database = database
         self._name = f"{name}.table"
         self._inode = 0
-        """Of the file that was read or kept; 0 where none was."""
+        """The inode of the file that was read or saved; 0 if none."""
 
     def read(self, log: "SqliteLog") -> tuple[PackedTable, Moment] | None:
-        """Map the table, and return the moment it is of; remove a file that is of no use."""
+        """Map the table, and return it with its moment. Delete a file that cannot be used."""
         self._inode = 0
         if self._file is None:
             return None
@@ -71,21 +80,21 @@ class SqliteKeptTable:
         except OSError:
             return None
         except Corrupt:
-            self.damaged()
+            self.delete()
             return None
         place = known_place(log.connection, moment)
         if place is None:
-            # Another process may have kept a later moment than that of the log.
-            self._database.while_nobody_writes(lambda now: None if known_place(now, moment) else self.damaged())
+            # Another process may have saved a later moment than that of the log.
+            self._database.while_nobody_writes(lambda now: None if known_place(now, moment) else self.delete())
             return None
         if count_forgotten(log.connection, place.position):
-            self.damaged()
+            self.delete()
             return None
         self._inode = inode
         return packed, (place.epoch, place.position)
 
-    def keep(self, log: "SqliteLog", packed: PackedTable) -> PackedTable | None:
-        """Write a table of the moment of the log, and map it. Where another process is at it, that is left to it."""
+    def save(self, log: "SqliteLog", packed: PackedTable) -> PackedTable | None:
+        """Save and map a table as of the moment of the log, unless another process is saving it."""
         if self._file is None or os.name != "posix" or self._database.read_only:
             return None
         place = place_now(log.connection)
@@ -95,8 +104,8 @@ class SqliteKeptTable:
                 return self._write(folder, place, packed) if is_alone else None
         return None
 
-    def is_gone(self) -> bool:
-        """Tell whether the file that is mapped here lies there no more: its content may have been erased."""
+    def is_deleted(self) -> bool:
+        """Return whether the mapped file was deleted: its content may have been erased."""
         if not self._inode or self._file is None:
             return False
         try:
@@ -104,14 +113,14 @@ class SqliteKeptTable:
         except OSError:
             return True
 
-    @cached_property  # a search looks several times whether the file lies there
+    @cached_property  # a search checks several times whether the file exists
     def _file(self) -> Path | None:
         with suppress(OSError):
             return None if self._database.in_memory else ready_folder(self._database.path) / self._name
         return None
 
-    def damaged(self) -> None:
-        """Remove what cannot be used."""
+    def delete(self) -> None:
+        """Delete the file."""
         self._inode = 0
         if self._file is not None:
             with suppress(OSError):
@@ -129,7 +138,7 @@ class SqliteKeptTable:
             return mapped
 
     def _publish(self, new: Path, file: Path, place: FeedPlace) -> bool:
-        """Give a file its name, unless something was erased since its moment; tell whether it has it."""
+        """Rename a file to its name, unless something was erased since its moment. Return whether it was renamed."""
 
         def rename(connection: apsw.Connection) -> None:
             if known_place(connection, str(place)) and not count_forgotten(connection, place.position):
@@ -140,7 +149,7 @@ class SqliteKeptTable:
 
 @contextmanager
 def _prepared(folder: Path, name: str) -> Iterator[Path]:
-    """Name a new file; remove it where it has no other name in the end, and those that killed processes left."""
+    """Yield the name for a new file. Afterwards, delete it if it was not renamed, and files of killed processes."""
     for left in folder.glob(f"{name}.*.new"):
         left.unlink(missing_ok=True)
     new = folder / f"{name}.{uuid4().hex}.new"
@@ -156,7 +165,7 @@ def _opened(path: str, flags: int) -> int:
 
 
 def _write(file: BinaryIO, moment: str, packed: PackedTable) -> None:
-    """Write a table: what stands at the front comes last, once the place of each array is known."""
+    """Write a table. The header is written last, when the positions of all arrays are known."""
     places, end = {}, _FRONT
     for name, array in packed.arrays.items():
         places[name] = _Place(_aligned(end), array.dtype.str, array.shape)
@@ -173,22 +182,22 @@ def _write(file: BinaryIO, moment: str, packed: PackedTable) -> None:
     file.flush()
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         total = _sum(content)
-    told = json.dumps({"moment": moment, "numbers": packed.numbers, "places": places, "sum": total}).encode()
-    front = _START.pack(_MAGIC, len(told), blake2b(told, digest_size=32).digest()) + told
+    header = json.dumps({"moment": moment, "numbers": packed.numbers, "places": places, "sum": total}).encode()
+    front = _START.pack(_MAGIC, len(header), blake2b(header, digest_size=32).digest()) + header
     _put(file, 0, np.frombuffer(front, np.uint8))
     file.flush()
     os.fsync(file.fileno())
 
 
 def _put(file: BinaryIO, place: int, array: npt.NDArray[Any]) -> int:
-    """Write an array at a place; return where it ends."""
+    """Write an array at a position; return the end."""
     file.seek(place)
     file.write(np.ascontiguousarray(array).data)
     return place + array.nbytes
 
 
 def _mapped(file: BinaryIO) -> tuple[str, PackedTable]:
-    """Map a file: its moment, and arrays whose changes stay in this process. Raises `Corrupt` for another file."""
+    """Map a file; return its moment and its arrays, whose changes are not written. Raises `Corrupt` if invalid."""
     size = os.fstat(file.fileno()).st_size
     if size < _FRONT or size % _ALIGNED:
         raise unfit()
@@ -198,11 +207,11 @@ def _mapped(file: BinaryIO) -> tuple[str, PackedTable]:
     if magic != _MAGIC or blake2b(front, digest_size=32).digest() != digest:
         raise unfit()
     try:
-        told = json.loads(front)
-        places = {name: _Place(*place) for name, place in told["places"].items()}
+        header = json.loads(front)
+        places = {name: _Place(*place) for name, place in header["places"].items()}
         arrays = {name: _array(content, place) for name, place in places.items()}
-        moment, numbers = str(told["moment"]), dict(told["numbers"])
-        is_whole = told["sum"] == _sum(content)
+        moment, numbers = str(header["moment"]), dict(header["numbers"])
+        is_whole = header["sum"] == _sum(content)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise unfit() from error
     if not is_whole:
@@ -211,79 +220,16 @@ def _mapped(file: BinaryIO) -> tuple[str, PackedTable]:
 
 
 def _array(content: mmap.mmap, place: _Place) -> npt.NDArray[Any]:
-    """Return an array at a place. Raises `Corrupt`, `ValueError` or `TypeError` if it is not within the content."""
+    """Return an array of a file. Raises `Corrupt`, `ValueError` or `TypeError` if it is outside the file."""
     if place.kind not in _KINDS or place.start < _FRONT or any(size < 0 for size in place.shape):
         raise unfit()
     return np.frombuffer(content, place.kind, math.prod(place.shape), place.start).reshape(place.shape)
 
 
 def _sum(content: mmap.mmap) -> int:
-    """Sum up the words behind the front: it shows damage, and takes 5 ms for 170 MB, and SHA-256 87 ms."""
+    """Return the sum of the words after the header. It reveals damage, in 5 ms for 170 MB (SHA-256: 87 ms)."""
     return int(np.frombuffer(content, np.uint64, offset=_FRONT).sum())
 
 
 def _aligned(place: int) -> int:
     return -(-place // _ALIGNED) * _ALIGNED
-
-
-# The log of passages that tables in memory follow, and moments of it.
-
-
-# Two queries: one that asks for both ends reads the whole log.
-_LOGGED = "SELECT (SELECT min(position) FROM vector_log), (SELECT max(position) FROM vector_log)"
-
-
-class SqliteLog:
-    """`rows.passage_log.PassageLog` over a connection inside a transaction."""
-
-    def __init__(self, connection: apsw.Connection) -> None:
-        self.connection = connection
-
-    def moment(self) -> Moment:
-        """Return the moment of the connection's snapshot."""
-        return remembered(self.connection, "moment", self._moment)
-
-    def _moment(self) -> Moment:
-        row = next(self.connection.execute("SELECT max(position) FROM vector_log"), None)
-        return read_state(self.connection, EPOCH), int(row[0] or 0) if row else 0
-
-    def logged_after(self, position: int) -> Sequence[int] | None:
-        """Return the passages logged after a position, or `None` where the log does not reach back so far."""
-        oldest = next(self.connection.execute("SELECT min(position) FROM vector_log"))[0]
-        if oldest is None or oldest > position + 1:
-            return None
-        sql = "SELECT DISTINCT key FROM vector_log WHERE position > ?"
-        return [key for (key,) in self.connection.execute(sql, (position,))]
-
-
-def place_now(connection: apsw.Connection) -> FeedPlace:
-    """Return the moment of the connection's snapshot, with the head of the audit log."""
-    row = next(connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"), (0, ""))
-    with row_of("the audit log"):
-        return FeedPlace(*SqliteLog(connection).moment(), int(row[0]), short_hash(row[1]))
-
-
-def known_place(connection: apsw.Connection, moment: str) -> FeedPlace | None:
-    """Read a moment; `None` where this space never had it, or its log no longer reaches back to it."""
-    place = FeedPlace.read(moment)
-    if place is None or not _is_of(connection, place):
-        return None
-    first, last = next(connection.execute(_LOGGED))
-    reached = place.position <= (last or 0) and (first is None or first <= place.position + 1)
-    return place if reached else None
-
-
-def count_forgotten(connection: apsw.Connection, after: int) -> int:
-    """Count the passages logged after a position that are no rows any more, as those of erased objects."""
-    sql = (
-        "SELECT count(DISTINCT l.key) FROM vector_log l LEFT JOIN passages p ON p.key = l.key "
-        "WHERE l.position > ? AND p.key IS NULL"
-    )
-    return int(next(connection.execute(sql, (after,)))[0])
-
-
-def _is_of(connection: apsw.Connection, place: FeedPlace) -> bool:
-    if place.epoch != SqliteLog(connection).moment()[0]:
-        return False
-    row = next(connection.execute("SELECT hash FROM audit WHERE seq = ?", (place.sequence,)), None)
-    return place.sequence == 0 or (row is not None and short_hash(row[0]) == place.hash)

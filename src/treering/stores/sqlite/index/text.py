@@ -1,27 +1,20 @@
-"""Search by text in the ledger's own database: words and names by FTS5, places and days by indexes.
+"""Search by text in the ledger's own database: words and names by FTS5, places and days by indexes."""
 
-And the reads of passages by key, which give what is shown of those that were found.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import apsw
 
-from treering.ports.passages import MOST_NAMED, AskedDays, Passage, PassageHead, PassageRequest, PassagesFound, Reach
 from treering.ports.search import Scored, TextFound, TextRequest
-from treering.retrieval.index.code_names import name_code
-from treering.retrieval.index.passages import MAX_DAYS
-from treering.retrieval.index.projection import places_of
-from treering.retrieval.index.ties import DIALOGUE_KINDS
-from treering.stores.rows.fold import MOST_CANDIDATES, day_values, ending_range, endings_of, ranked_places
-from treering.stores.rows.packing import REINDEX, rows_of
-from treering.stores.rows.passage_log import PassingCache
+from treering.stores.rows.damage import REINDEX, rows_of
+from treering.stores.rows.reach import PassingCache
 from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.index.days import rank_days
+from treering.stores.sqlite.index.places import rank_places
+from treering.stores.sqlite.index.word_tables import WordTables
 from treering.stores.sqlite.index.words import (
     COLUMNS,
     WEIGHTS,
-    WordTables,
     count_passages,
     count_words,
     known_words,
@@ -29,11 +22,12 @@ from treering.stores.sqlite.index.words import (
     rank_words,
     with_past,
 )
-from treering.stores.sqlite.reading import Integers, Sight, in_batches, passing_keys, sight, written_state
+from treering.stores.sqlite.reading import Integers, written_state
+from treering.stores.sqlite.sight import Sight, passing_keys, sight
 
 
 class SqliteTextSearch:
-    """`ports.search.TextSearch` over the ledger's `Database`: as new as the ledger."""
+    """`ports.search.TextSearch` over the ledger's `Database`, always up to date."""
 
     def __init__(self, database: Database, passing: PassingCache) -> None:
         self._database = database
@@ -41,7 +35,7 @@ class SqliteTextSearch:
         self._words = WordTables(WEIGHTS, COLUMNS)
 
     def search(self, requests: Sequence[TextRequest]) -> Sequence[TextFound]:
-        """Search for several requests, all of one moment."""
+        """Answer several requests from one snapshot."""
         with rows_of("the index", hint=REINDEX), self._database.read() as connection:
             return [self._found(connection, request) for request in requests]
 
@@ -63,9 +57,10 @@ class SqliteTextSearch:
     def _ranked(
         self, connection: apsw.Connection, request: TextRequest, seen: Sight
     ) -> tuple[list[Scored], list[Scored]]:
-        """Rank by words, and those of one role once more: what is current in memory if all scopes are seen, or by FTS5.
+        """Rank passages by words, and those of one role separately.
 
-        A filter narrows to known passages, whatever their scopes. What is past is ranked by FTS5.
+        Current passages are ranked in memory if all scopes are visible or a filter selects them; otherwise, and for
+        earlier revisions, FTS5 ranks them.
         """
         terms, role, limit = request.words, request.words_in, request.limit
         narrowed = seen.in_role(role)
@@ -82,7 +77,7 @@ class SqliteTextSearch:
         return rank_words(connection, terms, seen, limit), in_role
 
     def _counts(self, connection: apsw.Connection, words: Sequence[str], seen: Sight) -> dict[str, int]:
-        """Count passages with each of some terms: in memory where all scopes are seen and its postings are there."""
+        """Count passages per term, in memory if all scopes are visible and the term's postings are loaded."""
         counts = self._words.counts(connection, words) if words and seen.scopes is None else {}
         counts |= count_words(connection, (word for word in words if word not in counts), seen)
         return {word: count for word, count in counts.items() if count}
@@ -90,199 +85,3 @@ class SqliteTextSearch:
     def _passing_of(self, connection: apsw.Connection, seen: Sight) -> Integers:
         state, read = written_state(connection), partial(passing_keys, connection)
         return self._passing.of(state, seen.reach, seen.scopes, read)
-
-
-# Finding passages by what they are called: an id, a path, a title, a symbol, or the end of one.
-
-
-def add_places(connection: apsw.Connection, passages: Iterable[tuple[int, Passage]]) -> None:
-    """Make passages, by key, findable by the ends of their names."""
-    rows = ((ending, key) for key, one in passages for ending in endings_of(places_of(one)))
-    connection.executemany("INSERT INTO passage_endings(ending, key) VALUES(?, ?)", rows)
-
-
-def remove_places(connection: apsw.Connection, key: int) -> None:
-    """Forget the names of a passage."""
-    sql = "SELECT title, heading, coalesce(origin, '') FROM passages WHERE key = ?"
-    for names in connection.execute(sql, (key,)):
-        for ending in endings_of(names):
-            connection.execute("DELETE FROM passage_endings WHERE ending = ? AND key = ?", (ending, key))
-
-
-def rank_places(connection: apsw.Connection, text: str, sight: Sight, limit: int) -> list[Scored]:
-    """Rank passages by how much of an id, origin, title or heading `text` is (`ranked_places`)."""
-    seen = sight.condition()
-    sql = (
-        "SELECT p.key FROM passages p "  # noqa: S608 - only our own SQL
-        f"WHERE (p.object_id = ? OR (p.part = ? AND p.part <> '')) AND {seen.sql} ORDER BY p.key LIMIT ?"
-    )
-    exact = [key for (key,) in connection.execute(sql, (text, text, *seen.bindings, limit))]
-    return ranked_places(text, exact, _named(connection, text, sight), limit)
-
-
-def _named(connection: apsw.Connection, text: str, sight: Sight) -> Iterable[tuple[int, tuple[str, ...]]]:
-    """Return passages one of whose names ends with the last characters of a text."""
-    endings, seen = ending_range(text), sight.condition()
-    sql = (
-        "SELECT p.key, p.title, p.heading, coalesce(p.origin, '') "  # noqa: S608 - only our own SQL
-        "FROM passage_endings e CROSS JOIN passages p ON p.key = e.key "
-        f"WHERE e.ending >= ? AND e.ending <= ? AND {seen.sql} LIMIT ?"
-    )
-    for key, *names in connection.execute(sql, (*endings, *seen.bindings, MOST_CANDIDATES)) if endings else ():
-        yield key, tuple(names)
-
-
-# Finding turns by time: said on the days asked for, or speaking of them.
-
-
-# How much of what is told lies within what is asked. No period is longer than `MAX_DAYS`, so that those that may
-# reach into the days asked for are a short range of the index.
-_SCORE = "max(a.weight * (min(d.last, a.last) - max(d.first, a.first) + 1.0) / (d.last - d.first + 1))"
-_TOUCHED = f"d.first BETWEEN a.first - {MAX_DAYS} AND a.last AND d.last >= a.first"
-
-
-def add_days(connection: apsw.Connection, passages: Iterable[tuple[int, Passage]]) -> None:
-    """Make turns, by key, findable by the day they were said and the days they speak of."""
-    rows = ((key, *period) for key, one in passages for period in day_values(one))
-    connection.executemany("INSERT INTO passage_days(key, first, last) VALUES(?, ?, ?)", rows)
-
-
-def remove_days(connection: apsw.Connection, key: int) -> None:
-    """Forget the days of a passage."""
-    connection.execute("DELETE FROM passage_days WHERE key = ?", (key,))
-
-
-def rank_days(connection: apsw.Connection, asked: Sequence[AskedDays], sight: Sight, limit: int) -> list[Scored]:
-    """Rank turns by how much of a period they tell of is asked for; then the newest first."""
-    if not asked:
-        return []
-    seen = sight.condition()
-    sql = (
-        f"WITH {_asked(asked)} SELECT d.key, {_SCORE} AS score "  # noqa: S608 - only our own SQL
-        f"FROM asked a CROSS JOIN passage_days d ON {_TOUCHED} CROSS JOIN passages p ON p.key = d.key "
-        f"WHERE {seen.sql} GROUP BY d.key ORDER BY score DESC, d.key DESC LIMIT ?"
-    )
-    rows = connection.execute(sql, (*_bound(asked), *seen.bindings, limit))
-    return [Scored(key, score) for key, score in rows]
-
-
-def on_days(connection: apsw.Connection, asked: Sequence[AskedDays], keys: Sequence[int]) -> dict[int, float]:
-    """Return the scores of those of the keys that tell of days asked for."""
-    sql = (
-        f"WITH {_asked(asked)} SELECT d.key, {_SCORE} "  # noqa: S608 - only our own SQL
-        f"FROM passage_days d CROSS JOIN asked a ON {_TOUCHED} WHERE d.key IN (?*) GROUP BY d.key"
-    )
-    return dict(in_batches(connection, sql, keys if asked else (), before=_bound(asked)))
-
-
-def _asked(asked: Sequence[AskedDays]) -> str:
-    return f"asked(first, last, weight) AS (VALUES {','.join(['(?,?,?)'] * len(asked))})"
-
-
-def _bound(asked: Sequence[AskedDays]) -> list[float]:
-    return [value for days in asked for value in (days.first.toordinal(), days.last.toordinal(), days.weight)]
-
-
-# Finding passages of code by the names they vouch for: what they define, import and use.
-
-
-def settle_names(
-    connection: apsw.Connection, *, gone: Mapping[int, Sequence[str]], come: Mapping[int, Sequence[str]]
-) -> None:
-    """Forget names that passages vouched for, then keep those that they vouch for now, both by key."""
-    connection.executemany("DELETE FROM code_names WHERE name = ? AND key = ?", _rows(gone))
-    connection.executemany("INSERT OR IGNORE INTO code_names(name, key) VALUES(?, ?)", _rows(come))
-
-
-def purge_names(connection: apsw.Connection, keys: Sequence[int]) -> None:
-    """Forget all names of passages of which nothing else is known any more."""
-    for _ in in_batches(connection, "DELETE FROM code_names WHERE key IN (?*)", keys):
-        pass  # a statement that gives no rows
-
-
-def passages_named(connection: apsw.Connection, names: Sequence[str], reach: Reach | None) -> dict[str, list[int]]:
-    """Return the current passages that vouch for each name and that a read in reach may see, by key."""
-    if not names or reach is None:
-        return {}
-    seen = sight(connection, reach).condition()
-    sql = (
-        "SELECT p.key FROM code_names n CROSS JOIN passages p ON p.key = n.key "  # noqa: S608 - only our own SQL
-        f"WHERE n.name = ? AND {seen.sql} ORDER BY n.key LIMIT {MOST_NAMED}"
-    )
-    found = {}
-    for name in names:
-        keys = [key for (key,) in connection.execute(sql, (name_code(name), *seen.bindings))]
-        if keys:
-            found[name] = keys
-    return found
-
-
-def _rows(names: Mapping[int, Iterable[str]]) -> list[tuple[int, int]]:
-    # In the order of the table, so that neighbours are written together.
-    return sorted((name_code(name), key) for key, each in names.items() for name in each)
-
-
-# Reading passages by key: what a hit needs of them, who may see them, what stands beside them.
-
-
-_HEADS = (
-    "SELECT key, object_id, part, type, kind, scope, role, title, heading, coalesce(origin, ''), "
-    "place_role "
-    "FROM passages p JOIN passage_scopes s ON s.id = p.scope_id WHERE p.key IN (?*)"
-)
-
-
-# Beside a turn stands what has the next or the last position in the same object, of the same time.
-_BESIDE = (
-    "SELECT p.key, n.key FROM passages p JOIN passages n ON n.object_id = p.object_id "
-    "AND n.position IN (p.position - 1, p.position + 1) AND n.until_seq IS p.until_seq "
-    "WHERE p.key IN (?*) ORDER BY n.position"
-)
-
-
-class SqlitePassages:
-    """`ports.passages.Passages` over the ledger's `Database`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def read(self, requests: Sequence[PassageRequest]) -> Sequence[PassagesFound]:
-        """Read passages for several requests, all of one moment."""
-        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
-            return [_found(connection, request) for request in requests]
-
-    def count(self, reach: Reach) -> int:
-        """Count the passages in reach."""
-        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
-            seen = sight(connection, reach).condition()
-            sql = f"SELECT count(*) FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
-            return int(next(connection.execute(sql, seen.bindings))[0])
-
-
-def _found(connection: apsw.Connection, request: PassageRequest) -> PassagesFound:
-    heads = _heads(connection, request.keys)
-    beside = _beside(connection, heads) if request.beside else {}
-    new = dict.fromkeys(key for keys in beside.values() for key in keys if key not in heads)
-    named = passages_named(connection, request.named, request.reach)
-    more = dict.fromkeys((*new, *(key for keys in named.values() for key in keys if key not in heads)))
-    heads |= _heads(connection, list(more))
-    visible = _visible(connection, request.keys, request.reach) if request.reach else frozenset()
-    return PassagesFound(heads, visible, beside, on_days(connection, request.days, list(heads)), named)
-
-
-def _heads(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, PassageHead]:
-    return {row[0]: PassageHead(*row) for row in in_batches(connection, _HEADS, keys)}
-
-
-def _beside(connection: apsw.Connection, heads: Mapping[int, PassageHead]) -> dict[int, list[int]]:
-    turns = [key for key, head in heads.items() if head.kind in DIALOGUE_KINDS]
-    found: dict[int, list[int]] = {}
-    for key, other in in_batches(connection, _BESIDE, turns):
-        found.setdefault(key, []).append(other)
-    return found
-
-
-def _visible(connection: apsw.Connection, keys: Sequence[int], reach: Reach) -> frozenset[int]:
-    seen = sight(connection, reach).condition()
-    sql = f"SELECT p.key FROM passages p WHERE {seen.sql} AND p.key IN (?*)"  # noqa: S608 - only our own SQL
-    return frozenset(key for (key,) in in_batches(connection, sql, keys, before=seen.bindings))

@@ -1,11 +1,9 @@
-"""Full text of passages: words ranked by BM25, names by any stretch of them.
+"""Full text of passages: words ranked by BM25, names by substrings.
 
-Contentless FTS5: only the inverted index is kept. What is current stands in one table, everything older in
-another of the same shape, so that withdrawn text neither costs nor distorts everyday ranking.
+Contentless FTS5 stores only the inverted index. Current passages are in one table, earlier ones in another with the
+same columns, so that withdrawn text neither slows down nor affects the ranking of current text.
 """
 
-import re
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import nsmallest
@@ -18,19 +16,25 @@ import numpy as np
 from treering.ports.passages import Passage
 from treering.ports.search import MOST_COUNTED, Scored
 from treering.retrieval.index.projection import terms_of
-from treering.retrieval.index.tables import Keys, Postings, Scores, WeighedPostings, WordTable, best, distinct, only
-from treering.stores.rows.passage_log import Moment, follow_log, place_terms, role_term
-from treering.stores.sqlite.database import ReadConnection, remembered
-from treering.stores.sqlite.index.kept_tables import SqliteLog
+from treering.retrieval.index.tables import Keys
+from treering.stores.rows.reach import place_terms
+from treering.stores.sqlite.filters import ALWAYS, Condition, joined
 from treering.stores.sqlite.index.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY
-from treering.stores.sqlite.reading import ALWAYS, Condition, Integers, Sight, fts_query, in_batches, integers, joined
+from treering.stores.sqlite.readers import ReadConnection, remembered
+from treering.stores.sqlite.reading import in_batches
+from treering.stores.sqlite.sight import Sight, fts_query
 
 WEIGHTS = (2.0, 1.5, 1.0, 0.0)
-"""What a word counts for in title, heading, body and scope (BM25F-like column weights of FTS5)."""
+"""The weights of title, heading, body and scope (BM25F-like column weights of FTS5)."""
+
 
 COLUMNS = ("title", "heading", "body", "scope")
+
+
 _FEW = 500  # keys in one statement
-_SHORTEST_NAME = 3  # a trigram index finds no less
+
+
+_SHORTEST_NAME = 3  # the minimum for a trigram index
 
 
 def add_words(connection: apsw.Connection, passages: Sequence[tuple[int, Passage]], *, current: bool) -> None:
@@ -40,22 +44,22 @@ def add_words(connection: apsw.Connection, passages: Sequence[tuple[int, Passage
 
     def rows() -> Iterator[tuple[int, str, str, str, str]]:
         for key, one in passages:
-            found = terms_of(one)
-            named.append((key, found.names))
-            yield key, found.title, found.heading, found.body, " ".join(place_terms(one))
+            text_terms = terms_of(one)
+            named.append((key, text_terms.names))
+            yield key, text_terms.title, text_terms.heading, text_terms.body, " ".join(place_terms(one))
 
     connection.executemany(f"INSERT INTO {words}(rowid, title, heading, body, scope) VALUES(?, ?, ?, ?, ?)", rows())
     connection.executemany(f"INSERT INTO {names}(rowid, name) VALUES(?, ?)", named)
 
 
 def remove_words(connection: apsw.Connection, key: int, *, current: bool) -> None:
-    """Take a passage out of the index. Its words stay in the file until `purge_words`."""
+    """Remove a passage from the index. Its words remain in the file until `purge_words`."""
     for table in _tables(current):
         connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (key,))  # noqa: S608 - our tables
 
 
 def purge_words(connection: apsw.Connection) -> None:
-    """Rewrite the index without what was taken out of it. Costs what the whole index weighs."""
+    """Rewrite the index without removed passages. The cost grows with the whole index."""
     for table in FULL_TEXT:
         connection.execute(f"INSERT INTO {table}({table}) VALUES('optimize')")
 
@@ -65,14 +69,14 @@ def rank_words(connection: apsw.Connection, terms: Sequence[str], sight: Sight, 
     if not terms:
         return []
     match, narrowed = sight.match(fts_query(terms)), _beyond_scope(sight)
-    current = _best([_ranked(connection, WORDS, match, WEIGHTS, narrowed, limit)], limit)
+    current = _best([ranked_rows(connection, WORDS, match, WEIGHTS, narrowed, limit)], limit)
     return with_past(connection, current, terms, sight, limit)
 
 
 def with_past(
     connection: apsw.Connection, current: Sequence[Scored], terms: Sequence[str], sight: Sight, limit: int
 ) -> list[Scored]:
-    """Rank beside current passages, which are ranked already, what is past, where that is seen."""
+    """Add earlier passages to ranked current ones, if the reach includes them."""
     if not sight.of_history:
         return list(current)
     past = _ranked_past(connection, terms, sight, limit)
@@ -80,28 +84,28 @@ def with_past(
 
 
 def rank_names(connection: apsw.Connection, wanted: Sequence[str], sight: Sight, limit: int) -> list[Scored]:
-    """Rank by BM25 over stretches of names."""
+    """Rank by BM25 over substrings of names."""
     names = [name for name in wanted if len(name) >= _SHORTEST_NAME]
     if not names:
         return []
     match, narrowed = fts_query(names), _all_of([_beyond_scope(sight), sight.place()])
     tables = (NAMES, NAMES_HISTORY) if sight.of_history else (NAMES,)
-    return _best([_ranked(connection, table, match, (1.0,), narrowed, limit) for table in tables], limit)
+    return _best([ranked_rows(connection, table, match, (1.0,), narrowed, limit) for table in tables], limit)
 
 
 def known_words(connection: apsw.Connection, words: Sequence[str], sight: Sight) -> frozenset[str]:
-    """Return those of the terms that occur in current text in the scopes that are seen."""
+    """Return the terms that occur in current passages of the visible scopes."""
     sql = f"SELECT 1 FROM {WORDS} WHERE {WORDS} MATCH ? LIMIT 1"  # noqa: S608 - our table
     return frozenset(word for word in words if next(connection.execute(sql, (sight.match(fts_query([word])),)), None))
 
 
 def count_words(connection: apsw.Connection, words: Iterable[str], sight: Sight) -> dict[str, int]:
-    """Count, up to `MOST_COUNTED`, the current passages in the scopes that are seen that have each of the terms."""
+    """Count the current passages with each term in the visible scopes, up to `MOST_COUNTED`."""
     return {word: _count(connection, sight.match(fts_query([word]))) for word in words}
 
 
 def count_passages(connection: apsw.Connection, sight: Sight) -> int:
-    """Count, up to `MOST_COUNTED`, the current passages in the scopes that are seen."""
+    """Count the current passages in the visible scopes, up to `MOST_COUNTED`."""
     if scopes := sight.match_of_scopes():
         return _count(connection, scopes)
     return remembered(connection, "passages", partial(_count_all, connection))
@@ -118,22 +122,22 @@ def _count(connection: apsw.Connection, match: str) -> int:
 
 
 def word_contents(connection: apsw.Connection) -> dict[tuple[str, int], int]:
-    """Give, by table and passage key, a hash of all that the index holds of the passage: each term and its place."""
+    """Return a hash of all index entries of each passage, by table and key."""
     contents: dict[tuple[str, int], int] = {}
     for table in FULL_TEXT:
         for key, counts in connection.execute(f"SELECT id, sz FROM {table}_docsize"):  # noqa: S608 - our tables
             contents[table, key] = hash(counts)
-        vocabulary = _vocabulary(connection, table, "instance")
-        for key, *place in connection.execute(f"SELECT doc, term, col, offset FROM {vocabulary}"):  # noqa: S608 - as above
+        terms = vocabulary(connection, table, "instance")
+        for key, *place in connection.execute(f"SELECT doc, term, col, offset FROM {terms}"):  # noqa: S608 - as above
             contents[table, key] = contents.get((table, key), 0) + hash(tuple(place))
     return contents
 
 
 def lost_terms(connection: apsw.Connection) -> dict[str, int]:
-    """Count, by table, the terms that are there and are not found when they are looked up."""
+    """Count the terms of each table that exist, but are not found by a look-up."""
     lost: dict[str, int] = {}
     for table in FULL_TEXT:
-        terms = _vocabulary(connection, table, "row")
+        terms = vocabulary(connection, table, "row")
         same = (
             f"SELECT 1 FROM {terms} found WHERE (found.term, found.doc, found.cnt) = (known.term, known.doc, known.cnt)"  # noqa: S608 - our tables
         )
@@ -144,18 +148,18 @@ def lost_terms(connection: apsw.Connection) -> dict[str, int]:
 
 
 def word_totals(connection: apsw.Connection) -> list[list[int]]:
-    """Return what each table counts of all its rows (the rows, the terms of each column), which weights depend on."""
-    # FTS5 keeps it in the row with this number: https://sqlite.org/fts5.html#the_data_table
+    """Return the totals of each table (rows, terms per column), on which ranking depends."""
+    # FTS5 stores them in the row with this number: https://sqlite.org/fts5.html#the_data_table
     sql = "SELECT block FROM {table}_data WHERE id = 1"
-    totals = [_varints(next(connection.execute(sql.format(table=table)))[0]) for table in FULL_TEXT]
+    totals = [numbers_in(next(connection.execute(sql.format(table=table)))[0]).tolist() for table in FULL_TEXT]
     for numbers in totals:
-        while numbers and not numbers[-1]:  # which an empty table may lack
+        while numbers and not numbers[-1]:  # an empty table may lack them
             numbers.pop()
     return totals
 
 
-def _vocabulary(connection: apsw.Connection, table: str, kind: str) -> str:
-    """Return the name of a table that lists the terms of another: https://sqlite.org/fts5.html#the_fts5vocab_virtual_table_module."""
+def vocabulary(connection: apsw.Connection, table: str, kind: str) -> str:
+    """Return a table with the terms of another one: https://sqlite.org/fts5.html#the_fts5vocab_virtual_table_module."""
     name = f"temp.{table}_{kind}"
     sql = f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5vocab('main', {table}, {kind})"
     if isinstance(connection, ReadConnection):
@@ -170,7 +174,7 @@ def _tables(current: bool) -> tuple[str, str]:
 
 
 def _beyond_scope(sight: Sight) -> Condition:
-    """Return what has to be asked of the rows, the scope apart; nothing for the everyday read."""
+    """Return the condition on the rows, without the scope; always true for most reads."""
     return _all_of([sight.state() if sight.of_history else ALWAYS, sight.filter()])
 
 
@@ -178,14 +182,15 @@ def _all_of(parts: Sequence[Condition]) -> Condition:
     return joined([part for part in parts if part != ALWAYS], "AND")
 
 
-def _ranked(
+def ranked_rows(
     connection: apsw.Connection, table: str, match: str, weights: Sequence[float], narrowed: Condition, limit: int
 ) -> Iterable[tuple[int, float]]:
+    """Return the keys and scores of the rows of a full-text table that match, best first."""
     rank = f"bm25({table}, {', '.join(map(str, weights))})"
     if narrowed == ALWAYS:
         source, where = table, f"{table} MATCH ?"
     else:
-        # CROSS JOIN keeps the order: full text first, then the row of each match.
+        # CROSS JOIN preserves the order: full text first, then the row of each match.
         source, where = f"{table} CROSS JOIN passages p ON p.key = {table}.rowid", f"{table} MATCH ? AND {narrowed.sql}"
     sql = f"SELECT {table}.rowid, -{rank} FROM {source} WHERE {where} ORDER BY {rank} LIMIT ?"  # noqa: S608 - only our own SQL
     return connection.execute(sql, (match, *narrowed.bindings, limit))
@@ -194,10 +199,10 @@ def _ranked(
 def _ranked_past(
     connection: apsw.Connection, terms: Sequence[str], sight: Sight, limit: int
 ) -> Iterable[tuple[int, float]]:
-    """Rank what is no longer current; phrases count by their words."""
+    """Rank earlier passages. Phrases count by their words."""
     words = list(dict.fromkeys(word for term in terms for word in term.split()))
     scores = score_history(connection, words, dict(zip(COLUMNS, WEIGHTS, strict=True)))
-    seen, kept = sight.condition(), 0
+    seen, yielded = sight.condition(), 0
     ranked = sorted(scores, key=lambda key: (-scores[key], key))
     for start in range(0, len(ranked), _FEW):
         batch = ranked[start : start + _FEW]
@@ -205,32 +210,33 @@ def _ranked_past(
         sql = f"SELECT p.key FROM passages p WHERE p.key IN ({marks}) AND {seen.sql}"  # noqa: S608 - only our own SQL
         visible = {key for (key,) in connection.execute(sql, (*batch, *seen.bindings))}
         yield from ((key, scores[key]) for key in batch if key in visible)
-        kept += len(visible)
-        if kept >= limit:
+        yielded += len(visible)
+        if yielded >= limit:
             return
 
 
 def _best(rankings: Iterable[Iterable[tuple[int, float]]], limit: int) -> list[Scored]:
-    found = starmap(Scored, chain.from_iterable(rankings))
-    return nsmallest(limit, found, key=lambda hit: (-hit.score, hit.key))
-
-
-# Ranking text that is no longer current by the statistics of text that is.
+    hits = starmap(Scored, chain.from_iterable(rankings))
+    return nsmallest(limit, hits, key=lambda hit: (-hit.score, hit.key))
 
 
 _K1 = 1.2
+
+
 _B = 0.75
-_LEAST_IDF = 1e-6  # as FTS5: a word in most passages counts next to nothing, not against
+
+
+_LEAST_IDF = 1e-6  # as FTS5: a word in most passages counts almost nothing, never negative
 
 
 def score_history(connection: apsw.Connection, terms: Sequence[str], weights: Mapping[str, float]) -> dict[int, float]:
-    """Return the score of every past passage that has any of the (single) terms, by key."""
-    found = {term: counts for term in terms if (counts := _weighted_counts(connection, term, weights))}
-    lengths = _lengths(connection, WORDS_HISTORY, sorted(set().union(*found.values())))
-    rows, terms_of_all = _totals(connection).values()
+    """Score earlier passages with any of the single terms, by the statistics of current ones."""
+    counts_by_term = {term: counts for term in terms if (counts := _weighted_counts(connection, term, weights))}
+    lengths = _lengths(connection, WORDS_HISTORY, sorted(set().union(*counts_by_term.values())))
+    rows, terms_of_all = totals(connection).values()
     usual = terms_of_all / (rows or 1) or sum(lengths.values()) / max(1, len(lengths))
     scores: dict[int, float] = {}
-    for term, counts in found.items():
+    for term, counts in counts_by_term.items():
         rarity = _idf(rows, _documents_with(connection, term))
         for key, count in counts.items():
             norm = _K1 * (1 - _B + _B * lengths.get(key, usual) / (usual or 1))
@@ -239,13 +245,13 @@ def score_history(connection: apsw.Connection, terms: Sequence[str], weights: Ma
 
 
 def _documents_with(connection: apsw.Connection, term: str) -> int:
-    now = _vocabulary(connection, WORDS, "row")
+    now = vocabulary(connection, WORDS, "row")
     row = next(connection.execute(f"SELECT doc FROM {now} WHERE term = ?", (term,)), None)  # noqa: S608 - our table
     return int(row[0]) if row else 0
 
 
 def _weighted_counts(connection: apsw.Connection, term: str, weights: Mapping[str, float]) -> dict[int, float]:
-    past = _vocabulary(connection, WORDS_HISTORY, "instance")
+    past = vocabulary(connection, WORDS_HISTORY, "instance")
     sql = f"SELECT doc, col, count(*) FROM {past} WHERE term = ? GROUP BY doc, col"  # noqa: S608 - our table
     counts: dict[int, float] = {}
     for key, column, count in connection.execute(sql, (term,)):
@@ -255,166 +261,24 @@ def _weighted_counts(connection: apsw.Connection, term: str, weights: Mapping[st
 
 
 def _lengths(connection: apsw.Connection, table: str, keys: Sequence[int]) -> dict[int, int]:
-    """Return how many terms passages have in all columns, from FTS5's own record of it."""
+    """Return the number of terms of passages, from FTS5's own table."""
     rows = in_batches(connection, f"SELECT id, sz FROM {table}_docsize WHERE id IN (?*)", keys)  # noqa: S608 - our tables
-    return {key: sum(_varints(sizes)) for key, sizes in rows}
+    return {key: int(numbers_in(sizes).sum()) for key, sizes in rows}
 
 
 def _idf(total: int, having: int) -> float:
     return max(_LEAST_IDF, log((total - having + 0.5) / (having + 0.5))) if total >= having else _LEAST_IDF
 
 
-def _varints(data: bytes) -> list[int]:
-    """Read SQLite's variable-length integers: seven bits a byte, the high bit says that more follows.
-
-    Nine-byte ones use all bits of their last byte; counts of terms never get that large.
-    """
-    numbers, value = [], 0
-    for byte in data:
-        value = (value << 7) | (byte & 0x7F)
-        if not byte & 0x80:
-            numbers.append(value)
-            value = 0
-    return numbers
-
-
-# Ranking current passages by words from postings in memory, which follow the file.
-
-
-# One number for where a term stands each time: the key of the passage, and the first letter of the column.
-_POSTINGS = "SELECT group_concat(doc * 256 + unicode(col)) FROM {words} WHERE term = ?"
-_LENGTHS = f"SELECT group_concat(id), group_concat(hex(sz), '') FROM {WORDS}_docsize"  # noqa: S608 - our table
-_COLUMNS = 4
-# What FTS5 makes of it is the term itself: see `WORD_TOKENIZER`.
-_PLAIN = re.compile(r"[a-z0-9_\u0080-\U0010ffff]+")
-
-
-class WordTables:
-    """Postings of terms of current passages. Safe to use from many threads."""
-
-    def __init__(self, weights: Sequence[float], columns: Sequence[str]) -> None:
-        self._lock = threading.Lock()
-        self._table = WordTable()
-        self._seen: Moment | None = None
-        self._scored: tuple[Moment | None, Sequence[str], Scores] | None = None
-        """What was scored last: one question is asked about several kinds of passages."""
-        self._weights = np.zeros(256)
-        self._weights[[ord(column[0]) for column in columns]] = weights
-
-    def rank(
-        self,
-        connection: apsw.Connection,
-        terms: Sequence[str],
-        limit: int,
-        *,
-        role: str = "",
-        among: Keys | None = None,
-    ) -> tuple[list[Scored], list[Scored]] | None:
-        """Rank all current passages (`among`: some of them) by BM25, and those of places in a role by themselves.
-
-        `None` where FTS5 has to do it: for a moment gone by.
-        """
-        with self._lock:
-            if not self._follow(connection):
-                return None
-            scores = self._scores(connection, terms)
-            in_role = self._in_role(connection, role) if role else None
-        ranked = _scored(*best(scores, limit, among=among))
-        if in_role is None or not len(in_role.keys):
-            return ranked, []
-        scores = scores if among is None else only(scores, among)
-        return ranked, _scored(*best(scores, limit, among=in_role.keys))
-
-    def counts(self, connection: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
-        """Count, up to `MOST_COUNTED`, the current passages that have those of the terms whose postings are here."""
-        with self._lock:
-            known = {term: self._table.find(term) for term in terms} if self._follow(connection) else {}
-        return {term: min(len(postings.keys), MOST_COUNTED) for term, postings in known.items() if postings}
-
-    def _follow(self, connection: apsw.Connection) -> bool:
-        """Bring the tables to the moment of a connection; tell whether they are at it and not behind it."""
-        log = SqliteLog(connection)
-        self._seen = follow_log(
-            log, self._seen, load=partial(self._load, connection), reread=partial(self._reread, connection)
-        )
-        return self._seen == log.moment()
-
-    def _scores(self, connection: apsw.Connection, terms: Sequence[str]) -> Scores:
-        """Return the score of every passage by its key; nobody may change it."""
-        if self._scored is None or self._scored[:2] != (self._seen, terms):
-            told = [
-                self._postings(connection, term) if _PLAIN.fullmatch(term) else _phrase(connection, term)
-                for term in terms
-            ]
-            self._scored = (self._seen, terms, self._table.scores(told))
-        return self._scored[2]
-
-    def _postings(self, connection: apsw.Connection, term: str) -> Postings:
-        if (known := self._table.find(term)) is None:
-            known = self._read(connection, term)
-            self._table.keep(term, known)
-        return known
-
-    def _in_role(self, connection: apsw.Connection, role: str) -> Postings:
-        """Return the passages of places in a role, which their index term tells."""
-        term = role_term(role)
-        if (known := self._table.find(term)) is None:
-            keys = distinct(self._places(connection, term) >> 8).astype(np.int32)
-            known = Postings(keys, np.ones(len(keys), np.float32))
-            self._table.keep(term, known)
-        return known
-
-    def _places(self, connection: apsw.Connection, term: str) -> Integers:
-        words = _vocabulary(connection, WORDS, "instance")
-        return integers(next(connection.execute(_POSTINGS.format(words=words), (term,)))[0])
-
-    def _read(self, connection: apsw.Connection, term: str) -> Postings:
-        places = self._places(connection, term)
-        keys, counts = places >> 8, self._weights[places & 255]
-        counted = np.flatnonzero(counts)  # a scope weighs nothing, and a term of text is none of scopes
-        keys, counts = keys[counted], counts[counted]
-        if not len(keys):
-            return Postings(keys.astype(np.int32), counts.astype(np.float32))
-        firsts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
-        sums = np.add.reduceat(counts, firsts)
-        return Postings(keys[firsts].astype(np.int32), sums.astype(np.float32))
-
-    def _load(self, connection: apsw.Connection) -> None:
-        keys, lengths = _lengths_in(next(connection.execute(_LENGTHS)))
-        self._table = WordTable()
-        self._table.begin(keys, lengths, **_totals(connection))
-
-    def _reread(self, connection: apsw.Connection, changed: Sequence[int]) -> None:
-        rows = map(_lengths_in, in_batches(connection, f"{_LENGTHS} WHERE id IN (?*)", changed))
-        keys, lengths = zip(*rows, strict=True)
-        self._table.renew(changed, np.concatenate(keys), np.concatenate(lengths), **_totals(connection))
-
-
-def _phrase(connection: apsw.Connection, term: str) -> WeighedPostings:
-    """Return what a phrase scores in each passage that has it. FTS5 adds up what each part of a question scores."""
-    rows = list(_ranked(connection, WORDS, fts_query([term]), WEIGHTS, ALWAYS, -1))
-    return WeighedPostings(np.array([key for key, _ in rows], np.int32), np.array([score for _, score in rows]))
-
-
-def _scored(keys: Keys, scores: Scores) -> list[Scored]:
-    return [Scored(key, score) for key, score in zip(keys.tolist(), scores.tolist(), strict=True)]
-
-
-def _totals(connection: apsw.Connection) -> dict[str, int]:
-    """Return how many rows there are, and how many terms they have together: FTS5 keeps both in row 1."""
+def totals(connection: apsw.Connection) -> dict[str, int]:
+    """Return the numbers of rows and of terms, which FTS5 stores in row 1."""
     block = next(connection.execute(f"SELECT block FROM {WORDS}_data WHERE id = 1"))[0]  # noqa: S608 - our table
-    numbers = _numbers_in(block).tolist() or [0]
+    numbers = numbers_in(block).tolist() or [0]
     return {"rows": numbers[0], "total": sum(numbers[1:])}
 
 
-def _lengths_in(row: tuple[str | None, str | None]) -> tuple[Keys, Keys]:
-    """Read keys, and how many terms each has in all columns."""
-    keys = integers(row[0])
-    return keys, _numbers_in(bytes.fromhex(row[1] or "")).reshape(len(keys), _COLUMNS).sum(axis=1)
-
-
-def _numbers_in(block: bytes) -> Keys:
-    """Read SQLite's numbers of seven bits a byte, of which all but the last byte have the eighth bit set."""
+def numbers_in(block: bytes) -> Keys:
+    """Decode SQLite's variable-length integers: seven bits per byte; all bytes but the last have the high bit set."""
     data = np.frombuffer(block, np.uint8).astype(np.int64)
     ends = np.flatnonzero(data < 0x80)
     sizes = np.diff(ends, prepend=-1)

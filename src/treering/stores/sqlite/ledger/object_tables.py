@@ -1,6 +1,6 @@
-"""Tables of objects: reading and writing revisions, segments and links over one connection.
+"""The tables of objects: read and write revisions, segments and links over one connection.
 
-`ObjectTables` is also the `View` that planning a patch asks for.
+`ObjectTables` is also the `View` for planning a patch.
 """
 
 import hashlib
@@ -15,7 +15,8 @@ from treering.core.patch import Link
 from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write
 from treering.ports.ledger import Altered, noted
-from treering.stores.rows.packing import pack, pack_row, row_of, unpack, unpack_object
+from treering.stores.rows.damage import row_of
+from treering.stores.rows.packing import pack, pack_row, unpack, unpack_object
 from treering.stores.rows.read_checks import (
     HINT,
     Body,
@@ -38,10 +39,10 @@ _ALL = _STORED + "WHERE id = ? ORDER BY revision"
 
 
 class ObjectTables:
-    """The object tables of one ledger, over a connection inside a transaction.
+    """The object tables of one ledger, over a connection in a transaction.
 
-    With `checks` each object and segment is checked against the audit log as it is read; `Corrupt` names what was
-    changed behind the ledger's back.
+    With `checks`, objects and segments are verified against the audit log when they are read. `Corrupt` names the data
+    that was modified.
     """
 
     def __init__(self, connection: apsw.Connection, checks: ReadChecks | None = None) -> None:
@@ -79,52 +80,52 @@ class ObjectTables:
         return [self._checked(Stored(*row)) for row in self._connection.execute(_ALL, (identity,))]
 
     def exists(self, identity: str) -> bool:
-        """Tell whether an object has this id."""
+        """Return whether an object has this id."""
         return self._first("SELECT 1 FROM objects WHERE id = ?", (identity,)) is not None
 
     def scope_of(self, identity: str) -> str | None:
-        """Return the scope of an object, without reading it."""
-        found: str | None = self._first("SELECT scope FROM objects WHERE id = ?", (identity,))
-        return found
+        """Return the scope of an object without reading its revision."""
+        scope: str | None = self._first("SELECT scope FROM objects WHERE id = ?", (identity,))
+        return scope
 
     def ever_existed(self, identity: str) -> bool:
-        """Tell whether the audit log knows of this id."""
+        """Return whether the audit log contains this id."""
         return self._first("SELECT 1 FROM audit WHERE target = ? LIMIT 1", (identity,)) is not None
 
     def source_by_origin(self, scope: str, origin: str) -> str | None:
         """Return the id of the source with this origin that is not archived."""
         sql = "SELECT id FROM objects WHERE scope = ? AND origin = ? AND status <> 'archived'"
-        found: str | None = self._first(sql, (scope, origin))
-        return found
+        source_id: str | None = self._first(sql, (scope, origin))
+        return source_id
 
     def node_by_slug(self, scope: str, kind: str, slug: str) -> str | None:
         """Return the id of the active node with this slug."""
         sql = "SELECT id FROM objects WHERE scope = ? AND kind = ? AND slug = ? AND status = 'active'"
-        found: str | None = self._first(sql, (scope, kind, slug))
-        return found
+        node_id: str | None = self._first(sql, (scope, kind, slug))
+        return node_id
 
     def knowledge_by_duplicate_key(self, key: str) -> Sequence[str]:
-        """Return ids of knowledge with this key, oldest first."""
+        """Return the ids of knowledge with this key, oldest first."""
         return self._column("SELECT id FROM objects WHERE duplicate_key = ? ORDER BY id", (key,))
 
     def knowledge_by_claim_key(self, key: str) -> Sequence[str]:
-        """Return ids of claims with this key, oldest first."""
+        """Return the ids of claims with this key, oldest first."""
         return self._column("SELECT id FROM objects WHERE claim_key = ? ORDER BY id", (key,))
 
     def dependents(self, identity: str) -> Sequence[str]:
-        """Return ids of knowledge that names this id, in order."""
+        """Return the ids of knowledge that cites an object or is derived from it, in order."""
         return self._column("SELECT dependent FROM dependencies WHERE target = ? ORDER BY dependent", (identity,))
 
     def referrers(self, identity: str) -> Sequence[str]:
-        """Return ids of objects of which a revision names this id, in order."""
+        """Return the ids of objects with a revision that refers to an id, in order."""
         return find_referrers(self._connection, identity)
 
     def links_of(self, identity: str) -> Sequence[Link]:
-        """Return the links that start or end here now."""
+        """Return the current links from and to an object."""
         return self.links_as_of(identity, None)
 
     def links_as_of(self, identity: str, seq: int | None) -> list[Link]:
-        """Return the links that started or ended here at an audit sequence number."""
+        """Return the links from and to an object at an audit sequence number."""
         when = "removed IS NULL" if seq is None else "added <= :seq AND (removed IS NULL OR removed > :seq)"
         sql = (
             "SELECT type, source, target, patch_id FROM links "  # noqa: S608 - `when` is one of two literals
@@ -135,12 +136,12 @@ class ObjectTables:
             return [Link(type=kind, source=start, target=end, patch_id=patch) for kind, start, end, patch in rows]
 
     def segment_text(self, source_id: str, segment_id: str) -> str | None:
-        """Return the words a segment id stands for, also where the segment has vanished from its source."""
+        """Return the text of a segment, even if it was removed from its source."""
         segment = self.segment(source_id, segment_id)
         return segment.excerpt if segment else None
 
     def segment(self, source_id: str, segment_id: str) -> Segment | None:
-        """Return a segment as it last stood in its source, also one that has vanished from it."""
+        """Return the last state of a segment, even if it was removed from its source."""
         sql = (
             "SELECT vanished, place, texts.body FROM segments JOIN texts ON texts.row = segments.text_row "
             "WHERE source_id = ? AND segment_id = ?"
@@ -156,11 +157,11 @@ class ObjectTables:
     def segments(
         self, places: Sequence[tuple[str, str]], altered: Altered | None = None
     ) -> dict[tuple[str, str], Segment]:
-        """Return those of the segments (source id, segment id) that are in their sources now.
+        """Return the segments (source id, segment id) that their sources contain now. Others are left out.
 
-        What does not verify is left out where `altered` takes it.
+        Errors are passed to `altered`, if given, and the segment is left out.
         """
-        found: dict[tuple[str, str], Segment] = {}
+        segments: dict[tuple[str, str], Segment] = {}
         parts: dict[str, SourceParts | None] = {}
         for start in range(0, len(places), _FEW):
             batch = places[start : start + _FEW]
@@ -177,19 +178,19 @@ class ObjectTables:
                 with noted(altered):
                     if source_id not in parts:
                         parts[source_id] = self._newest_parts(source_id, newest.get(source_id))
-                    found[source_id, segment_id] = read_segment(source_id, parts[source_id], place, body)
+                    segments[source_id, segment_id] = read_segment(source_id, parts[source_id], place, body)
         for source_id, segment_id in places if self._checks else ():
-            if (source_id, segment_id) not in found:
+            if (source_id, segment_id) not in segments:
                 with noted(altered):
                     self._require_absent(source_id, segment_id)
-        return found
+        return segments
 
     def load(self, stored: str) -> Object:
-        """Make an object from its stored form, with the words of its segments."""
+        """Parse an object from its stored form and the texts of its segments."""
         return unpack_object(stored, self._words_of)
 
     def store(self, write: Write, seq: int, stored: str) -> None:
-        """Keep one write under its audit sequence number; `stored` is the stored form of the object it puts."""
+        """Store a write under its audit sequence number. `stored`: the stored form of the object."""
         match write:
             case Put(before=before, after=after):
                 self._put(after, seq, stored, is_new=before is None)
@@ -202,16 +203,16 @@ class ObjectTables:
                 self._erase(before.id)
 
     def keep_revision(self, identity: str, revision: int, seq: int, stored: str) -> None:
-        """Keep a revision's stored form."""
+        """Store a revision."""
         sql = "INSERT INTO revisions(id, revision, seq, body) VALUES(?, ?, ?, ?)"
         self._connection.execute(sql, (identity, revision, seq, pack_row(stored)))
 
     def keep_words(self, source_id: str, segment_id: str, text: str) -> None:
-        """Keep the words of a new segment, each text once."""
+        """Store the text of a new segment. Equal texts are stored once."""
         self._keep_words(source_id, [(segment_id, text, "{}")])
 
     def _keep_words(self, source_id: str, new: Sequence[tuple[str, str, str]]) -> None:
-        """Keep the words and places of new segments, by id, each text once."""
+        """Store the texts and places of new segments. Equal texts are stored once."""
         hashes = [hashlib.blake2b(text.encode(), digest_size=16).digest() for _, text, _ in new]
         sql = "INSERT INTO texts(hash, body) VALUES(?, ?) ON CONFLICT(hash) DO NOTHING"
         texts = zip(hashes, new, strict=True)
@@ -221,18 +222,18 @@ class ObjectTables:
         self._connection.executemany(sql, rows)
 
     def keep_link(self, row: LinkRow) -> None:
-        """Keep a link."""
+        """Store a link."""
         sql = "INSERT INTO links(type, source, target, patch_id, added, removed) VALUES(?, ?, ?, ?, ?, ?)"
         self._connection.execute(sql, row)
 
     def settle_loaded(self, item: Object) -> None:
-        """Have the tables that are read instead of the revisions say what a revision of an export says."""
+        """Update the tables that are read in place of revisions from the last revision of an export."""
         self._set_current(item)
         if isinstance(item, Source):
             self._keep_places(item)
 
     def _keep_places(self, item: Source, *, is_new: bool = False) -> None:
-        """Note where a source's segments stand now, and which have vanished from it; keep new ones' words."""
+        """Store the current places of a source's segments, removed segments, and the texts of new ones."""
         sql = "SELECT segment_id, place, vanished FROM segments WHERE source_id = ?"
         rows = () if is_new else self._connection.execute(sql, (item.id,))
         placing = placing_of(item.segments, {row[0]: KnownPlace(unpack(row[1]), row[2]) for row in rows})
@@ -245,7 +246,7 @@ class ObjectTables:
             self._connection.execute(sql, (item.revision, item.id, segment_id))
 
     def _set_current(self, item: Object) -> None:
-        """Make an object's row say what its newest revision says."""
+        """Update an object's row from its newest revision."""
         self._connection.execute(
             "INSERT OR REPLACE INTO objects VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", current_row(item)
         )
@@ -288,7 +289,7 @@ class ObjectTables:
         return {segment_id: unpack(body) for segment_id, body in self._connection.execute(sql, (source_id,))}
 
     def checked_links(self, identity: str, seq: int | None) -> list[Link]:
-        """Return the links as `links_as_of` does, each checked against the audit log."""
+        """Return the links of `links_as_of`, verified against the audit log."""
         links = self.links_as_of(identity, seq)
         if self._checks is None:
             return links
@@ -329,7 +330,7 @@ class ObjectTables:
         return self._checks.newest_parts(self._events, newest)
 
     def _require_absent(self, source_id: str, segment_id: str) -> None:
-        """Raise `Corrupt` where a segment that was not found is in its source by what the log says."""
+        """Raise `Corrupt` if a missing segment is in its source according to the log."""
         known = self._checks and read_newest(self._connection, source_id)
         parts = self._parts(source_id, None) if known else None
         if parts and segment_id in parts.segments:
@@ -343,10 +344,7 @@ class ObjectTables:
         return [value for (value,) in self._connection.execute(sql, bindings)]
 
 
-# Reading what checks ask for: the newest revision with what has to agree with it, and events.
-
-
-# Three small statements: joined into one they take twice as long.
+# Three small statements, because a join takes twice as long.
 _NEWEST = "SELECT id, revision, seq, body FROM revisions WHERE id = ? ORDER BY revision DESC LIMIT 1"
 _EVENT = "SELECT body, (SELECT max(seq) FROM audit WHERE target = ?2) FROM audit WHERE seq = ?1"
 _ROW = (
@@ -354,7 +352,7 @@ _ROW = (
     "FROM objects WHERE id = ?"
 )
 
-# The same for several objects. Each newest revision is looked up: of the others nothing is read.
+# The same for several objects. Only newest revisions are read.
 _EACH_NEWEST = (
     "WITH wanted(id) AS (VALUES ?*) SELECT r.id, r.revision, r.seq, r.body FROM wanted w CROSS JOIN revisions r "
     "ON r.id = w.id AND r.revision = (SELECT max(revision) FROM revisions WHERE id = w.id)"
@@ -365,8 +363,8 @@ _ROWS = _ROW.replace("SELECT ", "SELECT id, ").replace("id = ?", "id IN (VALUES 
 
 
 def read_each_newest(connection: apsw.Connection, identities: Iterable[str]) -> dict[str, Newest]:
-    """Read the newest revisions of those of the objects that exist, in four statements for a few hundred."""
-    wanted, found = list(dict.fromkeys(identities)), dict[str, Newest]()
+    """Read the newest revisions of objects. Unknown ids are left out. Takes four statements per few hundred objects."""
+    wanted, newest_by_id = list(dict.fromkeys(identities)), dict[str, Newest]()
     for start in range(0, len(wanted), _FEW):
         few = wanted[start : start + _FEW]
         stored = [Stored(*row) for row in _asked(connection, _EACH_NEWEST, few)]
@@ -375,21 +373,21 @@ def read_each_newest(connection: apsw.Connection, identities: Iterable[str]) -> 
         rows = {row[0]: tuple(row[1:]) for row in _asked(connection, _ROWS, few)}
         for one in stored:
             newest = Newest(one, events.get(one.seq), last.get(one.identity) or 0, rows.get(one.identity, ()))
-            found[one.identity] = newest
-    return found
+            newest_by_id[one.identity] = newest
+    return newest_by_id
 
 
 def read_newest(connection: apsw.Connection, identity: str) -> Newest | None:
     """Read the newest revision of an object."""
-    found = next(connection.execute(_NEWEST, (identity,)), None)
-    if found is None:
+    row = next(connection.execute(_NEWEST, (identity,)), None)
+    if row is None:
         return None
-    event, last = next(connection.execute(_EVENT, (found[2], identity)), (None, 0))
-    return Newest(Stored(*found), event, last or 0, next(connection.execute(_ROW, (identity,)), ()))
+    event, last = next(connection.execute(_EVENT, (row[2], identity)), (None, 0))
+    return Newest(Stored(*row), event, last or 0, next(connection.execute(_ROW, (identity,)), ()))
 
 
 class SqliteEvents:
-    """`rows.read_checks.EventRows` over a connection inside a transaction."""
+    """`rows.read_checks.EventRows` over a connection in a transaction."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
@@ -400,11 +398,11 @@ class SqliteEvents:
         return row[0] if row else None
 
     def numbers_of(self, target: str, *, after: int) -> Sequence[int]:
-        """Return the sequence numbers behind `after` of the events about something, newest first."""
+        """Return the sequence numbers after `after` of the events about an id, newest first."""
         sql = "SELECT seq FROM audit WHERE target = ? AND seq > ? ORDER BY seq DESC"
         return [seq for (seq,) in self._connection.execute(sql, (target, after))]
 
 
 def _asked(connection: apsw.Connection, sql: str, values: Sequence[str] | Sequence[int]) -> Iterable[tuple[Any, ...]]:
-    """Run a statement whose `?*` stands for a list of values."""
+    """Run a statement in which `?*` is replaced by a list of values."""
     return connection.execute(sql.replace("?*", ",".join(["(?)"] * len(values))), values) if values else ()

@@ -1,4 +1,4 @@
-"""The tables of a ledger, by numbered migrations. A file of any older version must open for ever."""
+"""The tables of a ledger, as numbered migrations. A file of any older version must open forever."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -8,11 +8,9 @@ import apsw
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.objects import Knowledge, Object, parse_object
 from treering.core.writing.integrity import references_of
-from treering.stores.rows.packing import row_of, unpack, unpack_json, unpack_object
+from treering.stores.rows.damage import row_of
+from treering.stores.rows.packing import unpack, unpack_json, unpack_object
 from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID
-
-# Which objects name which in their fields: an index of every revision, made from the objects.
-
 
 REFERRERS = """
 CREATE TABLE referrers(
@@ -22,32 +20,32 @@ CREATE INDEX referrers_by_referrer ON referrers(referrer);
 """
 _HAS_TABLE = "SELECT 1 FROM sqlite_schema WHERE name = 'referrers'"
 _KEEP = "INSERT OR IGNORE INTO referrers(target, referrer) VALUES(?, ?)"
-# Sources refer to nothing, and are most of a space.
+# Sources refer to nothing, and are the majority of objects.
 _BODIES = "SELECT id, body FROM revisions WHERE id NOT LIKE 'src:%'"
 
 
 def find_referrers(connection: apsw.Connection, identity: str) -> list[str]:
-    """Return ids of objects of which a revision names this id, in order."""
+    """Return the ids of objects with a revision that refers to an id, in order."""
     if not _is_there(connection):
-        # A space of an older version that can only be read.
+        # A read-only space of an older version.
         return sorted({referrer for target, referrer in _pairs(connection) if target == identity})
     sql = "SELECT referrer FROM referrers WHERE target = ? ORDER BY referrer"
     return [referrer for (referrer,) in connection.execute(sql, (identity,))]
 
 
 def keep_referrer(connection: apsw.Connection, item: Object) -> None:
-    """Note what a revision of an object names. What earlier ones named stays: a read may ask how things stood."""
+    """Store the references of a revision. Earlier ones are retained for reads of the past."""
     for target in references_of(item):
         connection.execute(_KEEP, (target, item.id))
 
 
 def forget_referrer(connection: apsw.Connection, identity: str) -> None:
-    """Drop what an erased object named."""
+    """Delete the references of an erased object."""
     connection.execute("DELETE FROM referrers WHERE referrer = ?", (identity,))
 
 
 def references_noted(connection: apsw.Connection, identity: str) -> frozenset[str] | None:
-    """Return what an object is noted to name; `None` in a space of an older version, where nothing is."""
+    """Return the stored references of an object; `None` in a space of an older version without any."""
     if not _is_there(connection):
         return None
     rows = connection.execute("SELECT target FROM referrers WHERE referrer = ?", (identity,))
@@ -55,7 +53,7 @@ def references_noted(connection: apsw.Connection, identity: str) -> frozenset[st
 
 
 def fill_referrers(connection: apsw.Connection) -> None:
-    """Note what all revisions of a space of an older version name."""
+    """Store the references of all revisions of a space of an older version."""
     for pair in list(_pairs(connection)):
         connection.execute(_KEEP, pair)
 
@@ -66,7 +64,7 @@ def _is_there(connection: apsw.Connection) -> bool:
 
 def _pairs(connection: apsw.Connection) -> Iterator[tuple[str, str]]:
     for identity, body in connection.execute(_BODIES):
-        # A damaged row keeps no space from opening: whoever reads it, and lint audit, say so.
+        # Damaged rows do not prevent opening a space. They are reported when they are read, and by lint audit.
         with suppress(Corrupt), row_of(identity):
             yield from ((target, identity) for target in references_of(parse_object(unpack_json(body))))
 
@@ -119,61 +117,61 @@ CREATE INDEX audit_by_target ON audit(target, seq);
 CREATE INDEX audit_by_time ON audit(timestamp);
 """
 
-# Together with this table come audit events and patches with parts that an older Treering cannot read (the hash of a
-# patch, the scope it was made at) and idempotency keys that know their request. What was there before stays as it is.
+# With this version, audit events and patches may have fields that older versions cannot read (the hash of a patch, the
+# scope it was made at), and idempotency keys contain their request. Earlier rows are unchanged.
 _SECOND = """
 CREATE TABLE IF NOT EXISTS overwriting(seq INTEGER PRIMARY KEY, vacuumed INTEGER NOT NULL);
 """
 
-# No table: from here on the log may tell of the policy. An older Treering would not obey it, so it opens no such space.
+# No table. The log may contain policies, which an older version would ignore; it therefore refuses the space.
 _THIRD = ""
 
-# The table of which objects name which, filled by `fill_referrers`; two decisions on one question contradict each
-# other, so decisions get a claim key (`_give_claim_keys`); and records and objects may have parts that an older
-# Treering cannot read (operations of an applied patch, disputes, lines of evidence).
+# The table of references, filled by `fill_referrers`. Decisions get a claim key (`_give_claim_keys`), because two
+# decisions on one question contradict each other. Records and objects may have fields that older versions cannot read
+# (operations of an applied patch, disputes, lines of evidence).
 _FOURTH = REFERRERS
 
-# No table: from here on rows are packed with a dictionary (`rows.packing`), which an older Treering could not read.
-# What was there before stays as it is.
+# No table. New rows are compressed with a dictionary (`rows.packing`), which older versions cannot read. Earlier rows
+# are unchanged.
 _FIFTH = ""
 
 MIGRATIONS: Sequence[str] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
-"""`MIGRATIONS[n]` takes a database from version n to n + 1. Never edited, only appended to."""
+"""`MIGRATIONS[n]` upgrades a database from version n to n + 1. Append only."""
 
 VERSION = len(MIGRATIONS)
 CLAIMING_DECISIONS = 4
-"""From this version on the rows of decisions have claim keys."""
+"""From this version on, the rows of decisions have claim keys."""
 _WITH_REFERRERS = 4
 _OURS = (APPLICATION_ID, ARRIVING_ID)
 _READABLE = 2
-"""A space of this version or a later one has every table that reads ask for."""
+"""From this version on, a space has all tables that reads need."""
 
-# It belongs to no version: a space without it reads the same, only slower, and gets it when it is opened to write.
+# Not part of a version: a space without it is only slower, and gets it when it is opened for writing.
 _BY_NAME = "CREATE INDEX IF NOT EXISTS objects_by_name ON objects(scope, type, status, title)"
-# It begins with the columns of this one, which has nothing left to find. A space that is only read may still have it.
+# Redundant, because the index above begins with the same columns. A read-only space may still have it.
 _NO_LONGER = "DROP INDEX IF EXISTS objects_by_scope"
 
 
 def is_current(connection: apsw.Connection) -> bool:
-    """Tell whether this is a space whose schema is up to date."""
+    """Return whether this is a space with the current schema."""
     return bool(connection.pragma("application_id") in _OURS and connection.pragma("user_version") == VERSION)
 
 
 def is_quick(connection: apsw.Connection) -> bool:
-    """Tell whether objects are found by their names without reading all of their scope."""
+    """Return whether the index for looking up objects by title exists."""
     return next(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'objects_by_name'"), None) is not None
 
 
 def is_readable(connection: apsw.Connection) -> bool:
-    """Tell whether this is a space that can be read as it is."""
+    """Return whether this is a space that can be read without a migration."""
     version = connection.pragma("user_version")
     return bool(connection.pragma("application_id") in _OURS and _READABLE <= version <= VERSION)
 
 
 def migrate(connection: apsw.Connection, path: str) -> None:
-    """Bring the schema up to date inside the open transaction.
+    """Upgrade the schema in the open transaction.
 
-    Raises `InvalidInput` for a space of a newer Treering, `Corrupt` for some other program's database.
+    Raises `InvalidInput` for a space of a newer version, `Corrupt` for the database of another program.
     """
     version = connection.pragma("user_version")
     application = connection.pragma("application_id")
@@ -204,7 +202,7 @@ def _give_claim_keys(connection: apsw.Connection) -> None:
         "WHERE o.type = 'knowledge' AND o.kind = 'decision'"
     )
     for identity, body in list(connection.execute(sql)):
-        with suppress(Corrupt):  # a damaged row is for the audit to report
+        with suppress(Corrupt):  # lint audit reports damaged rows
             item = unpack_object(unpack(body), lambda _: {})
             if isinstance(item, Knowledge):
                 connection.execute("UPDATE objects SET claim_key = ? WHERE id = ?", (item.claim_key(), identity))

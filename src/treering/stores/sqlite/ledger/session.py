@@ -1,4 +1,4 @@
-"""A ledger's file inside a transaction: all its rows, what a patch asks and keeps, and what an erasure leaves."""
+"""A ledger's file in a transaction: all of its rows, the session of a patch, and overwriting after an erasure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -15,7 +15,8 @@ from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Write
 from treering.ports.ledger import Record
 from treering.ports.runtime import Clock
-from treering.stores.rows.packing import REINDEX, RESTORE, row_of, unpack, unpack_json
+from treering.stores.rows.damage import REINDEX, RESTORE, row_of
+from treering.stores.rows.packing import unpack, unpack_json
 from treering.stores.rows.read_checks import Body, ReadChecks, Stored
 from treering.stores.rows.records import load_records
 from treering.stores.rows.session import Follower, LedgerSession
@@ -26,7 +27,7 @@ from treering.stores.sqlite.ledger.snapshot import LogTables
 
 
 class SqliteRows:
-    """`VerifiedRows` and `ExportedRows` of `rows`, over a connection inside a transaction."""
+    """`LedgerRows` over a connection in a transaction."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
@@ -38,7 +39,7 @@ class SqliteRows:
         return self._connection.execute("SELECT seq, target, timestamp, hash, body FROM audit ORDER BY seq")
 
     def link_rows(self) -> Iterable[LinkRow]:
-        """Return all links, those that were added first at first."""
+        """Return all links in the order in which they were added."""
         sql = "SELECT type, source, target, patch_id, added, removed FROM links ORDER BY added, type, source, target"
         return ((row[0], row[1], row[2], row[3], row[4], row[5]) for row in self._connection.execute(sql))
 
@@ -47,11 +48,11 @@ class SqliteRows:
         return self._connection.execute("SELECT id, status, body FROM patches ORDER BY id")
 
     def keys(self, prefix: str) -> Iterable[tuple[str, Remembered]]:
-        """Return the keys that begin so, each with what it stands for."""
+        """Return the keys with a prefix, with their values."""
         return self._log.keys(prefix)
 
     def has_event(self, seq: int, digest: str) -> bool:
-        """Tell whether the row of an event has this hash."""
+        """Return whether an event has this hash."""
         sql = "SELECT 1 FROM audit WHERE seq = ? AND hash = ?"
         return next(self._connection.execute(sql, (seq, digest)), None) is not None
 
@@ -65,15 +66,15 @@ class SqliteRows:
             yield self._with_rows(identity, ())
 
     def dependencies(self) -> Iterable[tuple[str, str]]:
-        """Return what rests on what."""
+        """Return pairs of a target and the knowledge that depends on it."""
         return self._connection.execute("SELECT target, dependent FROM dependencies")
 
     def count_segments(self) -> int:
-        """Return how many segments are kept."""
+        """Return the number of stored segments."""
         return int(next(self._connection.execute("SELECT count(*) FROM segments"))[0])
 
     def stored_revisions(self) -> Iterator[Stored]:
-        """Return the rows of all revisions, by the number of their event."""
+        """Return the rows of all revisions, by sequence number."""
         sql = "SELECT id, revision, seq, body FROM revisions ORDER BY seq, id, revision"
         return (Stored(*row) for row in self._connection.execute(sql))
 
@@ -89,9 +90,9 @@ class SqliteRows:
         return self._connection.execute("SELECT key, body FROM receipts ORDER BY key")
 
     def verify(self, *, anchor: Anchor | None) -> Anchor:
-        """Check the file, the chain, that the ledger holds exactly what the log tells of, and every segment's words.
+        """Check the file, the chain, all records against it, and the text of every segment.
 
-        Raises `Corrupt` naming the first thing that does not verify.
+        Raises `Corrupt` for the first error.
         """
         _check_file(self._connection)
         return verify_rows(self, anchor=anchor)
@@ -103,7 +104,7 @@ class SqliteRows:
 
     def _row(self, identity: str, item: Object | None) -> ObjectRow | None:
         row: ObjectRow | None = next(self._connection.execute("SELECT * FROM objects WHERE id = ?", (identity,)), None)
-        # In a space of an older version that can only be read, the rows of decisions have no claim key.
+        # In a read-only space of an older version, the rows of decisions have no claim key.
         keyless = item and item.kind == "decision" and self._connection.pragma("user_version") < CLAIMING_DECISIONS
         if row and keyless and isinstance(item, Knowledge) and row[-1] is None:
             return (*row[:-1], item.claim_key())
@@ -122,16 +123,13 @@ def _segment(source_id: str, place: Body, body: Body) -> Segment:
         return Segment.model_validate({**unpack_json(place), "excerpt": unpack(body)})
 
 
-# Checking a ledger's file, and its rows against its own audit log.
-
-
 _TABLES = ("objects", "revisions", "texts", "segments", "dependencies", "links", "patches", "receipts", "audit")
 
 
 def _check_file(connection: apsw.Connection) -> None:
-    """Check every page, and every index of a table against the table.
+    """Check every page and index of the file.
 
-    Where all tables of the ledger are whole, what is damaged is made anew from them.
+    If the tables of the ledger are intact, the others can be rebuilt from them.
     """
     problem = _damage(connection, "PRAGMA integrity_check(1)")
     if problem:
@@ -141,11 +139,8 @@ def _check_file(connection: apsw.Connection) -> None:
 
 
 def _damage(connection: apsw.Connection, check: str) -> str:
-    (found,) = next(connection.execute(check))
-    return "" if found == "ok" else str(found)
-
-
-# What a transaction asks of a ledger on SQLite, over the connection that holds the write transaction.
+    (result,) = next(connection.execute(check))
+    return "" if result == "ok" else str(result)
 
 
 class SqliteSession(LedgerSession[apsw.Connection]):
@@ -165,18 +160,18 @@ class SqliteSession(LedgerSession[apsw.Connection]):
         super().__init__(connection, view, log, log, clock=clock, policy=policy, followers=followers)
 
     def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
-        """Do nothing: each answer is at hand."""
+        """Do nothing. Each read is fast."""
 
     def read_ahead_of(self, identities: Sequence[str]) -> None:
-        """Do nothing: each answer is at hand."""
+        """Do nothing. Each read is fast."""
 
     @property
     def reached(self) -> Anchor | None:
-        """The head of the log that was kept, where something was."""
+        """The head of the log after this transaction, or `None` if it wrote no event."""
         return self._log_tables.reached
 
     def recorded_policy(self) -> Policy | None:
-        """Return the policy that the log tells of last, or `None`."""
+        """Return the last policy in the log, or `None`."""
         return self._log_tables.end.policy
 
     def head(self) -> Anchor:
@@ -188,14 +183,14 @@ class SqliteSession(LedgerSession[apsw.Connection]):
         return self._log_tables.end.last_time
 
     def fill(self, records: Iterable[Record]) -> None:
-        """Keep the records of an export. Raises `InvalidInput` for what is none."""
+        """Write the records of an export. Raises `InvalidInput` if they are not an export."""
         try:
             self._changes += load_records(ObjectTables(self._transaction), self._log_tables, records)
         except apsw.ConstraintError as error:
             raise no_export(error) from error
 
     def verify(self) -> Anchor:
-        """Check everything that is kept against the audit log; return its head."""
+        """Verify all rows against the audit log; return its head."""
         return SqliteRows(self._transaction).verify(anchor=None)
 
     def _store(self, writes: Sequence[tuple[Write, int, str]]) -> None:
@@ -203,28 +198,25 @@ class SqliteSession(LedgerSession[apsw.Connection]):
         for write, seq, stored in writes:
             tables.store(write, seq, stored)
 
-    def _note_erased(self, erased: Sequence[Object], sequence: int) -> None:  # noqa: ARG002 - the whole file is
+    def _note_erased(self, erased: Sequence[Object], sequence: int) -> None:  # noqa: ARG002 - the whole file is overwritten
         note_erasure(self._transaction, sequence)
 
 
-# Overwriting what erasure leaves in the file and its log: noted with the erasure, done when nobody is in the way.
-
-
 def note_erasure(connection: apsw.Connection, seq: int) -> None:
-    """Note, in the transaction of an erasure, that the file and its log have to be overwritten."""
+    """Store, in the transaction of an erasure, that the file and its log must be overwritten."""
     connection.execute("INSERT OR REPLACE INTO overwriting(seq, vacuumed) VALUES(?, 0)", (seq,))
 
 
 def is_overwriting_due(connection: apsw.Connection) -> bool:
-    """Tell whether an erasure still waits for its overwriting."""
+    """Return whether an erasure has not been overwritten yet."""
     return next(connection.execute("SELECT 1 FROM overwriting LIMIT 1"), None) is not None
 
 
 def overwrite(connection: apsw.Connection) -> None:
-    """Write the file anew without what was erased, and empty its log. Outside of a transaction.
+    """Rewrite the file without erased data, and truncate its log. Outside of a transaction.
 
-    Raises `apsw.BusyError` where another process reads or writes: the note stays, and with it what is left to do. What
-    is erased meanwhile has a note of its own.
+    Raises `apsw.BusyError` if another process reads or writes. The note is retained then. Later erasures have their own
+    notes.
     """
     if not is_overwriting_due(connection):
         return

@@ -1,4 +1,4 @@
-"""What one moment of a space says: its audit log, patches and idempotency keys, and the reads of its objects."""
+"""Reads from one snapshot of a space: its audit log, patches, idempotency keys and objects."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent
-from treering.core.canonical import PREFIXES, parse_time, render_time
+from treering.core.canonical import parse_time, render_time
 from treering.core.objects import Object
 from treering.core.patch import Link, PatchRecord, PatchStatus
 from treering.core.policy import Policy
@@ -26,12 +26,15 @@ from treering.ports.ledger import (
     noted,
     selects,
 )
+from treering.stores.rows.damage import row_of
 from treering.stores.rows.ledger import Snapshot, checked_head, newest_states
-from treering.stores.rows.packing import pack_row, pack_sealed, row_of
-from treering.stores.rows.read_checks import Body, LogReads, ReadChecks, policy_told
-from treering.stores.sqlite.database import remembered
+from treering.stores.rows.log_reads import LogReads
+from treering.stores.rows.packing import pack_row, pack_sealed
+from treering.stores.rows.read_checks import Body, ReadChecks, policy_told
+from treering.stores.sqlite.filters import INDEXED_FIELDS, OBJECT_FIELDS, condition, equalities, of_types
 from treering.stores.sqlite.ledger.object_tables import ObjectTables, SqliteEvents
-from treering.stores.sqlite.reading import INDEXED_FIELDS, OBJECT_FIELDS, Condition, condition, equalities
+from treering.stores.sqlite.readers import remembered
+from treering.stores.sqlite.reading import in_batches
 
 _END = """
 SELECT last.seq, last.hash, last.timestamp, told.seq, told.body
@@ -42,7 +45,7 @@ LEFT JOIN (SELECT seq, body FROM audit WHERE target = ? ORDER BY seq DESC LIMIT 
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """How far the audit log has come, as its rows say: the last event, and the last one about the policy."""
+    """The end of the audit log: the last event, and the last one about the policy."""
 
     seq: int | None
     hash: str | None
@@ -52,37 +55,37 @@ class LogEnd:
 
     @property
     def head(self) -> Anchor:
-        """Return the head of the audit log."""
+        """The head of the audit log."""
         with row_of("the audit log"):
             return Anchor.model_validate({"seq": self.seq or 0, "hash": self.hash or GENESIS})
 
     @property
     def last_time(self) -> datetime | None:
-        """Return the time of the last event, or `None` before the first."""
+        """The time of the last event, or `None` before the first."""
         with row_of("the audit log"):
             return parse_time(self.timestamp) if self.timestamp is not None else None
 
     @property
     def policy(self) -> Policy | None:
-        """Return the policy that the log tells of last, or `None`. Raises `Corrupt` where its event was changed."""
+        """The last policy in the log, or `None`. Raises `Corrupt` if its event was modified."""
         if self.policy_seq is None or self.policy_body is None:
             return None
         return policy_told(self.policy_seq, self.policy_body)
 
 
 class LogTables(LogReads):
-    """The audit log, patches and idempotency keys of one ledger, over a connection inside a transaction."""
+    """The audit log, patches and idempotency keys of one ledger, over a connection in a transaction."""
 
     def __init__(self, connection: apsw.Connection, checks: ReadChecks | None = None) -> None:
         super().__init__(SqliteEvents(connection), checks)
         self.reached: Anchor | None = None
-        """The head that was kept, where something was."""
+        """The head of the log after this transaction, or `None` if it wrote no event."""
         self._connection = connection
         self._end: LogEnd | None = None
 
     @property
     def end(self) -> LogEnd:
-        """What every writer asks of the log, read once: no other writer comes between, and what is kept forgets it."""
+        """The end of the log, read once. There is no other writer, and `keep_events` resets it."""
         if self._end is None:
             self._end = LogEnd(*(self._row(_END, POLICY) or (None,) * 5))
         return self._end
@@ -103,11 +106,11 @@ class LogTables(LogReads):
         return int(row[0] or 0) if row else 0
 
     def is_bare(self) -> bool:
-        """Tell whether the log tells of nothing but the policy."""
+        """Return whether the log contains only events about the policy."""
         return self._row("SELECT 1 FROM audit WHERE target <> ? LIMIT 1", POLICY) is None
 
     def policy(self) -> Policy | None:
-        """Return the policy that the log tells of last, or `None`. Raises `Corrupt` where its event was changed."""
+        """Return the last policy in the log, or `None`. Raises `Corrupt` if its event was modified."""
         return remembered(self._connection, "policy", self._policy)
 
     def _policy(self) -> Policy | None:
@@ -115,7 +118,7 @@ class LogTables(LogReads):
         return policy_told(*row) if row else None
 
     def keep_events(self, events: Sequence[AuditEvent]) -> None:
-        """Keep new events."""
+        """Store events."""
         sql = "INSERT INTO audit(seq, target, timestamp, hash, body) VALUES(?, ?, ?, ?, ?)"
         self._end = None
         for event in events:
@@ -129,15 +132,15 @@ class LogTables(LogReads):
         self._connection.execute("DELETE FROM audit")
 
     def keep_records(self, records: Sequence[PatchRecord]) -> None:
-        """Keep the records of patches, in the place of earlier ones."""
+        """Store the records of patches, replacing earlier ones."""
         self._keep_records("INSERT OR REPLACE", records)
 
     def keep_new_records(self, records: Sequence[PatchRecord]) -> None:
-        """Keep the records of patches that are not there."""
+        """Store the records of new patches."""
         self._keep_records("INSERT", records)
 
     def keep_key(self, key: str, outcome: str) -> None:
-        """Keep what a new key stands for, as JSON."""
+        """Store the value of a new key, as JSON."""
         sql = "INSERT INTO receipts(key, body) VALUES(?, ?)"
         self._connection.execute(sql, (key, pack_sealed(outcome, name=key)))
 
@@ -181,20 +184,16 @@ class LogTables(LogReads):
         return next(self._connection.execute(sql, bindings), None)
 
 
-# What one moment of a space says: reads, held to what the audit log says.
-
-
 _HEAD_COLUMNS = (
     "id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, ''), "
     "coalesce(fingerprint, '')"
 )
-_BATCH = 500
 _SourceRow = tuple[str, str, str, str, int]
 """Origin, id, fingerprint, status, revision."""
 
 
 class SqliteSnapshot(Snapshot):
-    """`rows.ledger.Snapshot` over a connection inside a transaction."""
+    """`rows.ledger.Snapshot` over a connection in a transaction."""
 
     def __init__(self, connection: apsw.Connection, checks: ReadChecks, policy: Policy) -> None:
         self._connection = connection
@@ -209,7 +208,7 @@ class SqliteSnapshot(Snapshot):
         return self._log_tables.policy() or self._default_policy
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
-        """Return an object as it stands, or as it stood."""
+        """Return an object, as of now or a point in history."""
         item = self._get_at(as_of)(identity)
         if item is None:
             raise missing_object(identity)
@@ -218,36 +217,34 @@ class SqliteSnapshot(Snapshot):
     def heads(
         self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
     ) -> Mapping[str, Head]:
-        """Return the heads of those of the ids that exist."""
+        """Return the heads of objects. Unknown ids are left out."""
         wanted = list(dict.fromkeys(identities))
         if as_of is not None:
             return {item.id: head_of(item) for item in _each(wanted, self._get_at(as_of), altered)}
-        heads: dict[str, Head] = {}
-        for start in range(0, len(wanted), _BATCH):
-            batch = wanted[start : start + _BATCH]
-            sql = f"SELECT {_HEAD_COLUMNS} FROM objects WHERE id IN ({_marks(batch)})"  # noqa: S608 - marks
-            rows = list(self._connection.execute(sql, batch))
-            try:
-                heads |= {row[0]: checked_head(_head(row)) for row in rows}
-            except Exception:  # noqa: BLE001 - one of them is damaged: each is read by itself, which tells which
-                for row in rows:
-                    with noted(altered), row_of(str(row[0])):
-                        heads[row[0]] = checked_head(_head(row))
-        return heads
+        sql = f"SELECT {_HEAD_COLUMNS} FROM objects WHERE id IN (?*)"  # noqa: S608 - our columns
+        rows = list(in_batches(self._connection, sql, wanted))
+        try:
+            return {row[0]: checked_head(_head(row)) for row in rows}
+        except Exception:  # noqa: BLE001 - one row is damaged: read them one by one to find out which
+            heads: dict[str, Head] = {}
+            for row in rows:
+                with noted(altered), row_of(str(row[0])):
+                    heads[row[0]] = checked_head(_head(row))
+            return heads
 
     def select(self, selection: Selection, altered: Altered | None) -> list[Object]:
-        """Return the objects a read at the selection's scope sees, oldest first."""
+        """Return the objects visible at the selection's scope, oldest first."""
         if selection.as_of is None:
             ids = _candidates(self._connection, selection)
         else:
             ids = _begun_by(self._connection, selection, self.sequence(selection.as_of))
         items = _each(reversed(ids), self._get_at(selection.as_of), altered)
-        found = (item for item in items if selects(selection, item))
-        return list(islice(found, selection.newest or None))[::-1]
+        selected = (item for item in items if selects(selection, item))
+        return list(islice(selected, selection.newest or None))[::-1]
 
     def sources(self, scope: str, root: str) -> Mapping[str, SourceState]:
-        """Give, by origin, the sources in this scope below a root origin."""
-        # Ranges instead of prefixes, and three queries instead of OR: so that the index by origin finds them.
+        """Return the sources of this scope below a root origin, by origin."""
+        # Ranges instead of prefixes, and three queries instead of OR, so that the index by origin is used.
         columns = "SELECT origin, id, fingerprint, status, revision FROM objects WHERE scope = ?1 AND "
         sql = (
             f"{columns} origin = ?2 UNION ALL {columns} origin >= ?2 || '#' AND origin < ?2 || '$' "
@@ -256,21 +253,17 @@ class SqliteSnapshot(Snapshot):
         return _states(self._connection.execute(sql, (scope, root)))
 
     def sources_at(self, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
-        """Give, by origin, those of the sources that are in this scope."""
-        rows: list[_SourceRow] = []
-        for start in range(0, len(origins), _BATCH):
-            batch = origins[start : start + _BATCH]
-            sql = (
-                "SELECT origin, id, fingerprint, status, revision FROM objects WHERE scope = ? "  # noqa: S608 - marks
-                f"AND origin IN ({_marks(batch)}) ORDER BY id"
-            )
-            rows += self._connection.execute(sql, (scope, *batch))
-        return _states(rows)
+        """Return the sources of this scope with these origins, by origin."""
+        sql = (
+            "SELECT origin, id, fingerprint, status, revision FROM objects WHERE scope = ? AND origin IN (?*) "
+            "ORDER BY id"
+        )
+        return _states(in_batches(self._connection, sql, origins, before=(scope,)))
 
     def scopes(self, below: str) -> Sequence[str]:
-        """Return the scopes below one that objects lie in."""
+        """Return the scopes of objects at or below a scope."""
         start = "/" if below == ROOT else f"{below}/"
-        # '0' is the character after '/'. Each step jumps to the next scope, however many objects lie in one.
+        # '0' is the character after '/'. Each step jumps to the next scope, regardless of the number of objects in one.
         sql = (
             "WITH RECURSIVE found(scope) AS (SELECT min(scope) FROM objects WHERE scope > ?1 AND scope < ?2 UNION ALL "
             "SELECT (SELECT min(scope) FROM objects o WHERE o.scope > found.scope AND o.scope < ?2) FROM found "
@@ -279,11 +272,11 @@ class SqliteSnapshot(Snapshot):
         return [scope for (scope,) in self._connection.execute(sql, (start, start[:-1] + "0"))]
 
     def dependents(self, identity: str) -> Sequence[str]:
-        """Return ids of knowledge whose evidence or derivation names this id."""
+        """Return the ids of knowledge that cites an object or is derived from it."""
         return self._tables.dependents(identity)
 
     def referrers(self, identity: str) -> Sequence[str]:
-        """Return ids of objects of which a revision names this id."""
+        """Return the ids of objects with a revision that refers to an id."""
         return self._tables.referrers(identity)
 
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
@@ -291,7 +284,7 @@ class SqliteSnapshot(Snapshot):
         return self._tables.checked_links(identity, None if as_of is None else self.sequence(as_of))
 
     def _get_at(self, as_of: AsOf) -> Callable[[str], Object | None]:
-        """Return what reads an object as it stands, or as it stood."""
+        """Return a function that reads an object, as of now or a point in history."""
         if as_of is None:
             return self._tables.get
         seq = self.sequence(as_of)
@@ -306,36 +299,28 @@ _NAMING = {"origin": "origin", "title": "title"}
 
 
 def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:
-    """Narrow by scope, type and filter in SQL; what passes is checked again on the object itself."""
+    """Return candidates by scope, type and filter. They are checked again on the objects themselves."""
     scopes = lineage(selection.scope)
     prefix = selection.scope.removesuffix("/") + "/"
     below = "OR substr(scope, 1, ?) = ?" if selection.descend else ""
-    named, asked = equalities(selection.where, INDEXED_FIELDS), condition(selection.where, OBJECT_FIELDS)
-    # A name is rarer than a type: the plus sign keeps SQLite from looking up the type.
+    named, filtered = equalities(selection.where, INDEXED_FIELDS), condition(selection.where, OBJECT_FIELDS)
+    # A name is rarer than a type. The plus sign prevents SQLite from using the index by type.
     is_named = bool(equalities(selection.where, _NAMING).bindings)
     kind = "+type" if equalities(selection.where, {"origin": "origin"}).bindings else "type"
-    among = _of_types(selection, column="+id" if is_named else "id")
+    among = of_types(selection.types, "+id" if is_named else "id")
     types = f"AND {kind} IN ({_marks(selection.types)}) AND {among.sql}" if selection.types else ""
-    where = f"(scope IN ({_marks(scopes)}) {below}) {types} AND {named.sql} AND {asked.sql}"
+    where = f"(scope IN ({_marks(scopes)}) {below}) {types} AND {named.sql} AND {filtered.sql}"
     sql = f"SELECT id FROM objects WHERE {where} ORDER BY id"  # noqa: S608 - marks, and what `condition` wrote
     within = (len(prefix), prefix) if selection.descend else ()
-    bindings = [*scopes, *within, *selection.types, *among.bindings, *named.bindings, *asked.bindings]
+    bindings = [*scopes, *within, *selection.types, *among.bindings, *named.bindings, *filtered.bindings]
     return [identity for (identity,) in connection.execute(sql, bindings)]
 
 
 def _begun_by(connection: apsw.Connection, selection: Selection, seq: int) -> list[str]:
-    """Return the ids of the objects of some types that were there at an event."""
-    types = _of_types(selection)
+    """Return the ids of objects of some types that existed at an event."""
+    types = of_types(selection.types, "id")
     sql = f"SELECT DISTINCT id FROM revisions WHERE seq <= ? AND {types.sql} ORDER BY id"  # noqa: S608 - marks
     return [identity for (identity,) in connection.execute(sql, (seq, *types.bindings))]
-
-
-def _of_types(selection: Selection, column: str = "id") -> Condition:
-    """Tell in SQL that an id is of one of the types, which it begins with: a range for each, for the index by id."""
-    begins = [f"{PREFIXES[name]}:" for name in selection.types]
-    among = " OR ".join(f"{column} >= ? AND {column} < ?" for _ in begins)
-    # ';' is the character after ':'.
-    return Condition(f"({among or '1'})", tuple(end for begin in begins for end in (begin, f"{begin[:-1]};")))
 
 
 def _marks(values: Sequence[str]) -> str:
@@ -347,7 +332,7 @@ def _head(row: tuple[str, str, str, str, str, int, str, str, str, str, str]) -> 
 
 
 def _each(identities: Iterable[str], read: Callable[[str], Object | None], altered: Altered | None) -> Iterator[Object]:
-    """Read objects one by one; what does not verify is left out where `altered` takes it."""
+    """Read objects one by one. Errors are passed to `altered`, if given, and the object is left out."""
     for identity in identities:
         item = None
         with noted(altered):

@@ -1,0 +1,124 @@
+"""Tables in memory that follow the passage log, and start from a file saved by an earlier process."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.core.errors import Corrupt
+from treering.retrieval.index.tables import PackedTable
+from treering.stores.rows.passage_log import Moment, PassageLog, follow_log
+
+MIN_SAVED_PASSAGES = 5_000
+"""Smaller tables are loaded from the database faster than a file is opened and checked."""
+
+_MAX_CHANGED_DIVISOR = 16
+"""A table is saved again if a process had to read more than one of this many passages from the database."""
+
+Log = TypeVar("Log", bound=PassageLog)
+Log_contra = TypeVar("Log_contra", bound=PassageLog, contravariant=True)
+
+
+class SavedTable(Protocol[Log_contra]):
+    """A file with the content of a table, for the next process that opens the space."""
+
+    def read(self, log: Log_contra) -> tuple[PackedTable, Moment] | None:
+        """Return the saved table and its moment, or `None` if the log cannot continue from a saved table."""
+        ...
+
+    def save(self, log: Log_contra, packed: PackedTable) -> PackedTable | None:
+        """Save a table as of the moment of the log; return the table as read from the file, or `None` if not saved."""
+        ...
+
+    def is_deleted(self) -> bool:
+        """Return whether the file that was read or saved here has been deleted, as an erasure does."""
+        ...
+
+    def delete(self) -> None:
+        """Delete the file."""
+        ...
+
+
+class FollowedTable(ABC, Generic[Log]):
+    """A table in memory that follows the passage log. Not thread-safe."""
+
+    def __init__(self, saved: SavedTable[Log] | None = None) -> None:
+        self._saved = saved
+        self._seen: Moment | None = None
+        self._changed = 0
+        """The number of passages read since the table was loaded or unpacked."""
+
+    def _follow(self, log: Log) -> None:
+        """Bring the table up to date."""
+        if self._saved and self._seen is None:
+            self._start(log, self._saved)
+        elif self._saved and self._saved.is_deleted() and not self._unpack_saved(log, self._saved):
+            self._unpack(_copy(self._packed()))
+        self._advance(log)
+
+    def _start(self, log: Log, saved: SavedTable[Log]) -> None:
+        """Start with the saved table, and save it again if it was missing or much has changed."""
+        is_saved = self._unpack_saved(log, saved)
+        self._advance(log)
+        size = self._size()
+        if size < MIN_SAVED_PASSAGES or (is_saved and self._changed <= size // _MAX_CHANGED_DIVISOR):
+            return
+        if packed := saved.save(log, self._packed()):
+            self._unpack(packed)
+
+    def _unpack_saved(self, log: Log, saved: SavedTable[Log]) -> bool:
+        """Unpack the saved table, and return whether there was a valid one."""
+        content = saved.read(log)
+        if content is None:
+            return False
+        packed, moment = content
+        try:
+            self._unpack(packed)
+        except Corrupt:
+            saved.delete()
+            return False
+        self._seen, self._changed = moment, 0
+        return True
+
+    def _advance(self, log: Log) -> None:
+        def load() -> None:
+            self._load(log)
+            self._changed = self._size()
+
+        def reread(keys: Sequence[int]) -> None:
+            self._reread(log, keys)
+            self._changed += len(keys)
+
+        self._seen = follow_log(log, self._seen, load=load, reread=reread)
+
+    @abstractmethod
+    def _load(self, log: Log) -> None:
+        """Replace the content with all passages of the database."""
+
+    @abstractmethod
+    def _reread(self, log: Log, keys: Sequence[int]) -> None:
+        """Read some passages again."""
+
+    @abstractmethod
+    def _size(self) -> int:
+        """Return the number of passages in the table."""
+
+    @abstractmethod
+    def _packed(self) -> PackedTable:
+        """Return the content as arrays."""
+
+    @abstractmethod
+    def _unpack(self, packed: PackedTable) -> None:
+        """Replace the content with arrays. Raises `Corrupt`, and changes nothing, if they are inconsistent."""
+
+
+def _copy(packed: PackedTable) -> PackedTable:
+    """Copy a table, so that it no longer uses a mapped file."""
+    parts: dict[str, list[npt.NDArray[Any]]] = {}
+    for part in packed.parts:
+        for name, array in part.items():
+            parts.setdefault(name, []).append(array)
+    joined = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    return PackedTable(packed.numbers, {name: array.copy() for name, array in packed.arrays.items()} | joined)

@@ -1,0 +1,101 @@
+"""Jobs in rows: sealed, parsed, and without data about erased objects."""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from itertools import islice
+
+from treering.core.canonical import canonical_json
+from treering.core.errors import Corrupt, InvalidInput
+from treering.core.scope import sees
+from treering.ports.index import Change
+from treering.ports.runtime import LONGEST_SECONDS, IsKept, JobRow
+from treering.retrieval.index.projection import Named, origins_in, sources_in
+from treering.stores.rows.damage import row_of
+from treering.stores.rows.packing import json_of, pack_sealed, unpack_sealed
+from treering.stores.rows.read_checks import Body
+
+
+def packed_job(job_id: str, row: JobRow) -> bytes:
+    """Pack a job for its row."""
+    return pack_sealed(canonical_json(dict(row)), name=job_id)
+
+
+def job_of(job_id: str, body: str | bytes) -> JobRow:
+    """Unpack a job. Raises `Corrupt` for a damaged row."""
+    with row_of("a job"):
+        row = json_of(unpack_sealed(body, name=job_id))
+    if not isinstance(row, dict):
+        raise Corrupt("The record of a job is damaged.", hint="Restore the space from a backup.")
+    return row
+
+
+def _scope_of_job(row: JobRow) -> str:
+    """Return the scope of a job. Raises `Corrupt` for a damaged row."""
+    with row_of("a job"):
+        return str(row["scope"])
+
+
+def jobs_seen(rows: Iterable[tuple[str, Body]], scope: str, limit: int) -> list[JobRow]:
+    """Return the first jobs at, below or above a scope. `rows`: ids and bodies."""
+    jobs = (job for row in rows if (job := job_of(*row)).get("scope", "") is not None)
+    return list(islice((job for job in jobs if sees(scope, _scope_of_job(job), descend=True)), limit))
+
+
+def jobs_naming(rows: Iterable[tuple[str, Body]], object_ids: Sequence[str]) -> int:
+    """Count the jobs that name one of some objects. `rows`: ids and bodies."""
+    named = Named(frozenset(object_ids), frozenset())
+    return sum(named.is_in(job_of(*row)) for row in rows)
+
+
+def without_erased(row: JobRow, erased: Set[str]) -> JobRow:
+    """Return a job without its data about erased objects."""
+    return Named(erased, frozenset(_origins(row, erased))).without(row) if erased else dict(row)
+
+
+def changed_by_erasure(jobs: Mapping[str, JobRow], erased: Set[str], origins: Set[str]) -> dict[str, JobRow]:
+    """Return the jobs with data about erased objects or their origins, without this data, by id."""
+    named = Named(erased, frozenset(origins).union(*(_origins(row, erased) for row in jobs.values())))
+    return {job: named.without(row) for job, row in jobs.items() if named.is_in(row)}
+
+
+class WaitingJobs:
+    """Jobs that are stored in the next transaction of their thread (`ports.runtime.JobsInCommits`)."""
+
+    def __init__(self) -> None:
+        self._of_thread = threading.local()
+
+    @contextmanager
+    def kept_in_commit(self, job_id: str, row: JobRow) -> Iterator[IsKept]:
+        """Store the state of a job in the first transaction of the block that changes objects."""
+        rows = self._rows()
+        rows[job_id] = row
+        try:
+            yield lambda: job_id not in rows
+        finally:
+            rows.pop(job_id, None)
+
+    def come_due(self, changes: Sequence[Change]) -> Iterator[tuple[str, JobRow, Sequence[str]]]:
+        """Yield the waiting jobs with the ids in them that this transaction does not write, and remove them."""
+        rows = self._rows()
+        for job_id in list(rows):
+            row, standing = rows.pop(job_id), {change.object_id for change in changes if change.after}
+            yield job_id, row, [identity for identity in sources_in(row) if identity not in standing]
+
+    def _rows(self) -> dict[str, JobRow]:
+        waiting: dict[str, JobRow] = self._of_thread.__dict__.setdefault("rows", {})
+        return waiting
+
+
+def _origins(row: JobRow, ids: Set[str]) -> list[str]:
+    with row_of("a job"):
+        return list(origins_in(row, ids))
+
+
+def check_lease_length(seconds: float) -> None:
+    """Raise `InvalidInput` if a lease would block others for too long."""
+    if seconds > LONGEST_SECONDS:
+        raise InvalidInput(
+            f"A lease of {seconds:g} seconds is too long; at most {LONGEST_SECONDS:g} are allowed.",
+            hint="Request a shorter lease and renew it.",
+        )

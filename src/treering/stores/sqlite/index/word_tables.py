@@ -1,0 +1,150 @@
+"""Ranking of current passages by words, with postings in memory that follow the file."""
+
+import re
+import threading
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import apsw
+import numpy as np
+
+from treering.ports.search import MOST_COUNTED, Scored
+from treering.retrieval.index.tables import Keys, Postings, Scores, WeighedPostings, WordTable, best, distinct, only
+from treering.stores.rows.passage_log import Moment, follow_log
+from treering.stores.rows.reach import role_term
+from treering.stores.sqlite.filters import ALWAYS
+from treering.stores.sqlite.index.passage_log import SqliteLog
+from treering.stores.sqlite.index.tables import WORDS
+from treering.stores.sqlite.index.words import WEIGHTS, numbers_in, ranked_rows, totals, vocabulary
+from treering.stores.sqlite.reading import Integers, in_batches, integers
+from treering.stores.sqlite.sight import fts_query
+
+# One number for each occurrence of a term: the key of the passage, and the first letter of the column.
+_POSTINGS = "SELECT group_concat(doc * 256 + unicode(col)) FROM {words} WHERE term = ?"
+
+
+_LENGTHS = f"SELECT group_concat(id), group_concat(hex(sz), '') FROM {WORDS}_docsize"  # noqa: S608 - our table
+
+
+_COLUMNS = 4
+
+
+# Terms that FTS5 does not change: see `WORD_TOKENIZER`.
+_PLAIN = re.compile(r"[a-z0-9_\u0080-\U0010ffff]+")
+
+
+class WordTables:
+    """Postings of terms of current passages, in memory. Thread-safe."""
+
+    def __init__(self, weights: Sequence[float], columns: Sequence[str]) -> None:
+        self._lock = threading.Lock()
+        self._table = WordTable()
+        self._seen: Moment | None = None
+        self._scored: tuple[Moment | None, Sequence[str], Scores] | None = None
+        """The last scores. One question is asked for several roles."""
+        self._weights = np.zeros(256)
+        self._weights[[ord(column[0]) for column in columns]] = weights
+
+    def rank(
+        self,
+        connection: apsw.Connection,
+        terms: Sequence[str],
+        limit: int,
+        *,
+        role: str = "",
+        among: Keys | None = None,
+    ) -> tuple[list[Scored], list[Scored]] | None:
+        """Rank all current passages (or those `among`) by BM25, and those of places in a role separately.
+
+        Returns `None` for a moment in the past, for which FTS5 is needed.
+        """
+        with self._lock:
+            if not self._follow(connection):
+                return None
+            scores = self._scores(connection, terms)
+            in_role = self._in_role(connection, role) if role else None
+        ranked = _scored(*best(scores, limit, among=among))
+        if in_role is None or not len(in_role.keys):
+            return ranked, []
+        scores = scores if among is None else only(scores, among)
+        return ranked, _scored(*best(scores, limit, among=in_role.keys))
+
+    def counts(self, connection: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
+        """Count the current passages with each term whose postings are loaded, up to `MOST_COUNTED`."""
+        with self._lock:
+            known = {term: self._table.find(term) for term in terms} if self._follow(connection) else {}
+        return {term: min(len(postings.keys), MOST_COUNTED) for term, postings in known.items() if postings}
+
+    def _follow(self, connection: apsw.Connection) -> bool:
+        """Bring the table up to date with a connection; return whether it is not ahead of it."""
+        log = SqliteLog(connection)
+        self._seen = follow_log(
+            log, self._seen, load=partial(self._load, connection), reread=partial(self._reread, connection)
+        )
+        return self._seen == log.moment()
+
+    def _scores(self, connection: apsw.Connection, terms: Sequence[str]) -> Scores:
+        """Return the score of each passage by key. The result must not be modified."""
+        if self._scored is None or self._scored[:2] != (self._seen, terms):
+            postings = [
+                self._postings(connection, term) if _PLAIN.fullmatch(term) else _phrase(connection, term)
+                for term in terms
+            ]
+            self._scored = (self._seen, terms, self._table.scores(postings))
+        return self._scored[2]
+
+    def _postings(self, connection: apsw.Connection, term: str) -> Postings:
+        if (known := self._table.find(term)) is None:
+            known = self._read(connection, term)
+            self._table.keep(term, known)
+        return known
+
+    def _in_role(self, connection: apsw.Connection, role: str) -> Postings:
+        """Return the passages of places in a role, by their index term."""
+        term = role_term(role)
+        if (known := self._table.find(term)) is None:
+            keys = distinct(self._places(connection, term) >> 8).astype(np.int32)
+            known = Postings(keys, np.ones(len(keys), np.float32))
+            self._table.keep(term, known)
+        return known
+
+    def _places(self, connection: apsw.Connection, term: str) -> Integers:
+        words = vocabulary(connection, WORDS, "instance")
+        return integers(next(connection.execute(_POSTINGS.format(words=words), (term,)))[0])
+
+    def _read(self, connection: apsw.Connection, term: str) -> Postings:
+        places = self._places(connection, term)
+        keys, counts = places >> 8, self._weights[places & 255]
+        counted = np.flatnonzero(counts)  # scope terms have no weight, and differ from all terms of text
+        keys, counts = keys[counted], counts[counted]
+        if not len(keys):
+            return Postings(keys.astype(np.int32), counts.astype(np.float32))
+        firsts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+        sums = np.add.reduceat(counts, firsts)
+        return Postings(keys[firsts].astype(np.int32), sums.astype(np.float32))
+
+    def _load(self, connection: apsw.Connection) -> None:
+        keys, lengths = _lengths_in(next(connection.execute(_LENGTHS)))
+        self._table = WordTable()
+        self._table.begin(keys, lengths, **totals(connection))
+
+    def _reread(self, connection: apsw.Connection, changed: Sequence[int]) -> None:
+        rows = map(_lengths_in, in_batches(connection, f"{_LENGTHS} WHERE id IN (?*)", changed))
+        keys, lengths = zip(*rows, strict=True)
+        self._table.renew(changed, np.concatenate(keys), np.concatenate(lengths), **totals(connection))
+
+
+def _phrase(connection: apsw.Connection, term: str) -> WeighedPostings:
+    """Return the score of a phrase in each passage. FTS5 adds up the scores of the parts of a query."""
+    rows = list(ranked_rows(connection, WORDS, fts_query([term]), WEIGHTS, ALWAYS, -1))
+    return WeighedPostings(np.array([key for key, _ in rows], np.int32), np.array([score for _, score in rows]))
+
+
+def _scored(keys: Keys, scores: Scores) -> list[Scored]:
+    return [Scored(key, score) for key, score in zip(keys.tolist(), scores.tolist(), strict=True)]
+
+
+def _lengths_in(row: tuple[str | None, str | None]) -> tuple[Keys, Keys]:
+    """Parse the keys and numbers of terms of passages."""
+    keys = integers(row[0])
+    return keys, numbers_in(bytes.fromhex(row[1] or "")).reshape(len(keys), _COLUMNS).sum(axis=1)
