@@ -8,7 +8,7 @@ from treering.parts.wiki.files.links import quoted_path, unquoted
 from treering.parts.wiki.repository.prose import first_paragraph, first_sentence, words_of
 from treering.parts.wiki.repository.sections import blocks_of, headings_of
 from treering.parts.wiki.repository.signatures import shortened, signature_at
-from treering.parts.wiki.rules.page_body import paragraph_start, plain, shown
+from treering.parts.wiki.rules.markdown import paragraph_start, plain, shown
 
 LANGUAGES = {
     "package.json": '{"name": "@shop/web", "version": "1.0.0"}\n',

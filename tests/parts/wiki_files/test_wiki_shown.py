@@ -13,7 +13,7 @@ from treering.parts.wiki.files.folder import WikiFolder
 from treering.parts.wiki.files.links import FileAddresses
 from treering.parts.wiki.files.manifest import KEEP
 from treering.parts.wiki.operations import broken_links
-from treering.parts.wiki.rules.architecture_page import Arrow, flowchart
+from treering.parts.wiki.rules.mermaid import Arrow, flowchart
 from treering.parts.wiki.showing import WikiBrowser, html_of, wiki_server
 from wiki_by_hand import page, small_wiki, wiki
 

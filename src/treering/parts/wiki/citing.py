@@ -8,7 +8,7 @@ from enum import StrEnum
 from treering.core.errors import NotFound
 from treering.core.evidence import Lines, Segment, segment_hash
 from treering.core.objects import Source
-from treering.parts.wiki.files.links import BodyLink, quoted_path, with_addresses
+from treering.parts.wiki.files.links import BodyLink, source_target, target_of, with_addresses
 from treering.parts.wiki.files.manifest import RESERVED, is_page_path
 from treering.parts.wiki.pages import LineCitation, PagePlan, WikiPage, WikiPlan
 from treering.verbs.engine import Engine
@@ -188,17 +188,6 @@ def relocated(page: WikiPage, checked: Iterable[CheckedCitation]) -> WikiPage:
 
     citations = tuple(moves.get(_place(one), one) for one in page.citations)
     return replace(page, body=with_addresses(page.body, address), citations=citations)
-
-
-def target_of(link: BodyLink) -> str:
-    """Return the target of a link as pages have it."""
-    fragment = f"#{quoted_path(link.fragment)}" if link.fragment else ""
-    return f"{link.scheme}:{quoted_path(link.path)}{fragment}"
-
-
-def source_target(citation: LineCitation) -> str:
-    """Return the target of a link to cited lines."""
-    return f"source:{quoted_path(citation.path)}#L{citation.first_line}-L{citation.last_line}"
 
 
 def _place(citation: LineCitation) -> tuple[str, int, int]:

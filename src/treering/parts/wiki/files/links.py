@@ -67,6 +67,17 @@ def unquoted(text: str) -> str:
     return _QUOTED.sub(lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "backslashreplace"), text)
 
 
+def target_of(link: BodyLink) -> str:
+    """Return the target of a link as written in a body."""
+    fragment = f"#{quoted_path(link.fragment)}" if link.fragment else ""
+    return f"{link.scheme}:{quoted_path(link.path)}{fragment}"
+
+
+def source_target(citation: LineCitation) -> str:
+    """Return the target of a link to cited lines, as written in a body."""
+    return f"source:{quoted_path(citation.path)}#L{citation.first_line}-L{citation.last_line}"
+
+
 def escaped(text: str) -> str:
     """Write a text so that Markdown shows it as it is, in one line."""
     return _SPECIAL.sub(lambda found: _ENTITIES.get(found[0], f"\\{found[0]}"), " ".join(text.split()))

@@ -225,6 +225,10 @@ class RepositoryFacts:
             file = self.files.files[further]
         return None
 
+    def by_importance(self, paths: Iterable[str]) -> list[str]:
+        """Sort files by importance, the most important first."""
+        return sorted(paths, key=lambda path: (-round(self.graph.importance.get(path, 0.0), 6), path))
+
     @cached_property
     def ranked_parts(self) -> Sequence[CodePart]:
         """The parts of the code, the most important first."""
@@ -314,8 +318,7 @@ def package_purpose(part: CodePart, facts: RepositoryFacts) -> list[Words]:
     told = facts.files_of(part)
     speaking = next((file for file in told if file.purpose), told[0] if told else None)
     said = purpose_of(speaking, facts) if speaking else []
-    names = sorted(part.modules, key=lambda path: (-round(facts.graph.importance.get(path, 0.0), 6), path))
-    return said or _listed("Holds", [path.rpartition("/")[2] for path in names])
+    return said or _listed("Holds", [path.rpartition("/")[2] for path in facts.by_importance(part.modules)])
 
 
 def purpose_of(file: WikiFile, facts: RepositoryFacts) -> list[Words]:
