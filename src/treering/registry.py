@@ -176,7 +176,7 @@ PARTS: Table[Part] = Table(
             needs=("client",),
             commands=(
                 "treering.parts.wiki.commands:add_wiki",
-                "treering.parts.wiki.commands:add_mongodb",
+                "treering.parts.wiki.mongodb_commands:add_mongodb",
             ),
             help="treering.parts.wiki.commands:HELP",
             operations="treering.parts.wiki.operations:OPERATIONS",

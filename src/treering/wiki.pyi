@@ -12,8 +12,8 @@ from treering.parts.wiki.memories.wiki_memory import MemoryType as MemoryType
 from treering.parts.wiki.memories.wiki_memory import WikiGenerationStore as WikiGenerationStore
 from treering.parts.wiki.memories.wiki_memory import WikiMemoryStore as WikiMemoryStore
 from treering.parts.wiki.memories.wiki_memory import WikiMemoryType as WikiMemoryType
-from treering.parts.wiki.memories.wiki_memory_service import EmbeddingTool as EmbeddingTool
-from treering.parts.wiki.memories.wiki_memory_service import WikiMemoryRepository as WikiMemoryRepository
+from treering.parts.wiki.memories.wiki_memory_repository import EmbeddingTool as EmbeddingTool
+from treering.parts.wiki.memories.wiki_memory_repository import WikiMemoryRepository as WikiMemoryRepository
 from treering.parts.wiki.memories.wiki_memory_service import WikiMemoryService as WikiMemoryService
 from treering.parts.wiki.operations import WikiStatus as WikiStatus
 from treering.parts.wiki.operations import WikiWritten as WikiWritten
@@ -25,4 +25,4 @@ from treering.parts.wiki.pages import WikiPage as WikiPage
 from treering.parts.wiki.pages import WikiPlan as WikiPlan
 from treering.parts.wiki.pages import WikiPublisher as WikiPublisher
 from treering.parts.wiki.pages import WikiWriter as WikiWriter
-from treering.parts.wiki.subject import WikiMaterial as WikiMaterial
+from treering.parts.wiki.work_tree import WikiMaterial as WikiMaterial

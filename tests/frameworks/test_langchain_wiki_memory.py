@@ -19,7 +19,7 @@ from sources.git_scratch import Scratch
 from treering import InvalidInput
 from treering.core.fencing import without_recalled
 from treering.langchain import WikiMemoryMiddleware, WikiRunContext
-from treering.parts.wiki.memories.decisions import MOST_PACK_CHARS
+from treering.parts.wiki.memories.recalling import MOST_PACK_CHARS
 from treering.wiki import WikiMemoryService
 
 

@@ -17,10 +17,11 @@ from treering import Budget
 from treering.core.errors import InvalidInput
 from treering.frameworks.wiki_generation.agent_writer import MOST_LINES, RepositoryTools
 from treering.langchain import WIKI_MEMORY_SYSTEM_PROMPT, WikiMemoryMiddleware
-from treering.parts.wiki.citing import Citations, QuotedLines, page_with_citations, usable_plan
+from treering.parts.wiki.agent_pages import QuotedLines, page_with_citations, usable_plan
+from treering.parts.wiki.citing import Citations
 from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
 from treering.parts.wiki.memories.wiki_memory import WikiRepository
-from treering.parts.wiki.subject import WikiMaterial, read_repository
+from treering.parts.wiki.work_tree import WikiMaterial, read_repository
 from treering.testing import HashingEmbedder
 from treering.wiki import (
     EmbeddingTool,

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from treering.parts.wiki.files.addresses import FileAddresses
 from treering.parts.wiki.files.folder import WikiFolder
-from treering.parts.wiki.files.links import FileAddresses
-from treering.parts.wiki.files.manifest import END, KEEP, MANIFEST
+from treering.parts.wiki.files.manifest import MANIFEST
+from treering.parts.wiki.files.regions import END, KEEP
 from treering.ports.ledger import Selection
 from wiki_by_hand import small_wiki
 

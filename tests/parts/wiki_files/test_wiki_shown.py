@@ -9,12 +9,13 @@ from xml.etree import ElementTree
 import pytest
 
 from treering.core.errors import NotFound
+from treering.parts.wiki.broken_links import broken_links
+from treering.parts.wiki.files.addresses import FileAddresses
 from treering.parts.wiki.files.folder import WikiFolder
-from treering.parts.wiki.files.links import FileAddresses
-from treering.parts.wiki.files.manifest import KEEP
-from treering.parts.wiki.operations import broken_links
+from treering.parts.wiki.files.regions import KEEP
 from treering.parts.wiki.rules.mermaid import Arrow, flowchart
-from treering.parts.wiki.showing import WikiBrowser, html_of, wiki_server
+from treering.parts.wiki.serving import wiki_server
+from treering.parts.wiki.showing import WikiBrowser, html_of
 from wiki_by_hand import page, small_wiki, wiki
 
 

@@ -24,7 +24,8 @@ from treering.frameworks.langchain.wiki_tools import (
     part_of,
     scope_of,
 )
-from treering.parts.wiki.memories.decisions import brief_of, decision_key, decisions_of, recall_pack
+from treering.parts.wiki.memories.decisions import decision_key, decisions_of
+from treering.parts.wiki.memories.recalling import brief_of, recall_pack
 from treering.parts.wiki.memories.wiki_memory import WikiMemoryDraft, WikiMemoryStore, WikiRepository, store_for
 from treering.parts.wiki.memories.wiki_memory_service import MemoryUnreachable, WikiMemoryService
 

@@ -20,11 +20,11 @@ from treering.core.errors import Denied, Unavailable
 from treering.core.fencing import fence
 from treering.frameworks.langchain.wiki_middleware import WikiMemoryMiddleware
 from treering.frameworks.langchain.wiki_tools import WikiRunContext
-from treering.parts.wiki.citing import QuotedLines, page_with_citations, usable_plan
+from treering.parts.wiki.agent_pages import QuotedLines, page_with_citations, usable_plan
 from treering.parts.wiki.generating import CeilingReached
 from treering.parts.wiki.memories.wiki_memory_service import WikiMemoryService
 from treering.parts.wiki.pages import PageKind, PagePlan, WikiPage, WikiPlan
-from treering.parts.wiki.subject import ReadRepository, WikiMaterial
+from treering.parts.wiki.work_tree import ReadRepository, WikiMaterial
 from treering.ports.models import Answer, Usage
 from treering.retrieval.extraction.asking import Budget
 from treering.retrieval.text.analysis import estimate_tokens
@@ -119,7 +119,7 @@ class AgentWriter:
         told = [VERSION, page.path, page.title, page.kind, page.purpose, *page.relevant_files]
         return digest(canonical_json([told, [[*lines] if lines else None for lines in texts]]))
 
-    def told_of(self, path: str | None) -> tuple[tuple[str, ...], Usage]:
+    def report_on(self, path: str | None) -> tuple[tuple[str, ...], Usage]:
         """Return the omissions of a page and its usage; `None` for the plan."""
         return self._told.get(path, ((), Usage()))
 

@@ -21,8 +21,8 @@ from treering.core.scope import ROOT
 from treering.frameworks import FRAMEWORKS, imported
 from treering.frameworks.langgraph.saver import TreeringSaver
 from treering.parts.wiki.citing import Citations
+from treering.parts.wiki.files.addresses import NoAddresses, forge_of
 from treering.parts.wiki.files.folder import WikiFolder
-from treering.parts.wiki.files.links import NoAddresses, forge_of
 from treering.parts.wiki.generating import CeilingReached, WikiGeneration, WikiReport
 from treering.parts.wiki.kept_wikis import KeptWikis, WikiRun
 from treering.parts.wiki.memories.named_store import open_named_store
@@ -30,7 +30,7 @@ from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
 from treering.parts.wiki.memories.wiki_memory import WikiGenerationStore, WikiRepository, generation_store
 from treering.parts.wiki.pages import LineCitation, WikiPublisher, WikiWriter
 from treering.parts.wiki.rules.writer import RuleWriter
-from treering.parts.wiki.subject import MakeWriter, ReadRepository, WikiMaterial, read_repository
+from treering.parts.wiki.work_tree import MakeWriter, ReadRepository, WikiMaterial, read_repository
 from treering.ports.models import Usage
 from treering.retrieval.extraction.asking import Budget
 from treering.surfaces.python.space import Space, open_space

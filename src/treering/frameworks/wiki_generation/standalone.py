@@ -37,7 +37,7 @@ from treering.parts.wiki.kept_wikis import KeptWikis
 from treering.parts.wiki.memories.wiki_memory import WikiRepository
 from treering.parts.wiki.memories.wiki_memory_service import WikiMemoryService
 from treering.parts.wiki.pages import WikiPage, WikiPlan
-from treering.parts.wiki.subject import read_repository
+from treering.parts.wiki.work_tree import read_repository
 from treering.surfaces.python.space import Space, open_space
 from treering.system.settings import Settings
 
