@@ -269,7 +269,10 @@ def test_nothing_is_to_be_done_the_second_time():
 
 def test_one_changed_page_is_written_with_the_log_and_nothing_else():
     manifest, lies = first()
-    assert decided(rendered(*small_wiki("Other.")), manifest, lies).published.written == ("log.md", "modules/routing.md")
+    assert decided(rendered(*small_wiki("Other.")), manifest, lies).published.written == (
+        "log.md",
+        "modules/routing.md",
+    )
 
 
 def test_an_edit_of_a_person_is_a_conflict_and_stays():
