@@ -1,4 +1,4 @@
-"""Everything that can be plugged in, by name. Each kind has one table with the built-in entries and those of packages.
+"""Extension points by name: one table per kind, with the built-in entries and the entries of installed packages.
 
 A package adds an entry to a table with an entry point in the table's group, such as `treering.ledgers`. An entry is
 a location, `module:name`, which is imported at its first use. This module imports nothing from Treering, so that its
@@ -33,14 +33,14 @@ class LazyPlaces(Mapping[str, _Thing]):
     """Things by name, each imported when it is first used."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
-        """Say where each is, as `module:name`."""
+        """Create the mapping from locations, `module:name`, by name."""
         self._places = places
 
     def __getitem__(self, name: str) -> _Thing:
         return cast("_Thing", load(self._places[name]))
 
     def __contains__(self, name: object) -> bool:
-        # Whether a thing is there is told without loading it.
+        # Without loading it.
         return name in self._places
 
     def __iter__(self) -> Iterator[str]:
@@ -51,19 +51,19 @@ class LazyPlaces(Mapping[str, _Thing]):
 
 
 class Table(Mapping[str, _Thing]):
-    """Things by name: the built-in ones, then those of installed packages, which cannot replace a built-in one."""
+    """Things by name: built-in ones, then those of installed packages, which cannot replace built-in ones."""
 
     def __init__(self, group: str, built_in: Mapping[str, _Thing | Place[_Thing]]) -> None:
-        """Name the group of entry points, and what comes with Treering; a `Place` is loaded when it is asked for."""
+        """Create the table of a group of entry points. A built-in `Place` is loaded at its first use."""
         self.group = group
         self.built_in: dict[str, _Thing | Place[_Thing]] = dict(built_in)
 
     def __getitem__(self, name: str) -> _Thing:
-        found = self.built_in[name] if name in self.built_in else self._installed[name]
-        return found.load() if isinstance(found, Place) else found
+        thing = self.built_in[name] if name in self.built_in else self._installed[name]
+        return thing.load() if isinstance(thing, Place) else thing
 
     def __contains__(self, name: object) -> bool:
-        # Whether a thing is there is told without loading it.
+        # Without loading it.
         return name in self.built_in or name in self._installed
 
     def __iter__(self) -> Iterator[str]:
@@ -77,24 +77,24 @@ class Table(Mapping[str, _Thing]):
     def _installed(self) -> dict[str, Place[_Thing]]:
         if not _may_be_installed(self.group):
             return {}
-        # Imported here: it is slow to load, and reads what every package says of itself.
+        # Imported here, because it is slow and reads the metadata of every package.
         from importlib.metadata import entry_points
 
         return {point.name: Place(point.value) for point in sorted(entry_points(group=self.group))}
 
 
 def _may_be_installed(group: str) -> bool:
-    """Tell whether a package may add to a group of entry points.
+    """Return whether an installed package may have entry points in a group.
 
-    In folders the files about packages are searched, in a fraction of the time that `importlib.metadata` takes: most
-    people have no package that adds to Treering. Archives, and finders of other kinds, may always have one.
+    Searching the metadata files in folders takes a fraction of the time of `importlib.metadata`, and most people have
+    no such package. Archives and other finders always count as possible.
     """
     other_finders = (hasattr(one, "find_distributions") for one in sys.meta_path if one is not PathFinder)
     return any(other_finders) or any(_may_name(Path(folder), f"[{group}]".encode()) for folder in sys.path)
 
 
 def _may_name(folder: Path, group: bytes) -> bool:
-    """Tell whether a package of a folder names a group of entry points."""
+    """Return whether a package in a folder has entry points in a group."""
     try:
         about = [one for one in folder.iterdir() if one.name.lower().endswith(("dist-info", "egg-info"))]
     except FileNotFoundError:
@@ -109,7 +109,7 @@ def _may_name(folder: Path, group: bytes) -> bool:
 
 
 def load(place: str) -> Any:
-    """Return what is at `module:name`."""
+    """Import and return `module:name`."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 
@@ -123,7 +123,7 @@ class Part:
 
     name: str
     needs: tuple[str, ...] = ()
-    """Parts without which it does nothing: where one of them is not there, it is not there either."""
+    """Required parts; without one of them, this part is not loaded."""
     commands: tuple[str, ...] = ()
     """Functions that add commands to the command line. Their modules load nothing heavy."""
     operations: str = ""
@@ -131,9 +131,9 @@ class Part:
     spaces: str = ""
     """A function from a place, empty for the usual one, and settings to further spaces (`surfaces.http.served`)."""
     serving: str = ""
-    """A function from a server's context, and what its flags chose, to what it serves (`surfaces.http.served`)."""
+    """A function that takes a server's context and the chosen flags and returns a `ServedPart`."""
     serving_flags: str = ""
-    """A group of flags of `treering serve`, whose method `chosen(settings)` gives what `serving` is told of them."""
+    """A group of flags of `treering serve`; its method `chosen(settings)` returns the second argument of `serving`."""
     pages: str = ""
     """A tuple of pages of the web page (`surfaces.web.view.WebPage`)."""
     node_types: str = ""
@@ -147,7 +147,7 @@ class Part:
     own_files: str = ""
     """What recognises files that the part wrote itself (`ports.adapter.OwnFiles`): nothing is evidence of itself."""
     help: str = ""
-    """Examples of its commands, and the groups of the help that they stand in (`surfaces.cli.help.CommandHelp`)."""
+    """Examples of its commands, and their groups in the help (`surfaces.cli.help.CommandHelp`)."""
 
 
 PARTS: Table[Part] = Table(

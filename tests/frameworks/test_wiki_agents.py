@@ -15,7 +15,7 @@ from scripted_agents import recalls, says, stores
 from space_parts import open_space
 from treering import Budget
 from treering.core.errors import InvalidInput
-from treering.frameworks.wiki_generation.agent_writer import MOST_LINES, RepositoryTools
+from treering.frameworks.wiki_generation.repository_tools import MOST_LINES, RepositoryTools
 from treering.langchain import WIKI_MEMORY_SYSTEM_PROMPT, WikiMemoryMiddleware
 from treering.parts.wiki.agent_pages import QuotedLines, page_with_citations, usable_plan
 from treering.parts.wiki.citing import Citations

@@ -22,16 +22,12 @@ from langgraph.graph.state import CompiledStateGraph
 
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.scope import ROOT
+from treering.frameworks.langchain.run_scope import WikiRunContext, field_of_run
 from treering.frameworks.langchain.wiki_middleware import WikiMemoryMiddleware
-from treering.frameworks.langchain.wiki_tools import WikiRunContext, told_in_run
-from treering.frameworks.wiki_generation.agent_writer import (
-    PAGE,
-    STRUCTURE,
-    RepositoryTools,
-    WikiPageText,
-    WikiStructure,
-)
+from treering.frameworks.wiki_generation.agent_prompts import PAGE, STRUCTURE
+from treering.frameworks.wiki_generation.agent_writer import WikiPageText, WikiStructure
 from treering.frameworks.wiki_generation.generate import generate_wiki, memories_for
+from treering.frameworks.wiki_generation.repository_tools import RepositoryTools
 from treering.parts.wiki.generating import WikiReport
 from treering.parts.wiki.kept_wikis import KeptWikis
 from treering.parts.wiki.memories.wiki_memory import WikiRepository
@@ -141,7 +137,7 @@ class _RunTools:
         ]
 
     def list_folder(self, runtime: ToolRuntime[Any, Any], path: str = "") -> str:
-        """List what lies in a folder of the repository, with the sizes of files in bytes. No path: the root."""
+        """List the contents of a folder of the repository, with the sizes of files in bytes. No path: the root."""
         return self._of(runtime).list_folder(path)
 
     def read_lines(
@@ -155,7 +151,7 @@ class _RunTools:
         return self._of(runtime).search_repository(query)
 
     def _of(self, runtime: ToolRuntime[Any, Any]) -> RepositoryTools:
-        folder = told_in_run(runtime.context, runtime.state, "repo_dir")
+        folder = field_of_run(runtime.context, runtime.state, "repo_dir")
         if not folder:
             raise ToolException("The run names no folder of the repository: repo_dir is missing in its state.")
         with self._lock:
