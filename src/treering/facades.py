@@ -1,7 +1,7 @@
 """Facades: modules whose names are imported when they are first used, so that `import treering` loads next to nothing.
 
-The stub beside a facade (`client.pyi` beside `client.py`) is the one list of its names and of where each is: type
-checkers read it, and so does this module. `tests/test_facade.py` pins the names.
+The stub of a facade (`client.pyi` for `client.py`) is the only list of its names and their locations. Type checkers and
+this module read it. `tests/test_facade.py` pins the names.
 """
 
 import sys
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-# Nothing else is imported here: every start of the command pays for it, and for the modules of typing and regular
-# expressions half as much again.
+# Nothing else is imported here, because every start of the command pays for it.
 
 
 def lazily(
@@ -21,8 +20,8 @@ def lazily(
 ) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
     """Return `__getattr__` and `__dir__` of the module `facade`, which has a stub.
 
-    `extras`: the extra that installs a package, by package. `framework`: the name of a framework in `frameworks`, which
-    defines them instead.
+    `extras`: the extra that installs a package, by package. `framework`: the framework in `frameworks` that defines the
+    extras instead.
     """
 
     @cache
@@ -36,14 +35,14 @@ def lazily(
             return sorted({*homes(), *(["__version__"] if facade == "treering" else [])})
         if name not in homes():
             raise AttributeError(f"module {facade!r} has no attribute {name!r}")
-        module, there = homes()[name]
+        module, original = homes()[name]
         try:
-            found = getattr(import_module(module), there)
+            value = getattr(import_module(module), original)
         except ModuleNotFoundError as error:
             missing_extra = import_module("treering.frameworks").missing_extra
             raise missing_extra(error, extras or {}, framework, needed_for=f"{facade}.{name}") from error
-        setattr(sys.modules[facade], name, found)
-        return found
+        setattr(sys.modules[facade], name, value)
+        return value
 
     def names() -> list[str]:
         return sorted({*vars(sys.modules[facade]), *homes()})
@@ -52,7 +51,7 @@ def lazily(
 
 
 class LazyModule:
-    """A module that is imported when something of it is first used: to declare a command loads next to nothing."""
+    """A module that is imported at its first use, so that declaring a command is cheap."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -64,7 +63,7 @@ class LazyModule:
 
 
 def _names(stub: str) -> dict[str, tuple[str, str]]:
-    """Return where each name of a stub is: its module, and its name there. `import A as A` and `B = A` offer a name."""
+    """Return the module and original name of each name in a stub. `import A as A` and `B = A` export a name."""
     import ast
     from pathlib import Path
 

@@ -1,8 +1,8 @@
 from treering.frameworks.langchain.documents import TreeringChatMessageHistory as TreeringChatMessageHistory
 from treering.frameworks.langchain.documents import TreeringRetriever as TreeringRetriever
 from treering.frameworks.langchain.documents import TreeringVectorStore as TreeringVectorStore
+from treering.frameworks.langchain.run_scope import WikiAgentState as WikiAgentState
+from treering.frameworks.langchain.run_scope import WikiRunContext as WikiRunContext
 from treering.frameworks.langchain.wiki_middleware import WIKI_MEMORY_PROMPT as WIKI_MEMORY_PROMPT
 from treering.frameworks.langchain.wiki_middleware import WIKI_MEMORY_SYSTEM_PROMPT as WIKI_MEMORY_SYSTEM_PROMPT
 from treering.frameworks.langchain.wiki_middleware import WikiMemoryMiddleware as WikiMemoryMiddleware
-from treering.frameworks.langchain.wiki_tools import WikiAgentState as WikiAgentState
-from treering.frameworks.langchain.wiki_tools import WikiRunContext as WikiRunContext

@@ -1,4 +1,4 @@
-"""Everything that can be plugged in, by name. Each kind has one table with the built-in entries and those of packages.
+"""Extension points by name: one table per kind, with the built-in entries and the entries of installed packages.
 
 A package adds an entry to a table with an entry point in the table's group, such as `treering.ledgers`. An entry is
 a location, `module:name`, which is imported at its first use. This module imports nothing from Treering, so that its
@@ -33,14 +33,14 @@ class LazyPlaces(Mapping[str, _Thing]):
     """Things by name, each imported when it is first used."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
-        """Say where each is, as `module:name`."""
+        """Create the mapping from locations, `module:name`, by name."""
         self._places = places
 
     def __getitem__(self, name: str) -> _Thing:
         return cast("_Thing", load(self._places[name]))
 
     def __contains__(self, name: object) -> bool:
-        # Whether a thing is there is told without loading it.
+        # Without loading it.
         return name in self._places
 
     def __iter__(self) -> Iterator[str]:
@@ -51,7 +51,7 @@ class LazyPlaces(Mapping[str, _Thing]):
 
 
 class Table(Mapping[str, _Thing]):
-    """Things by name: the built-in ones, then those of installed packages, which cannot replace a built-in one."""
+    """Things by name: built-in ones, then those of installed packages, which cannot replace built-in ones."""
 
     def __init__(
         self, group: str, built_in: Callable[[], Mapping[str, "_Thing | Place[_Thing]"]] | None = None
@@ -70,11 +70,11 @@ class Table(Mapping[str, _Thing]):
         return dict(self._own()) if self._own else dict(places_of_extensions(self.group))
 
     def __getitem__(self, name: str) -> _Thing:
-        found = self.built_in[name] if name in self.built_in else self._installed[name]
-        return found.load() if isinstance(found, Place) else found
+        thing = self.built_in[name] if name in self.built_in else self._installed[name]
+        return thing.load() if isinstance(thing, Place) else thing
 
     def __contains__(self, name: object) -> bool:
-        # Whether a thing is there is told without loading it.
+        # Without loading it.
         return name in self.built_in or name in self._installed
 
     def __iter__(self) -> Iterator[str]:
@@ -88,7 +88,7 @@ class Table(Mapping[str, _Thing]):
     def _installed(self) -> dict[str, Place[_Thing]]:
         if not _may_be_installed(self.group):
             return {}
-        # Imported here: it is slow to load, and reads what every package says of itself.
+        # Imported here, because it is slow and reads the metadata of every package.
         from importlib.metadata import entry_points
 
         return {point.name: Place(point.value) for point in sorted(entry_points(group=self.group))}
@@ -102,17 +102,17 @@ def places_of_extensions(group: str) -> Iterator[tuple[str, Place[Any]]]:
 
 
 def _may_be_installed(group: str) -> bool:
-    """Tell whether a package may add to a group of entry points.
+    """Return whether an installed package may have entry points in a group.
 
-    In folders the files about packages are searched, in a fraction of the time that `importlib.metadata` takes: most
-    people have no package that adds to Treering. Archives, and finders of other kinds, may always have one.
+    Searching the metadata files in folders takes a fraction of the time of `importlib.metadata`, and most people have
+    no such package. Archives and other finders always count as possible.
     """
     other_finders = (hasattr(one, "find_distributions") for one in sys.meta_path if one is not PathFinder)
     return any(other_finders) or any(_may_name(Path(folder), f"[{group}]".encode()) for folder in sys.path)
 
 
 def _may_name(folder: Path, group: bytes) -> bool:
-    """Tell whether a package of a folder names a group of entry points."""
+    """Return whether a package in a folder has entry points in a group."""
     try:
         about = [one for one in folder.iterdir() if one.name.lower().endswith(("dist-info", "egg-info"))]
     except FileNotFoundError:
@@ -127,7 +127,7 @@ def _may_name(folder: Path, group: bytes) -> bool:
 
 
 def load(place: str) -> Any:
-    """Return what is at `module:name`."""
+    """Import and return `module:name`."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 

@@ -7,8 +7,8 @@ from treering.extensions.wiki.memories.wiki_memory import MemoryType as MemoryTy
 from treering.extensions.wiki.memories.wiki_memory import WikiGenerationStore as WikiGenerationStore
 from treering.extensions.wiki.memories.wiki_memory import WikiMemoryStore as WikiMemoryStore
 from treering.extensions.wiki.memories.wiki_memory import WikiMemoryType as WikiMemoryType
-from treering.extensions.wiki.memories.wiki_memory_service import EmbeddingTool as EmbeddingTool
-from treering.extensions.wiki.memories.wiki_memory_service import WikiMemoryRepository as WikiMemoryRepository
+from treering.extensions.wiki.memories.wiki_memory_repository import EmbeddingTool as EmbeddingTool
+from treering.extensions.wiki.memories.wiki_memory_repository import WikiMemoryRepository as WikiMemoryRepository
 from treering.extensions.wiki.memories.wiki_memory_service import WikiMemoryService as WikiMemoryService
 from treering.extensions.wiki.operations import WikiStatus as WikiStatus
 from treering.extensions.wiki.operations import WikiWritten as WikiWritten
@@ -20,7 +20,7 @@ from treering.extensions.wiki.pages import WikiPage as WikiPage
 from treering.extensions.wiki.pages import WikiPlan as WikiPlan
 from treering.extensions.wiki.pages import WikiPublisher as WikiPublisher
 from treering.extensions.wiki.pages import WikiWriter as WikiWriter
-from treering.extensions.wiki.subject import WikiMaterial as WikiMaterial
+from treering.extensions.wiki.work_tree import WikiMaterial as WikiMaterial
 from treering.frameworks.wiki_generation.generate import generate_wiki as generate_wiki
 from treering.frameworks.wiki_generation.standalone import WikiWorkflowState as WikiWorkflowState
 from treering.frameworks.wiki_generation.standalone import create_page_agent as create_page_agent

@@ -18,7 +18,7 @@ from wiki_parts import DONE, FLASK, TYPER, WRITE, Wiki, answers, stored
 from sources.git_scratch import Scratch
 from treering import InvalidInput
 from treering.core.fencing import without_recalled
-from treering.extensions.wiki.memories.decisions import MOST_PACK_CHARS
+from treering.extensions.wiki.memories.recalling import MOST_PACK_CHARS
 from treering.langchain import WikiMemoryMiddleware, WikiRunContext
 from treering.wiki import WikiMemoryService
 

@@ -15,11 +15,12 @@ from scripted_agents import recalls, says, stores
 from space_parts import open_space
 from treering import Budget
 from treering.core.errors import InvalidInput
-from treering.extensions.wiki.citing import Citations, QuotedLines, page_with_citations, usable_plan
+from treering.extensions.wiki.agent_pages import QuotedLines, page_with_citations, usable_plan
+from treering.extensions.wiki.citing import Citations
 from treering.extensions.wiki.memories.space_memories import SpaceWikiMemories
 from treering.extensions.wiki.memories.wiki_memory import WikiRepository
-from treering.extensions.wiki.subject import WikiMaterial, read_repository
-from treering.frameworks.wiki_generation.agent_writer import MOST_LINES, RepositoryTools
+from treering.extensions.wiki.work_tree import WikiMaterial, read_repository
+from treering.frameworks.wiki_generation.repository_tools import MOST_LINES, RepositoryTools
 from treering.langchain import WIKI_MEMORY_SYSTEM_PROMPT, WikiMemoryMiddleware
 from treering.testing import HashingEmbedder
 from treering.wiki import (

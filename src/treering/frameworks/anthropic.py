@@ -77,7 +77,7 @@ class TreeringMemoryTool(BetaAbstractMemoryTool):
         return self._done(lambda files: files.clear())
 
     def _done(self, work: Callable[[MemoryFiles], str]) -> str:
-        """Do the work of a command; what goes wrong is told to the model."""
+        """Run a command; errors are returned to the model."""
         try:
             return work(MemoryFiles(self._client.records, self._folder, erase=self._erase))
         except FileRefused as error:

@@ -102,7 +102,7 @@ class TreeringSessionStore(SessionStore):
         if head and not new:
             return
         value: Mapping[str, Any] = head.value if head else {"end": 0, "mtime": 0, "summary": None}
-        # Later than the last one, whatever the clock says.
+        # Later than the last one, even if the clock went back.
         now = max(int(self._records.engine.clock.now().timestamp() * 1000), value["mtime"] + 1)
         summary = None if key.get("subpath") else fold_session_summary(value["summary"], key, new)
         changed = {
@@ -218,19 +218,19 @@ class _Hooks:
         self._top_k = top_k
 
     async def recall(self, given: HookInput, _tool_use_id: str | None, _context: HookContext) -> HookJSONOutput:
-        """Add what is remembered to what the user asks."""
-        asked = cast("Mapping[str, Any]", given)
+        """Add memories to a prompt of the user."""
+        prompt = cast("Mapping[str, Any]", given)["prompt"]
         try:
-            found = await in_thread(lambda: recalled_text(self._client.retrieve(asked["prompt"], self._top_k)))
+            text = await in_thread(lambda: recalled_text(self._client.retrieve(prompt, self._top_k)))
         except TreeringError as error:
             _LOG.warning("Nothing was recalled: %s", error.message)
             return {}
-        if not found:
+        if not text:
             return {}
-        return {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": found}}
+        return {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": text}}
 
     async def keep_run(self, given: HookInput, _tool_use_id: str | None, _context: HookContext) -> HookJSONOutput:
-        """Keep a run of a tool as a memory of its session; those of the memory itself are not kept."""
+        """Store a tool run as a memory of its session, except runs of the memory tools."""
         run = _run_of(cast("Mapping[str, Any]", given))
         if run.tool not in MEMORY_TOOLS:
             try:
@@ -241,7 +241,7 @@ class _Hooks:
 
 
 def _run_of(given: Mapping[str, Any]) -> ToolRun:
-    """Return the run of a tool that `PostToolUse` or `PostToolUseFailure` tells of."""
+    """Return the tool run of a `PostToolUse` or `PostToolUseFailure` event."""
     failed = given["hook_event_name"] == "PostToolUseFailure"
     return ToolRun(
         given["tool_name"],
@@ -255,7 +255,7 @@ def _run_of(given: Mapping[str, Any]) -> ToolRun:
 
 
 async def _answered(work: Callable[[], str]) -> dict[str, Any]:
-    """Return what a tool answers; what goes wrong is told to the model."""
+    """Return the answer of a tool; errors are returned to the model."""
     try:
         return {"content": [{"type": "text", "text": await in_thread(work)}]}
     except TreeringError as error:
@@ -263,12 +263,12 @@ async def _answered(work: Callable[[], str]) -> dict[str, Any]:
 
 
 def _index(project: str) -> RecordCollection:
-    """Return where the transcripts of a project are listed."""
+    """Return the collection that lists the transcripts of a project."""
     return RecordCollection((_HOME, project))
 
 
 def _transcript(key: SessionKey) -> RecordCollection:
-    """Return where the entries of a transcript lie: with the memories of its session."""
+    """Return the collection with the entries of a transcript, among the memories of its session."""
     part = ("subagent", key["subpath"]) if key.get("subpath") else ("main",)
     return RecordCollection((_HOME, key["project_key"], key["session_id"], *part), session_id=key["session_id"])
 
@@ -278,13 +278,13 @@ def _head_key(key: SessionKey) -> str:
 
 
 def _key_of(project: str, head: KeptRecord) -> SessionKey:
-    """Return the key of the transcript that a record of the list tells of."""
+    """Return the key of a listed transcript."""
     key: SessionKey = {"project_key": project, "session_id": head.value["session_id"]}
     return {**key, "subpath": head.value["subpath"]} if head.value["subpath"] else key
 
 
 def _said(entry: Mapping[str, Any]) -> str:
-    """Return what a user or Claude says in an entry; nothing for results of tools and the like."""
+    """Return the text of a message in an entry, or "" for tool results and other entries."""
     message = entry.get("message") if entry.get("type") in {"user", "assistant"} else None
     content = message.get("content") if isinstance(message, Mapping) else None
     if isinstance(content, str):

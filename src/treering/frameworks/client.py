@@ -68,7 +68,7 @@ class TextCollection:
             retry_on_conflict(lambda: self._keep(said), attempts=_ATTEMPTS)
 
     def search(self, query: str, limit: int) -> list[KeptRecord]:
-        """Return the texts that match a query best, without those that only match by chance."""
+        """Return the best matching texts for a query, without chance matches."""
         if not self._client.config.enabled:
             return []
         least = self._client.config.retrieval.min_similarity

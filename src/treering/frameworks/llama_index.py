@@ -92,7 +92,7 @@ def _shown(memory: MemoryItem) -> ChatMessage:
 
 
 def _text(message: ChatMessage) -> str:
-    """Return what is kept of a message: nothing of calls of tools, and nothing that was only recalled."""
+    """Return the text of a message to store, without tool calls and recalled text."""
     text = searchable(message.content or "") if message.role in _KEPT_ROLES else ""
     return text if text.strip() else ""
 

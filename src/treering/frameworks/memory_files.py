@@ -1,7 +1,7 @@
-"""Files over a space: the commands of the memory tool of Claude, in its words, below `/memories`.
+"""The commands of Claude's memory tool over a space, with files below `/memories`.
 
-A file is a record; there are no folders but those that files lie in. What a command says and how it fails is what the
-local file tool of the `anthropic` package says.
+A file is a record; folders exist only as parts of paths. Output and errors are the same as those of the local file tool
+of the `anthropic` package.
 """
 
 from collections.abc import Callable, Sequence
@@ -172,10 +172,10 @@ class MemoryFiles:
     def _write(self, file: MemoryFile) -> None:
         if file.text.count("\n") >= _MOST_LINES:
             raise FileRefused(f"File {ROOT}/{file.path} exceeds maximum line limit of 999,999 lines.")
-        kept = well_formed(file.text)
-        text = searchable(kept)
-        # What is recalled is not found again as a memory, but it stays in the file.
-        value = {} if text == kept else {"text": kept}
+        content = well_formed(file.text)
+        text = searchable(content)
+        # Recalled text is not searchable, but remains in the file.
+        value = {} if text == content else {"text": content}
         draft = RecordDraft(self._name(file.path), value, text, {"path": file.path}, expected_revision=file.revision)
         self._records.write([draft], reason=_REASON)
 
@@ -200,7 +200,7 @@ def _read(record: KeptRecord) -> MemoryFile:
 
 
 def _key(path: str) -> str:
-    """Return a path relative to `/memories`. Raises `FileRefused` where it leads out of it."""
+    """Return a path relative to `/memories`. Raises `FileRefused` if it is outside."""
     written = path
     for _ in range(3):
         written = unquote(written)
@@ -236,7 +236,7 @@ def _line(number: int, text: str) -> str:
 
 
 def _places(text: str, part: str) -> list[int]:
-    """Return where a text occurs, overlapping too; nowhere for an empty one."""
+    """Return all positions of a text, including overlapping ones; none for an empty text."""
     places, at = list[int](), text.find(part) if part else -1
     while at >= 0:
         places.append(at)

@@ -102,7 +102,7 @@ def _role(item: Any) -> object:
 
 
 def _text(item: Mapping[str, Any]) -> str:
-    """Return what a message says; nothing for calls of tools and the like."""
+    """Return the text of a message, or "" for tool calls and other items."""
     content = item.get("content") if item.get("role") in {"user", "assistant"} else None
     if isinstance(content, str):
         return content

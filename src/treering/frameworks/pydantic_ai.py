@@ -178,14 +178,14 @@ def _dependencies(
     session_id: str | None,
     agent_profile: AgentProfile | str | None,
 ) -> dict[str, Any]:
-    """Return the memory fields of a run: those that were given, else those of its dependencies."""
-    given = {CLIENT: client, SESSION: session_id, PROFILE: agent_profile}
-    told = {name: read_field(ctx.deps, name) for name in (CLIENT, CONFIG, SESSION, PROFILE)}
-    return {**told, **{name: one for name, one in given.items() if one is not None}}
+    """Return the memory fields of a run: the arguments, else the fields of its dependencies."""
+    arguments = {CLIENT: client, SESSION: session_id, PROFILE: agent_profile}
+    fields = {name: read_field(ctx.deps, name) for name in (CLIENT, CONFIG, SESSION, PROFILE)}
+    return {**fields, **{name: one for name, one in arguments.items() if one is not None}}
 
 
 def _text(prompt: str | Sequence[Any] | None) -> str:
-    """Return what a prompt says, without images and the like."""
+    """Return the text of a prompt, without images and other content."""
     if prompt is None or isinstance(prompt, str):
         return prompt or ""
     texts = (one.content if isinstance(one, TextContent) else one for one in prompt)
@@ -193,7 +193,7 @@ def _text(prompt: str | Sequence[Any] | None) -> str:
 
 
 def _shown(messages: Sequence[ModelMessage], recalled: str) -> list[ModelMessage]:
-    """Return messages with a text before the last thing that the user said."""
+    """Insert recalled text before the last prompt of the user."""
     shown = [*messages]
     for at in range(len(shown) - 1, -1, -1):
         message = shown[at]

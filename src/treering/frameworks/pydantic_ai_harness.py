@@ -163,7 +163,7 @@ class TreeringFileStore:
         operation: MemoryOperation | None,
         change: Callable[[KeptRecord | None], MemoryMutation],
     ) -> MemoryMutation:
-        """Make a change to the file as it stands, once for each operation, again where somebody else was faster."""
+        """Change the current file, once per operation, with retries after conflicts."""
 
         def attempt() -> MemoryMutation:
             if operation and (done := self._done(operation)):
@@ -177,15 +177,15 @@ class TreeringFileStore:
 
     def _done(self, operation: MemoryOperation) -> MemoryMutation | None:
         name = self._operations.name(digest(operation.id))
-        found = self._records.get([name]).get(name)
-        if found is None:
+        receipt = self._records.get([name]).get(name)
+        if receipt is None:
             return None
-        if found.value["fingerprint"] != operation.fingerprint:
+        if receipt.value["fingerprint"] != operation.fingerprint:
             raise MemoryOperationConflictError(f"operation id {operation.id!r} was reused with different arguments")
-        return MemoryMutation(version=found.value["version"], replayed=True, existed=found.value["existed"])
+        return MemoryMutation(version=receipt.value["version"], replayed=True, existed=receipt.value["existed"])
 
     def _receipts(self, operation: MemoryOperation | None, done: MemoryMutation) -> list[RecordDraft]:
-        """Return the record of an operation, which is kept in the same patch as what it does."""
+        """Return the record of an operation, which is stored in the same patch as its change."""
         if operation is None:
             return []
         value: dict[str, Any] = {

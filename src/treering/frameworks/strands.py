@@ -57,7 +57,7 @@ class TreeringMemoryStore(MemoryStore):
         """Store the messages of users and the agent."""
         numbers = (context.sequence_numbers if context else None) or range(len(messages))
         texts = [
-            # Numbers begin anew with every run: only with the words they tell messages apart.
+            # With the text, because numbers restart with every run.
             KeyedText(digest(canonical_json([number, message["role"], text])), text, metadata=_said_by(message))
             for number, message in zip(numbers, messages, strict=True)
             if message["role"] in _ROLES and (text := _text(message))

@@ -157,7 +157,7 @@ class AdapterContract:
 
     def test_items_are_read_one_at_a_time(self, material: Material) -> None:
         material.write({f"long{at:02}": _long(at) for at in range(12)})
-        list(_reading(material))  # what is loaded once is not counted
+        list(_reading(material))  # exclude one-time loading
         one_by_one = _most_memory(lambda: _take(_reading(material)))
         together = _most_memory(lambda: list(_reading(material)))
         assert one_by_one <= max(together * 2 // 3, _SLACK_BYTES)
@@ -230,7 +230,7 @@ def _read(
     limits: ReadLimits | None = None,
     target: str | None = None,
 ) -> list[Reading]:
-    """Return what is told of items; how a root's nodes belong together is told of none."""
+    """Return the drafts of items, without those about the tree of a root's nodes."""
     return [one for one in _reading(material, known, limits, target) if not isinstance(one, RootRead | BranchRead)]
 
 
@@ -261,7 +261,7 @@ def _drafts(readings: Iterable[Reading]) -> list[SourceDraft]:
 
 
 def _drafts_of(readings: Collection[Reading], name: str) -> list[SourceDraft]:
-    """Return the drafts that say what the item of a name says."""
+    """Return the drafts of the item with a name."""
     return [draft for draft in _drafts(readings) if _saying(name) in _text(draft)]
 
 
@@ -280,7 +280,7 @@ def _known(readings: Iterable[Reading]) -> AlreadyRead:
 
 
 def _is_known(reading: Reading, known: AlreadyRead) -> bool:
-    """Tell whether a reading brings nothing new: it is unchanged, or has the fingerprint that is known."""
+    """Return whether a reading has no news: it is unchanged, or has a known fingerprint."""
     match reading:
         case Unchanged(origin):
             return origin in known.fingerprints

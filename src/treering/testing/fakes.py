@@ -136,14 +136,14 @@ class MemoryJobs:
         self._lock = RLock()
         self._rows: dict[str, JobRow] = {}
         self._origins: dict[str, set[str]] = {}
-        """By source: where it was read from."""
+        """The place of each source."""
         self._erased: set[str] = set()
 
     def save(self, job_id: str, row: JobRow) -> None:
         """Store the state of a job, without results about objects that were erased while it ran."""
         with self._followed():
             kept: JobRow = json.loads(json.dumps(dict(row)))
-            # By what this job says alone: what was erased may have been read again from where it was read.
+            # Only from this job: an erased source may have been read again from its place.
             named = Named(self._erased, frozenset(origins_in(kept, self._erased)))
             self._rows[job_id] = named.without(kept) if named.is_in(kept) else kept
 

@@ -85,7 +85,7 @@ class MemoryClientContract:
             await client.catch_up()
             before = [await found(client, text) for text in _TEXTS]
             assert [texts[0] for texts in before] == list(_TEXTS)
-            # What comes now is in no engine yet; it is found with what is.
+            # New memories are not in an engine yet, but are found together with old ones.
             await stored(client, ["BWA aligned the reads of sample eight"])
             late = await found(client, "BWA aligned reads of a sample")
             assert {"BWA aligned the reads of sample eight", _TEXTS[1]} <= set(late[:3])

@@ -1,4 +1,4 @@
-"""What every engine that searches vectors beside a space must do, as tests.
+"""Contract tests for engines that search vectors outside of a space.
 
 An engine's own test class inherits `VectorEngineContract`:
 
@@ -235,7 +235,7 @@ def found(engine: VectorEngine, vector: Vector, limit: int) -> list[int]:
 
 
 def require_nearest(engine: VectorEngine, vectors: dict[int, Vector], query: Vector, limit: int) -> None:
-    """Require that an engine that searches finds the nearest of some vectors, and that another one says so."""
+    """Assert that an engine with search finds the nearest vectors, and that others report that they cannot."""
     if engine.searches:
         assert found(engine, query, limit) == nearest_of(vectors, query, limit)
     else:
@@ -250,7 +250,7 @@ def nearest_of(vectors: dict[int, Vector], query: Vector, limit: int) -> list[in
 def selected_for(
     open_engine: OpenEngineAgain, fed: FedSpace, clock: Clock, *, describe: Describe | None = None
 ) -> SelectedEngine:
-    """Have a space use an engine. It follows when it is told to, a few changes at a time."""
+    """Connect an engine to a space; it follows on request, a few changes at a time."""
     backend = EngineBackend(lambda: lambda *_: open_engine(), extra="", shows_graph=describe is not None)
     selected = SelectedEngine(
         fed.feed,

@@ -45,7 +45,7 @@ from treering.testing.ledger_contract.stage import LedgerStage
 from treering.testing.memory_ledger import MemoryLedger
 
 OpenJobs = Callable[[], tuple[Ledger, JobLog]]
-"""Open a new ledger on the test's clock, and its job log. The fixture closes what it opened."""
+"""Open a new ledger with the clock of the test, and its job log. The fixture closes them."""
 
 
 class JobsContract(LedgerStage):
@@ -162,7 +162,7 @@ class JobsContract(LedgerStage):
 
 
 def _job(*sources: Source, target: str) -> dict[str, Any]:
-    """Make what a job of ingest tells of sources."""
+    """Return the sources recorded by an ingest job."""
     first = sources[0]
     warnings = [f"{first.origin}: cut at 2 MB"] if first.origin == "notes.md" else []
     items = [{"source_id": item.id, "origin": item.origin, "outcome": "created"} for item in sources]
@@ -266,7 +266,7 @@ Contents = Callable[[], object]
 """Gives all that a projection made of changes, as a value that can be compared."""
 
 OpenProjection = Callable[[], tuple[Projection, Contents]]
-"""Open a new projection. The fixture closes what it opened."""
+"""Open a new projection. The fixture closes it."""
 
 
 class ProjectionContract(LedgerStage):

@@ -14,7 +14,7 @@ import mongo_server
 import treering
 from treering.core.errors import InvalidInput, Unavailable
 from treering.extensions.encoder.onnx import BgeSmall
-from treering.extensions.wiki.memories.mongo_rows import vector_stage
+from treering.extensions.wiki.memories.mongo_indexes import vector_stage
 from treering.extensions.wiki.memories.mongo_store import client_of
 from treering.extensions.wiki.memories.space_memories import SpaceWikiMemories
 from treering.extensions.wiki.memories.wiki_memory import WikiMemoryDraft, WikiMemoryType, WikiRepository

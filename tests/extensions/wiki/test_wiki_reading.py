@@ -8,7 +8,7 @@ from treering.extensions.wiki.files.links import quoted_path, unquoted
 from treering.extensions.wiki.repository.prose import first_paragraph, first_sentence, words_of
 from treering.extensions.wiki.repository.sections import blocks_of, headings_of
 from treering.extensions.wiki.repository.signatures import shortened, signature_at
-from treering.extensions.wiki.rules.page_body import paragraph_start, plain, shown
+from treering.extensions.wiki.rules.markdown import paragraph_start, plain, shown
 
 LANGUAGES = {
     "package.json": '{"name": "@shop/web", "version": "1.0.0"}\n',
@@ -53,7 +53,6 @@ def read(line, name, family):
     ("line", "name", "family", "signature"),
     [
         ("def f(a: int = 1, *, b=(2, 3)) -> dict[str, int]:", "f", "py", "(a: int = 1, *, b=(2, 3)) -> dict[str, int]"),
-        ('def f(\n    a: Annotated[int, Doc("""Don\'t (ever""")] = 1,\n):', "f", "py", "(a: int = 1)"),
         ("def f(  # type: ignore[override]\n    self, a\n):", "f", "py", "(self, a)"),
         ("class A(B, metaclass=C):", "A", "py", "(B, metaclass=C)"),
         ("export const f = async (a?: A | B): Promise<C> => {", "f", "js", "(a?: A | B): Promise<C>"),
@@ -185,11 +184,6 @@ def test_code_of_restructured_text_is_found_behind_its_directive_and_behind_two_
         ("code", "b = 2", ""),
         ("paragraph", "End.", ""),
     ]
-
-
-def test_what_a_terminal_showed_loses_the_colours_it_has_on_a_page():
-    text = '```console\n<font color="#F00"><b>Usage:</b></font> a &lt;b&gt;\n```\n\n```html\n<b>x</b>\n```'
-    assert [one.text for one in blocks_of(text)] == ["Usage: a <b>", "<b>x</b>"]
 
 
 def test_of_a_long_paragraph_only_what_may_be_shown_is_read():

@@ -6,27 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.core.errors import Corrupt, InvalidInput
-from treering.extensions.wiki.files.links import (
-    BodyLink,
-    FileAddresses,
-    NoAddresses,
-    body_links,
-    escaped,
-    forge_of,
-    heading_anchors,
-    with_addresses,
-)
-from treering.extensions.wiki.files.manifest import (
-    KEEP,
-    WikiManifest,
-    block_digests,
-    check_page_paths,
-    manifest_text,
-    merged,
-    part,
-    read_manifest,
-)
-from treering.extensions.wiki.files.rendering import KnownFile, changes_for, render_pages
+from treering.extensions.wiki.files.addresses import FileAddresses, NoAddresses, forge_of
+from treering.extensions.wiki.files.changes import KnownFile, changes_for
+from treering.extensions.wiki.files.headings import heading_anchors
+from treering.extensions.wiki.files.links import BodyLink, body_links, escaped, with_addresses
+from treering.extensions.wiki.files.manifest import WikiManifest, manifest_text, read_manifest
+from treering.extensions.wiki.files.page_path import check_page_paths
+from treering.extensions.wiki.files.regions import KEEP, block_digests, merged, part
+from treering.extensions.wiki.files.rendering import render_pages
 from wiki_by_hand import COMMIT, page, small_wiki, wiki
 
 GITHUB = "https://github.com/acme/shop"
@@ -276,46 +263,49 @@ def first(rules="Rules match paths."):
 def test_nothing_is_to_be_done_the_second_time():
     manifest, lies = first()
     again = decided(rendered(*small_wiki()), manifest, lies)
-    assert (again.manifest_text, again.texts, again.told.written) == (None, {}, ())
-    assert again.told.unchanged == ("index.md", "log.md", "modules/routing.md", "overview.md")
+    assert (again.manifest_text, again.texts, again.published.written) == (None, {}, ())
+    assert again.published.unchanged == ("index.md", "log.md", "modules/routing.md", "overview.md")
 
 
 def test_one_changed_page_is_written_with_the_log_and_nothing_else():
     manifest, lies = first()
-    assert decided(rendered(*small_wiki("Other.")), manifest, lies).told.written == ("log.md", "modules/routing.md")
+    assert decided(rendered(*small_wiki("Other.")), manifest, lies).published.written == (
+        "log.md",
+        "modules/routing.md",
+    )
 
 
 def test_an_edit_of_a_person_is_a_conflict_and_stays():
     manifest, lies = first()
     lies["modules/routing.md"] = lies["modules/routing.md"].replace(b"Rules match", b"Rules never match")
-    told = decided(rendered(*small_wiki("Other.")), manifest, lies).told
+    told = decided(rendered(*small_wiki("Other.")), manifest, lies).published
     assert (told.conflicts, told.written) == (("modules/routing.md",), ())
 
 
 def test_other_line_ends_are_no_edit():
     manifest, lies = first()
     lies = {path: b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n") for path, data in lies.items()}
-    assert decided(rendered(*small_wiki("Other.")), manifest, lies).told.conflicts == ()
-    assert decided(rendered(*small_wiki()), manifest, lies).told.written == ()
+    assert decided(rendered(*small_wiki("Other.")), manifest, lies).published.conflicts == ()
+    assert decided(rendered(*small_wiki()), manifest, lies).published.written == ()
 
 
 def test_a_region_that_does_not_end_is_a_conflict():
     manifest, lies = first()
     lies["modules/routing.md"] += f"\n{KEEP}\n".encode()
-    assert decided(rendered(*small_wiki("Other.")), manifest, lies).told.conflicts == ("modules/routing.md",)
+    assert decided(rendered(*small_wiki("Other.")), manifest, lies).published.conflicts == ("modules/routing.md",)
 
 
 def test_somebody_elses_file_is_a_conflict():
-    told = decided(rendered(*small_wiki()), WikiManifest(), {"overview.md": b"Mine."}).told
+    told = decided(rendered(*small_wiki()), WikiManifest(), {"overview.md": b"Mine."}).published
     assert told.conflicts == ("overview.md",)
 
 
 def test_a_page_that_is_gone_goes_unless_a_person_wrote_in_it():
     manifest, lies = first()
     one = {path: text for path, text in rendered(*small_wiki()).items() if path != "modules/routing.md"}
-    assert decided(one, manifest, lies).told.removed == ("modules/routing.md",)
+    assert decided(one, manifest, lies).published.removed == ("modules/routing.md",)
     lies["modules/routing.md"] += f"\n{YOURS}\n".encode()
-    told = decided(one, manifest, lies).told
+    told = decided(one, manifest, lies).published
     assert (told.removed, told.conflicts) == ((), ("modules/routing.md",))
 
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from treering.extensions.wiki.files.addresses import FileAddresses
 from treering.extensions.wiki.files.folder import WikiFolder
-from treering.extensions.wiki.files.links import FileAddresses
-from treering.extensions.wiki.files.manifest import END, KEEP, MANIFEST
+from treering.extensions.wiki.files.manifest import MANIFEST
+from treering.extensions.wiki.files.regions import END, KEEP
 from treering.ports.ledger import Selection
 from wiki_by_hand import small_wiki
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from treering.core.errors import Conflict, Corrupt, InvalidInput
-from treering.extensions.wiki.files import folder as switching
+from treering.extensions.wiki.files import swapping
 from treering.extensions.wiki.files.folder import WikiFolder
 from treering.extensions.wiki.files.manifest import MANIFEST
 from wiki_by_hand import page, small_wiki, wiki
@@ -155,7 +155,7 @@ def test_a_manifest_that_cannot_be_read_stops_everything(published):
 
 
 def test_a_file_that_changes_while_the_wiki_is_published_stays(published, monkeypatch):
-    swap = switching.swap_folders
+    swap = swapping.swap_folders
 
     def edited_meanwhile(new, folder):
         if not (published / "mine.txt").exists() and not (new / "mine.txt").exists():
@@ -180,7 +180,7 @@ def test_what_a_person_put_into_a_folder_that_a_kill_left_is_not_removed(publish
 
 
 def test_a_disk_without_exchange_gets_the_wiki_in_two_steps(published, monkeypatch):
-    monkeypatch.setattr(switching, "_exchange", lambda _new, _folder: ENOSYS)
+    monkeypatch.setattr(swapping, "_exchange", lambda _new, _folder: ENOSYS)
     WikiFolder(published).publish(*small_wiki("Other rules."))
     assert "Other rules." in (published / "modules/routing.md").read_text()
     assert beside(published) == []
@@ -188,7 +188,7 @@ def test_a_disk_without_exchange_gets_the_wiki_in_two_steps(published, monkeypat
 
 @pytest.mark.parametrize("renames", [1, 2])
 def test_a_kill_between_the_two_steps_is_made_good_by_the_next_publication(published, monkeypatch, renames):
-    monkeypatch.setattr(switching, "_exchange", lambda _new, _folder: ENOSYS)
+    monkeypatch.setattr(swapping, "_exchange", lambda _new, _folder: ENOSYS)
     done = []
     rename = Path.rename
 

@@ -9,12 +9,13 @@ from xml.etree import ElementTree
 import pytest
 
 from treering.core.errors import NotFound
+from treering.extensions.wiki.broken_links import broken_links
+from treering.extensions.wiki.files.addresses import FileAddresses
 from treering.extensions.wiki.files.folder import WikiFolder
-from treering.extensions.wiki.files.links import FileAddresses
-from treering.extensions.wiki.files.manifest import KEEP
-from treering.extensions.wiki.operations import broken_links
-from treering.extensions.wiki.rules.architecture_page import Arrow, flowchart
-from treering.extensions.wiki.showing import WikiBrowser, html_of, wiki_server
+from treering.extensions.wiki.files.regions import KEEP
+from treering.extensions.wiki.rules.mermaid import Arrow, flowchart
+from treering.extensions.wiki.serving import wiki_server
+from treering.extensions.wiki.showing import WikiBrowser, html_of
 from wiki_by_hand import page, small_wiki, wiki
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from treering.extensions.projects.supervising import OUTPUT_BYTES, ShellWorker
+from treering.extensions.projects.shell_worker import OUTPUT_BYTES, ShellWorker
 
 PYTHON = f'"{sys.executable}"'
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the commands here are written for a POSIX shell")

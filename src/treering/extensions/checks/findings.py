@@ -1,4 +1,4 @@
-"""What a change makes stale or contested, what governs its lines, and what it closes: one function for each rule."""
+"""The rules of `treering check`: stale and contested knowledge, rules for changed lines, and closed work items."""
 
 import re
 import shlex
@@ -14,18 +14,15 @@ from treering.core.evidence import Segment, find_lines
 from treering.core.objects import Constraint, Decision, Knowledge, WorkItem, title_of
 from treering.core.policy import Policy
 from treering.core.writing.integrity import contradict, is_functional
-from treering.extensions.checks.change import (
+from treering.extensions.checks.change import Belief, BranchChange, RestingLines, states
+from treering.extensions.checks.removed_names import (
     DOCUMENTS,
     HISTORY,
     NAMED_CODE,
     NAMED_PATH,
-    Belief,
-    BranchChange,
-    RestingLines,
     by_name,
     mentions,
     removed_names,
-    states,
     still_there,
 )
 from treering.extensions.code.repository.repo_selection import Globs
@@ -54,36 +51,43 @@ RULES: Mapping[str, tuple[Level, str]] = {
     "governs": ("note", "A decision or a rule is about the changed lines or files."),
     "closes": ("note", "A commit states that it closes a work item."),
 }
-"""The rules: how serious what each finds is by itself, and what it finds."""
+"""The default level and the description of each rule."""
 
 _MOST_NOTES = 50
 _QUOTED = 160
 _STALE_BY_KIND = {"decision": "stale-decision", "constraint": "stale-rule"}
+_CLOSING = re.compile(
+    r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?|implement(?:s|ed)?)\b:?\s+"
+    r"((?:[\w.-]+/[\w.-]+)?#\d+|[A-Z][A-Z0-9]+-\d+|work:[0-9a-z]{26}|https?://\S+/(?:issues|work_items)/\d+)"
+    r"((?:\s*(?:,|and)\s*(?:(?:[\w.-]+/[\w.-]+)?#\d+|[A-Z][A-Z0-9]+-\d+))*)",
+    re.IGNORECASE,
+)
+_REFERENCE = re.compile(r"(?:[\w.-]+/[\w.-]+)?#\d+|[A-Z][A-Z0-9]+-\d+", re.IGNORECASE)
 
 
 class CheckFinding(Value):
-    """Something that a change does to what is known, and what mends it."""
+    """An effect of a change on recorded knowledge, with the command that fixes it."""
 
     rule: str
     level: Level
     path: str
-    """Of the file where it is to be seen; empty where it is in none."""
+    """The path of the file, or "" without a file."""
     line: int
     title: str
-    """What it is about."""
+    """The title of the affected object."""
     reason: str
     mend: str
-    """The command that mends it, or shows more of it; empty where nothing has to be done."""
+    """The command that fixes it or shows details, or "" if there is nothing to do."""
     id: str = ""
-    """Of the object in the space, where it has one."""
+    """The id of the object in the space, or ""."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a space holds: beliefs, open work with the origins it was told by, and pages that cite touched files."""
+    """The content of a space: beliefs, open work with its origins, and pages that cite touched files."""
 
     address: str = ""
-    """Of the space; empty where none was asked."""
+    """The address of the space, or "" without a space."""
     beliefs: Sequence[Belief] = ()
     work: Sequence[tuple[WorkItem, Sequence[str]]] = ()
     pages: "Sequence[CitingPage]" = ()
@@ -92,36 +96,37 @@ class Held:
 
 @dataclass(frozen=True)
 class Checked:
-    """What is looked at: the change, what is believed of it, and what the space holds besides."""
+    """The input of the rules: the change, the beliefs about it, and the content of the space."""
 
     change: BranchChange
     beliefs: Sequence[Belief]
     held: Held
     described: str = ""
-    """What the request to merge says of itself."""
+    """The description of the merge request."""
 
     @cached_property
     def gone(self) -> Mapping[str, str]:
-        """The paths that are gone after the change, each with where its file is now; empty where it was deleted."""
+        """The removed paths, each with the new path of its file, or "" if it was deleted."""
         touched = self.change.files
         moved = {one.change.before: one.change.path for one in touched if one.change.kind == "renamed"}
         return moved | {one.change.path: "" for one in touched if one.change.kind == "deleted"}
 
     @cached_property
     def lost(self) -> Mapping[str, Sequence[tuple[RestingLines, str]]]:
-        """By what is believed (`Knowledge.id`), the lines it rests on that the change takes away, and why."""
+        """The removed evidence of each belief, by `Knowledge.id`, with the reason."""
+        paths = {proof.path for belief in self.beliefs for proof in belief.proofs}
         for one in self.change.files:
-            if self._rests_on(one.change.before):
+            if one.change.before in paths:
                 self.change.read([one.old, one.new])
-        found: dict[str, list[tuple[RestingLines, str]]] = {}
+        lost: dict[str, list[tuple[RestingLines, str]]] = {}
         for belief in self.beliefs:
             for proof in belief.proofs:
                 if why := self._loss(belief.item, proof):
-                    found.setdefault(belief.item.id, []).append((proof, why))
-        return found
+                    lost.setdefault(belief.item.id, []).append((proof, why))
+        return lost
 
     def line_of(self, proof: RestingLines) -> tuple[str, int]:
-        """Return where, after the change, the lines of evidence were touched: a path and a line."""
+        """Return the path and line, after the change, where evidence was touched."""
         file = self.change.by_old_path[proof.path]
         first, last = _place(proof.segment, self.change.text(file.old) or "")
         for hunk in file.lines:
@@ -130,15 +135,8 @@ class Checked:
                 return file.change.path, max(hunk.new_first, 1)
         return file.change.path, 1
 
-    def _rests_on(self, path: str) -> bool:
-        return path in self._evidence_paths
-
-    @cached_property
-    def _evidence_paths(self) -> frozenset[str]:
-        return frozenset(proof.path for belief in self.beliefs for proof in belief.proofs)
-
     def _loss(self, item: Knowledge, proof: RestingLines) -> str:
-        """Say why lines no longer hold; empty where they do, or where they were not there before the change either."""
+        """Return why evidence is no longer valid, or "" if it is valid or was not before the change."""
         file, segment = self.change.by_old_path.get(proof.path), proof.segment
         before = self.change.text(file.old) if file else None
         if file is None or before is None:
@@ -153,24 +151,21 @@ class Checked:
         if after is None or segment.excerpt in after:
             return ""
         now = drafted(file.change.path, file.new)
-        said = item.duplicate_key()
-        again = any(_in_scope(one, item.scope).duplicate_key() == said for one, _ in now.stated)
-        stands = any(part.excerpt == segment.excerpt for part in now.segments)
-        if again or stands or places_now(item, segment, now.segments):
+        key = item.duplicate_key()
+        is_restated = any(_in_scope(one, item.scope).duplicate_key() == key for one, _ in now.stated)
+        is_unchanged = any(part.excerpt == segment.excerpt for part in now.segments)
+        if is_restated or is_unchanged or places_now(item, segment, now.segments):
             return ""
         first, last = _place(segment, before)
-        there = {line.strip() for line in after.splitlines()}
+        remaining = {line.strip() for line in after.splitlines()}
         lines = [line.strip() for line in segment.excerpt.splitlines()]
-        words = " ".join(line for line in lines if line and line not in there) or " ".join(lines)
+        words = " ".join(line for line in lines if line and line not in remaining) or " ".join(lines)
         return f"{proof.path}#L{first}-L{last} no longer contains {_quoted(words)}."
 
 
 def find(checked: Checked, pages: Iterable[CheckFinding] = ()) -> list[CheckFinding]:
-    """Return what a change does to what is known: what is to be mended first, then what is good to know.
-
-    `pages`: what was found of pages of wikis.
-    """
-    found = [
+    """Return the findings of all rules: those to fix first, then notes. `pages`: the findings about wiki pages."""
+    findings = [
         *_stale(checked),
         *_contested(checked),
         *_named_and_gone(checked),
@@ -178,7 +173,7 @@ def find(checked: Checked, pages: Iterable[CheckFinding] = ()) -> list[CheckFind
         *_closes(checked),
     ]
     governing = sorted(_governing(checked), key=_order)
-    return sorted({_key(one): one for one in found}.values(), key=_order) + governing[:_MOST_NOTES]
+    return sorted({_key(one): one for one in findings}.values(), key=_order) + governing[:_MOST_NOTES]
 
 
 def _order(one: CheckFinding) -> tuple[object, ...]:
@@ -190,13 +185,10 @@ def _key(one: CheckFinding) -> tuple[object, ...]:
 
 
 def finding(rule: str, at: tuple[str, int], title: str, reason: str, mend: str, identity: str = "") -> CheckFinding:
-    """Return a finding of a rule at a path and a line, as serious as the rule says."""
+    """Return a finding of a rule at a path and line, with the level of the rule."""
     return CheckFinding(
         rule=rule, level=RULES[rule][0], path=at[0], line=at[1], title=title, reason=reason, mend=mend, id=identity
     )
-
-
-# Stale: the lines that something rests on are gone, or what it was derived from is.
 
 
 def _stale(checked: Checked) -> Iterator[CheckFinding]:
@@ -213,8 +205,8 @@ def _stale(checked: Checked) -> Iterator[CheckFinding]:
             yield finding("partly-changed", at, title, rest, _mend(belief, at), belief.id)
             continue
         if how := _withdrawn(checked, belief, lost[0][0]):
-            said = f"The change marks {named(at[0])} as {how}."
-            yield finding("withdrawn", at, title, said, _mend(belief, at) if belief.id else "", belief.id)
+            reason = f"The change marks {named(at[0])} as {how}."
+            yield finding("withdrawn", at, title, reason, _mend(belief, at) if belief.id else "", belief.id)
         else:
             yield finding(_rule_of(belief.item), at, title, whys, _mend(belief, at), belief.id)
         fallen[belief.item.id] = (at, title)
@@ -222,7 +214,7 @@ def _stale(checked: Checked) -> Iterator[CheckFinding]:
 
 
 def _derived(checked: Checked, fallen: dict[str, tuple[tuple[str, int], str]]) -> Iterator[CheckFinding]:
-    """Follow what was derived from what falls, as the ledger does."""
+    """Yield the knowledge derived from stale knowledge, transitively, as the ledger does."""
     while True:
         new = {
             belief.item.id: (fallen[parent][0], belief)
@@ -241,7 +233,7 @@ def _derived(checked: Checked, fallen: dict[str, tuple[tuple[str, int], str]]) -
 
 
 def _withdrawn(checked: Checked, belief: Belief, proof: RestingLines) -> str:
-    """Return how the record of a decision says after the change that it is not in force; empty where it does not."""
+    """Return the word by which a decision record says after the change that it is not in force, or ""."""
     if not isinstance(belief.item.payload, Decision) or not states_by_name(proof.path):
         return ""
     file = checked.change.by_old_path[proof.path]
@@ -261,15 +253,12 @@ def _mend(belief: Belief, at: tuple[str, int]) -> str:
 
 
 def _titled(item: Knowledge | WorkItem) -> str:
-    """Return the title of an object as a shell takes it, so that a stored text runs nothing."""
+    """Return the title of an object, quoted for a shell."""
     return shlex.quote(one_line(title_of(item)))
 
 
 def _edit(path: str, line: int) -> str:
     return f"$EDITOR +{line} {shlex.quote(path)}"
-
-
-# Contested: what the change states contradicts what is believed.
 
 
 def _contested(checked: Checked) -> Iterator[CheckFinding]:
@@ -283,11 +272,11 @@ def _contested(checked: Checked) -> Iterator[CheckFinding]:
                 continue
             at = file.change.path, _place(segment, change.text(file.new) or "")[0]
             for belief in checked.beliefs:
-                rival, kept = belief.item, belief.item.id not in checked.lost
-                if kept and contradict(_in_scope(item, rival.scope), _live(rival)):
-                    rivals = f"{_where(belief)} states {_quoted(_said(rival))}"
-                    said = f"The change states {_quoted(_said(item))}, but {rivals}."
-                    yield finding("contested", at, rival.title, said, _mend(belief, at), belief.id)
+                rival = belief.item
+                if rival.id not in checked.lost and contradict(_in_scope(item, rival.scope), _live(rival)):
+                    rivals = f"{_where(belief)} states {_quoted(_statement(rival))}"
+                    reason = f"The change states {_quoted(_statement(item))}, but {rivals}."
+                    yield finding("contested", at, rival.title, reason, _mend(belief, at), belief.id)
 
 
 def _in_scope(item: Knowledge, scope: str) -> Knowledge:
@@ -302,13 +291,8 @@ def _where(belief: Belief) -> str:
     return belief.record or f"the memory ({belief.id})"
 
 
-def _said(item: Knowledge) -> str:
-    if isinstance(item.payload, Decision):
-        return item.payload.outcome
-    return item.title
-
-
-# Named and gone: files and definitions that a document, a rule or a decision names, and that the change takes away.
+def _statement(item: Knowledge) -> str:
+    return item.payload.outcome if isinstance(item.payload, Decision) else item.title
 
 
 def _named_and_gone(checked: Checked) -> Iterator[CheckFinding]:
@@ -332,8 +316,8 @@ def _named_and_gone(checked: Checked) -> Iterator[CheckFinding]:
         for what, line, why in mentions(path, text or "", places, lasting, gone, names):
             seen[what].append((path, line, why))
     still = still_there(checked.change, [name for name in names if name in seen])
-    for what, told in seen.items():
-        for path, line, why in told if what not in still else ():
+    for what, places_of_name in seen.items():
+        for path, line, why in places_of_name if what not in still else ():
             decided = next((one for one in checked.beliefs if one.record == path and one.item.kind == "decision"), None)
             if decided is None:
                 yield finding("stale-document", (path, line), path, why, _edit(path, line))
@@ -347,7 +331,7 @@ def _named_and_gone(checked: Checked) -> Iterator[CheckFinding]:
 def _believed_and_gone(
     checked: Checked, places: Mapping[str, Sequence[str]], lasting: Iterable[str], names: Mapping[str, str]
 ) -> Iterator[CheckFinding]:
-    """Look through what the space believes; what the repository states is looked through with its documents."""
+    """Check the beliefs of the space; statements of the repository are checked with its documents."""
     for belief in checked.beliefs:
         if not belief.record and belief.item.id not in checked.lost and belief.item.status != "stale":
             text = f"{belief.item.title}\n{passages_of(belief.item)[0].text}"
@@ -358,13 +342,10 @@ def _believed_and_gone(
 
 
 def touched_place(checked: Checked, what: str, names: Mapping[str, str]) -> tuple[str, int]:
-    """Return where to show what became of a file, or of a definition among `names` with their files."""
+    """Return the place to show for a removed file, or for a removed definition in `names` (with their files)."""
     if what in names:
         return names[what], 1
     return checked.gone.get(what) or what, 1
-
-
-# What governs the touched lines.
 
 
 def _governing(checked: Checked) -> Iterator[CheckFinding]:
@@ -379,8 +360,8 @@ def _governing(checked: Checked) -> Iterator[CheckFinding]:
             or item.kind not in ("decision", "constraint", "preference")
         ):
             continue
-        if found := _governed(checked, belief, touched, added):
-            (path, line), why = found
+        if place := _governed(checked, belief, touched, added):
+            (path, line), why = place
             own = belief.record and _edit(belief.record, _own_line(checked, belief))
             show = f"treering show {_titled(item)}" if belief.id else own
             yield finding("governs", (path, line), item.title, why, show, belief.id)
@@ -389,7 +370,7 @@ def _governing(checked: Checked) -> Iterator[CheckFinding]:
 def _governed(
     checked: Checked, belief: Belief, touched: Sequence[TouchedFile], added: Mapping[str, Sequence[tuple[int, str]]]
 ) -> tuple[tuple[str, int], str] | None:
-    """Return the first place of the change that something believed speaks of, and how it does."""
+    """Return the first place of the change that a belief is about, and the reason."""
     item = belief.item
     text = f"{item.title}\n{passages_of(item)[0].text}"
     scope = item.payload.scope if isinstance(item.payload, Constraint) else ""
@@ -397,8 +378,8 @@ def _governed(
     terms = [code for code in NAMED_CODE.findall(text) if len(code) >= 4 and not code.isalpha()]
     for file in () if not terms else (one for one in inside if not states_by_name(one.change.path)):
         for number, line in added[file.change.path]:
-            if said := next((term for term in terms if term.rstrip("()") in line), ""):
-                return (file.change.path, number), f"It is about {named(said)}, and so is this line."
+            if term := next((term for term in terms if term.rstrip("()") in line), ""):
+                return (file.change.path, number), f"It is about {named(term)}, and so is this line."
     for token in NAMED_PATH.findall(text):
         plain = token.removeprefix("./")
         for file in touched:
@@ -443,37 +424,25 @@ def _own_line(checked: Checked, belief: Belief) -> int:
     return _place(proof.segment, checked.change.text(blob) or "")[0]
 
 
-# Work items that the commits, or the request to merge, say they close.
-
-
-_CLOSING = re.compile(
-    r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?|implement(?:s|ed)?)\b:?\s+"
-    r"((?:[\w.-]+/[\w.-]+)?#\d+|[A-Z][A-Z0-9]+-\d+|work:[0-9a-z]{26}|https?://\S+/(?:issues|work_items)/\d+)"
-    r"((?:\s*(?:,|and)\s*(?:(?:[\w.-]+/[\w.-]+)?#\d+|[A-Z][A-Z0-9]+-\d+))*)",
-    re.IGNORECASE,
-)
-_REFERENCE = re.compile(r"(?:[\w.-]+/[\w.-]+)?#\d+|[A-Z][A-Z0-9]+-\d+", re.IGNORECASE)
-
-
 def _closes(checked: Checked) -> Iterator[CheckFinding]:
-    said = [(f"Commit {one.commit[:12]}", one.text) for one in checked.change.messages]
-    said += [("The request", checked.described)] if checked.described else []
-    told: dict[str, str] = {}
-    for who, text in said:
-        for found in _CLOSING.finditer(text):
-            for reference in (found[1], *_REFERENCE.findall(found[2] or "")):
-                told.setdefault(reference, who)
-    for reference, who in told.items():
-        matching = [item for item, origins in checked.held.work if _is_meant(reference, item, origins)]
+    texts = [(f"Commit {one.commit[:12]}", one.text) for one in checked.change.messages]
+    texts += [("The request", checked.described)] if checked.described else []
+    references: dict[str, str] = {}
+    for author, text in texts:
+        for match in _CLOSING.finditer(text):
+            for reference in (match[1], *_REFERENCE.findall(match[2] or "")):
+                references.setdefault(reference, author)
+    for reference, author in references.items():
+        matching = [item for item, origins in checked.held.work if _refers_to(reference, item, origins)]
         for item in matching:
             mend = f'treering done {_titled(item)} "Merged"'
-            yield finding("closes", ("", 1), item.title, f"{who} states that it closes {reference}.", mend, item.id)
+            yield finding("closes", ("", 1), item.title, f"{author} states that it closes {reference}.", mend, item.id)
         if not matching:
             unknown = " The space has no open work item of that name." if checked.held.address else ""
-            yield finding("closes", ("", 1), reference, f"{who} states that it closes {reference}.{unknown}", "")
+            yield finding("closes", ("", 1), reference, f"{author} states that it closes {reference}.{unknown}", "")
 
 
-def _is_meant(reference: str, item: WorkItem, origins: Sequence[str]) -> bool:
+def _refers_to(reference: str, item: WorkItem, origins: Sequence[str]) -> bool:
     if reference == item.id:
         return True
     key = reference.rpartition("/")[2].rpartition("#")[2]
@@ -485,7 +454,7 @@ def _is_meant(reference: str, item: WorkItem, origins: Sequence[str]) -> bool:
 
 
 def _place(segment: Segment, text: str) -> tuple[int, int]:
-    """Return the first and last line of a segment in a text; where it is cut out of lines, about where it began."""
+    """Return the first and last line of a segment in a text, approximately if it is not made of whole lines."""
     if found := find_lines(segment.excerpt, text):
         return found
     start = text.find(segment.excerpt)

@@ -1,4 +1,4 @@
-"""Pages of wikis that cite lines which a change takes away. Imported where the part that writes wikis is there."""
+"""Wiki pages that cite removed lines. Imported only if the wiki part is installed."""
 
 import shlex
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from treering.extensions.wiki.own_pages import is_manifest_of_wiki, wiki_pages
 
 
 def rotten_pages(checked: Checked) -> list[CheckFinding]:
-    """Return what a change does to the pages of the repository, and to those that the space keeps."""
+    """Return the affected pages in the repository and in the space."""
     return [*_rotten_pages(checked), *_rotten_kept_pages(checked)]
 
 
@@ -21,15 +21,15 @@ def _rotten_pages(checked: Checked) -> Iterator[CheckFinding]:
     before = {path: one.blob for path, one in change.before.items() if is_manifest_of_wiki(path)}
     after = {path: blob for path, blob in change.after.items() if is_manifest_of_wiki(path)}
     wikis, now = (
-        wiki_pages({path: (change.text(blob) or "").encode() for path, blob in found.items()}).wikis
-        for found in (before, after)
+        wiki_pages({path: (change.text(blob) or "").encode() for path, blob in manifests.items()}).wikis
+        for manifests in (before, after)
     )
     for folder, wiki in now.items():
         known = wikis[folder].files if folder in wikis else {}
         for name, record in wiki.files.items():
             cited_before = frozenset(known[name].cited if name in known else ())
-            said = (_rot_of_file(change, one, in_base=one in cited_before) for one in record.cited)
-            if why := next(filter(None, said), ""):
+            reasons = (_rot_of_file(change, one, in_base=one in cited_before) for one in record.cited)
+            if why := next(filter(None, reasons), ""):
                 page = f"{folder}/{name}" if folder else name
                 at = page, _line_of_citation(change, page, why.split("#L")[0].removeprefix("It cites "))
                 mend = f"treering ingest . && treering wiki build --to {shlex.quote(folder or '.')}"
@@ -37,7 +37,7 @@ def _rotten_pages(checked: Checked) -> Iterator[CheckFinding]:
 
 
 def _rot(change: BranchChange, path: str, lines: tuple[int, int], words: str) -> str:
-    """Say what became of cited lines; empty where they stand."""
+    """Return why cited lines are no longer valid, or ""."""
     if not words.strip():
         return ""
     place = f"It cites {path}#L{lines[0]}-L{lines[1]}, which"
@@ -48,9 +48,9 @@ def _rot(change: BranchChange, path: str, lines: tuple[int, int], words: str) ->
 
 
 def _rot_of_file(change: BranchChange, cited: WrittenCitation, *, in_base: bool) -> str:
-    """Say what became of lines that a page in a folder cites; empty where they stand, or did not stand before either.
+    """Return why lines cited by a page in a folder are no longer valid, or "" if they are valid or were not before.
 
-    A page of the base cites lines of the base, one that was written since those of the commit that it names.
+    A page of the base cites lines of the base; a page written since cites lines of its commit.
     """
     file = change.by_old_path.get(cited.path)
     if file is None and (in_base or cited.path in change.before):
@@ -61,7 +61,7 @@ def _rot_of_file(change: BranchChange, cited: WrittenCitation, *, in_base: bool)
 
 
 def _rotten_kept_pages(checked: Checked) -> Iterator[CheckFinding]:
-    """Look at the pages that the space keeps. The space may have read any commit, so they may cite either side."""
+    """Check the pages in the space. The space may have read any commit, so they may cite either side."""
     change = checked.change
     for page in checked.held.pages:
         for path, cited, salt in page.cited:

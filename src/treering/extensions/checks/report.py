@@ -104,7 +104,7 @@ def check(
 
 
 def _held(access: Access, settings: Settings, change: BranchChange, *, no_space: bool) -> Held:
-    """Read what the space holds; nothing where there is none and nobody named one."""
+    """Read the content of the space; empty if there is no space and none was named."""
     address = settings.space_address(access.space or None)
     absent = address.file is not None and not (settings.folder / address.file).is_file()
     if no_space or (absent and not (access.space or settings.space)):
@@ -138,8 +138,8 @@ def _config(change: BranchChange) -> CheckConfig:
     entry = change.before.get(CONFIG)
     text = change.text(entry.blob) if entry else None
     try:
-        told = parse_toml(text or "").get("check", {})
-        return CheckConfig.model_validate({key.replace("-", "_"): value for key, value in told.items()})
+        table = parse_toml(text or "").get("check", {})
+        return CheckConfig.model_validate({key.replace("-", "_"): value for key, value in table.items()})
     except (ValueError, AttributeError) as error:
         raise InvalidInput(
             f"[check] of {CONFIG} at {change.base[:12]} is invalid: {one_line(str(error))}.",
@@ -148,9 +148,9 @@ def _config(change: BranchChange) -> CheckConfig:
 
 
 def _fail_on(given: str, config: CheckConfig) -> tuple[str, ...]:
-    """Return the rules that fail: those given, else those of the setting or the file, else the usual ones."""
-    told = re.split(r"[,\s]+", given.strip()) if given.strip() else config.fail_on
-    rules = DEFAULT_FAIL_ON if told is None else tuple(dict.fromkeys(told))
+    """Return the rules that fail: from the option, else from the setting or the file, else the defaults."""
+    names = re.split(r"[,\s]+", given.strip()) if given.strip() else config.fail_on
+    rules = DEFAULT_FAIL_ON if names is None else tuple(dict.fromkeys(names))
     if rules == (_NONE,):
         return ()
     for one in rules:
@@ -182,13 +182,13 @@ def as_text(report: CheckReport) -> str:
     """Write a report for a terminal or a log."""
     lines = [f"{_summary(report)}."]
     for one in report.findings:
-        # A log of GitHub obeys a line that begins with two colons.
+        # GitHub interprets lines of a log that begin with two colons.
         place = f"{'./' if one.path.startswith(':') else ''}{one.path}:{one.line}" if one.path else "(no file)"
         lines += [f"{place}: {_WORDS[one.level]}: {one.rule}: {one_line(one.title)}", f"    {one.reason}"]
         lines += [f"    {one.mend}"] if one.mend else []
     if report.everywhere:
-        told = ", ".join(f"{path} ({number})" for path, number in report.everywhere.items())
-        lines.append(f"Rules for the whole repository: {told}.")
+        rules = ", ".join(f"{path} ({number})" for path, number in report.everywhere.items())
+        lines.append(f"Rules for the whole repository: {rules}.")
     return visible("\n".join(lines)) + "\n"
 
 
@@ -196,33 +196,33 @@ def as_markdown(report: CheckReport) -> str:
     """Write a report as a comment of a request to merge."""
     lines = ["### Memory", "", f"{_summary(report)}.", ""]
     for level, title in (("error", "To fix"), ("warning", "To check"), ("note", "Good to know")):
-        found = [one for one in report.findings if one.level == level]
-        lines += [f"**{title}**", ""] if found else []
-        for one in found:
+        findings = [one for one in report.findings if one.level == level]
+        lines += [f"**{title}**", ""] if findings else []
+        for one in findings:
             place = f" in {_code(f'{one.path}:{one.line}')}" if one.path else ""
             mend = f" Fix: {_code(one.mend)}" if one.mend and level != "note" else ""
             lines.append(f"- {_code(one.rule)}{place}: **{_plain(one.title)}**. {_plain(one.reason)}{mend}")
-        lines += [""] if found else []
+        lines += [""] if findings else []
     if report.everywhere:
-        told = ", ".join(f"{_code(path)} ({number})" for path, number in report.everywhere.items())
-        lines += [f"Rules for the whole repository: {told}.", ""]
+        rules = ", ".join(f"{_code(path)} ({number})" for path, number in report.everywhere.items())
+        lines += [f"Rules for the whole repository: {rules}.", ""]
     return "\n".join(lines)
 
 
 def _summary(report: CheckReport) -> str:
     counts = Counter(one.level for one in report.findings)
-    said = ", ".join(f"{counts[level]} {word}" for level, word in _COUNTED.items() if counts[level])
+    counted = ", ".join(f"{counts[level]} {word}" for level, word in _COUNTED.items() if counts[level])
     files = f"{counted_things(report.files, 'file')} changed since {report.base[:12]}"
-    return f"{files}; {said or 'no recorded knowledge is affected'}"
+    return f"{files}; {counted or 'no recorded knowledge is affected'}"
 
 
 _COUNTED: Mapping[Level, str] = {"error": "to fix", "warning": "to check", "note": "good to know"}
 
 
 def _plain(text: str) -> str:
-    """Write text so that Markdown shows it and obeys nothing: no link, no mention, no image, no HTML."""
+    """Escape text for Markdown: no links, mentions, images or HTML."""
     escaped = re.sub(r"([\\`*_\[\]<>#|~!:@])", lambda found: f"&#{ord(found[1])};", one_line(visible(text)))
-    return escaped.replace("&#64;", "&#64;&#8203;")  # forges look for mentions in what the text becomes
+    return escaped.replace("&#64;", "&#64;&#8203;")  # forges find mentions in the rendered text
 
 
 def _code(text: str) -> str:

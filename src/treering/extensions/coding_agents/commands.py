@@ -129,9 +129,9 @@ def keep(
 
         session_hooks.run("keep")
         return
-    from treering.extensions.coding_agents import running
+    from treering.extensions.coding_agents import session_work
 
-    running.keep_now(now)
+    session_work.keep_now(now)
 
 
 def edit() -> None:
@@ -192,9 +192,9 @@ def work(
     `keep` starts this in the background. A transcript that fails is reported here
     and retried in the next run.
     """
-    from treering.extensions.coding_agents import running
+    from treering.extensions.coding_agents import session_work
 
-    running.work(folder)
+    session_work.work(folder)
 
 
 HELP = CommandHelp(

@@ -1,12 +1,13 @@
-"""Connecting a coding agent: its configuration is changed in place, kept as it was, and put back exactly."""
+"""Connect and disconnect coding agents: edit their configuration in place, and restore it exactly."""
 
 import base64
 import json
 import os
 import shlex
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -16,19 +17,16 @@ from treering.extensions.coding_agents.git_exclude import exclude, exclude_file
 from treering.extensions.coding_agents.json_text import Inserted, insert_item, insert_member
 from treering.system.machine import OWN_PROCESS, StartCommand, make_folder, replace_file
 
-# The clients there are: where each keeps its configuration, and what form that has.
-
-
 Form = Literal["json", "toml"]
 NAME = "treering"
-"""What the server is called in every client."""
+"""The name of the server in every client."""
 _PROGRAM = "treering.exe" if os.name == "nt" else "treering"
 
 
 def start_command() -> StartCommand:
-    """Return how another program starts this one: by its name in an absolute folder of PATH, else by this Python.
+    """Return the command that starts Treering: the program in an absolute folder of PATH, else this Python.
 
-    A relative folder of PATH, and on Windows the working folder, may be somebody else's repository.
+    Relative folders of PATH, and the working folder on Windows, may be an untrusted repository.
     """
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         program = Path(folder, _PROGRAM)
@@ -45,15 +43,15 @@ class ClientHook:
     word: str
     """`begin`, `keep`, `edit`, `prompt`, `failure` or `asked`."""
     timeout: float
-    """How long the client waits for it, in its own unit."""
+    """The timeout in the client's unit."""
     matcher: str = ""
-    """Of which tools it tells; empty: all, or an event that is about none."""
+    """The tools of the event; "": all, or an event without tools."""
     condition: str = ""
-    """Of which calls of these tools, where the client can tell them apart."""
+    """A filter for calls of these tools, if the client supports it."""
 
 
 HOOK_WORDS = ("begin", "keep", "edit", "prompt", "failure", "asked")
-"""The hooks there are: at both ends of a session, before an edit, on a prompt, after a failure, after we were asked."""
+"""All hooks: start and end of a session, before an edit, on a prompt, after a failure, after a call of Treering."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,33 +61,33 @@ class CodingClient:
     name: str
     title: str
     project_file: str
-    """Its configuration for one project, relative to the project's folder."""
+    """The configuration of a project, relative to its folder."""
     user_file: str
-    """Its configuration for all projects of a person, relative to the home folder."""
+    """The configuration of a user, relative to the home folder."""
     servers: str
-    """The key under which it keeps MCP servers."""
+    """The key of MCP servers."""
     form: Form = "json"
     style: Literal["command", "stdio", "list"] = "command"
-    """How it writes a server: program and arguments, the same with a type, or both in one list."""
+    """The form of a server: program and arguments, the same with a type, or one list."""
     hooks: tuple[ClientHook, ...] = ()
-    """Its events that call our commands; none: it has no hooks that Treering uses."""
+    """The events that call Treering; empty if hooks are not supported."""
     hooks_project_file: str = ""
     hooks_user_file: str = ""
     hooks_note: str = ""
-    """What a person has to do before they run."""
+    """A manual step that is required before hooks run."""
     hook_style: Literal["grouped", "flat", "plugin"] = "grouped"
-    """How it is told of hooks: in a group of an event, each by itself in a file that names its version, or by code."""
+    """The form of hooks: grouped by event, a flat list in a file with a version, or code."""
 
     def file(self, *, folder: Path | None, home: Path) -> Path:
-        """Return its configuration: that of a project folder, else that of a person."""
+        """Return the configuration file of a project folder, else of the user."""
         return folder / self.project_file if folder else home / self.user_file
 
     def hooks_file(self, *, folder: Path | None, home: Path) -> Path:
-        """Return where its hooks are."""
+        """Return the file of its hooks."""
         return folder / self.hooks_project_file if folder else home / self.hooks_user_file
 
     def hook(self, one: ClientHook, command: str) -> dict[str, Any]:
-        """Return how it writes a hook that calls a command."""
+        """Return the entry of a hook that calls a command."""
         called = {"command": command, "timeout": one.timeout, **({"if": one.condition} if one.condition else {})}
         matched = {"matcher": one.matcher} if one.matcher else {}
         return (
@@ -99,7 +97,7 @@ class CodingClient:
         )
 
     def server(self, start: StartCommand) -> dict[str, Any]:
-        """Return how it writes our server."""
+        """Return the entry of the Treering server."""
         match self.style:
             case "list":
                 return {"type": "local", "command": [start.program, *start.arguments], "enabled": True}
@@ -109,7 +107,7 @@ class CodingClient:
                 return {"command": start.program, "args": list(start.arguments)}
 
     def plugin(self, start: StartCommand, without: Collection[str]) -> str:
-        """Return the code by which it calls us: all that is ours to tell stands in its first two lines."""
+        """Return the code of the plugin; its first two lines contain the command and the timeouts."""
         command = [start.program, *start.arguments]
         limits = {one.word: int(one.timeout * 1000) for one in self.hooks if one.word not in without}
         code = Path(__file__).with_name(f"{self.name}.js").read_text(encoding="utf-8")
@@ -130,7 +128,7 @@ CLIENTS: Mapping[str, CodingClient] = {
             _MCP_SERVERS,
             hooks=(
                 ClientHook("SessionStart", "begin", 5),
-                ClientHook("SessionEnd", "keep", 1.5),  # it gives all hooks of this event no more by itself
+                ClientHook("SessionEnd", "keep", 1.5),  # the client's default for all hooks of this event
                 ClientHook("PreCompact", "keep", 5),
                 ClientHook("PreToolUse", "edit", 2, "Edit|MultiEdit|Write|NotebookEdit"),
                 ClientHook("UserPromptSubmit", "prompt", 2),
@@ -148,7 +146,7 @@ CLIENTS: Mapping[str, CodingClient] = {
             ".codex/config.toml",
             "mcp_servers",
             form="toml",
-            # Not every version tells of the end of a session; all tell of the end of a turn.
+            # Not every version has an event for the end of a session; all have one for the end of a turn.
             hooks=(
                 ClientHook("SessionStart", "begin", 5),
                 ClientHook("Stop", "keep", 3),
@@ -168,7 +166,7 @@ CLIENTS: Mapping[str, CodingClient] = {
             ".cursor/mcp.json",
             ".cursor/mcp.json",
             _MCP_SERVERS,
-            # It takes no context before an edit nor on a prompt: what governs a file is told once it was read.
+            # It accepts no context before an edit or on a prompt: rules for a file are shown after it was read.
             hooks=(
                 ClientHook("sessionStart", "begin", 5),
                 ClientHook("sessionEnd", "keep", 5),
@@ -188,7 +186,7 @@ CLIENTS: Mapping[str, CodingClient] = {
             ".gemini/settings.json",
             ".gemini/settings.json",
             _MCP_SERVERS,
-            # It takes no context before a tool: what governs a file is told once it was read.
+            # It accepts no context before a tool: rules for a file are shown after it was read.
             hooks=(
                 ClientHook("SessionStart", "begin", 5_000),
                 ClientHook("SessionEnd", "keep", 5_000),
@@ -208,7 +206,7 @@ CLIENTS: Mapping[str, CodingClient] = {
             ".config/opencode/opencode.json",
             "mcp",
             style="list",
-            # It takes no context before a tool: what governs a file is told once it was read.
+            # It accepts no context before a tool: rules for a file are shown after it was read.
             hooks=(
                 ClientHook("chat.message", "begin", 5),
                 ClientHook("session.idle", "keep", 5),
@@ -227,7 +225,7 @@ CLIENTS: Mapping[str, CodingClient] = {
 
 
 def client_named(name: str) -> CodingClient:
-    """Return a client. Raises `InvalidInput` naming the nearest one."""
+    """Return a client by name. Raises `InvalidInput` with the most similar name."""
     if name not in CLIENTS:
         raise InvalidInput(f"Unknown client {name!r}.", hint=nearest(name, CLIENTS), details={"known": [*CLIENTS]})
     return CLIENTS[name]
@@ -239,7 +237,7 @@ _HOOKS_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What is put into one file. `before`: its bytes, `None` where it was not there."""
+    """A change of one file. `before`: its bytes, or `None` if it did not exist."""
 
     file: Path
     before: bytes | None
@@ -249,21 +247,21 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A client that was, or is to be, connected."""
+    """A planned or existing connection of a client."""
 
     client: str
     folder: Path | None
-    """The project; `None`: all projects of a person."""
+    """The project; `None`: all projects of the user."""
     changes: tuple[FileChange, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What disconnecting did to a file."""
+    """The effect of disconnecting on a file."""
 
     file: Path
     how: str
-    """`put back`, `removed`, `taken out` of what somebody changed since, or `gone` already."""
+    """`put back`, `removed`, `taken out` of a file that was changed since, or `gone` already."""
 
 
 def plan_connection(
@@ -275,11 +273,11 @@ def plan_connection(
     hooks: StartCommand | None,
     without: Collection[str] = (),
 ) -> Connection:
-    """Return what connecting would change, and change nothing.
+    """Return the changes for a connection without making them.
 
-    `hooks`: how the client is to call us by its hooks; `None`: it is not to; `without` leaves out some of them. Raises
-    `InvalidInput` for a file that cannot be read, and for one of a project that is a link out of it; `Conflict` where
-    the client has another server of our name.
+    `hooks`: the command for hooks; `None`: no hooks. `without`: hooks to omit. Raises `InvalidInput` for an unreadable
+    file, and for a file of a project that is a link out of it; `Conflict` if the client has another server with the
+    same name.
     """
     edits = _Edits(folder)
     edits.add_server(client, client.file(folder=folder, home=home), server)
@@ -290,25 +288,25 @@ def plan_connection(
 
 
 class ConnectionRecords:
-    """Keeps what was changed, in a folder of ours, so that it can be put back."""
+    """Stores the changes of connections in a folder, so that they can be undone."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def find(self, client: str, folder: Path | None) -> Connection | None:
-        """Return a connection that was made. Raises `Corrupt` for a record that cannot be read."""
+        """Return an existing connection. Raises `Corrupt` if its record cannot be read."""
         file = self._file(client, folder)
         if not file.is_file():
             return None
         try:
-            told = json.loads(file.read_text(encoding="utf-8"))
-            changes = tuple(_change(one) for one in told["changes"])
+            record = json.loads(file.read_text(encoding="utf-8"))
+            changes = tuple(_change(one) for one in record["changes"])
         except (ValueError, KeyError, TypeError) as error:
             raise Corrupt(f"{file} cannot be read.", hint="Remove Treering from the client's files by hand.") from error
         return Connection(client, folder, changes)
 
     def make(self, connection: Connection) -> None:
-        """Change the files. What they were is kept first. Raises `Conflict` where one changed meanwhile, `OSError`."""
+        """Store the old files, then change them. Raises `Conflict` if one changed in the meantime, `OSError`."""
         if self.find(connection.client, connection.folder):
             raise Conflict(
                 f"{connection.client} is already connected here.",
@@ -318,16 +316,16 @@ class ConnectionRecords:
             if _bytes(one.file) != one.before:
                 raise Conflict(f"{one.file} was changed in the meantime.", hint="Try again.")
         make_folder(self._folder)
-        told = {"client": connection.client, "changes": [_data(one) for one in connection.changes]}
-        replace_file(self._file(connection.client, connection.folder), json.dumps(told, indent=1).encode())
+        record = {"client": connection.client, "changes": [_data(one) for one in connection.changes]}
+        replace_file(self._file(connection.client, connection.folder), json.dumps(record, indent=1).encode())
         for one in connection.changes:
             one.file.parent.mkdir(parents=True, exist_ok=True)
             replace_file(one.file, one.after)
 
     def undo(self, client: str, folder: Path | None) -> list[Undone]:
-        """Put the files back as they were. Raises `NotFound` where the client is not connected.
+        """Restore the files. Raises `NotFound` if the client is not connected.
 
-        Of a file that somebody has changed since, only what connecting put in is taken out.
+        From a file that was changed since, only the inserted text is removed.
         """
         connection = self.find(client, folder)
         if connection is None:
@@ -342,7 +340,7 @@ class ConnectionRecords:
 
 
 class _Edits:
-    """Changes of files that are collected before any is made. `folder`: the project that they have to lie in."""
+    """Collects changes of files before they are made. `folder`: the project that must contain them."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -360,7 +358,7 @@ class _Edits:
         if client.form == "toml":
             self._keep(file, _toml_server(text, client.servers, entry, file))
         else:
-            self._keep(file, _told_of(file, lambda: insert_member(text, (client.servers, NAME), entry)))
+            self._keep(file, _naming(file, lambda: insert_member(text, (client.servers, NAME), entry)))
 
     def add_hooks(self, client: CodingClient, file: Path, hooks: StartCommand, without: Collection[str]) -> None:
         if client.hook_style == "plugin":
@@ -368,16 +366,12 @@ class _Edits:
             return
         if client.hook_style == "flat":
             text = self._text(file, "json")
-            self._keep(file, _told_of(file, lambda: insert_member(text, ("version",), _HOOKS_VERSION)))
+            self._keep(file, _naming(file, lambda: insert_member(text, ("version",), _HOOKS_VERSION)))
         for one in client.hooks:
-            if one.word in without:
-                continue
-            path, entry = (
-                ("hooks", one.event),
-                client.hook(one, shlex.join([hooks.program, *hooks.arguments, one.word])),
-            )
-            text = self._text(file, "json")
-            self._keep(file, _told_of(file, lambda text=text, path=path, entry=entry: insert_item(text, path, entry)))
+            if one.word not in without:
+                entry = client.hook(one, shlex.join([hooks.program, *hooks.arguments, one.word]))
+                insert = partial(insert_item, self._text(file, "json"), ("hooks", one.event), entry)
+                self._keep(file, _naming(file, insert))
 
     def add_exclusion(self, client: CodingClient) -> None:
         """Exclude the changed files from git."""
@@ -414,7 +408,7 @@ class _Edits:
 
 
 def _check_inside(file: Path, folder: Path) -> None:
-    """Raise `InvalidInput` for a link out of a project: whoever wrote the project would have another file changed."""
+    """Raise `InvalidInput` for a link out of a project, which would let the project change another file."""
     place = Path(os.path.realpath(file))
     if not place.is_relative_to(os.path.realpath(folder)):
         raise InvalidInput(
@@ -423,12 +417,12 @@ def _check_inside(file: Path, folder: Path) -> None:
         )
 
 
-def _told_of(file: Path, work: Any) -> Inserted | None:
+def _naming(file: Path, work: Callable[[], Inserted | None]) -> Inserted | None:
+    """Run an edit; errors name the file."""
     try:
-        made: Inserted | None = work()
+        return work()
     except (InvalidInput, Conflict) as error:
         raise type(error)(f"{file}: {error.message}", hint=error.hint, details=error.details) from error
-    return made
 
 
 def _toml_server(text: str, table: str, entry: dict[str, Any], file: Path) -> Inserted | None:
@@ -473,7 +467,7 @@ def _undo(change: FileChange) -> Undone:
 
 
 def _remove_empty(folder: Path) -> None:
-    """Remove a folder of a client that connecting made: one that holds nothing now."""
+    """Remove an empty folder of a client that connecting created."""
     if folder.name == _PLUGINS and not any(folder.iterdir()):
         folder.rmdir()
         folder = folder.parent
@@ -491,7 +485,7 @@ def _data(change: FileChange) -> dict[str, Any]:
     return {"file": str(change.file), "before": before, "after": after, "pieces": [*change.pieces]}
 
 
-def _change(told: dict[str, Any]) -> FileChange:
-    before = None if told["before"] is None else base64.b64decode(told["before"])
-    pieces: Sequence[str] = told["pieces"]
-    return FileChange(Path(told["file"]), before, base64.b64decode(told["after"]), tuple(pieces))
+def _change(record: dict[str, Any]) -> FileChange:
+    before = None if record["before"] is None else base64.b64decode(record["before"])
+    pieces: Sequence[str] = record["pieces"]
+    return FileChange(Path(record["file"]), before, base64.b64decode(record["after"]), tuple(pieces))

@@ -130,7 +130,7 @@ def _changed_lines(text: str, change: Replacement) -> tuple[int, int]:
 
 
 def _innermost(symbols: Sequence[Symbol], lines: tuple[int, int]) -> list[str]:
-    """Return the smallest definition that contains all of some lines; without one, those that share a line."""
+    """Return the smallest definition that contains all lines, else the definitions that overlap them."""
     first, last = lines
     around = [one for one in symbols if one.start <= first and last <= one.end]
     if around:

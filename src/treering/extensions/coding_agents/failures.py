@@ -1,4 +1,4 @@
-"""What an agent should know after a test or a command failed: what was learned from it, what the test protects."""
+"""The lines shown to an agent after a failure: knowledge about it, and the decisions that a failing test protects."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ class FailedTest:
 
 
 def lines_after_failure(space: Space, failure: str) -> list[HookLine]:
-    """Return what was learned from the same failure, then the rules and decisions that a failing test protects."""
+    """Return knowledge about the same failure, then the rules and decisions that a failing test protects."""
     call = call_on(space)
     learned = islice(_learned(call, failure), _HOOKS.max_learned)
     return [*learned, *_protected(call, list(islice(_failed_tests(call, failure), _HOOKS.max_failed_tests)))]

@@ -1,4 +1,4 @@
-"""Keep the configuration of a client out of git: it contains paths of this machine."""
+"""Exclude the configuration of a client from git, because it contains paths of this machine."""
 
 import os
 import re

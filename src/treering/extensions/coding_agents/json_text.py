@@ -28,7 +28,7 @@ class Inserted:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A value in the text: where it begins and ends, and what is in it."""
+    """A value with its position in the text, and its children."""
 
     start: int
     end: int
@@ -39,7 +39,7 @@ class _Part:
 
 
 def read_json(text: str) -> Any:
-    """Return what a text says. Raises `InvalidInput` for what is not JSON, also none with comments."""
+    """Parse a text. Raises `InvalidInput` if it is neither JSON nor JSON with comments."""
     return _value(text, _root(text))
 
 

@@ -69,7 +69,7 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
 
 
 def _found(space: Space, asked: str, options: Mapping[str, Any]) -> list[ShownHit]:
-    """Return the hits of a search that are how things stand here, or stale."""
+    """Return the current and stale hits of a search."""
     hits = space.query("search", ROOT, {"text": asked}, options).hits
     return [hit for hit in hits if hit.current or hit.status == "stale"]
 

@@ -1,17 +1,12 @@
 """What `treering connect`, `disconnect`, `status` and `session` do."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-from pydantic import JsonValue
-
 from treering.core.counting import counted_things
-from treering.core.errors import InvalidInput, TreeringError, nearest
+from treering.core.errors import InvalidInput, nearest
 from treering.core.scope import ROOT
 from treering.extensions.coding_agents.connecting import (
     HOOK_WORDS,
@@ -23,28 +18,20 @@ from treering.extensions.coding_agents.connecting import (
 )
 from treering.extensions.coding_agents.git_exclude import exclude_file
 from treering.extensions.coding_agents.session_hooks import (
-    WaitingTranscript,
-    unreadable_records,
-    waiting_folder,
     waiting_transcripts,
 )
-from treering.extensions.coding_agents.tool_calls import record_used
 from treering.facades import LazyModule
-from treering.registry import EXTENSIONS
 from treering.surfaces.cli.commands.spaces import SharingFlags
-from treering.surfaces.cli.flags import Access, WriteFlags
-from treering.surfaces.cli.printing import IndentedLine, line, say, say_document, tell
-from treering.surfaces.cli.session import answer, embed_later, is_piped, opened
-from treering.surfaces.python.space import open_space
+from treering.surfaces.cli.flags import Access
+from treering.surfaces.cli.printing import IndentedLine, line, say_document
+from treering.surfaces.cli.session import answer, is_piped, opened
 from treering.surfaces.resident.client import how_it_is
-from treering.system.address import Address, parse_address, shown_address
-from treering.system.machine import StartCommand, one_after_another
-from treering.system.repository_place import repository_at
+from treering.system.address import Address, shown_address
+from treering.system.machine import StartCommand
 from treering.system.settings import Settings
 from treering.verbs.query.overview import STATUS, SpaceProtection, SpaceStatus, VectorWork
 
 if TYPE_CHECKING:
-    from treering.extensions.discussions.operations import RecordReport
     from treering.surfaces.cli import history, watching
 else:
     history = LazyModule("treering.surfaces.cli.history")
@@ -138,7 +125,7 @@ def disconnect(name: str, *, of_user: bool, as_json: bool) -> None:
 
 
 def status(access: Access, writes: int) -> None:
-    """Tell how the space stands."""
+    """Show the status of the space."""
     settings = Settings.read()
     chosen = settings.space_choice(access.space or None)
     address = chosen.address
@@ -245,127 +232,11 @@ def _of_vectors(work: VectorWork | None, pending: int) -> str:
     return f"{missing}; process {work.process} is embedding them{left}. To stop it: treering unlock vectors"
 
 
-def _of_role(kept: SpaceProtection) -> str:
-    if kept.protected:
-        return f"protected: the database shows the role {kept.role!r} only the open space"
+def _of_role(protection: SpaceProtection) -> str:
+    if protection.protected:
+        return f"protected: the database shows the role {protection.role!r} only the open space"
     return (
-        f"not protected: the role {kept.role!r} {kept.why_not}, so the database does not restrict "
+        f"not protected: the role {protection.role!r} {protection.why_not}, so the database does not restrict "
         "it to this space. Connect as a role prepared with `treering postgres plan --writer "
         "ROLE`"
     )
-
-
-# The work behind the hooks of coding agents: transcripts are kept, and answers that were used are recorded.
-
-
-_MOST_TRANSCRIPT = 512 * 1024 * 1024
-_ACTOR = "coding agent"
-_FACTS = ("folder", "branch", "session")
-"""Metadata of a transcript that is stored with the discussion."""
-_FAILED = 1
-
-
-def keep_now(file: Path) -> None:
-    """Keep a transcript in the space of the working folder."""
-    settings = Settings.read()
-    _keep(file, settings.space_address(None), settings.folder.absolute())
-
-
-def work(folder: Path | None) -> None:
-    """Keep the transcripts that hooks took on, then record which answers were used. Exits with 1 where one failed.
-
-    `folder`: record it for this one too. What failed stays, and is tried again by the next run.
-    """
-    settings = Settings.read()
-    folders, failed = [folder] if folder else [], False
-    with one_after_another(waiting_folder(settings)) as is_ours:
-        waiting = [*waiting_transcripts(settings)] if is_ours else []
-        for file in unreadable_records(settings, waiting) if is_ours else ():
-            tell(f"treering: {file} names a transcript to save, but cannot be read. Delete it.")
-            failed = True
-        for several in _by_transcript(waiting):
-            try:
-                _keep(several[-1].transcript, _space_of(several[-1]), several[-1].folder)
-            except FileNotFoundError as error:
-                tell(f"treering: {error.filename} was deleted, so it cannot be saved.")
-            except (TreeringError, OSError) as error:
-                tell(f"treering: {several[-1].transcript}: {error}")
-                failed = True
-                continue
-            for one in several:
-                one.forget()
-            folders.append(several[-1].folder)
-    for place in dict.fromkeys(folders):
-        with suppress(TreeringError, OSError):  # it stays noted for the next run
-            _record_used_in(place)
-    if failed:
-        raise typer.Exit(_FAILED)
-
-
-def _by_transcript(waiting: Iterable[WaitingTranscript]) -> Iterator[list[WaitingTranscript]]:
-    """Give what waits, each transcript once however often a hook took it on."""
-    ordered = sorted(waiting, key=lambda one: (str(one.transcript), one.space, one.record))
-    for _, several in groupby(ordered, key=lambda one: (one.transcript, one.space)):
-        yield [*several]
-
-
-def _space_of(waiting: WaitingTranscript) -> Address:
-    """Return the space that a transcript belongs to. Raises `InvalidInput` where it is on a server named elsewhere."""
-    here = Settings.read(folder=waiting.folder)
-    address = here.space_address()
-    if str(address) == waiting.space:
-        return address
-    named = parse_address(waiting.space, named=here.data_dir)
-    if not named.is_file:
-        raise InvalidInput(
-            f"It belongs to {named}, which is not the space of this environment.",
-            hint="Set TREERING_SPACE as it was in the session, and run `treering session work`.",
-        )
-    return named
-
-
-def _record_used_in(folder: Path) -> None:
-    address = Settings.read(folder=folder).space_address()
-    if address.file is not None and (folder / address.file).is_file():
-        with open_space(address, create=False, background=False) as space:
-            record_used(space)
-
-
-def _keep(file: Path, address: Address, folder: Path) -> None:
-    """Record what is new in a transcript, make the memories that are due, and propose what was decided, by rules.
-
-    `folder`: where the session worked, if the transcript does not name it.
-    """
-    if "discussions" not in EXTENSIONS:
-        raise InvalidInput("Transcripts are stored as discussions, but the part 'discussions' is missing.")
-    # Imported here: whoever only connects a client has no use for it.
-    from treering.extensions.conversations.exports import read_conversations
-    from treering.extensions.discussions.generators.generator import MakingPlan
-    from treering.extensions.discussions.operations import recording
-
-    if file.stat().st_size > _MOST_TRANSCRIPT:
-        raise InvalidInput(f"{file.name} is larger than {_MOST_TRANSCRIPT:,} bytes.", hint="Store it in parts.")
-    found = read_conversations(file.read_bytes(), file.name)
-    writing = WriteFlags(actor=_ACTOR, as_agent=True)
-    with opened(address, writing, create=True) as space:
-        for one in found.conversations:
-            if one.messages:
-                facts = _place_of(folder) | {name: one.metadata[name] for name in _FACTS if name in one.metadata}
-                given = {"id": one.id or file.stem, "messages": one.messages, "metadata": facts}
-                report = space.perform(recording(MakingPlan()), input=given, options={"update": True, "propose": True})
-                say(_kept(report, len(one.messages)))
-        embed_later(space, writing)
-    for problem in found.problems:
-        tell(f"treering: {problem}")
-
-
-def _place_of(folder: Path) -> dict[str, JsonValue]:
-    place = repository_at(folder)
-    branch = place.head()[0] if place else ""
-    return {"folder": str(folder), **({"branch": branch} if branch else {})}
-
-
-def _kept(report: "RecordReport", messages: int) -> str:
-    proposed = f", {len(report.proposed)} candidate(s) to review" if report.proposed else ""
-    reason = report.recorded.left_out_reason()
-    return f"{report.id}: {messages} messages{proposed}{f'; {reason}' if reason else ''}"

@@ -1,8 +1,7 @@
-"""What the hooks of coding agents call.
+"""The hooks of coding agents.
 
-They read the space as it is now: where the resident process runs (`surfaces.resident`), that takes a tenth of a second,
-else the second in which the program is loaded. A client that has waited for two goes on without. Long work is left to
-a process.
+They read the current space. With the resident process (`surfaces.resident`) an answer takes a tenth of a second, else
+about a second to load the program; clients stop waiting after two. Long work is done in a background process.
 """
 
 import json
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from treering.surfaces.python.space import Space
 
 
-_MOST_INPUT = 8_000_000  # OpenCode tells what was said in a whole session
+_MOST_INPUT = 8_000_000  # OpenCode sends the messages of a whole session
 _MOST_BYTES = 100_000
 _EMPTY: Mapping[str, Any] = {}
 _OF_CURSOR = ("sessionStart", "postToolUse")
@@ -39,65 +38,58 @@ _RESUMED = "resume"
 _NEW = ".new"
 _COPY = ".jsonl"
 _PATIENT = 10
-"""As `nice` counts: whoever sits at the machine goes first."""
+"""The niceness of background work."""
 _LEFT_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingTranscript:
-    """A transcript that a hook took on, and that is still to be kept."""
+    """A transcript queued by a hook, to be stored."""
 
     record: Path
-    """Where that is written down. Removing it says that it is done."""
+    """The file in the queue; deleted when the transcript is stored."""
     transcript: Path
     folder: Path
-    """Where the session was at work."""
+    """The folder of the session."""
     space: str
     """The address of its space, without a password."""
 
     def forget(self) -> None:
-        """Remove the record, and the transcript where that is a copy made for it."""
+        """Delete the record, and the transcript if it is a copy."""
         self.record.unlink(missing_ok=True)
         self.record.with_suffix(_COPY).unlink(missing_ok=True)
 
 
 def run(word: str) -> int:
-    """Answer a hook, such as `begin`. Return the exit code, always 0: no session is kept from going on."""
+    """Answer a hook, such as `begin`. Return the exit code, which is always 0, so that no session is blocked."""
     given = _given()
     try:
         off = word in Settings.read(folder=_folder(given)).hooks_off
-        told = _EMPTY if off else _ANSWERS[word](given)
+        answer = _EMPTY if off else _ANSWERS[word](given)
     except (TreeringError, OSError) as error:
         sys.stderr.write(f"treering: {visible(str(error))}\n")
-        told = _EMPTY
-    sys.stdout.write(f"{visible_json(json.dumps(told))}\n")
+        answer = _EMPTY
+    sys.stdout.write(f"{visible_json(json.dumps(answer))}\n")
     sys.stdout.flush()
     return 0
 
 
 def start_work(folder: Path) -> None:
-    """Start a process that does what waits, and records which answers were used in a folder.
-
-    It outlives this one, and says nothing. Raises `OSError`.
-    """
+    """Start a silent background process that stores queued transcripts and records used answers. Raises `OSError`."""
     start_behind("session", "work", "--for", str(folder), niceness=_PATIENT, folder=folder)
 
 
 def waiting_folder(settings: Settings) -> Path:
-    """Return the folder of the transcripts that wait."""
+    """Return the folder of queued transcripts."""
     return settings.folder / settings.data_dir / "sessions"
 
 
 def waiting_transcripts(settings: Settings) -> Iterator[WaitingTranscript]:
-    """Give the transcripts that wait, in the order in which hooks took them on.
-
-    What a process that was killed left half-written was never taken on, and is removed.
-    """
+    """Yield the queued transcripts, oldest first, and delete incomplete files of killed processes."""
     for file in sorted(waiting_folder(settings).glob("*.json")):
         with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-            told = json.loads(file.read_bytes()[:_MOST_BYTES])
-            places = Path(told["transcript"]), Path(told["folder"])
-            yield WaitingTranscript(file, *places, str(told["space"]))
+            record = json.loads(file.read_bytes()[:_MOST_BYTES])
+            yield WaitingTranscript(file, Path(record["transcript"]), Path(record["folder"]), str(record["space"]))
     place = waiting_folder(settings)
     copies = (file for file in place.glob(f"*{_COPY}") if not file.with_suffix(".json").exists())
     for file in (*place.glob(f"*{_NEW}"), *copies):
@@ -107,13 +99,13 @@ def waiting_transcripts(settings: Settings) -> Iterator[WaitingTranscript]:
 
 
 def unreadable_records(settings: Settings, readable: Iterable[WaitingTranscript]) -> list[Path]:
-    """Return the files among the records of waiting transcripts that are not records."""
+    """Return the unreadable records in the queue."""
     known = {one.record for one in readable}
     return [file for file in sorted(waiting_folder(settings).glob("*.json")) if file not in known and file.exists()]
 
 
 def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer with the brief of the folder; a session that is resumed gets what changed since it was shown one."""
+    """Answer with the brief of the folder; a resumed session gets only the changes since its last brief."""
     if _is_subagent(given):
         return _EMPTY
     folder = _folder(given)
@@ -126,11 +118,10 @@ def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
         return _EMPTY
     if any(waiting_transcripts(settings)):
         start_work(folder)
-    # Imported here, as below: most of what is imported for an answer is of no use to the hooks that give none.
     from treering.extensions.coding_agents.shown_lines import ShownLines, begin_with, no_longer_current
 
     shown = ShownLines(space, _session(given))
-    if given.get("source") != _RESUMED:  # what was shown before a session was compacted or cleared is gone from it
+    if given.get("source") != _RESUMED:  # a compacted or cleared session no longer contains the lines shown before
         shown.begin()
     with _opened(space, folder) as opened:
         report = opened.query("brief")
@@ -140,7 +131,7 @@ def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _edit(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer with what governs the files that are about to be edited. An answer that named one of them was used."""
+    """Answer with the rules for the files of an edit, and note the answers that named them as used."""
     from treering.extensions.coding_agents import edits, tool_calls
     from treering.extensions.coding_agents.governing import lines_before_edit
     from treering.extensions.coding_agents.shown_lines import show_lines
@@ -151,12 +142,12 @@ def _edit(given: Mapping[str, Any]) -> Mapping[str, Any]:
     place = repository_at(folder)
     top = (place.top if place else None) or folder
     files = edits.file_edits(given, top)
-    with suppress(OSError, TreeringError):  # what governs the file is told all the same
+    with suppress(OSError, TreeringError):  # the rules are shown anyway
         tool_calls.note_used(space, _session(given), [one.path for one in files], top)
     if not files or _is_subagent(given):
         return _EMPTY
     with _opened(space, folder) as opened:
-        return _told(given, show_lines(space, _session(given), lines_before_edit(opened, files, top)))
+        return _answer(given, show_lines(space, _session(given), lines_before_edit(opened, files, top)))
 
 
 def _prompt(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -169,11 +160,11 @@ def _prompt(given: Mapping[str, Any]) -> Mapping[str, Any]:
     if space is None or not own.strip() or _is_subagent(given):
         return _EMPTY
     with _opened(space, folder) as opened:
-        return _told(given, show_lines(space, _session(given), pointers(opened, own)))
+        return _answer(given, show_lines(space, _session(given), pointers(opened, own)))
 
 
 def _asked(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Note which session got the answer of a call of our tools, and tell nothing."""
+    """Note which session got the answer of a call of Treering, without an answer to the client."""
     from treering.extensions.coding_agents import tool_calls
 
     _, space = _space_of(given)
@@ -183,13 +174,13 @@ def _asked(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _failure(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer with what was learned from the same failure, and what a failing test protects; we may have been asked."""
+    """Answer with knowledge about the same failure, and the decisions that a failing test protects."""
     from treering.extensions.coding_agents import tool_calls
 
     failed = tool_calls.failure_of(given)
     folder, space = _space_of(given)
     if space and tool_calls.calls_us(given):
-        with suppress(OSError):  # what was learned is told all the same
+        with suppress(OSError):  # the knowledge is shown anyway
             tool_calls.note_asking(space, _session(given), given)
     if space is None or not failed or _is_subagent(given):
         return _EMPTY
@@ -197,12 +188,12 @@ def _failure(given: Mapping[str, Any]) -> Mapping[str, Any]:
     from treering.extensions.coding_agents.shown_lines import show_lines
 
     with _opened(space, folder) as opened:
-        return _told(given, show_lines(space, _session(given), lines_after_failure(opened, failed)))
+        return _answer(given, show_lines(space, _session(given), lines_after_failure(opened, failed)))
 
 
 @contextmanager
 def _opened(space: Path, folder: Path) -> "Iterator[Space]":
-    """Open the space in a file to read it as it is in a folder."""
+    """Open a space file to read it for a work tree."""
     from treering.surfaces.python.space import open_space
 
     with open_space(file_address(space), create=False, background=False) as opened:
@@ -210,14 +201,14 @@ def _opened(space: Path, folder: Path) -> "Iterator[Space]":
 
 
 def _space_of(given: Mapping[str, Any]) -> tuple[Path, Path | None]:
-    """Return where a session is at work, and the file of its space; `None` where it has none, or one on a server."""
+    """Return the folder of a session and the file of its space; `None` without a space, or if it is on a server."""
     folder = _folder(given)
     file = Settings.read(folder=folder).space_address().file
     return folder, folder / file if file and (folder / file).is_file() else None
 
 
 def _is_subagent(given: Mapping[str, Any]) -> bool:
-    """Return whether an agent that another one started made the call: it gets its context from that one, or asks."""
+    """Return whether a subagent made the call; it gets its context from its parent agent."""
     return bool(given.get("agent_id"))
 
 
@@ -225,14 +216,10 @@ def _session(given: Mapping[str, Any]) -> str:
     return given.get("session_id") or given.get("conversation_id") or ""
 
 
-def _told(given: Mapping[str, Any], text: str) -> Mapping[str, Any]:
-    return _answer(given, text) if text else _EMPTY
-
-
 def _keep(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Write down that a transcript is to be kept, and start what does it."""
-    if said := _messages(given):
-        _take_on(None, _folder(given), said)
+    """Queue a transcript, and start the process that stores it."""
+    if messages := _messages(given):
+        _take_on(None, _folder(given), messages)
         start_work(_folder(given))
         return _EMPTY
     place = given.get("transcript_path")
@@ -241,7 +228,7 @@ def _keep(given: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
             _take_on(transcript, folder)
         except OSError:
-            # It could not be written down: it is done now.
+            # It cannot be queued, so store it now.
             start_behind("session", "keep", "--now", str(transcript), niceness=_PATIENT, folder=folder)
             raise
         start_work(folder)
@@ -249,14 +236,16 @@ def _keep(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _messages(given: Mapping[str, Any]) -> bytes:
-    """Return the messages that a client tells which keeps no transcript, as one; empty where it tells none."""
-    said, session = given.get("messages"), _session(given)
-    lines = [{**one, "session_id": session} for one in said if isinstance(one, dict)] if isinstance(said, list) else []
-    return "".join(f"{json.dumps(one)}\n" for one in lines).encode() if session else b""
+    """Return the messages of a client without transcript files, as one transcript, or b""."""
+    messages, session = given.get("messages"), _session(given)
+    if not session or not isinstance(messages, list):
+        return b""
+    lines = ({**one, "session_id": session} for one in messages if isinstance(one, dict))
+    return "".join(f"{json.dumps(one)}\n" for one in lines).encode()
 
 
 def _take_on(transcript: Path | None, folder: Path, copy: bytes = b"") -> None:
-    """Write down that a transcript is to be kept; `None`: the copy, which is written down with it."""
+    """Queue a transcript; `None`: queue `copy`, which is stored with the record."""
     settings = Settings.read(folder=folder)
     address = settings.space_address()
     space = file_address(folder / address.file) if address.file else address
@@ -266,19 +255,21 @@ def _take_on(transcript: Path | None, folder: Path, copy: bytes = b"") -> None:
     if transcript is None:
         transcript = record.with_suffix(_COPY)
         write_new(transcript, copy)
-    told = {"transcript": str(transcript), "folder": str(folder), "space": str(space)}
+    entry = {"transcript": str(transcript), "folder": str(folder), "space": str(space)}
     new = record.with_name(record.name + _NEW)
-    write_new(new, json.dumps(told).encode())
+    write_new(new, json.dumps(entry).encode())
     new.replace(record)
     sync_folder(place)
 
 
-def _answer(given: Mapping[str, Any], told: str) -> Mapping[str, Any]:
-    """Write what is known as the client reads it."""
+def _answer(given: Mapping[str, Any], text: str) -> Mapping[str, Any]:
+    """Return an answer in the format of the client; an empty text is no answer."""
     event = given.get("hook_event_name")
+    if not text:
+        return _EMPTY
     if event in _OF_CURSOR:
-        return {"additional_context": told}
-    return {"hookSpecificOutput": {"hookEventName": event or "SessionStart", "additionalContext": told}}
+        return {"additional_context": text}
+    return {"hookSpecificOutput": {"hookEventName": event or "SessionStart", "additionalContext": text}}
 
 
 _ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
@@ -292,7 +283,7 @@ _ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
 
 
 def _given() -> Mapping[str, Any]:
-    """Read what a client says; nothing where that is not a JSON object."""
+    """Read the input of the client; empty if it is not a JSON object."""
     if sys.stdin.isatty():
         return {}
     try:
@@ -302,7 +293,7 @@ def _given() -> Mapping[str, Any]:
 
 
 def _folder(given: Mapping[str, Any]) -> Path:
-    """Return where a session is at work: `cwd`; where a client names its open folders instead, the first of them."""
+    """Return the folder of a session: `cwd`, else the first open folder of the client."""
     roots = given.get("workspace_roots")
     named = [given.get("cwd"), *(roots if isinstance(roots, list) else ())]
     places = (one for one in named if isinstance(one, str))

@@ -20,7 +20,7 @@ MAX_TOKENS = 250
 
 _ORIGIN, _BRIEF = "treering", "brief"
 _OWN = "Last"
-"""The label of the last conversation, which is that of a session that goes on."""
+"""The label of the last conversation, which is the current one in a resumed session."""
 _COUNT = re.compile(r" \(\d+ of \d+\)")
 _CURRENT = frozenset({"active", "contested", "stale", "finalized", "open", "in_progress", "blocked"})
 _SUFFIX = ".shown"
@@ -109,7 +109,7 @@ def no_longer_current(space: "Space", keys: Iterable[str]) -> list[str]:
 
 
 def within_budget(lines: Sequence[HookLine]) -> tuple[str, list[HookLine]]:
-    """Return lines as an agent reads them, and those that fit into the budget; empty for none."""
+    """Return the text of the lines that fit into the budget, and these lines."""
     from treering.retrieval.search.packing import lines_within
     from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 

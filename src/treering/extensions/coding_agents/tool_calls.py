@@ -1,8 +1,8 @@
-"""What a client tells of the calls of its tools: the files, how one failed, what it asked of us, and what was used.
+"""Tool calls reported by a client: failures, calls of Treering, and the use of its answers.
 
-What an agent opens or edits after an answer named it was used: noted by the hook, and recorded as feedback later. Which
-session got an answer is told by the client, which calls a hook after each call of our tools; where none was told of,
-the file and the hour have to do.
+An answer was used if the agent opens or edits a file that it named. Hooks note that, and it is recorded as feedback
+later. The session that got an answer is known from the hook after each call of Treering; otherwise an answer counts
+for all sessions for an hour.
 """
 
 import json
@@ -26,34 +26,34 @@ if TYPE_CHECKING:
     from treering.surfaces.python.space import Space
 
 USED = "used.jsonl"
-"""Where it is noted which answers were used."""
+"""The file with the used answers."""
 _MOST_USED = 3
-"""Marks of one edit: those of the last answers."""
+"""The maximum number of answers noted for one edit."""
 _MOST_USED_BYTES = 50_000
 _USED_SECONDS = 3600
-"""So long after an answer, a file that it named counts as used when it is opened or edited."""
+"""The time after an answer in which opening or editing a named file counts as use."""
 
 
 def note_asking(space: Path, session: str, given: Mapping[str, Any]) -> None:
-    """Note that a session got the answers of a call that its client tells of. Raises `OSError`.
+    """Note the session that got the answers of a call of Treering. Raises `OSError`.
 
-    The call is known by the name of its answer, or by what was asked.
+    The call is identified by the name of its answer, or by its question.
     """
-    told, asked = _answers_told(given), {digest_of_text(text) for text in _texts_asked(given)}
+    names, questions = _answer_names(given), {digest_of_text(text) for text in _questions(given)}
     own = digest_of_text(session)
     got = [
         one.answer
-        for one in (noted_answers(space) if session and (told or asked) else ())
-        if own not in one.sessions and (one.answer in told or not asked.isdisjoint(one.asked))
+        for one in (noted_answers(space) if session and (names or questions) else ())
+        if own not in one.sessions and (one.answer in names or not questions.isdisjoint(one.asked))
     ]
     if got:
         note_session(space, session, list(dict.fromkeys(got)))
 
 
 def note_used(space: Path, session: str, paths: Sequence[str], top: Path) -> None:
-    """Note which of the files last answers named, each once in a session. Raises `OSError`, `Unavailable`.
+    """Note the files that recent answers named, each once per session. Raises `OSError`, `Unavailable`.
 
-    An answer that sessions are known to have asked for counts in these, any other one in all.
+    An answer counts only in the sessions known to have got it; if none is known, in all.
     """
     if not session:
         return
@@ -80,12 +80,12 @@ def note_used(space: Path, session: str, paths: Sequence[str], top: Path) -> Non
         used.write("".join(f"{json.dumps(one)}\n" for one in new.values()).encode())
     ids = {place.partition(" ")[0] for _, _, place in new.values()}
     if missing(space, ids):
-        file.unlink(missing_ok=True)  # one was erased meanwhile
+        file.unlink(missing_ok=True)  # one was erased in the meantime
     shown.add(new)
 
 
 def record_used(space: "Space") -> None:
-    """Record as feedback of an agent what hooks noted as used. Where feedback is switched off, forget it."""
+    """Record the used answers as feedback of an agent, or discard them if feedback is off."""
     if space.address.file is None:
         return
     file = ready_folder(space.address.file) / USED
@@ -94,24 +94,21 @@ def record_used(space: "Space") -> None:
         file.replace(taken)
     except FileNotFoundError:
         return
-    told: dict[tuple[str, str], dict[str, None]] = {}
+    used: dict[tuple[str, str], dict[str, None]] = {}
     for line in taken.read_bytes().splitlines():
         with suppress(ValueError, TypeError, RecursionError):
             answer, scope, place = map(str, json.loads(line))
-            told.setdefault((answer, scope), {})[place] = None
+            used.setdefault((answer, scope), {})[place] = None
     taken.unlink()
-    # Imported here: a hook has no time for it.
+    # Imported here, because it is slow and hooks do not need it.
     from treering.verbs.feedback import is_on
 
     agent = space.with_actor("hooks", channel="agent")
-    for (answer, scope), places in told.items():
+    for (answer, scope), places in used.items():
         for place in places:
-            with suppress(TreeringError):  # it is gone, or agents are reviewed here
+            with suppress(TreeringError):  # it was deleted, or agents need a review
                 if is_on(agent.engine, scope):
                     agent.crystallize("feedback", scope, {"question": answer, "used": [place]})
-
-
-# How a call failed, and what it asked.
 
 
 _ANSWER = re.compile(r"\bans:[\w=-]+")
@@ -124,24 +121,24 @@ _ENDED_BADLY = re.compile(
     r"|^=+ .*\b\d+ (?:failed|errors?)\b|\bcommand not found$|^npm ERR!",
     re.MULTILINE,
 )
-"""Lines that a command writes which fails, and hardly any other."""
+"""Lines written by failing commands and hardly any others."""
 _MOST_OUTPUT = 20_000
 _MOST_LINES = 40
 
 
 def calls_us(given: Mapping[str, Any]) -> bool:
-    """Tell whether a tool ran a command that may be ours."""
+    """Return whether a tool may have run a command of Treering."""
     return any(_COMMAND in text for text in texts_in(object_in(given.get("tool_input"))))
 
 
-def _answers_told(given: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of answers that a tool gave back."""
+def _answer_names(given: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of answers in the output of a tool."""
     answered = (given.get(key) for key in ("tool_response", "tool_output", "result_json"))
     return frozenset(name for one in answered for text in texts_in(one) for name in _ANSWER.findall(text))
 
 
-def _texts_asked(given: Mapping[str, Any]) -> Iterator[str]:
-    """Give what a call of our tools may have asked; of a command, words up to the next option or pipe."""
+def _questions(given: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the possible questions of a call; in a command, the words up to the next option or pipe."""
     for text in texts_in(object_in(given.get("tool_input"))):
         yield text
         if _COMMAND in text and len(text) <= _MOST_COMMAND:
@@ -154,7 +151,7 @@ def _texts_asked(given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _shell_words(command: str) -> list[str]:
-    # Imported here: few hooks are called after a command of ours.
+    # Imported here, because few hooks follow a command of Treering.
     import shlex
 
     read = shlex.shlex(command, posix=True, punctuation_chars=True)
@@ -163,7 +160,7 @@ def _shell_words(command: str) -> list[str]:
 
 
 def failure_of(given: Mapping[str, Any]) -> str:
-    """Return the lines by which a tool failed; empty where it did not."""
+    """Return the error lines of a failed tool, or "" if it did not fail."""
     output = given.get("tool_response", given.get("tool_output"))
     error = given.get("error") or given.get("error_message")
     answered = object_in(output)
@@ -172,13 +169,13 @@ def failure_of(given: Mapping[str, Any]) -> str:
         error = answered.get("error")
         code = next((answered[key] for key in ("exit_code", "exitCode", "returncode") if key in answered), None)
         exits = [int(one) for one in _EXIT.findall(f"{text[:2_000]}\n{text[-2_000:]}")]
-        # Codex gives a hook the bare output of a command, and does not say how it ended.
-        unsaid = isinstance(output, str) and not answered and not exits
+        # Codex passes only the output of a command, without an exit code.
+        unknown = isinstance(output, str) and not answered and not exits
         if not (
             error
             or code not in (None, 0, "0")
             or (code is None and any(exits))
-            or (unsaid and _ENDED_BADLY.search(text))
+            or (unknown and _ENDED_BADLY.search(text))
         ):
             return ""
     lines = "\n".join([*texts_in(error), text]).splitlines()

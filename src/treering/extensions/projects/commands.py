@@ -32,7 +32,7 @@ def _dollars(text: str) -> Decimal:
 
 @dataclass(frozen=True, slots=True)
 class SuperviseFlags:
-    """What is worked through, by whom, and within which limits."""
+    """The flags of `treering supervise`."""
 
     tickets: Annotated[Path, Argument(metavar="TICKETS", help="A list of {id, title, description}, in YAML or JSON.")]
     worker: Annotated[
@@ -67,7 +67,7 @@ class SuperviseFlags:
     as_json: Annotated[bool, Option("--json", help="Print only the report, as JSON.")] = False
 
 
-def supervise(asked: SuperviseFlags) -> None:
+def supervise(flags: SuperviseFlags) -> None:
     """Work through tickets, turn by turn, and learn.
 
     A supervisor recalls similar past work, instructs the worker, judges each turn,
@@ -76,7 +76,7 @@ def supervise(asked: SuperviseFlags) -> None:
     """
     from treering.extensions.projects import supervising
 
-    supervising.supervise(asked)
+    supervising.supervise(flags)
 
 
 @dataclass(frozen=True, slots=True)

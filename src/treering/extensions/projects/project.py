@@ -19,20 +19,9 @@ from treering.core.evidence import Triple
 from treering.core.filters import Compare
 from treering.core.objects import Source, invalid_fields
 from treering.core.scope import ROOT
-from treering.extensions.projects.documents import (
-    PREFIX,
-    REQUESTS_EACH,
-    REQUESTS_PER_DOCUMENT,
-    Answered,
-    Document,
-    ReadByModel,
-    Recalled,
-    answer,
-    checked_texts,
-    field_error,
-    read_by_model,
-    text_of,
-)
+from treering.extensions.projects.answering import REQUESTS_EACH, Answered, Recalled, answer
+from treering.extensions.projects.documents import PREFIX, Document, checked_texts, field_error, text_of
+from treering.extensions.projects.model_reading import REQUESTS_PER_DOCUMENT, ReadByModel, read_by_model
 from treering.ports.adapter import Vanished
 from treering.ports.ledger import Selection
 from treering.ports.models import LanguageModel
@@ -59,7 +48,7 @@ class Engines(Protocol):
     """Lends the engine of a project, which stays open until it is given back."""
 
     def __call__(self, project_id: str, *, create: bool) -> AbstractContextManager[Engine]:
-        """Lend it; `create` makes the project where there is none yet. Else raises `UnknownProject`."""
+        """Lend the engine. `create`: create a missing project; otherwise raises `UnknownProject`."""
         ...
 
 
@@ -86,7 +75,7 @@ class IndexReport(Value):
     results: tuple[Indexed, ...] = ()
     counts: dict[IndexOutcome, int]
     pending_vectors: int = 0
-    """Texts found by words already, and by meaning as soon as they have their vector."""
+    """Texts that are not embedded yet; they are found only by words."""
     read_by_model: ReadByModel | None = None
     """The results of a language model for the new documents, if one is configured."""
 
@@ -162,13 +151,13 @@ class ProjectMemory:
 
     def retrieve(self, project_id: ProjectId, queries: Sequence[str], num_to_retrieve: int = 5) -> list[Recalled]:
         """Return for each query the documents that answer it best, whole, each once. Unrelated ones are left out."""
-        asked = checked_texts(queries, field="queries", most=MOST_QUERIES)
+        questions = checked_texts(queries, field="queries", most=MOST_QUERIES)
         count = _checked_count(num_to_retrieve)
         try:
             with self.engine(project_id, create=False) as engine:
-                return [_recall(engine, query, count) for query in asked]
+                return [_recall(engine, query, count) for query in questions]
         except UnknownProject:
-            return [{"question": query, "docs": [], "doc_scores": []} for query in asked]
+            return [{"question": query, "docs": [], "doc_scores": []} for query in questions]
 
     def delete(self, project_id: ProjectId, docs: Sequence[str], *, erase: bool = False) -> DeleteReport:
         """Delete documents by their exact text; knowledge based only on them becomes stale, in the same transaction.
@@ -198,15 +187,15 @@ class ProjectMemory:
         """
         if self._model is None:
             raise InvalidInput("Answering needs a language model, but none was given.", hint=_NO_MODEL)
-        found = self.retrieve(project_id, queries, num_to_retrieve)
-        ceiling = budget or Budget(requests=REQUESTS_EACH * len(found))
-        return [answer(self._model, recalled, budget=ceiling) for recalled in found]
+        results = self.retrieve(project_id, queries, num_to_retrieve)
+        ceiling = budget or Budget(requests=REQUESTS_EACH * len(results))
+        return [answer(self._model, recalled, budget=ceiling) for recalled in results]
 
     def _read(self, engine: Engine, documents: Sequence[Document], budget: Budget | None) -> ReadByModel | None:
-        """Have the model read the documents that are not known yet."""
+        """Read new documents with the model."""
         if self._model is None:
             return None
-        # Of a text that was given twice, the first is written, and read.
+        # Repeated texts are read and written once.
         first: dict[str, int] = {}
         for place, document in enumerate(documents):
             first.setdefault(document.origin, place)
@@ -260,9 +249,9 @@ def _checked_triples(triples: object, count: int) -> Mapping[int, Sequence[Tripl
 def _items(
     engine: Engine, documents: Sequence[Document], stated: Mapping[int, Sequence[Triple]]
 ) -> Iterable[dict[str, Any]]:
-    """Yield what has to be written, each document once. Known ones are left out, unless something is stated of them.
+    """Yield the items to write, each document once; known documents only if they have triples.
 
-    `stated`: triples by the place of the document.
+    `stated`: triples by the index of the document.
     """
     segmenter, most = engine.segmenters["text"], engine.limits.max_segment_chars
     seen = set[str]()
@@ -278,7 +267,7 @@ def _items(
 
 def _ingest(engine: Engine, items: Iterable[dict[str, Any]], *, wait: bool) -> IngestReport:
     given = list(items)
-    # A program indexes a document once, when a ticket is completed: the text of an erased one is meant to be stored.
+    # `again`: a program indexes a document on purpose, so an erased one is stored again.
     options = {"wait": wait, "max_items": len(given), "again": True}
     envelope = Envelope(mode="source", scope=ROOT, input={"items": given}, options=options)
     return cast("IngestReport", catalog.call(engine, "ingest", envelope, granted=WRITES))
@@ -291,12 +280,12 @@ def _indexed(engine: Engine, documents: Sequence[Document], report: IngestReport
             why = "nothing of it is left to store"
             yield Indexed(position=place, outcome="skipped", why=why, changes=document.changes)
             continue
-        # Of a text that was given twice, the second finds the first.
+        # `pop`: a repeated text is unchanged.
         item = written.pop(document.origin, None)
         outcome = cast("IndexOutcome", item.outcome) if item else "unchanged"
-        found = item.source_id if item else active_source(engine, document.origin)
+        source_id = item.source_id if item else active_source(engine, document.origin)
         why = item.why if item else ""
-        yield Indexed(position=place, outcome=outcome, why=why, source_id=found, changes=document.changes)
+        yield Indexed(position=place, outcome=outcome, why=why, source_id=source_id, changes=document.changes)
 
 
 def active_source(engine: Engine, origin: str) -> str:
@@ -311,7 +300,7 @@ def _recall(engine: Engine, query: str, count: int) -> Recalled:
     for identity, score in _best(engine, query, count).items():
         text = _whole(engine, identity)
         if text is not None and len(recalled["docs"]) < count:
-            # A document that repeats a better one comes later than its own score would have it.
+            # Scores never rise: a near-duplicate of a better document is ranked below its own score.
             lowest = min(lowest, score)
             recalled["docs"].append(text)
             recalled["doc_scores"].append(lowest)
@@ -321,7 +310,7 @@ def _recall(engine: Engine, query: str, count: int) -> Recalled:
 def _best(engine: Engine, query: str, count: int) -> dict[str, float]:
     """Return documents with the score of their best segment, best first.
 
-    Segments of one may fill the hits, so more are asked for until enough documents are among them.
+    The hits may be segments of few documents, so the limit is raised until there are enough documents.
     """
     limit = min(count * _SEGMENTS_EACH, MOST_RETRIEVED)
     while True:
@@ -342,7 +331,7 @@ def _search(engine: Engine, query: str, limit: int) -> SearchReport:
 
 
 def _whole(engine: Engine, identity: str) -> str | None:
-    """Return the text of a document that was found, unless somebody has taken it out meanwhile."""
+    """Return the text of a document, or `None` if it was deleted in the meantime."""
     try:
         item = engine.ledger.get(identity)
     except NotFound:
@@ -375,17 +364,17 @@ def _erase(engine: Engine, project_id: str, origins: Sequence[str]) -> DeleteRep
 
     def erase() -> tuple[dict[str, list[str]], ErasureReceipt | None]:
         copies = {origin: _copies(engine, origin) for origin in dict.fromkeys(origins)}
-        named = [identity for found in copies.values() for identity in found]
-        return copies, erasure.erase(engine, named, reason="Erase documents") if named else None
+        ids = [identity for sources in copies.values() for identity in sources]
+        return copies, erasure.erase(engine, ids, reason="Erase documents") if ids else None
 
-    # Somebody else may delete, index or erase one of them meanwhile.
+    # Another process may delete, index or erase one of them in the meantime.
     copies, receipt = retry_on_conflict(erase, on=(Conflict, NotFound))
     results = tuple(_erased(place, copies.pop(origin, [])) for place, origin in enumerate(origins))
     return _delete_report(project_id, results, staled=receipt.staled if receipt else (), erasure=receipt)
 
 
 def _copies(engine: Engine, origin: str) -> list[str]:
-    """Return the sources that hold a document, and that held it before it was deleted and indexed again."""
+    """Return the current and earlier sources of a document."""
     where = Compare("origin", "eq", origin)
     return [item.id for item in engine.ledger.select(Selection(scope=ROOT, types=("source",), where=where))]
 

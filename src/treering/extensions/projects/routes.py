@@ -12,8 +12,8 @@ from fastapi import Request, Response
 from pydantic import Field, RootModel
 
 from treering.core.evidence import Triple
-from treering.core.scope import ROOT
 from treering.extensions.projects.project import MOST_QUERIES, MOST_RETRIEVED, DeleteReport, IndexReport, ProjectMemory
+from treering.extensions.projects.project_pages import ProjectPages
 from treering.extensions.projects.spaces import ProjectModels, ProjectSpaces, projects_place
 from treering.extensions.server.callers import Bounds, Caller, RouteAccess, caller_of
 from treering.extensions.server.contract import Route, Schema, parse_body, read_body
@@ -21,10 +21,8 @@ from treering.extensions.server.served import ServedPart, ServerContext
 from treering.extensions.server.workers import Workers, report_progress
 from treering.system.address import Address
 from treering.system.settings import Settings
-from treering.verbs import catalog
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import DECIDES, READS, WRITES, Answer, Envelope, Operation, Report, Value, require
-from treering.verbs.feedback import FEEDBACK
+from treering.verbs.envelope import READS, WRITES, Value, require
 from treering.verbs.lint.erasure import ERASE
 
 _PATH = "/api/projects/{project_id}/memory"
@@ -38,7 +36,7 @@ _PROJECT: Schema = {
 }
 _MAKES_NONE = "An empty project has no results and no knowledge."
 _SAYS_SOMETHING = r"[^\s\x1c-\x1f\x85]"
-# The pattern is only told, not checked here: the memory itself says better what is wrong.
+# The pattern is documentation only; the memory checks it with a better error message.
 _Text = Annotated[str, Field(json_schema_extra={"pattern": _SAYS_SOMETHING})]
 _Docs = Annotated[tuple[_Text, ...], Field(description="Plain texts; the same text is the same document.")]
 
@@ -57,7 +55,7 @@ EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "one document": {"docs": ["Charles Babbage built engines."]},
     },
 }
-"""Bodies of each route to copy, by what one wants."""
+"""Example bodies of each route, by purpose."""
 
 
 class IndexRequest(Value):
@@ -110,14 +108,14 @@ class RetrievedForAll(RootModel[tuple[Retrieved, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class ServedProjects:
-    """Which projects a server serves, and with which models; by default none but the built-in embedder."""
+    """The projects and models of a server; by default only the built-in embedder."""
 
     place: Path | Address
     models: ProjectModels = field(default_factory=ProjectModels)
 
     @classmethod
     def of(cls, place: str, settings: Settings) -> "ServedProjects":
-        """Return what a person and the environment say; an empty place is the usual one."""
+        """Return the configured projects. An empty place is the default one."""
         return cls(projects_place(place or settings.projects_dir, settings), ProjectModels.of(settings))
 
 
@@ -159,12 +157,12 @@ class _ReadProjects:
         self._spaces = spaces
 
     def for_pages(self, identity: str, caller: Caller, *, check_stop: Callable[[], None]) -> "ProjectPages":
-        """Return a project as a caller uses it on pages."""
+        """Return the pages of a project for a caller."""
         return ProjectPages(self._spaces, identity, caller, check_stop=check_stop)
 
 
 MemoryOf = Callable[[Caller], ProjectMemory]
-"""Gives the memory of projects that works in the name of who asks."""
+"""Returns the memory of projects on behalf of a caller."""
 
 
 def routes(memory: MemoryOf, workers: Workers, bounds: Bounds) -> Sequence[Route]:
@@ -204,21 +202,21 @@ def routes(memory: MemoryOf, workers: Workers, bounds: Bounds) -> Sequence[Route
 
 
 def _index(memory: ProjectMemory, project_id: str, body: bytes) -> str:
-    asked = parse_body(IndexRequest, body)
-    return memory.index(project_id, asked.docs, triples=asked.triples, wait=asked.wait).model_dump_json()
+    request = parse_body(IndexRequest, body)
+    return memory.index(project_id, request.docs, triples=request.triples, wait=request.wait).model_dump_json()
 
 
 def _retrieve(memory: ProjectMemory, project_id: str, body: bytes) -> str:
-    asked = parse_body(RetrieveRequest, body)
-    found = memory.retrieve(project_id, asked.queries, asked.num_to_retrieve)
-    return RetrievedForAll.model_validate(found).model_dump_json()
+    request = parse_body(RetrieveRequest, body)
+    results = memory.retrieve(project_id, request.queries, request.num_to_retrieve)
+    return RetrievedForAll.model_validate(results).model_dump_json()
 
 
 def _delete(memory: ProjectMemory, project_id: str, body: bytes, caller: Caller) -> str:
-    asked = parse_body(DeleteRequest, body)
-    if asked.erase and caller.has_key:
+    request = parse_body(DeleteRequest, body)
+    if request.erase and caller.has_key:
         require("delete with erase", ERASE.rights, granted=caller.granted_besides)
-    return memory.delete(project_id, asked.docs, erase=asked.erase).model_dump_json()
+    return memory.delete(project_id, request.docs, erase=request.erase).model_dump_json()
 
 
 def _route(
@@ -238,9 +236,9 @@ def _route(
 
     async def answer(project_id: str, request: Request) -> Response:
         body = await read_body(request)
-        asked = partial(work, project_id, body, caller_of(request))
-        answered = await workers.run(request.receive, asked, seconds=seconds)
-        return Response(answered, media_type="application/json")
+        call = partial(work, project_id, body, caller_of(request))
+        content = await workers.run(request.receive, call, seconds=seconds)
+        return Response(content, media_type="application/json")
 
     return Route(
         method="POST",
@@ -269,55 +267,3 @@ def _same_project(name: str) -> Schema:
 
 def _name(name: str) -> str:
     return f"project_memory_{name}"
-
-
-# The space of one project, as its pages use it.
-
-
-class ProjectPages:
-    """Reads the space of a project, and writes what its pages offer. Raises `UnknownProject` where there is none."""
-
-    scope = ROOT
-    """A key of a project is one of its whole space."""
-
-    def __init__(
-        self, spaces: ProjectSpaces, project_id: str, caller: Caller, *, check_stop: Callable[[], None]
-    ) -> None:
-        self._spaces = spaces
-        self._project_id = project_id
-        self._caller = caller
-        self._check_stop = check_stop
-
-    def check(self) -> bool:
-        """Open the project's space, which is there if this returns."""
-        with self._engine():
-            return True
-
-    def call(self, verb: str, envelope: Envelope, *, as_person: bool = False) -> Report:
-        """Run a mode of a verb that the caller may use."""
-        granted = self._caller.granted_besides
-        if as_person:
-            require(f"{verb} {envelope.mode}", DECIDES, granted=granted)
-        with self._engine() as engine:
-            author = self._caller.author or engine.author
-            author = author.model_copy(update={"channel": "user"}) if as_person else author
-            return catalog.call(engine.with_author(author), verb, envelope, granted=granted)
-
-    def perform(self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any]) -> Answer:
-        """Run an operation that only reads."""
-        with self._engine() as engine:
-            return operation.perform(engine, given=given, options=options, granted=READS)
-
-    def grants(self, operation: Operation[Any]) -> bool:
-        """Tell whether the caller may do all that an operation does. Reviews are not among it."""
-        return not operation.rights.beyond(self._caller.granted_besides if operation.name in _ON_PAGES else READS)
-
-    @contextmanager
-    def _engine(self) -> Iterator[Engine]:
-        self._check_stop()
-        with self._spaces.engine(self._project_id, create=False) as engine:
-            yield engine
-
-
-_ON_PAGES = frozenset({FEEDBACK.name})
-"""What pages of a project offer to write."""

@@ -15,7 +15,7 @@ from typing import Self, TypedDict, Unpack
 from treering.core.errors import InvalidInput, NotFound, UnknownProject
 from treering.core.evidence import Triple
 from treering.core.objects import Channel
-from treering.extensions.projects.documents import Answered, Recalled
+from treering.extensions.projects.answering import Answered, Recalled
 from treering.extensions.projects.project import (
     DeleteReport,
     IndexReport,

@@ -17,8 +17,6 @@ from treering.retrieval.extraction.asking import Budget, ask
 from treering.verbs.engine import Progress, silent
 from treering.verbs.envelope import Value
 
-# How a supervisor judges a turn: by a language model, or by a script that was written beforehand.
-
 
 class Assessment(BaseModel):
     """A supervisor's assessment of a turn. A `summary` or `next_prompt` that is null counts as empty."""
@@ -38,7 +36,7 @@ class Assessment(BaseModel):
 
     @field_validator("next_prompt")
     @classmethod
-    def _tells_no_memories(cls, prompt: str) -> str:
+    def _contains_no_memories(cls, prompt: str) -> str:
         if HEADING.casefold() in " ".join(prompt.split()).casefold():
             raise ValueError(
                 f"{HEADING!r} is only for the supervisor; describe in your own words what the worker needs to know"
@@ -46,7 +44,7 @@ class Assessment(BaseModel):
         return prompt
 
     @model_validator(mode="after")
-    def _goes_on_or_ends(self) -> "Assessment":
+    def _has_next_prompt(self) -> "Assessment":
         if not self.complete and not self.next_prompt.strip():
             raise ValueError("a ticket that is not complete needs a next_prompt")
         return self
@@ -89,9 +87,9 @@ class ModelAssessor:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Judges as was written beforehand, the same for every ticket, or by the ticket's id.
+    """Prepared assessments, the same for every ticket or by ticket id.
 
-    The first assessment opens a ticket, each further one follows a turn.
+    The first assessment opens a ticket; each further one follows a turn.
     """
 
     assessments: Sequence[Assessment] | Mapping[str, Sequence[Assessment]]
@@ -266,21 +264,19 @@ class Supervisor:
         started = self._clock.elapsed()
         briefing = _briefing(ticket, state, memories, most_turns=self._limits.turns)
         budget = Budget(requests=_REQUESTS, dollars=self._dollars_left(state))
-        found: Assessment | TreeringError
         try:
-            found = self._assessor.assess(briefing, budget=budget)
+            assessment = self._assessor.assess(briefing, budget=budget)
         except TreeringError as error:
-            found = error
-        state = _charged(state, budget.used, seconds=self._spent(state, started))
-        if isinstance(found, TreeringError):
-            outcome: Literal["stopped", "failed"] = "stopped" if isinstance(found, Denied) else "failed"
+            state = _charged(state, budget.used, seconds=self._spent(state, started))
             if state.turns:
                 self._memory.keep(ticket, state)
-            return self._ended(ticket, state, outcome, f"{found} {found.hint}".strip())
-        if found.complete and state.turns:
-            self._memory.complete(ticket, found.summary)
-            return self._ended(ticket, state, "completed", summary=found.summary)
-        prompt = found.next_prompt or f"{ticket.title}\n\n{ticket.description}"
+            outcome: Literal["stopped", "failed"] = "stopped" if isinstance(error, Denied) else "failed"
+            return self._ended(ticket, state, outcome, f"{error} {error.hint}".strip())
+        state = _charged(state, budget.used, seconds=self._spent(state, started))
+        if assessment.complete and state.turns:
+            self._memory.complete(ticket, assessment.summary)
+            return self._ended(ticket, state, "completed", summary=assessment.summary)
+        prompt = assessment.next_prompt or f"{ticket.title}\n\n{ticket.description}"
         changes = {"prompt": prompt, "response": None, "earlier": _conversation(state)}
         return self._kept(ticket, state.model_copy(update=changes))
 

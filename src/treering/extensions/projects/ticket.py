@@ -29,7 +29,7 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True, slots=True)
 class MemoryFailure:
-    """Something memory could not do, and why."""
+    """A failed step of the memory, with the reason."""
 
     step: str
     why: str
@@ -61,8 +61,7 @@ class TicketMemory:
         A ticket without id that is completed again with another summary is a second ticket with the same text.
         Returns `None` without a memory, and on failure.
         """
-        said = summary or ""
-        return self._on_record("complete", ticket, lambda record: record.complete(said), None, create=True)
+        return self._on_record("complete", ticket, lambda record: record.complete(summary or ""), None, create=True)
 
     def revert(self, ticket: Ticket) -> bool:
         """Undo `complete`; the ticket is open again. Return whether there was anything to undo."""
@@ -114,8 +113,8 @@ class TicketMemory:
         try:
             return work()
         except UnknownProject:
-            return otherwise  # nothing was learned so far
-        # Whatever it is, an extractor of the caller's own that raises KeyError too: no ticket waits for its memory.
+            return otherwise  # the project has no memory yet
+        # Any error, even of the caller's own extractor: memory never blocks a ticket.
         except Exception as error:  # noqa: BLE001
             _LOG.warning("Memory of project %s failed at %s: %s", self.project_id, step, error)
             self.failures.append(MemoryFailure(step, str(error) or type(error).__name__))

@@ -1,7 +1,7 @@
-"""What a space keeps of a ticket: its WorkItem, the state of the run that is at it, and what completing it wrote.
+"""The stored data of a ticket: its WorkItem with the state of the current run, and the result of completing it.
 
-A ticket's WorkItem and Activities lie in a scope of their own, `/ticket/<key>`, so that runs never clutter what the
-project knows; the document it leaves behind lies at `/`, where all tickets find it.
+The WorkItem and Activities of a ticket are in a separate scope, `/ticket/<key>`, so that runs do not clutter the
+project. The document of a completed ticket is at `/`, where all tickets find it.
 """
 
 import re
@@ -32,17 +32,15 @@ from treering.verbs.ingest.changes import SourceChanges, SourceToWrite
 from treering.verbs.ingest.inline_items import InlineItem, InlineReader
 from treering.verbs.ingest.known import KnownSources
 
-# The conversation of a supervisor with a worker: every turn of it, of which the oldest are told shorter.
-
-
 WHOLE_CHARS = 48_000
-"""How much of the newest turns is kept as it was said."""
+"""The length of the newest turns that are stored unchanged."""
 
 SHORT_CHARS = 16_000
-"""How much all older turns may take together."""
+"""The total length of all older turns."""
 
-_LEAST_CHARS = 120  # of one older turn, however many there are
-_PROMPT_SHARE = 3  # of a short turn the prompt takes a third
+_LEAST_CHARS = 120  # the minimum per older turn
+_PROMPT_SHARE = 3  # the prompt gets a third of a shortened turn
+_GAP = " … "
 _SENTENCES = 12
 _CHARS_PER_WORD = 7
 
@@ -56,9 +54,9 @@ class Exchange(Value):
 
 
 def shortened_history(turns: Sequence[Exchange]) -> tuple[Exchange, ...]:
-    """Return all turns, oldest first: the newest as they were, the older ones summarised, none left out.
+    """Return all turns, oldest first: the newest unchanged, the older ones summarized.
 
-    The newest is always kept as it was, however long it is.
+    The last turn is never shortened.
     """
     sizes = accumulate(len(turn.prompt) + len(turn.response) for turn in reversed(turns))
     whole = max(sum(size <= WHOLE_CHARS for size in sizes), 1)
@@ -77,7 +75,7 @@ def _short(turn: Exchange, most: int) -> Exchange:
 
 
 def _summary(text: str, most: int) -> str:
-    """Return the sentences that tell the most; where none tells anything, the beginning and the end."""
+    """Return the most informative sentences, or the beginning and the end if there are none."""
     if len(text) <= most:
         return text
     chosen = told(best(sentences_of(text), most=_SENTENCES, words=most // _CHARS_PER_WORD))
@@ -85,9 +83,6 @@ def _summary(text: str, most: int) -> str:
         return chosen
     half = max((most - len(_GAP)) // 2, 1)
     return f"{text[:half]}{_GAP}{text[-half:]}"
-
-
-_GAP = " … "
 
 
 class Ticket(Value):
@@ -105,14 +100,14 @@ class Ticket(Value):
 
     @field_validator("title")
     @classmethod
-    def _says_something(cls, title: str) -> str:
+    def _is_not_blank(cls, title: str) -> str:
         if not title.strip():
             raise ValueError("the title is empty")
         return title
 
     @property
     def key(self) -> str:
-        """Return the name of the ticket in scopes."""
+        """The name of the ticket in scopes."""
         if self.id:
             return self.id if _PLAIN.fullmatch(self.id) else digest(self.id)
         name = digest(f"{self.title}\n{self.description}")
@@ -120,47 +115,47 @@ class Ticket(Value):
 
     @property
     def next_alike(self) -> "Ticket | None":
-        """Return the next ticket with the same text; there is none if an id identifies tickets."""
+        """The next ticket with the same text; `None` if it has an id."""
         return None if self.id else self.model_copy(update={"occurrence": self.occurrence + 1})
 
     @property
     def scope(self) -> str:
-        """Return the scope of its WorkItem and Activities."""
+        """The scope of its WorkItem and Activities."""
         return f"/ticket/{self.key}"
 
     @property
     def query(self) -> str:
-        """Return the query for similar past work."""
+        """The query for similar past work."""
         return f"{self.title}. {self.description}"
 
     def document(self, summary: str) -> str:
-        """Return the one document that the ticket leaves behind."""
+        """Return the document of the completed ticket."""
         return f"Ticket: {self.title}. {self.description}. {summary}"
 
 
 class RunState(Value):
-    """How far a run is, as it is kept after every turn. A crashed run goes on from here."""
+    """The state of a run, stored after every turn, from which a crashed run resumes."""
 
     earlier: tuple[Exchange, ...] = ()
-    """The turns that were assessed, oldest first."""
+    """The assessed turns, oldest first."""
 
     run: str
-    """Which run this is, so that two of them on one ticket notice each other."""
+    """The id of the run, to detect two runs on one ticket."""
     turns: int = 0
-    """Turns the worker has finished."""
+    """The number of turns that the worker has finished."""
     prompt: str
-    """What the worker is told next, or was told last where there is a response."""
+    """The next prompt of the worker, or the last one if there is a response."""
     response: str | None = None
-    """What the worker answered; `None` where it is the worker's turn."""
+    """The answer of the worker; `None` if it is the worker's turn."""
     seconds: float = 0.0
     requests: int = 0
     cost: Decimal | None = Decimal(0)
-    """In US dollars; `None` where the model's price is not known."""
+    """In US dollars; `None` if the price of the model is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A ticket is done. `outcome` is `completed`, `unchanged` (it was before) or `proposed` (it waits for review)."""
+    """A completed ticket. `outcome`: `completed`, `unchanged` (already completed) or `proposed` (waits for review)."""
 
     outcome: Literal["completed", "unchanged", "proposed"]
     work_item: str
@@ -168,9 +163,9 @@ class Completed:
 
 
 class TicketRecord:
-    """One ticket in one space. Keeps nothing between calls: what others changed meanwhile is read again.
+    """One ticket in one space. Stateless: every call reads the current data.
 
-    Methods raise `Conflict` where somebody else was first; the call is then simply made again.
+    Methods raise `Conflict` after a concurrent change; repeat the call.
     """
 
     def __init__(self, engine: Engine, ticket: Ticket) -> None:
@@ -180,16 +175,15 @@ class TicketRecord:
 
     def work_item(self) -> WorkItem | None:
         """Return the ticket's WorkItem."""
-        found = [item for item in self._select("work_item") if isinstance(item, WorkItem)]
-        return found[0] if found else None
+        return next((item for item in self._select("work_item") if isinstance(item, WorkItem)), None)
 
     def is_done(self) -> bool:
-        """Tell whether the ticket was completed."""
+        """Return whether the ticket was completed."""
         item = self.work_item()
         return item is not None and item.status in _DONE
 
     def state(self) -> RunState | None:
-        """Return how far the run at the ticket is, where one is."""
+        """Return the state of the ticket's run, if any."""
         item = self.work_item()
         if item is None or item.status != "in_progress":
             return None
@@ -197,12 +191,12 @@ class TicketRecord:
         try:
             return RunState.model_validate_json(state) if marked else None
         except ValidationError:
-            return None  # somebody wrote another summary: the run starts anew
+            return None  # the summary was edited; start again
 
     def keep(self, state: RunState, *, takes_over: bool = False) -> bool:
-        """Keep how far a run is, unless the ticket is done or another run is at it; tell whether it was kept.
+        """Store the state of a run, unless the ticket is done or has another run; return whether it was stored.
 
-        `takes_over`: the run goes on where another one ended.
+        `takes_over`: whether the run continues another one.
         """
         known = self.state()
         others = known is not None and known.run != state.run and not takes_over
@@ -218,24 +212,21 @@ class TicketRecord:
         return True
 
     def complete(self, summary: str) -> Completed:
-        """Write the document, the Activity and the resolved WorkItem as one patch; where it was done, nothing.
+        """Write the document, the Activity and the resolved WorkItem in one patch, unless the ticket is done.
 
-        A ticket without id that was done with another summary is a second one that says the same.
+        A ticket without an id that was completed with another summary is a second ticket with the same text.
         """
         item = self.work_item()
         if item and item.status in _DONE:
             alike = self._alike()
-            return (
-                Completed("unchanged", item.id)
-                if alike is None or self._left(item, summary)
-                else alike.complete(summary)
-            )
+            is_same = alike is None or self._has_document(item, summary)
+            return Completed("unchanged", item.id) if is_same or alike is None else alike.complete(summary)
         source, operations = self._document(summary)
         work, resolved = self._resolved(item, source, summary)
         activity = self._activity(item, work, source, summary)
         operations += [*resolved, Create(object=activity)]
         operations.append(AddLink(link=Link(type="produced", source=activity.id, target=source)))
-        # Two processes that complete a ticket nobody opened get one receipt.
+        # The key gives two processes that complete an unopened ticket the same receipt.
         key = f"ticket {self._ticket.key} completed after {item.revision if item else 0}"
         report = self._submit(operations, "The ticket is done", key=key)
         if report.receipt and report.receipt.replayed:
@@ -243,9 +234,9 @@ class TicketRecord:
         return Completed("proposed" if report.status == "proposed" else "completed", work, source)
 
     def revert(self) -> bool:
-        """Archive what the last completion created and reopen the ticket; tell whether there was anything.
+        """Archive the objects of the last completion and reopen the ticket; return whether there were any.
 
-        Of several tickets alike and without id, the last one that was completed.
+        Of several tickets with the same text and without ids, the last completed one is reverted.
         """
         alike = self._alike()
         if alike and alike.work_item() and alike.revert():
@@ -267,14 +258,14 @@ class TicketRecord:
         ticket = self._ticket.next_alike
         return TicketRecord(self._engine, ticket) if ticket else None
 
-    def _left(self, item: WorkItem, summary: str) -> bool:
-        """Tell whether completing the ticket left just the document that this summary would make."""
+    def _has_document(self, item: WorkItem, summary: str) -> bool:
+        """Return whether the ticket was completed with this summary."""
         origin = Document.of(self._ticket.document(summary)).origin
         state = self._engine.ledger.sources(scope=ROOT, root=origin).get(origin)
         return state is not None and state.id in item.source_refs
 
     def _open(self, summary: str) -> None:
-        """Make the WorkItem. Of two processes that do so at once, the second is told to look again."""
+        """Create the WorkItem. Raises `Conflict` in the second of two concurrent processes."""
         opened = self._draft(summary)
         operations: list[Operation] = [Create(object=opened), _move(opened, "in_progress")]
         report = self._submit(operations, "Work on the ticket begins", key=f"ticket {self._ticket.key} opened")
@@ -283,9 +274,9 @@ class TicketRecord:
             raise Conflict(f"The ticket {self._ticket.key} was already opened by another run.", hint=hint)
 
     def _withdrawals(self, patch_id: str) -> list[Operation]:
-        """Return what archives the documents and Activities that a patch created, as far as they are still there."""
-        made = [effect.target for effect in self._engine.ledger.patch(patch_id).effects if effect.event == "created"]
-        heads = self._engine.ledger.heads(made)
+        """Return the operations that archive the documents and Activities created by a patch."""
+        created = [effect.target for effect in self._engine.ledger.patch(patch_id).effects if effect.event == "created"]
+        heads = self._engine.ledger.heads(created)
         return [
             Transition(id=head.id, expected_revision=head.revision, to="archived")
             for head in heads.values()
@@ -293,7 +284,7 @@ class TicketRecord:
         ]
 
     def _document(self, summary: str) -> tuple[str, list[Operation]]:
-        """Return the id of the document's Source, and what creates it where the text is new."""
+        """Return the id of the document's Source, and the operations that create it if it is new."""
         engine = self._engine
         document = Document.of(self._ticket.document(summary))
         item = document.item(engine.segmenters["text"], max_chars=engine.limits.max_segment_chars)
@@ -307,8 +298,8 @@ class TicketRecord:
     def _resolved(self, item: WorkItem | None, source: str, summary: str) -> tuple[str, list[Operation]]:
         resolution = summary.strip() or _NO_SUMMARY
         if item is None:
-            made = self._draft(self._description(), source_refs=(source,))
-            return made.id, [Create(object=made), _move(made, "resolved", resolution)]
+            draft = self._draft(self._description(), source_refs=(source,))
+            return draft.id, [Create(object=draft), _move(draft, "resolved", resolution)]
         refs = tuple(dict.fromkeys([*item.source_refs, source]))
         changes = {"summary": self._description(), "source_refs": refs}
         update = Update(id=item.id, expected_revision=item.revision, changes=changes)
@@ -366,7 +357,7 @@ def _without_secrets(state: RunState) -> RunState:
 
 
 def _moves(item: WorkItem, to: str, resolution: str = "") -> list[Operation]:
-    """Return what brings a WorkItem to a status, through `open` where the way leads there."""
+    """Return the transitions of a WorkItem to a status, through `open` if necessary."""
     if item.status == to:
         return []
     through_open = item.status in {"blocked", "cancelled", *_DONE}

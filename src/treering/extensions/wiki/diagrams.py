@@ -1,7 +1,7 @@
-"""The diagrams of a wiki as SVG: boxes in layers, and arrows between them, as `rules.mermaid` writes them.
+"""Diagrams of a wiki as SVG, for the flowcharts that `rules.mermaid` writes.
 
-Layers by longest path, long arrows through places of their own in the layers between, and the order within layers by
-barycentres (Sugiyama, Tagawa and Toda 1981).
+Layered drawing (Sugiyama, Tagawa and Toda 1981): layers by longest path, long arrows with a bend in each layer
+between, and the order within layers by barycenters.
 """
 
 import re
@@ -19,7 +19,7 @@ _ARROW = re.compile(r'\s*(\w+) (-->|-\.->)(?:\|"([^"]*)"\|)? (\w+)')
 _MARKED = re.compile(r"\s*style (\w+) stroke-width:\d+px")
 _CODE = re.compile(r"#(\d{1,7});")
 _CHAR, _PADDING, _HEIGHT = 7.2, 12.0, 30.0
-"""Of a text of 13 pixels: the width of a character, the room beside it, and the height of a box."""
+"""For text of 13 pixels: the width of a character, the padding beside a label, and the height of a box."""
 _BETWEEN_LAYERS, _BETWEEN_BOXES = {"LR": 90.0, "TD": 60.0}, 16.0
 _TIP, _MARGIN = 7.0, 8.0
 
@@ -36,7 +36,7 @@ class DrawnArrow:
 
 @dataclass(frozen=True, slots=True)
 class Diagram:
-    """Boxes with their labels, arrows between them, and which boxes stand out."""
+    """Boxes with their labels, arrows between them, and highlighted boxes."""
 
     direction: str
     boxes: Mapping[str, str]
@@ -46,7 +46,7 @@ class Diagram:
 
 @dataclass(slots=True)
 class _Place:
-    """A box, or the bend of a long arrow: its layer, and where it lies across and along the layers."""
+    """A box, or the bend of a long arrow: its layer, size, and position across and along the layers."""
 
     layer: int
     length: float
@@ -58,7 +58,7 @@ class _Place:
 
 
 def parse_diagram(text: str) -> Diagram | None:
-    """Read a diagram; `None` for one that is drawn by other rules than ours, or too large to be drawn."""
+    """Parse a diagram. Return `None` for other syntax than `rules.mermaid` writes, and for too large diagrams."""
     head, *lines = text.strip().split("\n")
     direction = _HEAD.fullmatch(head.strip())
     boxes, arrows, marked = dict[str, str](), list[DrawnArrow](), set[str]()
@@ -79,14 +79,14 @@ def parse_diagram(text: str) -> Diagram | None:
 
 
 def draw_diagram(diagram: Diagram) -> str:
-    """Return a diagram as SVG, without scripts, styles and addresses; its words are escaped."""
+    """Return a diagram as SVG, without scripts, styles and addresses."""
     layout = _Layout(diagram)
     width, height = layout.size
-    told = "; ".join(f"{diagram.boxes[one.start]} to {diagram.boxes[one.end]}" for one in diagram.arrows)
+    arrows = "; ".join(f"{diagram.boxes[one.start]} to {diagram.boxes[one.end]}" for one in diagram.arrows)
     return (
         f'<svg class="diagram" role="img" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" xmlns="http://www.w3.org/2000/svg">'
-        f"<title>{escape(f'Arrows lead from {told}.')}</title>"
+        f"<title>{escape(f'Arrows lead from {arrows}.')}</title>"
         + "".join(layout.drawn_arrows())
         + "".join(layout.drawn_boxes())
         + "</svg>"
@@ -98,7 +98,7 @@ def _shown(label: str) -> str:
 
 
 class _Layout:
-    """Where the boxes and arrows of a diagram lie."""
+    """The positions of the boxes and arrows of a diagram."""
 
     def __init__(self, diagram: Diagram) -> None:
         self._diagram = diagram
@@ -113,7 +113,7 @@ class _Layout:
 
     @property
     def size(self) -> tuple[float, float]:
-        """The width and height of all of it."""
+        """The width and height of the drawing."""
         along = max(one.along + one.length for one in self._places.values()) + _MARGIN
         across = max(one.across + one.breadth / 2 for one in self._places.values()) + _MARGIN
         return (across, along) if self._is_down else (along, across)
@@ -151,7 +151,7 @@ class _Layout:
         return _Place(layer, length, breadth)
 
     def _way(self, at: int, start: str, end: str) -> list[str]:
-        """Return the places that an arrow goes through, with new ones in the layers between its boxes."""
+        """Return the names of the places on an arrow, with a new bend in each layer between its boxes."""
         way = [start]
         for layer in range(self._places[start].layer + 1, self._places[end].layer):
             name = f"{at} in {layer}"
@@ -203,7 +203,7 @@ class _Layout:
         return sum(self._places[other].across for other in near) / len(near) if near else one.across
 
     def _pack(self, row: Sequence[str], wanted: Sequence[float]) -> None:
-        """Put the places of a layer where they are wanted, as far as they keep their order and their distance."""
+        """Move the places of a layer to the wanted positions, as far as their order and distance allow."""
         end = float("-inf")
         for name, where in zip(row, wanted, strict=True):
             one = self._places[name]
@@ -214,18 +214,18 @@ class _Layout:
             self._places[name].across += moved
 
     def _ports(self) -> dict[tuple[int, str], float]:
-        """Return where each arrow meets each of its boxes: side by side, in the order of what is at its other end."""
+        """Return where each arrow meets its boxes: side by side, in the order of their other ends."""
         met: dict[tuple[str, bool], list[tuple[float, int]]] = defaultdict(list)
         for at, way in self._ways.items():
             met[way[0], True].append((self._places[way[1]].across, at))
             met[way[-1], False].append((self._places[way[-2]].across, at))
-        found: dict[tuple[int, str], float] = {}
+        ports: dict[tuple[int, str], float] = {}
         for (name, _), arrows in met.items():
             one = self._places[name]
             step = one.breadth * 0.7 / (len(arrows) + 1)
             for number, (_, at) in enumerate(sorted(arrows), 1):
-                found[at, name] = one.across - one.breadth * 0.35 + number * step
-        return found
+                ports[at, name] = one.across - one.breadth * 0.35 + number * step
+        return ports
 
     def _points(self, at: int, ports: Mapping[tuple[int, str], float]) -> list[tuple[float, float]]:
         way = self._ways[at]
@@ -253,19 +253,19 @@ class _Layout:
 
 
 def _forward(diagram: Diagram) -> dict[int, tuple[str, str]]:
-    """Return the ends of each arrow so that no way leads round in a circle: some arrows are turned for that.
+    """Return the ends of each arrow, some of them reversed so that there is no cycle.
 
-    An arrow from a box to itself is left out.
+    Arrows from a box to itself are dropped.
     """
-    kept: dict[int, tuple[str, str]] = {}
+    ends: dict[int, tuple[str, str]] = {}
     after: dict[str, list[str]] = defaultdict(list)
     for at, arrow in enumerate(diagram.arrows):
         if arrow.start == arrow.end:
             continue
         pair = (arrow.end, arrow.start) if _leads(after, arrow.end, arrow.start) else (arrow.start, arrow.end)
-        kept[at] = pair
+        ends[at] = pair
         after[pair[0]].append(pair[1])
-    return kept
+    return ends
 
 
 def _leads(after: Mapping[str, Sequence[str]], start: str, end: str) -> bool:
@@ -281,7 +281,7 @@ def _leads(after: Mapping[str, Sequence[str]], start: str, end: str) -> bool:
 
 
 def _layers(boxes: Iterable[str], pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Return the layer of each box: one further than any that leads to it."""
+    """Return the layer of each box: one more than the highest layer of its predecessors."""
     before: dict[str, set[str]] = defaultdict(set)
     for start, end in pairs:
         before[end].add(start)

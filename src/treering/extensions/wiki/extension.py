@@ -7,7 +7,7 @@ EXTENSION = Extension(
     needs=("client",),
     commands=(
         "treering.extensions.wiki.commands:add_wiki",
-        "treering.extensions.wiki.commands:add_mongodb",
+        "treering.extensions.wiki.mongodb_commands:add_mongodb",
     ),
     help="treering.extensions.wiki.commands:HELP",
     operations="treering.extensions.wiki.operations:OPERATIONS",

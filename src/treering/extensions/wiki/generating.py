@@ -1,15 +1,14 @@
-"""The steps of generating a wiki: which pages there are to be, each page, and the switch to them when all is well.
+"""The steps of generating a wiki: plan the pages, write each one, publish all of them.
 
-Every step is kept in the space before it counts, and may be done again: whoever runs them may die between any two.
+The result of each step is stored in the space, and each step can be repeated, so that a run survives a crash.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from treering.core.errors import Denied, InvalidInput
-from treering.extensions.wiki.citing import CheckedCitation, Citations, CitationState, PageStatus, relocated, status_of
-from treering.extensions.wiki.files.links import body_links
+from treering.extensions.wiki.citing import CheckedCitation, Citations, PageStatus, relocated, status_of
 from treering.extensions.wiki.kept_wikis import (
     KeptPage,
     KeptWiki,
@@ -19,65 +18,9 @@ from treering.extensions.wiki.kept_wikis import (
     check_plan,
     page_record,
 )
+from treering.extensions.wiki.page_problems import PageProblem, lost_links, problems_of
 from treering.extensions.wiki.pages import PagePlan, PublishedWiki, WikiPage, WikiPlan, WikiPublisher, WikiWriter
 from treering.ports.models import Usage
-
-# What has to hold of the pages of a wiki before people read it.
-
-
-@dataclass(frozen=True, slots=True)
-class PageProblem:
-    """What is wrong with a page."""
-
-    path: str
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.problem}"
-
-
-def problems_of(
-    plan: WikiPlan, pages: Mapping[str, WikiPage], checked: Mapping[str, tuple[CheckedCitation, ...]]
-) -> Iterator[PageProblem]:
-    """Yield what is wrong with pages: missing or empty ones, links that lead nowhere, citations that do not hold.
-
-    `checked`: the citations of each page after a check.
-    """
-    paths = {page.path for page in plan.pages}
-    for planned in plan.pages:
-        page = pages.get(planned.path)
-        if page is None:
-            yield PageProblem(planned.path, "it was not written")
-            continue
-        if is_empty(page.body):
-            yield PageProblem(planned.path, "it has no text")
-        for wrong in _wrong_links(page, paths):
-            yield PageProblem(planned.path, wrong)
-        for one in checked.get(planned.path, ()):
-            if one.state in (CitationState.CHANGED, CitationState.GONE):
-                yield PageProblem(planned.path, f"it cites {one.cited}, but these lines do not exist there")
-
-
-def is_empty(body: str) -> bool:
-    """Tell whether a page says nothing besides its headings."""
-    return not any(line.strip() and not line.lstrip().startswith("#") for line in body.splitlines())
-
-
-def lost_links(page: WikiPage, plan: WikiPlan) -> list[str]:
-    """Return the pages that a page links to and that a plan does not have."""
-    paths = {one.path for one in plan.pages}
-    links = [link.path for link in body_links(page.body) if link.scheme == "page"]
-    return [path for path in dict.fromkeys(links) if path not in paths]
-
-
-def _wrong_links(page: WikiPage, paths: set[str]) -> Iterator[str]:
-    cited = {(one.path, one.first_line, one.last_line) for one in page.citations}
-    for link in body_links(page.body):
-        if link.scheme == "page" and link.path not in paths:
-            yield f"it links to the page {link.path!r}, which is not in the wiki"
-        if link.scheme == "source" and (link.lines is None or (link.path, *link.lines) not in cited):
-            yield f"its link to {link.path}#{link.fragment} is not among its citations"
-
 
 _SHOWN_PROBLEMS = 5
 NEW, FORCED, CHANGED = "it is new", "all pages were requested", "its sources changed"
@@ -86,14 +29,14 @@ CITED, LINKED = "lines it cites changed", "it links to a deleted page"
 
 @runtime_checkable
 class ModelWriter(WikiWriter, Protocol):
-    """A writer that costs: it plans only if the inputs of the plan changed, estimates, and reports its usage."""
+    """A writer with costs: it plans only if the inputs of the plan changed, estimates, and reports its usage."""
 
     def plan_inputs(self) -> str:
         """Return a digest of the inputs of a plan."""
         ...
 
-    def told_of(self, path: str | None) -> tuple[tuple[str, ...], Usage]:
-        """Return the notes about a page, such as dropped citations, and the usage for it; `None` for the plan."""
+    def report_on(self, path: str | None) -> tuple[tuple[str, ...], Usage]:
+        """Return notes on a page, such as dropped citations, and its usage; `None` for the plan."""
         ...
 
     def estimate(self, pages: Sequence[PagePlan]) -> Usage:
@@ -102,7 +45,7 @@ class ModelWriter(WikiWriter, Protocol):
 
 
 class CeilingReached(Denied):
-    """A ceiling on what models may use, or a person, stops a run; another call goes on with it."""
+    """A budget or a person stopped the run; another call resumes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +64,14 @@ class WikiReport:
     """Whether an earlier run was resumed."""
     pages: int
     written: Mapping[str, str]
-    """The pages that were written, and why."""
+    """The reason each page was written, by path."""
     kept: int
-    """How many pages stayed as they were."""
+    """The number of unchanged pages."""
     removed: tuple[str, ...] = ()
     deleted_count: int = 0
-    """Memories of earlier generations that were withdrawn."""
+    """The number of withdrawn memories of earlier generations."""
     statuses: Mapping[str, int] = field(default_factory=dict)
-    """How many pages have each status."""
+    """The number of pages with each status."""
     notes: tuple[str, ...] = ()
     """Omissions in pages, such as invalid citations."""
     published: PublishedWiki | None = None
@@ -164,27 +107,24 @@ class WikiGeneration:
 
     @property
     def run(self) -> WikiRun:
-        """The run, as far as it is planned."""
+        """The current state of the run."""
         return self._run
 
     def plan(self) -> list[str]:
-        """Settle which pages there are to be, and return the paths of those that have to be written.
-
-        Raises `InvalidInput` for a plan that cannot be a wiki.
-        """
+        """Plan the pages, and return the paths of those to write. Raises `InvalidInput` for an invalid plan."""
         run = self._run
         if run.plan is None:
             current = None if run.force else self._kept.current()
             plan, plan_inputs = self._planned(current)
             check_plan(plan)
-            _, usage = self._told_of(None)
+            _, usage = self._report_on(None)
             to_write, kept = self._sorted(plan, current)
             self._run = replace(run, plan=plan, plan_inputs=plan_inputs, to_write=to_write, kept=kept, usage=usage)
             self._kept.keep_run(self._run)
         return [*self._run.to_write]
 
     def estimate(self) -> Usage | None:
-        """Estimate what the pages take that are still to be written; `None` for a writer that costs nothing."""
+        """Estimate the usage of the pages still to write; `None` for a writer without costs."""
         if not isinstance(self._writer, ModelWriter):
             return None
         written = self._kept.written(self._run, self._run.to_write)
@@ -192,20 +132,20 @@ class WikiGeneration:
         return self._writer.estimate([page for page in self._plan.pages if page.path in to_write])
 
     def write(self, path: str) -> None:
-        """Write a page and keep it. One that is kept already, made of the same, is not written again."""
+        """Write and store a page, unless it is stored with the same inputs."""
         plan, page = self._page(path)
         inputs = self._writer.inputs(plan, page)
         written = self._kept.written(self._run, [path]).get(path)
         if written is None or written.inputs != inputs:
             written_page = self._writer.write(plan, page)
-            notes, usage = self._told_of(path)
+            notes, usage = self._report_on(path)
             self._kept.keep_page(self._run, WrittenPage(written_page, inputs, notes, usage))
 
     def publish(self) -> WikiReport:
-        """Publish the pages and make them the current wiki, if they are complete and valid.
+        """Publish the pages and make them the current wiki.
 
-        Files are written first, all or none. Should the switch fail, those of the wiki from before are put back.
-        Raises `InvalidInput` where pages are not valid: these are written again by the next run.
+        Files are written first, atomically; if the switch fails, the files of the previous wiki are restored. Raises
+        `InvalidInput` if pages are invalid; the next run writes them again.
         """
         run, plan = self._run, self._plan
         written = self._kept.written(run, run.to_write)
@@ -225,7 +165,7 @@ class WikiGeneration:
             raise
         removed = tuple(path for path in before.pages if path not in entries) if before else ()
         return replace(
-            self._told("complete", written),
+            self._report("complete", written),
             kept=len(entries) - len(written),
             removed=removed,
             deleted_count=deleted,
@@ -234,11 +174,11 @@ class WikiGeneration:
         )
 
     def stopped(self) -> WikiReport:
-        """Return how far the run came that a ceiling has stopped."""
-        return self._told("stopped", self._kept.written(self._run, self._run.to_write))
+        """Return the report of a run that was stopped."""
+        return self._report("stopped", self._kept.written(self._run, self._run.to_write))
 
     def _put_back(self) -> None:
-        """Publish what is the current wiki, after the switch to another one failed."""
+        """Publish the current wiki again, after the switch to another one failed."""
         current = self._kept.current()
         if self._publisher and current:
             self._publisher.publish(current.plan, [*self._kept.pages(current).values()])
@@ -250,7 +190,7 @@ class WikiGeneration:
         return self._writer.plan(), inputs
 
     def _sorted(self, plan: WikiPlan, current: KeptWiki | None) -> tuple[dict[str, str], dict[str, KeptPage]]:
-        """Return why pages have to be written, and the pages that stay."""
+        """Return the reasons to write pages, and the unchanged pages."""
         pages = self._kept.pages(current) if current else {}
         to_write: dict[str, str] = {}
         kept: dict[str, KeptPage] = {}
@@ -279,7 +219,7 @@ class WikiGeneration:
     def _settled(
         self, written: Mapping[str, WrittenPage], before: KeptWiki | None
     ) -> tuple[dict[str, WikiPage], dict[str, KeptPage], dict[str, tuple[CheckedCitation, ...]]]:
-        """Return the pages, where they are kept, and their citations after a check; moved lines are cited anew."""
+        """Return the pages, their records, and their checked citations; citations of moved lines are updated."""
         run, plan = self._run, self._plan
         known = self._kept.pages(replace(before, pages=run.kept)) if before else {}
         pages = {**{path: one.page for path, one in written.items()}, **known}
@@ -287,19 +227,19 @@ class WikiGeneration:
         entries |= {path: entry for path, entry in run.kept.items() if path in known}
         checked = {path: self._checked(page) for path, page in pages.items()}
         plans = {page.path: page for page in plan.pages}
-        for path, found in checked.items():
-            page = replace(relocated(pages[path], found), plan=plans[path])
+        for path, citations in checked.items():
+            page = replace(relocated(pages[path], citations), plan=plans[path])
             if page != pages[path]:
                 inputs = entries[path].inputs
-                told = replace(written[path], page=page) if path in written else WrittenPage(page, inputs)
-                self._kept.keep_page(run, told)
+                changed = replace(written[path], page=page) if path in written else WrittenPage(page, inputs)
+                self._kept.keep_page(run, changed)
                 pages[path], entries[path] = page, KeptPage(page_record(run.id, path), inputs)
         return pages, {page.path: entries[page.path] for page in plan.pages if page.path in entries}, checked
 
     def _checked(self, page: WikiPage) -> tuple[CheckedCitation, ...]:
         return tuple(self._citations.check(one) for one in page.citations)
 
-    def _told(self, status: str, written: Mapping[str, WrittenPage]) -> WikiReport:
+    def _report(self, status: str, written: Mapping[str, WrittenPage]) -> WikiReport:
         run = self._run
         plan = run.plan.pages if run.plan else ()
         return WikiReport(
@@ -316,8 +256,8 @@ class WikiGeneration:
             notes=tuple(f"{path}: {note}" for path, one in written.items() for note in one.notes),
         )
 
-    def _told_of(self, path: str | None) -> tuple[tuple[str, ...], Usage]:
-        return self._writer.told_of(path) if isinstance(self._writer, ModelWriter) else ((), Usage())
+    def _report_on(self, path: str | None) -> tuple[tuple[str, ...], Usage]:
+        return self._writer.report_on(path) if isinstance(self._writer, ModelWriter) else ((), Usage())
 
     def _page(self, path: str) -> tuple[WikiPlan, PagePlan]:
         return self._plan, next(page for page in self._plan.pages if page.path == path)
@@ -330,8 +270,8 @@ class WikiGeneration:
 
 
 def _counted(checked: Mapping[str, tuple[CheckedCitation, ...]]) -> dict[str, int]:
-    found = [status_of(one) for one in checked.values()]
-    return {status.value: found.count(status) for status in PageStatus if status in found}
+    statuses = [status_of(one) for one in checked.values()]
+    return {status.value: statuses.count(status) for status in PageStatus if status in statuses}
 
 
 def _invalid(problems: list[PageProblem]) -> InvalidInput:

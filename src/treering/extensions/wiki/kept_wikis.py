@@ -1,6 +1,6 @@
-"""Wikis as they are kept in a space: the pages of the current generation, and those of a run that is under way.
+"""Generated wikis stored in a space: the pages of the current generation, and those of an unfinished run.
 
-Each is a hidden record (`extensions.client.records`): no search finds it, and every change of it is an audited patch.
+Each is a hidden record (`extensions.client.records`): searches do not return it, and every change is an audited patch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from treering.core.filters import And, Compare
 from treering.core.objects import Source
 from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName, record_of
 from treering.extensions.client.records import Records
-from treering.extensions.wiki.files.manifest import check_page_paths
+from treering.extensions.wiki.files.page_path import check_page_paths
 from treering.extensions.wiki.memories.wiki_memory import WikiGenerationStore, WikiRepository
 from treering.extensions.wiki.pages import LineCitation, WikiPage, WikiPlan
 from treering.ports.ledger import Ledger, ObjectRequest, Selection
@@ -24,6 +24,7 @@ from treering.ports.models import Usage
 from treering.ports.runtime import fresh_salt
 from treering.verbs.engine import Engine
 
+MOST_PAGES = 2_000
 _HOME = "wikis"
 _PLACE, _RUN, _GENERATION, _PAGE = "place", "run", "generation", "page"
 _FIRST = "first"
@@ -31,12 +32,12 @@ _REASON = "Generated a wiki"
 _RUN_ID_CHARS = 16
 
 _PLAN, _PAGE_DATA = TypeAdapter(WikiPlan), TypeAdapter(WikiPage)
-"""Plans and pages as JSON data, as they are kept between the steps of a generation."""
+"""Plans and pages as JSON data."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptPage:
-    """A page of a generation: the record that holds it, and the digest of all that it was made of."""
+    """A page of a generation: the name of its record, and the digest of its inputs."""
 
     record: str
     inputs: str
@@ -58,80 +59,76 @@ class KeptWiki:
 
 @dataclass(frozen=True, slots=True)
 class WikiRun:
-    """A run that is under way, or was when its process ended."""
+    """An unfinished run; its process may have died."""
 
     id: str
     force: bool
     generation: str | None
-    """The generation it writes; `None`: the first one."""
+    """The generation that it writes; `None`: the first one."""
     based_on: int
-    """The revision of the record of that generation when the run began, 0 for a new one."""
+    """The revision of that generation's record when the run began; 0 if it is new."""
     plan: WikiPlan | None = None
     plan_inputs: str = ""
     to_write: Mapping[str, str] = field(default_factory=dict)
-    """Why a page is written, by its path."""
+    """The reason to write each page, by path."""
     kept: Mapping[str, KeptPage] = field(default_factory=dict)
-    """Pages that stay as they are."""
+    """Unchanged pages."""
     usage: Usage = field(default_factory=Usage)
-    """What planning used."""
+    """The usage of planning."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenPage:
-    """A page that a run has written, with what is told of it."""
+    """A page that a run has written, with notes."""
 
     page: WikiPage
     inputs: str
     notes: tuple[str, ...] = ()
-    """What was left out of the page, such as citations that do not hold."""
+    """Omissions, such as invalid citations."""
     usage: Usage = field(default_factory=Usage)
 
 
 class KeptWikis:
-    """The wiki of one repository, or of a branch of it, in a space."""
+    """The stored wiki of one repository, or of one of its branches."""
 
     def __init__(self, engine: Engine, repository: WikiRepository, generations: WikiGenerationStore) -> None:
         self._clock = engine.clock
         self._records = Records(engine)
-        # Not by its name: a search of the whole space for the repository is to find the repository.
+        # A digest, so that a search for the name of the repository does not match it.
         name = digest("\n".join([repository.repository_id, repository.branch or ""]))
         self._collection = RecordCollection((_HOME, name), hidden=True)
         self.repository = repository
         self.generations = generations
 
     def current(self) -> KeptWiki | None:
-        """Return the current generation; `None` where none was completed yet."""
+        """Return the current generation, or `None` if none is complete."""
         return self.generation(self.generations.current_generation(self.repository))
 
     def generation(self, generation: str | None) -> KeptWiki | None:
-        """Return a complete generation that is kept; the current one, or one that is about to become it."""
-        name = self._generation_name(generation)
-        record = self._records.get([name]).get(name)
+        """Return a stored complete generation."""
+        record = self._record(_generation_key(generation))
         return _wiki_of(record) if record else None
 
     def pages(self, wiki: KeptWiki) -> dict[str, WikiPage]:
-        """Return the pages of a generation by path, in the order of its plan."""
+        """Return the pages of a generation by path, in the order of the plan."""
         return {path: one.page for path, one in self._read(wiki.pages).items()}
 
     def place(self) -> tuple[str, str] | None:
-        """Return the folder in which the repository lay last, and the scope of its sources; `None` if not known."""
-        name = self._collection.name(_PLACE)
-        record = self._records.get([name]).get(name)
+        """Return the last folder of the repository and the scope of its sources, or `None` if unknown."""
+        record = self._record(_PLACE)
         return (str(record.value["folder"]), str(record.value["scope"])) if record else None
 
     def keep_place(self, folder: str, scope: str) -> None:
-        """Keep where the repository lies and where its sources are."""
-        value = {"folder": folder, "scope": scope}
-        self._records.keep([RecordDraft(self._collection.name(_PLACE), value)], reason=_REASON)
+        """Store the folder of the repository and the scope of its sources."""
+        self._store(_PLACE, {"folder": folder, "scope": scope})
 
     def open_run(self) -> WikiRun | None:
-        """Return the run that is under way."""
-        name = self._collection.name(_RUN)
-        record = self._records.get([name]).get(name)
+        """Return the unfinished run, if any."""
+        record = self._record(_RUN)
         return _run_of(record.value) if record else None
 
     def begin(self, *, force: bool) -> WikiRun:
-        """Begin a run, and keep it. One that was under way is given up, with the memories of its generation."""
+        """Start and store a run. An unfinished one is discarded, with the memories of its generation."""
         before = self.open_run()
         current = self.generations.current_generation(self.repository)
         if before and before.force and before.generation != current:
@@ -144,46 +141,45 @@ class KeptWikis:
         return run
 
     def can_go_on(self, run: WikiRun) -> bool:
-        """Tell whether a run that was under way can still be completed: the wiki it is about did not change since."""
+        """Return whether an unfinished run can still be completed: its wiki did not change in the meantime."""
         if run.force and self.generations.current_generation(self.repository) == run.generation:
-            return True  # it was switched to, and has to be tidied up after
+            return True  # its generation is current already; only the cleanup is missing
         known = self.generation(run.generation)
         return known is None or known.run == run.id or (not run.force and known.revision == run.based_on)
 
     def keep_run(self, run: WikiRun) -> None:
-        """Keep how far a run is."""
-        self._records.keep([RecordDraft(self._collection.name(_RUN), _run_data(run))], reason=_REASON)
+        """Store the state of a run."""
+        self._store(_RUN, _run_data(run))
 
     def keep_page(self, run: WikiRun, written: WrittenPage) -> None:
-        """Keep a page that a run has written."""
+        """Store a page that a run has written."""
         value = {
             "page": _PAGE_DATA.dump_python(written.page, mode="json"),
             "inputs": written.inputs,
             "notes": [*written.notes],
             "usage": _usage_data(written.usage),
         }
-        name = self._collection.name(page_record(run.id, written.page.plan.path))
-        self._records.keep([RecordDraft(name, value)], reason=_REASON)
+        self._store(page_record(run.id, written.page.plan.path), value)
 
     def written(self, run: WikiRun, paths: Iterable[str]) -> dict[str, WrittenPage]:
-        """Return those of some pages that a run has written."""
+        """Return the pages among `paths` that a run has written."""
         return self._read({path: KeptPage(page_record(run.id, path), "") for path in paths})
 
     def withdraw(self, run: WikiRun, paths: Iterable[str]) -> None:
-        """Take back pages that a run has written, so that it writes them again."""
+        """Delete pages that a run has written, so that it writes them again."""
         names = [self._collection.name(page_record(run.id, path)) for path in paths]
         self._records.remove(names, reason=_REASON)
 
     def complete(self, run: WikiRun, wiki: KeptWiki) -> int:
-        """Make a wiki the current generation, and close its run; return how many memories that withdrew.
+        """Make a wiki the current generation and close its run; return the number of withdrawn memories.
 
-        A new generation is switched to by one patch, with its memories; pages of the current one are changed by one
-        patch. Done again after an end in the middle it does what is left. Raises `Conflict` where another run was
-        faster.
+        One patch makes a new generation current, with its memories, or changes the pages of the current one.
+        Idempotent, so that it can be repeated after a crash. Raises `Conflict` if another run was faster.
         """
         self._require_open(run)
-        names = _names_of(self._collection, wiki)
-        head = RecordDraft(self._generation_name(wiki.generation), _wiki_data(wiki), expected_revision=run.based_on)
+        head_name = self._collection.name(_generation_key(wiki.generation))
+        names = [head_name, *(self._collection.name(page.record) for page in wiki.pages.values())]
+        head = RecordDraft(head_name, _wiki_data(wiki), expected_revision=run.based_on)
         known = self.generation(wiki.generation)
         is_kept = known is not None and known.run == run.id
         if run.force:
@@ -210,16 +206,20 @@ class KeptWikis:
 
     def _read(self, pages: Mapping[str, KeptPage]) -> dict[str, WrittenPage]:
         names = {path: self._collection.name(page.record) for path, page in pages.items()}
-        there = self._records.get([*names.values()])
-        return {path: _written_of(there[name]) for path, name in names.items() if name in there}
+        records = self._records.get([*names.values()])
+        return {path: _written_of(records[name]) for path, name in names.items() if name in records}
 
-    def _generation_name(self, generation: str | None) -> RecordName:
-        return self._collection.name(f"{_GENERATION}/{generation or _FIRST}")
+    def _record(self, key: str) -> KeptRecord | None:
+        name = self._collection.name(key)
+        return self._records.get([name]).get(name)
+
+    def _store(self, key: str, value: Mapping[str, Any]) -> None:
+        self._records.keep([RecordDraft(self._collection.name(key), value)], reason=_REASON)
 
 
 @dataclass(frozen=True, slots=True)
 class CitingPage:
-    """A page that a space keeps: the id of its record, and its citations of some files, each with path and salt."""
+    """A stored page: the id of its record, and its citations of some files, each with path and salt."""
 
     id: str
     title: str
@@ -227,7 +227,7 @@ class CitingPage:
 
 
 def citing_pages(ledger: Ledger, paths: Mapping[str, str]) -> list[CitingPage]:
-    """Return the pages of all complete wikis that cite some files (`paths`, by the ids of their sources)."""
+    """Return the pages of all complete wikis that cite some files. `paths`: by the id of the source."""
     if not paths:
         return []
     home = RecordCollection((_HOME,), hidden=True)
@@ -256,13 +256,12 @@ def _salts(ledger: Ledger, sources: Iterable[str]) -> dict[str, str]:
 
 
 def page_record(run: str, path: str) -> str:
-    """Return the key of the record of a page that a run has written."""
+    """Return the key of the record for a page of a run."""
     return f"{_PAGE}/{run}/{path}"
 
 
-def _names_of(collection: RecordCollection, wiki: KeptWiki) -> list[RecordName]:
-    head = collection.name(f"{_GENERATION}/{wiki.generation or _FIRST}")
-    return [head, *(collection.name(page.record) for page in wiki.pages.values())]
+def _generation_key(generation: str | None) -> str:
+    return f"{_GENERATION}/{generation or _FIRST}"
 
 
 def _wiki_data(wiki: KeptWiki) -> dict[str, Any]:
@@ -315,8 +314,8 @@ def _run_of(value: Mapping[str, Any]) -> WikiRun:
     )
 
 
-# As lists: the order of pages is that in which they are read.
 def _pages_data(pages: Mapping[str, KeptPage]) -> list[list[str]]:
+    # A list, because stored JSON objects do not preserve the order of the pages.
     return [[path, page.record, page.inputs] for path, page in pages.items()]
 
 
@@ -337,15 +336,12 @@ def _usage_data(usage: Usage) -> list[Any]:
 
 
 def _usage_of(data: Sequence[Any]) -> Usage:
-    requests, given, got, cost = data
-    return Usage(requests, given, got, None if cost is None else Decimal(cost))
-
-
-MOST_PAGES = 2_000
+    requests, input_tokens, output_tokens, cost = data
+    return Usage(requests, input_tokens, output_tokens, None if cost is None else Decimal(cost))
 
 
 def check_plan(plan: WikiPlan) -> None:
-    """Raise `InvalidInput` for a plan without pages, with too many, or with a path that cannot be a page's."""
+    """Raise `InvalidInput` for a plan without pages, with too many, or with an invalid path."""
     if not 1 <= len(plan.pages) <= MOST_PAGES:
         raise InvalidInput(f"The plan has {len(plan.pages)} pages.", hint=f"Plan 1 to {MOST_PAGES} pages.")
     check_page_paths(page.path for page in plan.pages)

@@ -1,145 +1,26 @@
-"""Operations on a space's wiki as files: write it, report its status and its broken links."""
+"""Operations on a wiki as files: write it, and report its status."""
 
 import os
-import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from pydantic import Field
 
 from treering.core.errors import NotFound
+from treering.extensions.wiki.broken_links import BrokenLink, broken_links
+from treering.extensions.wiki.files.addresses import LinkForm
+from treering.extensions.wiki.files.changes import KnownFile, is_edited
 from treering.extensions.wiki.files.folder import WikiFolder
-from treering.extensions.wiki.files.links import LinkForm, heading_anchors, unquoted
-from treering.extensions.wiki.files.manifest import RESERVED, WikiManifest, WrittenFile, without_matter
-from treering.extensions.wiki.files.rendering import KnownFile, is_edited
+from treering.extensions.wiki.files.manifest import WikiManifest, WrittenFile
+from treering.extensions.wiki.files.page_path import RESERVED
 from treering.extensions.wiki.pages import WikiPage, WikiPlan
 from treering.extensions.wiki.reading import PAGE, kept_wiki, written_pages
 from treering.extensions.wiki.rules.writer import RuleWriter
-from treering.extensions.wiki.subject import CitedTexts, WikiSubject, digests_now, find_subject
-from treering.sources.reading.folder import place_in, read_bytes
+from treering.extensions.wiki.subject import WikiSubject, cited_texts, digests_now, find_subject
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 from treering.verbs.trees import in_tree
-
-# Whether the links of a wiki lead somewhere: to its pages, their headings, and files of the work tree it lies in.
-
-
-_MOST_BYTES = 16 * 1024 * 1024
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
-_WEB = re.compile(r"(?:https?:|mailto:)", re.IGNORECASE)
-_LINES = re.compile(r"L(\d{1,9})(?:-L?(\d{1,9}))?")
-_ANCHOR = re.compile(r"<a\s[^>]*?\b(?:id|name)=[\"']([^\"'>]+)[\"']", re.IGNORECASE)
-_MARKDOWN = MarkdownIt("commonmark").enable("table")
-# Bad addresses are to be found, not left out.
-_MARKDOWN.validateLink = lambda url: True  # type: ignore[method-assign]  # noqa: ARG005
-
-
-class BrokenLink(Value):
-    """A link that leads nowhere."""
-
-    page: str
-    target: str
-    why: str
-
-
-def broken_links(folder: Path, *, work_tree: Path | None = None) -> list[BrokenLink]:
-    """Return the links of all pages in a folder that lead nowhere. Addresses on the network are not asked."""
-    return list(_LinkCheck(folder, work_tree).run())
-
-
-@dataclass
-class _LinkCheck:
-    folder: Path
-    work_tree: Path | None
-    _texts: dict[Path, str | None] = field(default_factory=dict)
-    _anchors: dict[Path, frozenset[str]] = field(default_factory=dict)
-
-    def run(self) -> Iterator[BrokenLink]:
-        for page in sorted(self.folder.rglob("*.md")):
-            path = page.relative_to(self.folder)
-            if any(name.startswith(".") for name in path.parts) or page.is_symlink():
-                continue
-            text = self._text(page)
-            if text is None:
-                yield BrokenLink(page=path.as_posix(), target="", why="the page cannot be read")
-                continue
-            for target in dict.fromkeys(_targets(without_matter(text))):
-                why = self._why_broken(page, target)
-                if why:
-                    yield BrokenLink(page=path.as_posix(), target=target, why=why)
-
-    def _why_broken(self, page: Path, target: str) -> str:
-        if _SCHEME.match(target):
-            return "" if _WEB.match(target) else "its scheme is not supported"
-        address, _, fragment = target.partition("#")
-        place = self._place(page, unquoted(address))
-        if place is None:
-            return "it points outside the wiki and its work tree"
-        try:
-            there = place.exists()
-        except (OSError, ValueError):
-            there = False
-        if not there:
-            return "the file does not exist"
-        return self._why_no_fragment(place, unquoted(fragment)) if fragment and place.is_file() else ""
-
-    def _place(self, page: Path, address: str) -> Path | None:
-        if not address:
-            return page
-        if address.startswith("/") or "\0" in address:
-            return None
-        place = place_in(page.parent, address).resolve()
-        roots = [root.resolve() for root in (self.folder, self.work_tree) if root]
-        return place if any(place.is_relative_to(root) for root in roots) else None
-
-    def _why_no_fragment(self, place: Path, fragment: str) -> str:
-        text = self._text(place)
-        if text is None:
-            return "the file cannot be read"
-        lines = _LINES.fullmatch(fragment)
-        if lines and not place.is_relative_to(self.folder.resolve()):
-            last = max(int(lines[1]), int(lines[2] or 0))
-            count = len(text.splitlines())
-            return "" if int(lines[1]) and last <= count else f"the file has {count} lines"
-        if place.suffix == ".md" and fragment not in self._anchors_of(place, text):
-            return "the page has no such heading"
-        return ""
-
-    def _anchors_of(self, place: Path, text: str) -> frozenset[str]:
-        if place not in self._anchors:
-            body = without_matter(text)
-            named = {one.forge for one in heading_anchors(body)}
-            self._anchors[place] = frozenset(named | set(_ANCHOR.findall(body)))
-        return self._anchors[place]
-
-    def _text(self, place: Path) -> str | None:
-        if place not in self._texts:
-            try:
-                data = read_bytes(place, _MOST_BYTES)
-                self._texts[place] = None if data is None or len(data) > _MOST_BYTES else data.decode()
-            except (OSError, UnicodeDecodeError):
-                self._texts[place] = None
-        return self._texts[place]
-
-
-def _targets(body: str) -> Iterator[str]:
-    for token in _MARKDOWN.parse(body):
-        for child in token.children or ():
-            found = _target(child)
-            if found:
-                yield found
-
-
-def _target(token: Token) -> str:
-    name = {"link_open": "href", "image": "src"}.get(token.type)
-    return str(token.attrGet(name) or "") if name else ""
-
-
-# Whether the pages of a written wiki still say what the sources say.
-
 
 PageState = Literal["fresh", "stale", "unresolved"]
 """`stale`: cited lines changed; `unresolved`: a cited file is gone, or a link of the page is broken."""
@@ -148,7 +29,7 @@ _MOST_REASONS = 5
 
 
 class PageStanding(Value):
-    """A page, and whether it still stands."""
+    """The state of a page."""
 
     path: str
     title: str
@@ -157,7 +38,7 @@ class PageStanding(Value):
 
 
 def standings(manifest: WikiManifest, digests: Mapping[str, Collection[str]]) -> list[PageStanding]:
-    """Return how the pages stand. `digests`: of the texts that each source file holds now, by its path."""
+    """Return the states of the pages. `digests`: the digests of the current texts of each source file, by path."""
     return [_standing(path, record, digests) for path, record in sorted(manifest.files.items()) if path not in RESERVED]
 
 
@@ -185,7 +66,7 @@ def _bounded(reasons: list[str]) -> tuple[str, ...]:
 
 
 class WikiInput(Value):
-    """Which wiki. Paths are given as they are: a link in the place of the folder is seen and not followed."""
+    """The wiki. Symbolic links in the place of the folder are not followed."""
 
     to: str = Field(default="", description="Folder of the wiki; default: `wiki` in the work tree of the repository.")
     repository: str = Field(default="", description="Work tree; default: the current one.")
@@ -221,7 +102,7 @@ class WikiWritten(Value):
     unchanged: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
-    """Files that a person wrote or changed outside of regions of their own: they stay as they are."""
+    """Files that a person wrote or changed outside of marked regions; they are left unchanged."""
     dry_run: bool = False
 
 
@@ -232,9 +113,9 @@ class WikiStatus(Value):
     title: str
     pages: tuple[PageStanding, ...]
     conflicts: tuple[str, ...] = ()
-    """Pages that a person changed outside of regions of their own."""
+    """Pages that a person changed outside of marked regions."""
     missing: tuple[str, ...] = ()
-    """Pages that were written and are not there."""
+    """Pages that were written and deleted since."""
     broken_links: tuple[BrokenLink, ...] = ()
 
     @property
@@ -245,16 +126,16 @@ class WikiStatus(Value):
 
 
 def build(call: Call, given: WikiInput, options: BuildOptions) -> WikiWritten:
-    """Write the wiki of a repository into a folder. Raises what `WikiFolder.publish` raises, and `NotFound`."""
+    """Write the wiki of a repository into a folder. Raises the errors of `WikiFolder.publish`, and `NotFound`."""
     call, subject = _subject(call, given.repository)
     folder = _folder(given.to, subject)
     return _write(call, subject, folder, options)
 
 
 def publish(call: Call, given: PublishInput, options: BuildOptions) -> WikiWritten:
-    """Write the wiki of a repository into a folder for readers elsewhere: no citation leads into the work tree.
+    """Write the wiki of a repository into a folder for other readers, without links into the work tree.
 
-    Raises `NotFound` where `generated` names a wiki that the space does not keep.
+    Raises `NotFound` if the space has no wiki `generated`.
     """
     kept = kept_wiki(call.engine, given.generated, given.branch) if given.generated else None
     call, subject = _subject(call, given.repository)
@@ -263,7 +144,7 @@ def publish(call: Call, given: PublishInput, options: BuildOptions) -> WikiWritt
 
 
 def status(call: Call, given: WikiInput, _options: Nothing) -> WikiStatus:
-    """Tell which pages are stale and why, which a person changed, and which links lead nowhere."""
+    """Return stale pages with the reasons, pages changed by a person, and broken links."""
     call, subject = _subject(call, given.repository)
     folder = _folder(given.to, subject)
     wiki = WikiFolder(folder)
@@ -289,26 +170,25 @@ def _write(
     options: BuildOptions,
     kept: tuple[WikiPlan, list[WikiPage]] | None = None,
 ) -> WikiWritten:
-    """Write a wiki: that which is kept, else one that is made of rules."""
+    """Write the stored wiki `kept`, by default one made by rules."""
     addresses = subject.addresses(folder, options.links)
     plan, pages = kept or written_pages(RuleWriter(call.engine, call.scope, root=subject.root), call.engine.progress)
-    texts = CitedTexts(call.engine)
-    texts.read(pages)
+    texts = cited_texts(call.engine, pages)
     wiki = WikiFolder(folder, addresses, texts, commit=subject.commit, date=subject.date)
-    told = wiki.preview(plan, pages) if options.dry_run else wiki.publish(plan, pages)
-    return WikiWritten(folder=str(folder), title=plan.title, pages=len(pages), dry_run=options.dry_run, **asdict(told))
+    changes = asdict(wiki.preview(plan, pages) if options.dry_run else wiki.publish(plan, pages))
+    return WikiWritten(folder=str(folder), title=plan.title, pages=len(pages), dry_run=options.dry_run, **changes)
 
 
 def _subject(call: Call, repository: str) -> tuple[Call, WikiSubject]:
-    """Return what the wiki is about, and a call that reads what stands in its work tree."""
+    """Return the subject of the wiki, and a call that reads its work tree."""
     folder = Path(repository) if repository else None
-    found = find_subject(call.engine, call.scope, repository=folder, files=call.files)
-    engine = in_tree(call.engine.asked_from(found.top), call.scope)
-    return replace(call, engine=engine), found
+    subject = find_subject(call.engine, call.scope, repository=folder, files=call.files)
+    engine = in_tree(call.engine.asked_from(subject.top), call.scope)
+    return replace(call, engine=engine), subject
 
 
 def _folder(to: str, subject: WikiSubject) -> Path:
-    # Not `resolve`, which would follow a link in the place of the folder.
+    # Not `resolve`, which follows symbolic links.
     return Path(os.path.abspath(to)) if to else subject.folder  # noqa: PTH100
 
 

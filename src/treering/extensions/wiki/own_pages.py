@@ -1,8 +1,7 @@
-"""Pages of a wiki that Treering wrote, met as files: they are passed over, for nothing is evidence of itself.
+"""Skip pages that Treering wrote when a repository or folder is read: generated text is no evidence.
 
-What a person changed in one is read: it becomes a source of its own, and a proposal of what it states, which waits for
-review. Regions of a person are read as they are, and state nothing. Of a repository the pages in the work tree are
-read, so that an edit need not be committed.
+Text that a person changed in a page is read as a separate source, with a proposed statement for review. Regions marked
+as written by a person are read without a statement. Pages are read from the work tree, committed or not.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -12,21 +11,15 @@ from pathlib import Path
 
 from treering.core.errors import TreeringError
 from treering.core.evidence import Lines, find_lines
-from treering.extensions.wiki.files.manifest import (
-    INDEX,
-    LOG,
-    MANIFEST,
-    PageText,
-    WikiManifest,
-    WrittenFile,
-    read_manifest,
-)
-from treering.extensions.wiki.files.rendering import KnownFile, edited_blocks, is_edited
+from treering.extensions.wiki.files.changes import KnownFile, edited_blocks, is_edited
+from treering.extensions.wiki.files.manifest import MANIFEST, WikiManifest, WrittenFile, read_manifest
+from treering.extensions.wiki.files.page_path import INDEX, LOG
+from treering.extensions.wiki.files.regions import PageText
 from treering.ports.adapter import FileAccess, KnowledgeDraft, OwnFiles, SegmentDraft, Skipped, SourceDraft
 from treering.sources.reading.folder import read_bytes
 
 PREFIX = "wiki-page:"
-"""What the origin of a person's part of a page begins with; the origin of the page follows."""
+"""The prefix of the origin of a person's text in a page; the origin of the page follows."""
 
 _MOST_BYTES = 64 * 1024 * 1024
 _LONGEST = 1_000
@@ -37,7 +30,7 @@ _SAYS = "is described as"
 
 @dataclass(frozen=True, slots=True)
 class WikiPages:
-    """The pages of wikis below one root, by the path of each wiki's folder."""
+    """The wikis below one root, by the path of their folder."""
 
     wikis: Mapping[str, WikiManifest]
 
@@ -51,11 +44,11 @@ class WikiPages:
         return _reading(record, data, path=path, origin=origin, commit=commit) if record else None
 
     def wrote(self, path: str) -> bool:
-        """Tell whether Treering wrote a file: it tells nothing of the repository."""
+        """Return whether Treering wrote a file."""
         return bool(self.wikis) and (is_manifest_of_wiki(path) or self._record(path) is not None)
 
     def cited_by(self, path: str) -> list[str]:
-        """Return the paths of the files that a page rests on, each once."""
+        """Return the paths of the files that a page cites, each once."""
         record = self._record(path)
         return list(dict.fromkeys(one.path for one in record.cited)) if record else []
 
@@ -70,13 +63,13 @@ class WikiPages:
 
 @dataclass(frozen=True, slots=True)
 class WikisOnDisk:
-    """The wikis that files lie in, looked for in the folders above each."""
+    """The wikis that contain given files, found in the folders above them."""
 
     access: FileAccess
     _found: dict[Path, WikiManifest | None] = field(default_factory=dict)
 
     def reading(self, data: bytes, *, place: Path, path: str, origin: str) -> SourceDraft | Skipped | None:
-        """Read a file that may be a page; `path` is what it is cited by. Return `None` if it is not."""
+        """Read a file that may be a page, or return `None` if it is not. `path`: its path in citations."""
         if is_manifest_of_wiki(place.name):
             return Skipped(origin, "a list of the pages written by Treering")
         if place.suffix != ".md":
@@ -97,48 +90,47 @@ class WikisOnDisk:
 
 
 def wiki_pages(manifests: Mapping[str, bytes]) -> WikiPages:
-    """Return the pages that manifests tell of, each by its path; an unreadable one is left out."""
-    read = {path.rpartition("/")[0]: _manifest(data) for path, data in manifests.items()}
-    return WikiPages({folder: wiki for folder, wiki in read.items() if wiki is not None})
+    """Return the wikis with these manifests (by path); unreadable ones are omitted."""
+    wikis = {path.rpartition("/")[0]: _manifest(data) for path, data in manifests.items()}
+    return WikiPages({folder: wiki for folder, wiki in wikis.items() if wiki is not None})
 
 
 def wikis_on_disk(top: Path, folders: Iterable[str]) -> dict[str, WikiManifest]:
-    """Return the wikis in some folders of a work tree and in those right below its top, each by its path from there."""
+    """Return the wikis in some folders of a work tree and directly below its top, by path."""
     below = (place.parent.name for place in sorted(top.glob(f"*/{MANIFEST}")))
-    found: dict[str, WikiManifest] = {}
+    wikis: dict[str, WikiManifest] = {}
     for folder in dict.fromkeys([*folders, "", *below]):
         place = top / folder / MANIFEST
-        lies = place.is_file() and not place.is_symlink() and place.resolve().is_relative_to(top.resolve())
-        wiki = _manifest(read_bytes(place, _MOST_BYTES)) if lies else None
+        is_inside = place.is_file() and not place.is_symlink() and place.resolve().is_relative_to(top.resolve())
+        wiki = _manifest(read_bytes(place, _MOST_BYTES)) if is_inside else None
         if wiki is not None:
-            found[folder] = wiki
-    return found
+            wikis[folder] = wiki
+    return wikis
 
 
 def has_manual_changes(record: WrittenFile, page: Path) -> bool:
-    """Tell whether a person changed a page that lies in a work tree, or wrote a region of their own into it."""
-    lies = page.is_file() and not page.is_symlink()
-    data = read_bytes(page, _MOST_BYTES) if lies else None
+    """Return whether a person changed a page of a work tree, or wrote a region into it."""
+    is_regular = page.is_file() and not page.is_symlink()
+    data = read_bytes(page, _MOST_BYTES) if is_regular else None
     return data is not None and isinstance(_reading(record, data, path=page.name, origin="", commit=None), SourceDraft)
 
 
 def pages_on_disk(top: Path, manifests: Mapping[str, bytes], present: Container[str]) -> tuple[list[str], list[str]]:
-    """Return which files of a commit are gone from a work tree, and which are to be read as they lie there.
+    """Return the files of a commit that are gone from a work tree, and the files to read from the work tree.
 
-    `manifests`: those of the commit, by path; `present`: the paths of its files. Of a wiki that is not committed only
-    the pages are read in which a person wrote.
+    `manifests`: the manifests of the commit by path. `present`: the paths of its files. Of an uncommitted wiki, only
+    pages changed by a person are read.
     """
     committed = wiki_pages(manifests).wikis
     gone: list[str] = []
-    lying: list[str] = []
+    current: list[str] = []
     for folder, wiki in wikis_on_disk(top, committed).items():
         before = committed[folder].files if folder in committed else {}
-        # A page that is gone is no other file of the repository.
         gone += [_inside_of(folder, name) for name in before.keys() - wiki.files.keys()]
         pages = {_inside_of(folder, name): record for name, record in wiki.files.items()}
-        told = [path for path, one in pages.items() if path in present or has_manual_changes(one, top / path)]
-        lying += [*told, *([_inside_of(folder, MANIFEST)] if told else [])]
-    return gone, lying
+        to_read = [path for path, one in pages.items() if path in present or has_manual_changes(one, top / path)]
+        current += [*to_read, *([_inside_of(folder, MANIFEST)] if to_read else [])]
+    return gone, current
 
 
 def _inside_of(folder: str, name: str) -> str:
@@ -146,7 +138,7 @@ def _inside_of(folder: str, name: str) -> str:
 
 
 def is_manifest_of_wiki(path: str) -> bool:
-    """Tell by its name whether a file is the manifest of a wiki."""
+    """Return whether a file has the name of a wiki's manifest."""
     return path.rpartition("/")[2] == MANIFEST
 
 
@@ -204,11 +196,11 @@ def _segment(heading: str, passage: str, lines: str, path: str, commit: str | No
 
 def _statements(title: str, edits: list[tuple[str, str]]) -> Iterator[KnowledgeDraft]:
     for number, (heading, passage) in enumerate(edits):
-        said = passage if len(passage) <= _LONGEST else f"{passage[: _LONGEST - 1]}…"
+        statement = passage if len(passage) <= _LONGEST else f"{passage[: _LONGEST - 1]}…"
         subject = f"{title} > {heading}" if heading and heading != title else title
-        payload = {"subject": subject, "predicate": _SAYS, "object": said}
+        payload = {"subject": subject, "predicate": _SAYS, "object": statement}
         name = f"{title}: {' '.join(passage.split())}"[:_TITLE_CHARS]
-        yield KnowledgeDraft("fact", name, payload, number, summary=said)
+        yield KnowledgeDraft("fact", name, payload, number, summary=statement)
 
 
 def _inside(region: str) -> str:

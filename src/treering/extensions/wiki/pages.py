@@ -31,7 +31,7 @@ class LineCitation:
     commit: str | None
     """`None` if the folder is not a git repository."""
     content_hash: str
-    """Of the text of the lines, as segments carry it."""
+    """The salted hash of the text of the lines, as in segments."""
     source_id: str
     segment_id: str
 
@@ -42,7 +42,7 @@ class LineCitation:
 
 @dataclass(frozen=True, slots=True)
 class PagePlan:
-    """A page that is to be written."""
+    """A planned page."""
 
     path: str
     """Its path in the wiki, such as `modules/flask-app.md`, which identifies the page."""
@@ -52,13 +52,13 @@ class PagePlan:
     """Its content, in one sentence."""
     relevant_files: tuple[str, ...]
     importance: float = 0.0
-    """Share of the walk over the symbol graph that its files hold, 0 to 1."""
+    """The share of its files in the PageRank of the code, from 0 to 1."""
     aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class WikiPlan:
-    """The pages of a wiki, in the order in which they are read."""
+    """The pages of a wiki, in reading order."""
 
     title: str
     description: str
@@ -78,16 +78,14 @@ class WikiPage:
     plan: PagePlan
     body: str
     citations: tuple[LineCitation, ...]
-    """The evidence of the body; each `source:` link of the body is one of them, with its path percent-encoded as in an
-    address.
-    """
+    """The evidence of the body. Each `source:` link is one of them, with a percent-encoded path."""
 
 
 class WikiWriter(Protocol):
     """Plan and write the pages of one repository, from the content of a space."""
 
     def plan(self) -> WikiPlan:
-        """Say which pages there are to be."""
+        """Plan the pages."""
         ...
 
     def write(self, plan: WikiPlan, page: PagePlan) -> WikiPage:
@@ -107,12 +105,12 @@ class PublishedWiki:
     unchanged: tuple[str, ...]
     removed: tuple[str, ...]
     conflicts: tuple[str, ...]
-    """Pages that a person had edited outside of the regions of their own: these stay as they are."""
+    """Pages that a person changed outside of marked regions; they are left unchanged."""
 
 
 class WikiPublisher(Protocol):
     """Publish complete wikis for readers."""
 
     def publish(self, plan: WikiPlan, pages: Sequence[WikiPage]) -> PublishedWiki:
-        """Make the place hold these pages and no other generated ones; all of them, or none."""
+        """Replace all generated pages with these, atomically."""
         ...

@@ -1,4 +1,4 @@
-"""One page of a wiki as it would be written now: its text, what links to it, and what became of its files."""
+"""One page of a wiki as it would be written now, with the pages that link to it and changes of its files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,15 +10,17 @@ from pydantic import Field
 
 from treering.core.canonical import PREFIXES, Instant
 from treering.core.errors import NotFound, nearest
-from treering.extensions.wiki.files.links import NoAddresses, body_links, forge_of
-from treering.extensions.wiki.files.manifest import INDEX, LOG, without_matter
+from treering.extensions.wiki.files.addresses import NoAddresses, forge_of
+from treering.extensions.wiki.files.front_matter import without_matter
+from treering.extensions.wiki.files.links import body_links
+from treering.extensions.wiki.files.page_path import INDEX, LOG
 from treering.extensions.wiki.files.rendering import render_pages
 from treering.extensions.wiki.kept_wikis import KeptWikis
 from treering.extensions.wiki.memories.space_memories import SpaceWikiMemories
 from treering.extensions.wiki.memories.wiki_memory import WikiRepository
 from treering.extensions.wiki.pages import WikiPage, WikiPlan, WikiWriter
 from treering.extensions.wiki.rules.writer import RuleWriter
-from treering.extensions.wiki.subject import CitedTexts, WikiSubject, known_subject
+from treering.extensions.wiki.subject import WikiSubject, cited_texts, known_subject
 from treering.verbs.engine import Engine, Progress
 from treering.verbs.envelope import READS, Call, Operation, Value
 from treering.verbs.trees import in_tree
@@ -38,7 +40,7 @@ class WikiPageInput(Value):
 
 
 class WikiPageOptions(Value):
-    """Of which tree."""
+    """The state to show."""
 
     at: str = Field(
         default="",
@@ -56,7 +58,7 @@ class ListedWikiPage(Value):
 
 
 class WikiPageChange(Value):
-    """What became of a file that the page is about."""
+    """A change of a file that the page is about."""
 
     at: Instant
     path: str
@@ -72,11 +74,11 @@ class WikiPageReport(Value):
     path: str
     text: str
     pages: tuple[ListedWikiPage, ...]
-    """All pages, in the order in which they are read."""
+    """All pages, in reading order."""
     linked_from: tuple[ListedWikiPage, ...]
     """The pages that link to it."""
     changes: tuple[WikiPageChange, ...]
-    """The last changes of the files that it is about, the newest first."""
+    """The last changes of its files, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,23 +93,23 @@ class _Wiki:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """Which wiki was made, and up to which event of the audit log it is what would be made."""
+class _CachedWiki:
+    """A wiki with the parameters it was written for, and the last event of the audit log that it covers."""
 
-    asked: object
+    key: object
     sequence: int
     wiki: _Wiki
 
 
-_LAST: WeakKeyDictionary[Any, _Made] = WeakKeyDictionary()
-"""By the index of an open space, the wiki that was asked for last: to make it takes seconds, and people read on."""
+_CACHE: WeakKeyDictionary[Any, _CachedWiki] = WeakKeyDictionary()
+"""The last wiki of each open space, by its index: writing one takes seconds, and readers request several pages."""
 _LOCK = Lock()
 _MOST_EVENTS = 2_000
-"""So many events of the audit log are looked through for one that a wiki may have changed with."""
+"""The maximum number of later audit events that are checked before the cached wiki counts as outdated."""
 
 
 def wiki_page(call: Call, given: WikiPageInput, options: WikiPageOptions) -> WikiPageReport:
-    """Return a page of the wiki of a repository that the space holds. Raises `NotFound` naming the nearest one."""
+    """Return a page of the wiki of a repository in the space. Raises `NotFound` with the most similar name."""
     subject = known_subject(call.engine, call.scope, given.repository)
     call = replace(call, engine=in_tree(call.engine, call.scope, at=options.at))
     wiki = _wiki(call, given, subject)
@@ -130,54 +132,51 @@ def wiki_page(call: Call, given: WikiPageInput, options: WikiPageOptions) -> Wik
 
 
 def _without_log(text: str) -> str:
-    """Take out the line of the log, which tells of files that were written: here nothing is."""
+    """Remove the link to the log: no files are written here."""
     return "\n".join(one for one in text.split("\n") if f"]({LOG})" not in one)
 
 
 def _linked_from(pages: Sequence[WikiPage]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    linked: dict[str, list[str]] = {}
     for page in pages:
         own = page.plan.path
         for path in {link.path for link in body_links(page.body) if link.scheme == "page"} - {own}:
-            found.setdefault(path, []).append(own)
-    return found
+            linked.setdefault(path, []).append(own)
+    return linked
 
 
 def _wiki(call: Call, given: WikiPageInput, subject: WikiSubject) -> _Wiki:
     engine = call.engine
-    asked = (call.scope, subject.root, given.generated, given.branch, call.tree.view if call.tree else None)
+    key = (call.scope, subject.root, given.generated, given.branch, call.tree.view if call.tree else None)
     sequence = engine.ledger.sequence()
     with _LOCK:
-        known = _LAST.get(engine.index)
-    # A kept wiki is made of records, whatever they are called.
-    if (
-        known
-        and known.asked == asked
-        and (known.sequence == sequence or (not given.generated and _holds(engine, known, subject.root)))
-    ):
+        cached = _CACHE.get(engine.index)
+    if cached and cached.key == key and _is_current(engine, cached, "" if given.generated else subject.root):
         with _LOCK:
-            _LAST[engine.index] = replace(known, sequence=sequence)
-        return known.wiki
-    named = given.generated
-    plan, pages = kept_wiki(engine, named, given.branch) if named else _by_rules(call, subject)
-    texts = CitedTexts(engine)
-    texts.read(pages)
+            _CACHE[engine.index] = replace(cached, sequence=sequence)
+        return cached.wiki
+    if given.generated:
+        plan, pages = kept_wiki(engine, given.generated, given.branch)
+    else:
+        plan, pages = written_pages(RuleWriter(engine, call.scope, root=subject.root), engine.progress)
     addresses = forge_of(subject.remote) or NoAddresses()
-    rendered = render_pages(plan, pages, addresses=addresses, cited_text=texts)
+    rendered = render_pages(plan, pages, addresses=addresses, cited_text=cited_texts(engine, pages))
     wiki = _Wiki(plan, pages, {one.path: one.text for one in rendered}, _linked_from(pages))
     with _LOCK:
-        _LAST[engine.index] = _Made(asked, sequence, wiki)
+        _CACHE[engine.index] = _CachedWiki(key, sequence, wiki)
     return wiki
 
 
-def _holds(engine: Engine, made: _Made, root: str) -> bool:
-    """Tell whether what was written since touches no wiki of a root: nothing but sources that are not of it."""
-    written = [event.target for event in engine.ledger.events(after=made.sequence, limit=_MOST_EVENTS + 1)]
+def _is_current(engine: Engine, cached: _CachedWiki, root: str) -> bool:
+    """Return whether nothing was written since, or only sources outside of `root`. No root: any write counts."""
+    written = [event.target for event in engine.ledger.events(after=cached.sequence, limit=_MOST_EVENTS + 1)]
+    if not written or not root:
+        return not written
     sources = dict.fromkeys(target for target in written if target.startswith(f"{PREFIXES['source']}:"))
     if len(written) > _MOST_EVENTS or len(sources) < len(dict.fromkeys(written)):
         return False
     heads = engine.ledger.heads(list(sources)) if sources else {}
-    # One that is not there was erased, and may be one of the root.
+    # A missing source was erased, and may have been one of the root.
     return len(heads) == len(sources) and not any(_is_of(head.origin, root) for head in heads.values())
 
 
@@ -185,12 +184,8 @@ def _is_of(origin: str, root: str) -> bool:
     return origin == root or origin.startswith((f"{root}#", f"{root}/"))
 
 
-def _by_rules(call: Call, subject: WikiSubject) -> tuple[WikiPlan, list[WikiPage]]:
-    return written_pages(RuleWriter(call.engine, call.scope, root=subject.root), call.engine.progress)
-
-
 def written_pages(writer: WikiWriter, progress: Progress) -> tuple[WikiPlan, list[WikiPage]]:
-    """Have a writer plan and write all pages."""
+    """Plan and write all pages with a writer."""
     plan, pages = writer.plan(), list[WikiPage]()
     for number, page in enumerate(plan.pages):
         progress("Writing the wiki", number, len(plan.pages))
@@ -200,7 +195,7 @@ def written_pages(writer: WikiWriter, progress: Progress) -> tuple[WikiPlan, lis
 
 
 def kept_wiki(engine: Engine, repository_id: str, branch: str) -> tuple[WikiPlan, list[WikiPage]]:
-    """Return the current generation of a wiki that agents wrote. Raises `NotFound` where the space keeps none."""
+    """Return the current generation of a wiki that agents wrote. Raises `NotFound` if the space has none."""
     kept = KeptWikis(engine, WikiRepository.of(repository_id, branch=branch), SpaceWikiMemories(engine))
     wiki = kept.current()
     if wiki is None:
@@ -215,10 +210,10 @@ def _changes(engine: Engine, scope: str, subject: WikiSubject, files: Sequence[s
     joint = "#" if subject.root.startswith("repo:") else "/"
     origins = {f"{subject.root}{joint}{path}": path for path in files}
     states = engine.ledger.sources_at(scope=scope, origins=list(origins))
-    found = [
+    events = [
         (event, origins[origin]) for origin, state in states.items() for event in engine.ledger.events_of(state.id)
     ]
-    newest = sorted(found, key=lambda one: -one[0].seq)[:_MOST_CHANGES]
+    newest = sorted(events, key=lambda one: -one[0].seq)[:_MOST_CHANGES]
     return [
         WikiPageChange(at=event.timestamp, path=path, what=event.event_type, actor=event.actor)
         for event, path in newest

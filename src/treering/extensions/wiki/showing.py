@@ -1,42 +1,32 @@
-"""Pages as HTML for a browser on this machine, and the local server that shows them: nothing in a page is obeyed."""
+"""Pages of a wiki as safe HTML for a browser on this machine."""
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from html import escape
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, ClassVar
-from urllib.parse import parse_qs, urlsplit
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from treering.core.characters import visible
-from treering.core.errors import NotFound, TreeringError, Unavailable
+from treering.core.errors import TreeringError
 from treering.core.secrets.redaction import redact
 from treering.extensions.wiki.diagrams import draw_diagram, parse_diagram
-from treering.extensions.wiki.files.links import heading_anchors, quoted_path, unquoted
-from treering.extensions.wiki.files.manifest import (
-    INDEX,
-    LOG,
-    MANIFEST,
-    WikiManifest,
-    is_page_path,
-    read_manifest,
-    without_matter,
-)
+from treering.extensions.wiki.files.front_matter import without_matter
+from treering.extensions.wiki.files.headings import heading_anchors
+from treering.extensions.wiki.files.links import quoted_path, unquoted
+from treering.extensions.wiki.files.manifest import MANIFEST, WikiManifest, read_manifest
+from treering.extensions.wiki.files.page_path import INDEX, LOG, is_page_path
 from treering.sources.reading.folder import place_in, read_bytes
 
 STYLE = "/-/style.css"
-"""Where the browser finds the style sheet."""
+"""The address of the style sheet."""
 
 POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-"""What a browser may load with a page: its style sheet. No script runs, and no image is fetched."""
+"""A browser may load only the style sheet: no scripts, no images."""
 
 _MOST_BYTES = 4 * 1024 * 1024
 _OURS = re.compile(r"^(?: {0,3}<!--\s*treering:(?:keep|end)\s*-->|<a id=\"[^\"\n]*\"></a>)[ \t]*$", re.MULTILINE)
@@ -47,21 +37,21 @@ _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "striketh
 
 
 SOURCE = "/-/source/"
-"""Below which the browser finds the files that pages cite."""
+"""The address prefix of cited files."""
 
 
 @dataclass(frozen=True)
 class CitedFiles:
-    """The files of the work tree around a wiki that its pages cite: no others are shown."""
+    """The files around a wiki that its pages cite; no other files are shown."""
 
     top: Path
     wiki: tuple[str, ...]
-    """The parts of the path of the wiki below the top."""
+    """The path of the wiki below the top."""
     paths: frozenset[str]
 
     @classmethod
     def around(cls, folder: Path) -> "CitedFiles":
-        """Return those of the wiki in a folder: of the git repository that it lies in, else of the folder around it."""
+        """Return the cited files of the wiki in a folder, from its git repository, else from its parent folder."""
         place = folder.resolve()
         top = next((one for one in place.parents if (one / ".git").exists()), place.parent)
         try:
@@ -72,7 +62,7 @@ class CitedFiles:
         return cls(top, place.relative_to(top).parts, frozenset(paths))
 
     def text(self, path: str) -> str | None:
-        """Return the text of a cited file as it lies now, secrets redacted; `None` for any other."""
+        """Return the current text of a cited file with redacted secrets, or `None` for any other file."""
         place = place_in(self.top, path)
         if path not in self.paths or not place.resolve().is_relative_to(self.top):
             return None
@@ -82,12 +72,12 @@ class CitedFiles:
 
 @dataclass(frozen=True, slots=True)
 class WikiBrowser:
-    """Shows the pages of one folder, and the files they cite. Links in the place of pages are not followed."""
+    """Shows the pages of one folder and the files they cite. Symbolic links are not followed."""
 
     folder: Path
 
     def html(self, address: str) -> str | None:
-        """Return a page as HTML, by the path of its address; `None` where there is none."""
+        """Return a page as HTML by the path of its address, or `None` if it does not exist."""
         path = unquoted(address.removeprefix("/")) or INDEX
         text = self._text(path)
         if text is None:
@@ -97,13 +87,13 @@ class WikiBrowser:
         return self._page(_title(body) or path, _status(text), shown)
 
     def source_html(self, address: str, lines: str) -> str | None:
-        """Return a cited file as HTML, `lines` such as `10-20` set off; `None` for a file that no page cites."""
+        """Return a cited file as HTML with highlighted `lines`, such as `10-20`; `None` if no page cites it."""
         path = unquoted(address.removeprefix(SOURCE))
         text = CitedFiles.around(self.folder).text(path)
         if text is None:
             return None
-        found = re.fullmatch(r"(\d{1,7})(?:-(\d{1,7}))?", lines)
-        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+        range_match = re.fullmatch(r"(\d{1,7})(?:-(\d{1,7}))?", lines)
+        first, last = (int(range_match[1]), int(range_match[2] or range_match[1])) if range_match else (0, 0)
         rows = (
             f'<span class="line{" cited" if first <= at <= last else ""}" id="L{at}">{escape(visible(line))}\n</span>'
             for at, line in enumerate(text.splitlines(), 1)
@@ -144,9 +134,9 @@ def style_sheet() -> bytes:
 
 
 def html_of(body: str, path: str, *, headings: bool, base: str = "/", cited: CitedFiles | None = None) -> str:
-    """Return the Markdown of a page as HTML in which nothing is obeyed.
+    """Return the Markdown of a page as HTML, without raw HTML and unsafe links.
 
-    Links to pages lead below `base`, and those to `cited` files to where the browser shows these.
+    Links to pages get addresses below `base`, links to `cited` files below `SOURCE`.
     """
     shown = _OURS.sub("", body)
     tokens = _MARKDOWN.parse(shown)
@@ -165,7 +155,7 @@ def _is_diagram(token: Token) -> bool:
 
 
 def _folded(token: Token) -> list[Token]:
-    """Draw a diagram, and fold its text behind it."""
+    """Draw a diagram, followed by its collapsed text."""
     diagram = parse_diagram(token.content)
     drawn = f'<div class="diagram-frame" tabindex="0">{draw_diagram(diagram)}</div>\n' if diagram else ""
     before, after = (Token("html_block", "", 0, content=text) for text in (drawn + _DIAGRAM, "</details>\n"))
@@ -173,8 +163,8 @@ def _folded(token: Token) -> list[Token]:
 
 
 def _with_safe_links(tokens: list[Token], address: Callable[[str], str | None]) -> list[Token]:
-    """Make links that lead to no page here plain text; pages are found from the root, so that any of them can link."""
-    made, dropped = list[Token](), list[bool]()
+    """Rewrite links to pages as absolute addresses, and replace other links and images by their text."""
+    safe, dropped = list[Token](), list[bool]()
     for token in tokens:
         if token.type == "link_open":
             where = address(str(token.attrGet("href") or ""))
@@ -186,11 +176,11 @@ def _with_safe_links(tokens: list[Token], address: Callable[[str], str | None]) 
                 token.attrSet("rel", "noopener noreferrer")
         elif token.type == "link_close" and dropped.pop():
             continue
-        elif token.type == "image":  # its text stands for it
-            made += _with_safe_links(token.children or [], address)
+        elif token.type == "image":
+            safe += _with_safe_links(token.children or [], address)
             continue
-        made.append(token)
-    return made
+        safe.append(token)
+    return safe
 
 
 def _address(target: str, *, path: str, base: str, cited: CitedFiles | None) -> str | None:
@@ -210,22 +200,22 @@ def _address(target: str, *, path: str, base: str, cited: CitedFiles | None) -> 
         return f"{base}{quoted_path(page)}{mark}{fragment}"
     if cited and (file := "/".join(parts)) in cited.paths:
         lines = re.fullmatch(r"L(\d+)(?:-L(\d+))?", fragment)
-        said = f"?lines={lines[1]}-{lines[2] or lines[1]}#L{lines[1]}" if lines else ""
-        return f"{SOURCE}{quoted_path(file)}{said}"
+        query = f"?lines={lines[1]}-{lines[2] or lines[1]}#L{lines[1]}" if lines else ""
+        return f"{SOURCE}{quoted_path(file)}{query}"
     return None
 
 
 def _title(body: str) -> str:
-    found = re.search(r"^# (.+)$", body, re.MULTILINE)
-    inline = _MARKDOWN.parseInline(found[1]) if found else []
+    heading = re.search(r"^# (.+)$", body, re.MULTILINE)
+    inline = _MARKDOWN.parseInline(heading[1]) if heading else []
     return "".join(child.content for token in inline for child in token.children or ())
 
 
 def _status(text: str) -> str:
-    """Return what the front matter says of type and status, in a few words."""
+    """Return the type and status from the front matter, such as `module · fresh`."""
     head = text.split("\n---\n", 1)[0]
-    said = dict(re.findall(r"^(type|status): ([a-z]+)$", head, re.MULTILINE))
-    return " · ".join(said[name] for name in ("type", "status") if name in said)
+    fields = dict(re.findall(r"^(type|status): ([a-z]+)$", head, re.MULTILINE))
+    return " · ".join(fields[name] for name in ("type", "status") if name in fields)
 
 
 _PAGE = """<!doctype html>
@@ -247,79 +237,3 @@ _PAGE = """<!doctype html>
 </body>
 </html>
 """
-
-
-# A wiki for the browsers of this machine: read-only, over the loopback interface.
-
-
-_ADDRESS = "127.0.0.1"
-_NAMES = frozenset({"127.0.0.1", "localhost"})
-_SECONDS = 30
-_NO_PAGE = b"There is no such page."
-
-
-@contextmanager
-def wiki_server(folder: Path, *, port: int = 0) -> Iterator[ThreadingHTTPServer]:
-    """Return a server of the pages of a folder that listens already; `serve_forever` answers, `shutdown` ends that.
-
-    Raises `NotFound` if it is not a folder, `Unavailable` where the port is taken.
-    """
-    if not folder.is_dir():
-        raise NotFound(f"The folder {folder} does not exist.", hint="Create the wiki first: treering wiki build.")
-    browser = WikiBrowser(folder)
-    handler = type("_Handler", (_WikiHandler,), {"browser": browser})
-    try:
-        server = ThreadingHTTPServer((_ADDRESS, port), handler)
-    except OSError as error:
-        raise Unavailable(
-            f"Cannot use port {port} of {_ADDRESS}: {error.strerror}.", hint="Choose another one with --port, or 0."
-        ) from error
-    with server:
-        yield server
-
-
-class _WikiHandler(BaseHTTPRequestHandler):
-    """Answers GET and HEAD."""
-
-    browser: ClassVar[WikiBrowser]
-    timeout = _SECONDS
-
-    def do_GET(self) -> None:
-        """Answer with a page or the style sheet."""
-        if not self._is_meant():
-            self._answer(HTTPStatus.MISDIRECTED_REQUEST, b"This server answers to 127.0.0.1 only.", "text/plain")
-            return
-        asked = urlsplit(self.path)
-        path = asked.path
-        if path == STYLE:
-            self._answer(HTTPStatus.OK, style_sheet(), "text/css")
-            return
-        if path.startswith(SOURCE):
-            page = self.browser.source_html(path, parse_qs(asked.query).get("lines", [""])[0])
-        else:
-            page = self.browser.html(path)
-        if page is None:
-            self._answer(HTTPStatus.NOT_FOUND, _NO_PAGE, "text/plain")
-        else:
-            self._answer(HTTPStatus.OK, page.encode(), "text/html")
-
-    do_HEAD = do_GET  # noqa: N815 - the name that the library asks for
-
-    def _is_meant(self) -> bool:
-        """Tell whether the request names this machine: a name that another site made lead here does not count."""
-        return urlsplit(f"//{self.headers.get('Host', '')}").hostname in _NAMES
-
-    def _answer(self, status: HTTPStatus, data: bytes, kind: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
-        self.send_header("Content-Length", str(len(data)))
-        self.send_header("Content-Security-Policy", POLICY)
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("Referrer-Policy", "no-referrer")
-        self.send_header("Cache-Control", "no-store")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that the library has
-        """Say nothing of each request."""

@@ -1,28 +1,18 @@
-"""What a wiki is about: a repository or folder that a space holds, where it lies here, and its files as they lie."""
+"""The subject of a wiki: a repository or folder in a space, and its location on this machine."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from treering.core.errors import InvalidInput, NotFound, TreeringError, nearest
-from treering.core.filters import Compare
 from treering.core.objects import Source
-from treering.core.scope import ROOT
-from treering.core.secrets.redaction import redact
-from treering.extensions.wiki.citing import Citations, RepositoryPlace
-from treering.extensions.wiki.files.links import FileAddresses, LinkForm, NoAddresses, SourceAddresses, forge_of
-from treering.extensions.wiki.files.manifest import short_digest
-from treering.extensions.wiki.memories.wiki_memory import WikiGenerationStore, WikiRepository
-from treering.extensions.wiki.pages import LineCitation, WikiPage, WikiPlan, WikiWriter
+from treering.extensions.wiki.files.addresses import FileAddresses, LinkForm, NoAddresses, SourceAddresses, forge_of
+from treering.extensions.wiki.files.regions import short_digest
+from treering.extensions.wiki.pages import LineCitation, WikiPage
 from treering.ports.adapter import FileAccess, KnownRepository
-from treering.ports.ledger import ObjectRequest, Selection
+from treering.ports.ledger import ObjectRequest
 from treering.sources.git.identity import RepositoryIdentity, place_of_repository
 from treering.sources.git.repository import open_repository
-from treering.sources.reading.encodings import decode
-from treering.sources.reading.folder import open_regular, read_at_most
-from treering.sources.reading.lines import split_lines
-from treering.surfaces.python.space import Space
 from treering.verbs.engine import Engine
 from treering.verbs.trees import repository_maps
 
@@ -35,17 +25,17 @@ class WikiSubject:
     """A repository or folder."""
 
     root: str
-    """What the origins of its files begin with: `repo:…` or `file:/…`."""
+    """The prefix of the origins of its files: `repo:…` or `file:/…`."""
     top: Path | None
-    """Its work tree on this machine; `None` where it is not known."""
+    """Its work tree on this machine; `None` if unknown."""
     remote: str = ""
     commit: str = ""
     date: str = ""
-    """Of the commit, as YYYY-MM-DD."""
+    """The date of the commit, as YYYY-MM-DD."""
 
     @property
     def folder(self) -> Path:
-        """Return where its wiki lies unless somebody says otherwise. Raises `InvalidInput` where nobody knows."""
+        """Return the default folder of its wiki. Raises `InvalidInput` if the work tree is unknown."""
         if self.top is None:
             raise InvalidInput(
                 f"The location of {self.root} on this machine is unknown.",
@@ -54,7 +44,7 @@ class WikiSubject:
         return self.top / _FOLDER
 
     def addresses(self, folder: Path, form: LinkForm) -> SourceAddresses:
-        """Return where the citations of a wiki in `folder` lead. Raises `InvalidInput` for a form it cannot have."""
+        """Return the addresses of citations for a wiki in `folder`. Raises `InvalidInput` if `form` is impossible."""
         forge = forge_of(self.remote)
         place = folder.parent.resolve() / folder.name
         inside = self.top is not None and place.is_relative_to(self.top.resolve())
@@ -75,51 +65,37 @@ class WikiSubject:
         return NoAddresses()
 
 
-@dataclass
-class CitedTexts:
-    """Gives the text of cited lines, as the segments that hold them carry it."""
+def cited_texts(engine: Engine, pages: Iterable[WikiPage]) -> Callable[[LineCitation], str]:
+    """Read the segments that pages cite; return a function from a citation to its text, or "" if it is missing."""
+    places = list({(one.source_id, one.segment_id): None for page in pages for one in page.citations})
+    segments = engine.ledger.segments(places, altered={})
 
-    engine: Engine
-    _texts: dict[tuple[str, str], str] = field(default_factory=dict)
+    def text_of(citation: LineCitation) -> str:
+        segment = segments.get((citation.source_id, citation.segment_id))
+        return segment.excerpt if segment else ""
 
-    def read(self, pages: Iterable[WikiPage]) -> None:
-        """Read at once what pages cite."""
-        places = list({(one.source_id, one.segment_id): None for page in pages for one in page.citations})
-        found = self.engine.ledger.segments(places, altered={})
-        self._texts |= {place: found[place].excerpt if place in found else "" for place in places}
-
-    def __call__(self, citation: LineCitation) -> str:
-        """Return the text; empty where the space has none."""
-        place = (citation.source_id, citation.segment_id)
-        if place not in self._texts:
-            found = self.engine.ledger.segments([place], altered={})
-            self._texts[place] = found[place].excerpt if place in found else ""
-        return self._texts[place]
+    return text_of
 
 
 def find_subject(engine: Engine, scope: str, *, repository: Path | None, files: FileAccess) -> WikiSubject:
-    """Return the repository that lies at a place, else the only one that the scope holds.
+    """Return the repository in a folder, else the only one of the scope.
 
-    Raises `NotFound` where there is none, `InvalidInput` where there are several.
+    Raises `NotFound` if there is none, `InvalidInput` if there are several.
     """
     maps = list(repository_maps(engine.ledger, scope, descend=False))
     here = _identity(repository, files)
     if here is not None:
-        known = [KnownRepository(one.origin, one.title, one.payload) for one in maps]
-        root = here.settle(known).root
-        found = next((one for one in maps if one.origin == root), None)
-        if found is not None:
-            return _subject(found, here.repository.top)
+        root = settled_root(here, maps)
+        for one in maps:
+            if one.origin == root:
+                return _subject(one, here.repository.top)
     if len(maps) == 1:
-        return _subject(maps[0], _place(maps[0].origin))
+        place = place_of_repository(maps[0].origin)
+        return _subject(maps[0], place if place is not None and place.is_dir() else None)
     if maps:
-        raise InvalidInput(
-            f"The scope {scope} contains {len(maps)} repositories.",
-            hint="Run this in the work tree of one of them, or choose it with --repository.",
-            details={"known": [one.origin for one in maps]},
-        )
+        raise _several(scope, maps, "Run this in the work tree of one of them, or choose it with --repository.")
     folder = (repository or Path.cwd()).resolve()
-    if not any(_files_below(engine, scope, f"file:{folder.as_posix()}")):
+    if not engine.ledger.sources(scope=scope, root=f"file:{folder.as_posix()}"):
         raise NotFound(
             f"The scope {scope} contains no repository and no files of {folder}.",
             hint="Ingest it first: treering ingest .",
@@ -128,29 +104,25 @@ def find_subject(engine: Engine, scope: str, *, repository: Path | None, files: 
 
 
 def known_subject(engine: Engine, scope: str, name: str) -> WikiSubject:
-    """Return the repository of a name or an origin, else the only one that the scope holds. Looks at no file.
+    """Return the repository with a name or origin, else the only one of the scope, without access to files.
 
-    Raises `NotFound` where there is none, `InvalidInput` where there are several.
+    Raises `NotFound` if there is none, `InvalidInput` if there are several.
     """
     maps = list(repository_maps(engine.ledger, scope, descend=False))
-    found = [one for one in maps if not name or name in (one.title, one.origin)]
-    if not found:
-        told = [one.title for one in maps]
+    matching = [one for one in maps if not name or name in (one.title, one.origin)]
+    if not matching:
+        titles = [one.title for one in maps]
         raise NotFound(
             f"The scope {scope} contains no repository" + (f" {name!r}." if name else "."),
-            hint=nearest(name, told) if name and told else "Ingest it first: treering ingest .",
+            hint=nearest(name, titles) if name and titles else "Ingest it first: treering ingest .",
         )
-    if len(found) > 1:
-        raise InvalidInput(
-            f"The scope {scope} contains {len(found)} repositories.",
-            hint="Choose one of them.",
-            details={"known": [one.origin for one in found]},
-        )
-    return _subject(found[0], None)
+    if len(matching) > 1:
+        raise _several(scope, matching, "Choose one of them.")
+    return _subject(matching[0], None)
 
 
 def digests_now(engine: Engine, scope: str, root: str, paths: Sequence[str]) -> dict[str, Collection[str]]:
-    """Return the digests of the texts that source files hold now, by path; files that are gone are left out."""
+    """Return the digests of the current texts of source files, by path; deleted files are omitted."""
     joint = "#" if root.startswith("repo:") else "/"
     origins = {f"{root}{joint}{path}": path for path in paths}
     states = engine.ledger.sources_at(scope=scope, origins=list(origins))
@@ -158,8 +130,8 @@ def digests_now(engine: Engine, scope: str, root: str, paths: Sequence[str]) -> 
     digests: dict[str, Collection[str]] = {}
     identities = list(ids)
     for start in range(0, len(identities), _BATCH_SIZE):
-        (found,) = engine.ledger.read([ObjectRequest(objects=tuple(identities[start : start + _BATCH_SIZE]))])
-        for identity, item in found.objects.items():
+        (read,) = engine.ledger.read([ObjectRequest(objects=tuple(identities[start : start + _BATCH_SIZE]))])
+        for identity, item in read.objects.items():
             if isinstance(item, Source):
                 digests[ids[identity]] = {short_digest(part.excerpt) for part in item.segments}
     return digests
@@ -174,146 +146,22 @@ def _identity(repository: Path | None, files: FileAccess) -> RepositoryIdentity 
         return None
 
 
-def _files_below(engine: Engine, scope: str, root: str) -> Iterator[str]:
-    yield from engine.ledger.sources(scope=scope, root=root)
+def settled_root(identity: RepositoryIdentity, maps: Iterable[Source]) -> str:
+    """Return the origin of a repository, given the maps of known ones."""
+    return identity.settle([KnownRepository(one.origin, one.title, one.payload) for one in maps]).root
 
 
-def _subject(found: Source, top: Path | None) -> WikiSubject:
-    told = found.payload
+def _several(scope: str, maps: Sequence[Source], hint: str) -> InvalidInput:
+    known = [one.origin for one in maps]
+    return InvalidInput(f"The scope {scope} contains {len(maps)} repositories.", hint=hint, details={"known": known})
+
+
+def _subject(repository: Source, top: Path | None) -> WikiSubject:
+    payload = repository.payload
     return WikiSubject(
-        found.origin,
+        repository.origin,
         top,
-        remote=str(told.get("remote") or ""),
-        commit=str(told.get("commit") or ""),
-        date=str(told.get("committed_at") or "")[:10],
+        remote=str(payload.get("remote") or ""),
+        commit=str(payload.get("commit") or ""),
+        date=str(payload.get("committed_at") or "")[:10],
     )
-
-
-def _place(origin: str) -> Path | None:
-    place = place_of_repository(origin)
-    return place if place is not None and place.is_dir() else None
-
-
-# The repository that a wiki is about: brought into the space, and its files as they lie, for reading alone.
-
-
-MOST_FILE_BYTES = 2_000_000
-
-
-@dataclass(frozen=True)
-class WorkTree:
-    """The files of a work tree that a space has read, and no others. Links are not followed; secrets are redacted."""
-
-    root: Path
-    """Absolute, its links resolved."""
-    sizes: dict[str, int]
-    """The files by path from the root, in order, with their sizes in bytes."""
-    _lines: dict[str, Sequence[str] | None] = field(default_factory=dict)
-
-    def lines(self, path: str) -> Sequence[str] | None:
-        """Return the lines of a text file; `None` for what is not a file of the repository, no text, or too large."""
-        if path not in self._lines:
-            self._lines[path] = self._read(path) if path in self.sizes else None
-        return self._lines[path]
-
-    def _read(self, path: str) -> Sequence[str] | None:
-        place = self.root.joinpath(*PurePosixPath(path).parts)
-        try:
-            if place.resolve(strict=True) != place:
-                return None  # a link leads there
-            stream = open_regular(place)
-            if stream is None:
-                return None
-            with stream:
-                data = read_at_most(stream, MOST_FILE_BYTES + 1)
-        except OSError:
-            return None
-        decoded = decode(data) if len(data) <= MOST_FILE_BYTES else None
-        return split_lines(redact(decoded.text).text) if decoded else None
-
-
-@dataclass(frozen=True, slots=True)
-class ReadRepository:
-    """A repository that a space has read."""
-
-    place: RepositoryPlace
-    tree: WorkTree
-    commit: str | None = None
-    remote: str = ""
-    """The address of the repository on the network, if any."""
-
-
-@dataclass(frozen=True, slots=True)
-class WikiMaterial:
-    """What a writer has for one run: the space, the repository in it and its work tree, and lines to be cited."""
-
-    space: Space
-    repository: WikiRepository
-    """With the generation and the commit that the run is of: under it agents store and find their memories."""
-    run_id: str
-    read: ReadRepository
-    citations: Citations
-    memories: WikiGenerationStore
-    known: WikiPlan | None
-    """The plan of the wiki as it stands; `None` where a new generation is written."""
-
-
-MakeWriter = Callable[[WikiMaterial], WikiWriter]
-
-
-def read_repository(space: Space, folder: Path, scope: str = ROOT, *, without: Path | None = None) -> ReadRepository:
-    """Bring the work tree in a folder into a space, as it lies, and return it. A folder outside of git is read too.
-
-    `without`: a folder that is left out where it lies in the work tree, such as that of the wiki itself.
-    Files that did not change are not read again. Raises `InvalidInput` for something else than a folder, `Denied` where
-    the space may not read it.
-    """
-    if not folder.is_dir():
-        raise InvalidInput(f"{folder} is not a folder.", hint="Give the folder of the work tree as repository=….")
-    root = space.engine.files.place(str(folder))
-    left_out = _below(without, root) if without else ""
-    options: dict[str, Any] = {"exclude": [f"/{left_out}"]} if left_out else {}
-    identity = _identity_of_tree(root, space.engine.files)
-    if identity is None:
-        space.ingest("path", scope=scope, input={"path": str(root)}, options=options)
-        place = RepositoryPlace(scope, f"file:{root.as_posix()}/")
-        return ReadRepository(place, _tree(space, place, root, left_out))
-    space.ingest("repo", scope=scope, input={"path": str(root)}, options={"worktree": True, **options})
-    maps = _sources(space, scope, Compare("kind", "eq", "repo"))
-    known = [KnownRepository(one.origin, one.title, one.payload) for one in maps]
-    place = RepositoryPlace(scope, f"{identity.settle(known).root}#")
-    return ReadRepository(
-        place, _tree(space, place, root, left_out), identity.repository.head(), identity.repository.remote() or ""
-    )
-
-
-def _identity_of_tree(root: Path, access: FileAccess) -> RepositoryIdentity | None:
-    """Return the repository that lies in a folder; `None` for a folder outside of git."""
-    try:
-        repository = open_repository(root, access)
-    except TreeringError:
-        return None
-    if repository.home.resolve() != root:
-        raise InvalidInput(
-            f"{root} is inside the repository {repository.home}, but a wiki covers the whole repository.",
-            hint=f"Use {repository.home} as the repository.",
-        )
-    return RepositoryIdentity(repository, access)
-
-
-def _below(folder: Path, root: Path) -> str:
-    """Return where a folder lies below another one, ending in `/`; nothing where it does not."""
-    place = folder.absolute().resolve()
-    return f"{place.relative_to(root).as_posix()}/" if place != root and place.is_relative_to(root) else ""
-
-
-def _tree(space: Space, place: RepositoryPlace, root: Path, left_out: str) -> WorkTree:
-    found = _sources(space, place.scope, Compare("origin", "prefix", place.prefix))
-    sizes = {one.origin.removeprefix(place.prefix): int(one.metadata.get("size", 0)) for one in found}
-    sizes = {path: size for path, size in sizes.items() if not left_out or not path.startswith(left_out)}
-    return WorkTree(root, dict(sorted(sizes.items())))
-
-
-def _sources(space: Space, scope: str, where: Compare) -> list[Source]:
-    found = space.engine.ledger.select(Selection(scope, types=("source",), where=where))
-    return [one for one in found if isinstance(one, Source) and one.status == "active" and one.scope == scope]

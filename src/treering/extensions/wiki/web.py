@@ -1,4 +1,4 @@
-"""The wiki of the repository that the space holds, page by page, as it would be written now."""
+"""The wiki of the space's repository, page by page, as it would be written now."""
 
 from treering.extensions.server.web.view import PageView, Preparing, Rendered, WebPage
 from treering.extensions.wiki.reading import PAGE
@@ -8,7 +8,7 @@ _BASE = "wiki/"
 
 
 def write_wiki(view: PageView) -> Preparing:
-    """Have the wiki written, so that its pages are at hand. Takes long in a space of many sources."""
+    """Write the wiki in the background; slow in a large space."""
     repository = view.text("repository")
 
     def work() -> None:
@@ -21,19 +21,19 @@ def write_wiki(view: PageView) -> Preparing:
 
 
 def wiki(view: PageView) -> Rendered:
-    """Show a page; without a path the index. Raises `NotFound` where the space holds no repository."""
+    """Show a page, by default the index. Raises `NotFound` if the space has no repository."""
     path = str(view.path.get("page", ""))
     given = {"path": path, "repository": view.text("repository")}
-    told = view.perform(PAGE, given)
-    body = html_of(told.text, told.path, headings=True, base=f"{view.base}/{_BASE}")
+    report = view.perform(PAGE, given)
+    body = html_of(report.text, report.path, headings=True, base=f"{view.base}/{_BASE}")
     return Rendered(
         "treering.extensions.wiki:templates/wiki.html",
         {
-            "wiki": told,
-            # Made from Markdown without raw HTML, with links that lead to pages here or to the web. A head without
-            # words is not a head to somebody who listens.
+            "wiki": report,
+            # Safe: made from Markdown without raw HTML, with links only to pages here or to the web. Screen readers
+            # expect a header cell to have text.
             "body": body.replace("<th></th>", "<td></td>"),
-            "command": ("treering", "wiki", "page", told.path),
+            "command": ("treering", "wiki", "page", report.path),
         },
     )
 

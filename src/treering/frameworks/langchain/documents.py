@@ -27,7 +27,7 @@ _CHATS = "langchain-chats"
 _DOCUMENT_REASON = "Documents of LangChain"
 _CHAT_REASON = "A chat of LangChain"
 _FIELD = "document."
-"""How the metadata begin under which those of a document are compared."""
+"""The prefix of a document's metadata in filters."""
 _MESSAGE = "message"
 _SAID_BY = ("human", "ai")
 

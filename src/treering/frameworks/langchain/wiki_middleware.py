@@ -2,31 +2,24 @@
 
 import asyncio
 import logging
-import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse, ToolCallRequest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from treering.core.errors import TreeringError
-from treering.extensions.wiki.memories.decisions import brief_of, decision_key, decisions_of, recall_pack
+from treering.extensions.wiki.memories.decisions import decision_key, decisions_of
+from treering.extensions.wiki.memories.recalling import brief_of, recall_pack
 from treering.extensions.wiki.memories.wiki_memory import WikiMemoryDraft, WikiMemoryStore, WikiRepository, store_for
 from treering.extensions.wiki.memories.wiki_memory_service import MemoryUnreachable, WikiMemoryService
-from treering.frameworks.langchain.wiki_tools import (
-    MEMORY_TOOLS,
-    PACK,
-    MemoryToolFailed,
-    MemoryTools,
-    WikiAgentState,
-    WikiRunContext,
-    part_of,
-    scope_of,
-)
+from treering.frameworks.langchain.final_text import final_text
+from treering.frameworks.langchain.run_scope import PACK, WikiAgentState, WikiRunContext, part_of, scope_of
+from treering.frameworks.langchain.wiki_tools import MemoryToolFailed, MemoryTools
 
 WIKI_MEMORY_SYSTEM_PROMPT = """## Memory of this wiki
 
@@ -107,17 +100,17 @@ class WikiMemoryMiddleware(AgentMiddleware[WikiAgentState, WikiRunContext, Any])
             return recall_pack(store_for(kept, scope.repository), scope.repository, task, brief=brief)
 
         try:
-            told = self._service.with_store(recall)
+            pack = self._service.with_store(recall)
         except MemoryUnreachable:
             _LOG.warning("A run continues without the memories of its wiki.", exc_info=True)
             return {PACK: _UNREADABLE}
         except TreeringError as error:
             _LOG.warning("A run continues without a memory of its wiki.", exc_info=True)
             return {PACK: f"{_UNUSABLE} {error.message}"}
-        return {PACK: told}
+        return {PACK: pack}
 
     async def abefore_agent(self, state: WikiAgentState, runtime: Runtime[WikiRunContext]) -> dict[str, Any]:
-        """Do the same in a thread."""
+        """Run `before_agent` in a thread."""
         return await asyncio.to_thread(self.before_agent, state, runtime)
 
     def wrap_model_call(self, request: ModelRequest[WikiRunContext], handler: _Handler) -> ModelResponse[Any]:
@@ -162,7 +155,7 @@ class WikiMemoryMiddleware(AgentMiddleware[WikiAgentState, WikiRunContext, Any])
         return {"messages": [answer]} if answer else None
 
     async def aafter_agent(self, state: WikiAgentState, runtime: Runtime[WikiRunContext]) -> dict[str, Any] | None:
-        """Do the same in a thread."""
+        """Run `after_agent` in a thread."""
         return await asyncio.to_thread(self.after_agent, state, runtime)
 
     def close(self) -> None:
@@ -178,7 +171,7 @@ class WikiMemoryMiddleware(AgentMiddleware[WikiAgentState, WikiRunContext, Any])
         return request.override(system_message=SystemMessage(content), messages=[*recalled, *request.messages])
 
     def _keep(self, repository: WikiRepository, draft: WikiMemoryDraft) -> None:
-        """Store a decision; no middleware tries this again, and a run that is done does not fail for it."""
+        """Store a decision with retries; a failure does not fail the run."""
 
         def store(kept: WikiMemoryStore) -> None:
             store_for(kept, repository).store(repository, draft, key=decision_key(draft))
@@ -202,64 +195,5 @@ def _failed(request: ToolCallRequest, error: MemoryToolFailed) -> ToolMessage:
 
 
 def _task(messages: list[AnyMessage]) -> str:
-    """Return what a person or a program asked for last."""
+    """Return the last request."""
     return next((str(message.text) for message in reversed(messages) if isinstance(message, HumanMessage)), "")
-
-
-# The last message of a run is the page: a model that speaks of its memory afterwards does not replace it.
-
-
-_ASIDE = MEMORY_TOOLS | {"write_todos"}
-"""Tools whose results a page does not rest on: what a model says after them is not a new answer."""
-_HEADING = re.compile(r"\s*#{1,6} ")
-_OF_MEMORY = re.compile(r"\b(memor(y|ies|i[sz]ed)|remember(ed)?|stored?|saved?|recorded|noted)\b", re.IGNORECASE)
-
-
-def final_text(messages: Sequence[AnyMessage]) -> AnyMessage | None:
-    """Return the message that should end a run instead of the last one; `None` if the last one is right.
-
-    A model often writes its page and calls a memory tool in one message, and then only states that the memory was
-    stored. That remark is replaced by the page. It counts as a remark if it is empty, or at most half as long as the
-    page, without a heading, and either the page has a heading or the remark mentions memory.
-    """
-    last = messages[-1] if messages else None
-    before = _asides(messages)
-    page = max(before, key=lambda message: len(_text(message)), default=None)
-    if last is None or page is None or not _text(page):
-        return None
-    if not _is_answer(last):  # the run was stopped before the model could answer
-        return AIMessage(content=_text(page))
-    return last.model_copy(update={"content": _text(page)}) if _is_remark(_text(last), _text(page)) else None
-
-
-def _asides(messages: Sequence[AnyMessage]) -> list[AIMessage]:
-    """Return the messages at the end of a run, but the final answer, whose calls are asides."""
-    found: list[AIMessage] = []
-    end = len(messages) - 1 if messages and _is_answer(messages[-1]) else len(messages)
-    for message in reversed(messages[:end]):
-        if isinstance(message, AIMessage) and _calls_asides(message):
-            found.append(message)
-        elif not (isinstance(message, ToolMessage) and message.name in _ASIDE):
-            break
-    return found
-
-
-def _is_answer(message: AnyMessage) -> bool:
-    return isinstance(message, AIMessage) and not message.tool_calls
-
-
-def _calls_asides(message: AIMessage) -> bool:
-    names = {call["name"] for call in message.tool_calls}
-    return bool(names & MEMORY_TOOLS) and names <= _ASIDE
-
-
-def _is_remark(said: str, page: str) -> bool:
-    if not said:
-        return True
-    if _HEADING.match(said) or 2 * len(said) > len(page):
-        return False
-    return bool(_HEADING.match(page) or _OF_MEMORY.search(said))
-
-
-def _text(message: AnyMessage) -> str:
-    return str(message.text).strip()

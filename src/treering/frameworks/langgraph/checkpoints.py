@@ -128,7 +128,7 @@ def unpacked(kept: Iterable[str]) -> Typed:
 
 REASON = "Checkpoints of LangGraph"
 _COUNTERS = "counters_since_delta_snapshot"
-"""What tells in the metadata of a checkpoint which channels changed since their last snapshot."""
+"""The metadata of a checkpoint with the channels that changed since their last snapshot."""
 
 
 @dataclass(frozen=True, slots=True)

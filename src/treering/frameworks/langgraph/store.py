@@ -298,18 +298,18 @@ class TreeringStore(BaseStore):
         return [StoredItem(record) for record in found if record.text]
 
     def _items(self, records: Records, namespace: Namespace) -> list[StoredItem]:
-        """Return the items of a namespace and of those below it, what was put last first."""
-        found = map(StoredItem, records.all_of(self._collection, below=below(namespace)))
+        """Return the items of a namespace and the namespaces below it, last updated first."""
+        stored = map(StoredItem, records.all_of(self._collection, below=below(namespace)))
         depth = len(namespace)
-        items = [one for one in found if one.namespace[:depth] == tuple(namespace)]
+        items = [one for one in stored if one.namespace[:depth] == tuple(namespace)]
         return sorted(items, key=lambda one: one.record.updated_at, reverse=True)
 
     def _namespaces(self, records: Records, op: ListNamespacesOp) -> list[Namespace]:
         now = _now(records)
         namespaces = {one.namespace for one in self._items(records, ()) if not one.is_expired(now)}
-        wanted = [one for one in namespaces if all(_lies(one, rule) for rule in op.match_conditions or ())]
-        told = sorted({one if op.max_depth is None else one[: op.max_depth] for one in wanted})
-        return told[op.offset : op.offset + op.limit]
+        matching = [one for one in namespaces if all(_matches(one, rule) for rule in op.match_conditions or ())]
+        cut = sorted({one if op.max_depth is None else one[: op.max_depth] for one in matching})
+        return cut[op.offset : op.offset + op.limit]
 
     def _refresh(self, records: Records, items: Sequence[StoredItem]) -> None:
         now = _now(records)
@@ -317,7 +317,7 @@ class TreeringStore(BaseStore):
         if changed := [draft for draft in drafts if draft]:
             try:
                 records.write(changed, reason=_REASON)
-            except Conflict:  # somebody put or deleted it meanwhile: that counts
+            except Conflict:  # it was written or deleted in the meantime, which takes precedence
                 return
 
     def _put(self, records: Records, puts: Sequence[PutOp]) -> None:
@@ -336,8 +336,8 @@ def _now(records: Records) -> datetime:
     return records.engine.clock.now()
 
 
-def _lies(namespace: Namespace, rule: MatchCondition) -> bool:
-    """Tell whether a namespace begins or ends as a rule says; `*` stands for any one label."""
+def _matches(namespace: Namespace, rule: MatchCondition) -> bool:
+    """Return whether a namespace has the prefix or suffix of a rule; `*` matches any label."""
     path = tuple(rule.path)
     if rule.match_type not in {"prefix", "suffix"}:
         raise ValueError(f"Unsupported match type: {rule.match_type}")

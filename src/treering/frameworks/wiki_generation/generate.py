@@ -19,8 +19,8 @@ from langgraph.types import Send
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.scope import ROOT
 from treering.extensions.wiki.citing import Citations
+from treering.extensions.wiki.files.addresses import NoAddresses, forge_of
 from treering.extensions.wiki.files.folder import WikiFolder
-from treering.extensions.wiki.files.links import NoAddresses, forge_of
 from treering.extensions.wiki.generating import CeilingReached, WikiGeneration, WikiReport
 from treering.extensions.wiki.kept_wikis import KeptWikis, WikiRun
 from treering.extensions.wiki.memories.named_store import open_named_store
@@ -28,7 +28,7 @@ from treering.extensions.wiki.memories.space_memories import SpaceWikiMemories
 from treering.extensions.wiki.memories.wiki_memory import WikiGenerationStore, WikiRepository, generation_store
 from treering.extensions.wiki.pages import LineCitation, WikiPublisher, WikiWriter
 from treering.extensions.wiki.rules.writer import RuleWriter
-from treering.extensions.wiki.subject import MakeWriter, ReadRepository, WikiMaterial, read_repository
+from treering.extensions.wiki.work_tree import MakeWriter, ReadRepository, WikiMaterial, read_repository
 from treering.frameworks import FRAMEWORKS, imported
 from treering.frameworks.langgraph.saver import TreeringSaver
 from treering.ports.models import Usage
@@ -73,7 +73,7 @@ class GenerationSteps:
     estimate: Usage | None = None
 
     async def structure(self, state: GenerationState) -> GenerationState:
-        """Settle which pages have to be written."""
+        """Plan the pages."""
         return {"to_write": await self._in_thread(self._planned)}
 
     async def page(self, state: PageState) -> GenerationState:
@@ -107,7 +107,7 @@ class GenerationSteps:
         return paths
 
     async def _in_thread(self, work: Callable[[], _Done]) -> _Done:
-        # Without the context of the graph: an agent that works there is no part of it, and keeps no checkpoints in it.
+        # Without the context of the graph, so that agents do not store checkpoints in it.
         return await asyncio.get_running_loop().run_in_executor(self.pool, work)
 
 
@@ -130,9 +130,9 @@ AT_ONCE = 4
 """The default number of pages written in parallel."""
 _AGENT_WRITER = "treering.frameworks.wiki_generation.agent_writer"
 LEASE_SECONDS = 15.0
-"""How long a process that died blocks others from generating the same wiki."""
+"""The time for which a dead process blocks others from generating the same wiki."""
 WAIT_SECONDS = LEASE_SECONDS + 2
-"""How long one that may have died is waited for."""
+"""The time to wait for a process that may have died."""
 
 
 class WikiOptions(TypedDict, total=False):
@@ -245,7 +245,7 @@ class _Job:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes from generating the same wiki. One that died keeps this one waiting for a while."""
+        """Lock the wiki against other processes. The lock of a dead process expires after a while."""
         name = lease_name(self.kept.repository)
         leases = self.space.engine.leases
         with held(leases, name, uuid4().hex, LEASE_SECONDS, wait_seconds=WAIT_SECONDS) as lease:
@@ -257,7 +257,7 @@ class _Job:
             yield
 
     def read(self, repository: Path | str | None, scope: str | None, publisher: object) -> ReadRepository:
-        """Bring the repository into the space as it lies now. Raises `InvalidInput` where nobody said where it is."""
+        """Ingest the current work tree. Raises `InvalidInput` if its folder is unknown."""
         known = self.kept.place()
         if repository is None and known is None:
             raise InvalidInput(
@@ -273,7 +273,7 @@ class _Job:
         return read
 
     def material(self, read: ReadRepository, run: WikiRun) -> WikiMaterial:
-        """Return what the writer of a run has."""
+        """Return the input of the writer of a run."""
         current = None if run.force else self.kept.current()
         return WikiMaterial(
             space=self.space,
@@ -286,7 +286,7 @@ class _Job:
         )
 
     async def begun(self, *, force: bool) -> tuple[WikiRun, bool]:
-        """Return the run that is under way, and whether it was; another is begun where it asked for something else."""
+        """Return the unfinished run and `True`, or start a new one if it cannot be continued."""
         run = await asyncio.to_thread(self.kept.open_run)
         if run and run.force == force and await asyncio.to_thread(self.kept.can_go_on, run):
             return run, True
@@ -295,7 +295,7 @@ class _Job:
         return await asyncio.to_thread(lambda: self.kept.begin(force=force)), False
 
     async def perform(self, generation: WikiGeneration) -> WikiReport:
-        """Run the graph to its end, from where an earlier process left it."""
+        """Run the graph, from the checkpoint of an earlier process if there is one."""
         thread: RunnableConfig = {
             "configurable": {"thread_id": generation.run.id},
             "max_concurrency": self.at_once,
@@ -312,7 +312,7 @@ class _Job:
             report = replace(stopped, stopped_by=f"{error.message} {error.hint}".strip())
         finally:
             await asyncio.to_thread(pool.shutdown)
-            # After a failure too: pages that were written are kept in the space, and only the others are written again.
+            # After a failure too: the written pages are in the space, so the next run writes only the others.
             await self.saver.adelete_thread(generation.run.id)
         return replace(report, estimate=steps.estimate)
 

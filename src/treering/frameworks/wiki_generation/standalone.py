@@ -27,17 +27,13 @@ from treering.extensions.wiki.kept_wikis import KeptWikis
 from treering.extensions.wiki.memories.wiki_memory import WikiRepository
 from treering.extensions.wiki.memories.wiki_memory_service import WikiMemoryService
 from treering.extensions.wiki.pages import WikiPage, WikiPlan
-from treering.extensions.wiki.subject import read_repository
+from treering.extensions.wiki.work_tree import read_repository
+from treering.frameworks.langchain.run_scope import WikiRunContext, field_of_run
 from treering.frameworks.langchain.wiki_middleware import WikiMemoryMiddleware
-from treering.frameworks.langchain.wiki_tools import WikiRunContext, told_in_run
-from treering.frameworks.wiki_generation.agent_writer import (
-    PAGE,
-    STRUCTURE,
-    RepositoryTools,
-    WikiPageText,
-    WikiStructure,
-)
+from treering.frameworks.wiki_generation.agent_prompts import PAGE, STRUCTURE
+from treering.frameworks.wiki_generation.agent_writer import WikiPageText, WikiStructure
 from treering.frameworks.wiki_generation.generate import generate_wiki, memories_for
+from treering.frameworks.wiki_generation.repository_tools import RepositoryTools
 from treering.surfaces.python.space import Space, open_space
 from treering.system.settings import Settings
 
@@ -141,7 +137,7 @@ class _RunTools:
         ]
 
     def list_folder(self, runtime: ToolRuntime[Any, Any], path: str = "") -> str:
-        """List what lies in a folder of the repository, with the sizes of files in bytes. No path: the root."""
+        """List the contents of a folder of the repository, with the sizes of files in bytes. No path: the root."""
         return self._of(runtime).list_folder(path)
 
     def read_lines(
@@ -155,7 +151,7 @@ class _RunTools:
         return self._of(runtime).search_repository(query)
 
     def _of(self, runtime: ToolRuntime[Any, Any]) -> RepositoryTools:
-        folder = told_in_run(runtime.context, runtime.state, "repo_dir")
+        folder = field_of_run(runtime.context, runtime.state, "repo_dir")
         if not folder:
             raise ToolException("The run names no folder of the repository: repo_dir is missing in its state.")
         with self._lock:

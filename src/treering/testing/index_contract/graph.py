@@ -1,4 +1,4 @@
-"""The entity graph: which passages speak of what, held against what the ledger says."""
+"""The entity graph: the entities of each passage, compared with the ledger."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,15 +39,15 @@ class MemoryGraph:
 
     width: int = 2
     ties: dict[int, tuple[str, Ties]] = field(default_factory=dict)
-    """By passage key: its scope, and what it ties together."""
+    """The scope and the entities of each passage, by key."""
     entities: dict[str, int] = field(default_factory=dict)
     objects: dict[str, int] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     """By node: the key of the entity, the id of the object."""
     edges_by_node: dict[int, list[tuple[int, EdgeType, int]]] = field(default_factory=dict)
-    """By node: where its edges lead, why, and which passage vouches for each."""
+    """The edges of each node: target, reason, and source passage."""
     numbered: int = 0
-    """Names that ever had a number: that of one which is gone is given to no other."""
+    """All names that ever had a number; numbers are not reused."""
 
     def put(self, key: int, ties: Ties, scope: str = ROOT) -> None:
         """Tie a passage in. A passage is put once, or again after it was discarded."""
@@ -105,11 +105,11 @@ class MemoryGraphView:
         return self.graph.width * keys
 
     def passages_of(self, nodes: Nodes) -> npt.NDArray[np.int64]:
-        """Return the keys of the passages that nodes stand for, -1 for nodes that stand for none."""
+        """Return the passage key of each node, or -1 for nodes without a passage."""
         return np.where(nodes % self.graph.width == 0, nodes // self.graph.width, -1)
 
     def named(self, keys: Sequence[str]) -> Mapping[str, int]:
-        """Return the nodes of those of the entity keys that are known."""
+        """Return the nodes of the known entity keys."""
         return {key: self.graph.entities[key] for key in keys if key in self.graph.entities}
 
     def names(self, nodes: Sequence[int]) -> Mapping[int, str]:
@@ -260,7 +260,7 @@ class EntityGraph(IndexStage):
 
 
 def require_the_graph_of_the_ledger(space: IndexedSpace) -> None:
-    """Raise `AssertionError` where the graph says anything else than what the ledger's current passages do."""
+    """Raise `AssertionError` if the graph differs from the current passages of the ledger."""
     items = list(space.ledger.select(Selection(descend=True)))
     known = _graph_of(space, items)
     for reach in _REACHES:
@@ -272,7 +272,7 @@ def require_the_graph_of_the_ledger(space: IndexedSpace) -> None:
 
 
 def with_triples(space: IndexedSpace, item: Object, *triples: tuple[str, str, str]) -> None:
-    """Give the first segment of a source what it states."""
+    """Add statements to the first segment of a source."""
     source = space.ledger.get(item.id)
     assert isinstance(source, Source)
     first, *others = [part.model_dump() for part in source.segments]
@@ -281,7 +281,7 @@ def with_triples(space: IndexedSpace, item: Object, *triples: tuple[str, str, st
 
 
 def _graph_of(space: IndexedSpace, items: list[Object]) -> MemoryGraph:
-    """Make the graph of what is current, by the keys that the index has for it."""
+    """Build the graph of the current passages, with the keys of the index."""
     graph, extractor = MemoryGraph(), BuiltInExtractor()
     for item in items:
         entries = [entry for entry in entries_of(item) if entry.passage.live]

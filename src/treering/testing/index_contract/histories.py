@@ -1,4 +1,4 @@
-"""Whatever happens to a space, and in whatever order: its index answers as one made anew."""
+"""After any history of a space, its index gives the same answers as a rebuilt one."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -41,7 +41,7 @@ STEPS = (
     *("source", "source", "talk", "fact", "work", "reread", "reread", "retitle", "note", "triples", "code"),
     *("move", "move", "scope", "refer", "erase", "embed"),
 )
-"""What may happen to a space, by name; what happens often stands here twice."""
+"""The possible events of a space, by name; frequent ones are listed twice."""
 
 Step = tuple[str, int, int]
 """What happens, to which object, and how."""
@@ -52,7 +52,7 @@ histories: st.SearchStrategy[list[Step]] = st.lists(
 
 
 class Histories(IndexStage):
-    """An index that followed a history, held against one made of it anew."""
+    """Compares an index that followed a history with a rebuilt one."""
 
     @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
     @given(steps=histories)
@@ -153,9 +153,9 @@ def _some(how: int) -> list[str]:
 
 
 def answers(space: IndexedSpace) -> dict[str, object]:
-    """Return what an index says to many questions, with passages named by object, part and what they are called.
+    """Return the answers of an index to many questions, with passages identified by object, part and name.
 
-    Keys and node numbers are left out: an index made anew may give others.
+    Keys and node numbers are omitted, because a rebuilt index may assign others.
     """
     half = space.ledger.sequence() // 2
     keys = _all_keys(space, (seen(withdrawn=True), seen(at=half)))

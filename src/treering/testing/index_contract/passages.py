@@ -1,4 +1,4 @@
-"""Passages by key: heads, who may see them, what stands beside them."""
+"""Passages by key: heads, visibility, neighbors."""
 
 from datetime import UTC, date, datetime, timedelta
 

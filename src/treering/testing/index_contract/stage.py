@@ -46,12 +46,12 @@ def seen(
     withdrawn: bool = False,
     at: int | None = None,
 ) -> Reach:
-    """Return a reach, of everything where nothing is said."""
+    """Return a reach, by default of everything."""
     return Reach(scope, descend=descend, where=parse_filter(where), withdrawn=withdrawn, at=at)
 
 
 def search_text(index: Index, reach: Reach, limit: int, **wanted: Any) -> TextFound:
-    """Search by text; return what was found in each arm."""
+    """Search by text; return the results of each arm."""
     (found,) = index.text.search([TextRequest(reach, limit, **wanted)])
     return found
 
@@ -88,7 +88,7 @@ def near(index: Index, vector: Vector, *, reach: Reach, limit: int) -> dict[int,
 
 
 def cosines(index: Index, vector: Vector, keys: Iterable[int]) -> dict[int, float]:
-    """Return the cosines of those of the keys that have a vector."""
+    """Return the cosines of the keys with a vector."""
     (found,) = index.vectors.search([NearRequest(EVERYWHERE, (vector,), (0,), tuple(keys))])
     return dict(found.cosines[0])
 
@@ -105,7 +105,7 @@ def heads(index: Index, keys: Iterable[int]) -> Mapping[int, PassageHead]:
 
 
 def visible(index: Index, keys: Iterable[int], *, reach: Reach) -> frozenset[int]:
-    """Return those of the keys that a read in reach may see."""
+    """Return the keys that are visible in a reach."""
     return read(index, keys, reach).visible
 
 
@@ -120,7 +120,7 @@ def on_days(index: Index, asked: Iterable[AskedDays], keys: Iterable[int]) -> Ma
 
 
 def days(first: str, last: str = "", weight: float = 1.0) -> AskedDays:
-    """Return days asked for, written as `2023-05-08`; a single day where no last one is given."""
+    """Return a range of days, written as `2023-05-08`; by default a single day."""
     return AskedDays(date.fromisoformat(first), date.fromisoformat(last or first), weight)
 
 
@@ -181,11 +181,11 @@ class LedgerWithIndex:
     ledger: Ledger
     index: Index
     catch_up: Callable[[], object] = _nothing_to_do
-    """Applies to the index what was written to the ledger since; nothing where writing does."""
+    """Applies new writes of the ledger to the index; does nothing if writing applies them."""
 
 
 OpenIndex = Callable[[], LedgerWithIndex]
-"""Opens a new ledger on the test's clock, and its index. The fixture that makes it closes what it opened."""
+"""Opens a new ledger with the clock of the test, and its index. Its fixture closes them."""
 
 
 class LedgerWriter:
@@ -234,7 +234,7 @@ class LedgerWriter:
         return self.ledger.get(item.id).revision
 
     def talk(self, *turns: tuple[str, datetime | None], origin: str = "talk", **fields: Any) -> Source:
-        """Make a conversation of texts, each with the time it was said."""
+        """Make a conversation of texts with their times."""
         source = self.make.source(*(text for text, _ in turns), kind="conversation", origin=origin, **fields)
         placed = [
             part.model_copy(update={"locator": Turn(turn=part.position, at=at)})

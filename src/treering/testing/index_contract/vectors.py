@@ -216,7 +216,7 @@ _QUESTIONS = ("Do bees hum?", "Who met Ada Lovelace?", "Acme", "dig_hills in May
 
 
 class LateIndexContract(IndexStage):
-    """Inherit this besides `IndexContract` where `open_index` gives an index that catches up only when told to."""
+    """Inherit this in addition to `IndexContract` if `open_index` returns an index that catches up only on request."""
 
     def test_what_was_not_applied_yet_is_not_found_and_then_it_is(self, space: IndexedSpace) -> None:
         source = space.make.source("Bees hum.")

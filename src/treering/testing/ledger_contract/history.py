@@ -32,7 +32,7 @@ from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger, cont
 
 
 class LedgerHistory(LedgerStage):
-    """The ledger as it stood, and the log that tells how it came so."""
+    """Past states of the ledger, and the audit log."""
 
     def test_an_object_is_read_as_it_stood(self, ledger: Ledger, make: Builder) -> None:
         node = make.node("One")
@@ -288,7 +288,7 @@ class ChangeFeed(LedgerStage):
 
 
 class _Copy:
-    """A projection elsewhere, of the simplest kind: every object as it stands."""
+    """A minimal external projection: the current state of every object."""
 
     def __init__(self) -> None:
         self.cursor = 0

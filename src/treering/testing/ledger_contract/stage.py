@@ -14,7 +14,7 @@ from treering.testing.fakes import SteppingClock
 
 
 class OpenLedger(Protocol):
-    """Opens a new, empty ledger on the test's clock. The fixture that makes it closes what it opened."""
+    """Opens a new, empty ledger with the clock of the test. Its fixture closes it."""
 
     def __call__(self, policy: Policy | None = None) -> Ledger: ...
 

@@ -133,7 +133,7 @@ class Transfer(LedgerStage):
 
 
 def _nobody(_what: str, _done: int, _total: int | None) -> None:
-    """Be told of progress, and do nothing."""
+    """Ignore progress."""
 
 
 def _live(ledger: Ledger, make: Builder) -> None:

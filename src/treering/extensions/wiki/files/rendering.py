@@ -1,47 +1,35 @@
-"""Pages as Markdown files in the manner of the Open Knowledge Format, and what writing them changes in a folder."""
+"""Render pages as Markdown files in the Open Knowledge Format."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from treering.core.characters import well_formed
+from treering.extensions.wiki.files.addresses import SourceAddresses
+from treering.extensions.wiki.files.front_matter import MatterField, front_matter
+from treering.extensions.wiki.files.headings import HeadingAnchor, heading_anchors
 from treering.extensions.wiki.files.links import (
     Address,
     BodyLink,
-    HeadingAnchor,
-    SourceAddresses,
     body_links,
     escaped,
-    heading_anchors,
     quoted_path,
     relative_path,
     with_addresses,
 )
-from treering.extensions.wiki.files.manifest import (
-    INDEX,
-    LOG,
-    MatterField,
-    PageText,
-    WikiLogEntry,
-    WikiManifest,
-    WrittenCitation,
-    WrittenFile,
+from treering.extensions.wiki.files.manifest import WikiLogEntry, WrittenCitation, WrittenFile
+from treering.extensions.wiki.files.page_path import INDEX, LOG, check_page_paths
+from treering.extensions.wiki.files.regions import (
     block_digests,
-    blocks,
-    check_page_paths,
-    front_matter,
-    manifest_text,
-    merged,
-    part,
     short_digest,
     without_markers,
 )
-from treering.extensions.wiki.pages import LineCitation, PageKind, PublishedWiki, WikiPage, WikiPlan
+from treering.extensions.wiki.pages import LineCitation, PageKind, WikiPage, WikiPlan
 
 CitedText = Callable[[LineCitation], str]
-"""Returns the text of lines; empty where it is not known."""
+"""Returns the text of cited lines, or "" if unknown."""
 
 MOST_LOGGED = 100
-"""Entries kept in the log."""
+"""The maximum number of entries in the log."""
 
 _MOST_NAMED = 20
 _MOST_SOURCES = 200
@@ -59,7 +47,7 @@ _SECTIONS: Mapping[PageKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class RenderedFile:
-    """A file of a wiki, and what the manifest keeps of it."""
+    """A file of a wiki, with the values for the manifest."""
 
     path: str
     text: str
@@ -68,7 +56,7 @@ class RenderedFile:
     unresolved: tuple[str, ...] = ()
 
     def record(self) -> WrittenFile:
-        """Return what the manifest keeps of it."""
+        """Return its entry in the manifest."""
         return WrittenFile(
             digest=short_digest(self.text),
             blocks=block_digests(self.text),
@@ -81,7 +69,7 @@ class RenderedFile:
 def render_pages(
     plan: WikiPlan, pages: Sequence[WikiPage], *, addresses: SourceAddresses, cited_text: CitedText
 ) -> list[RenderedFile]:
-    """Render the pages and the index. Raises `InvalidInput` for paths that pages cannot have."""
+    """Render the pages and the index. Raises `InvalidInput` for invalid paths."""
     check_page_paths(page.plan.path for page in pages)
     pages = [replace(page, body=_clean(page.body)) for page in pages]
     anchors = {page.plan.path: list(heading_anchors(page.body)) for page in pages}
@@ -91,15 +79,13 @@ def render_pages(
 
 
 def render_log(title: str, entries: Sequence[WikiLogEntry], titles: Mapping[str, str]) -> RenderedFile:
-    """Render the log of a wiki, newest first. `titles` of the pages that are there now."""
+    """Render the log of a wiki, newest first. `titles`: of the current pages."""
     parts = [front_matter({"type": "log", "title": f"{title}: log"}), f"# {escaped(title)}: log\n"]
     for entry in entries:
         commit = f"commit `{entry.commit[:12]}`" if entry.commit else "no commit"
         parts.append(f"## {', '.join(filter(None, [entry.date, commit]))}\n")
-        told = [
-            _listed(what, paths, titles) for what, paths in (("Written", entry.written), ("Removed", entry.removed))
-        ]
-        parts.append("\n".join(filter(None, told)) + "\n")
+        changes = [_listed("Written", entry.written, titles), _listed("Removed", entry.removed, titles)]
+        parts.append("\n".join(filter(None, changes)) + "\n")
     return RenderedFile(LOG, "\n".join(parts), f"{title}: log")
 
 
@@ -148,7 +134,7 @@ def _cited(one: LineCitation, text_of: CitedText) -> WrittenCitation:
 
 
 def _clean(body: str) -> str:
-    """Return a body that a file in UTF-8 holds: no halves of characters, no foreign line ends, no NUL."""
+    """Remove unpaired surrogates, other line ends and NUL."""
     text = body.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
     return well_formed(text)
 
@@ -188,7 +174,7 @@ def _address_of(
 def _wanted_anchors(
     pages: Sequence[WikiPage], anchors: Mapping[str, Sequence[HeadingAnchor]]
 ) -> Mapping[str, dict[int, str]]:
-    """Return, by page and line, the anchors that links name and that site builders would call otherwise."""
+    """Return the linked anchors by page and line for which site builders use other names than forges."""
     named = {(link.path, link.fragment) for page in pages for link in body_links(page.body) if link.scheme == "page"}
     return {
         path: {one.line: one.forge for one in found if one.site != one.forge and (path, one.forge) in named}
@@ -236,147 +222,3 @@ def _listed(what: str, paths: Sequence[str], titles: Mapping[str, str]) -> str:
     ]
     more = len(paths) - len(named)
     return f"* **{what}**: {', '.join(named)}" + (f" and {more} more" if more > 0 else "")
-
-
-# What publishing changes in a folder: decided from what is to be there, what was written, and what lies there now.
-
-
-@dataclass(frozen=True, slots=True)
-class KnownFile:
-    """A file that lies there; `None`: something else does, such as a link or a folder."""
-
-    data: bytes | None
-
-    @property
-    def text(self) -> PageText | None:
-        """Return its parts; `None` where it is not text."""
-        try:
-            return None if self.data is None else part(self.data.decode())
-        except UnicodeDecodeError:
-            return None
-
-
-@dataclass(frozen=True, slots=True)
-class FolderChanges:
-    """What is to be done in a folder."""
-
-    told: PublishedWiki
-    texts: Mapping[str, str]
-    """By path, the files to write."""
-    manifest_text: str | None
-    """`None` where nothing is to be done at all."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Write:
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Stay:
-    """It is there already."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Keep:
-    """A person's text is there: it is not touched."""
-
-
-_Decision = _Write | _Stay | _Keep
-
-
-def changes_for(
-    title: str,
-    rendered: Sequence[RenderedFile],
-    manifest: WikiManifest,
-    known: Mapping[str, KnownFile],
-    *,
-    commit: str = "",
-    date: str = "",
-) -> FolderChanges:
-    """Return what makes a folder hold the rendered files and no other written ones, without touching what is yours."""
-    records = dict(manifest.files)
-    decided = {one.path: _decided(one, records.get(one.path), known.get(one.path)) for one in rendered}
-    gone = {path: _departs(record, known.get(path)) for path, record in records.items() if path not in decided}
-    gone.pop(LOG, None)
-    written = tuple(sorted(path for path, what in decided.items() if isinstance(what, _Write)))
-    removed = tuple(sorted(path for path, leaves in gone.items() if leaves and path in known))
-    entries = _log(manifest, [path for path in written if path != INDEX], removed, commit, date)
-    log = render_log(title, entries, {one.path: one.title for one in rendered})
-    decided[LOG] = _decided(log, records.get(LOG), known.get(LOG))
-    files = dict(_records([*rendered, log], decided, records))
-    files |= {path: records[path] for path, leaves in gone.items() if not leaves}
-    now = manifest_text(WikiManifest(title=title, files=files, log=entries))
-    texts = {path: what.text for path, what in decided.items() if isinstance(what, _Write)}
-    idle = not texts and not removed and now == manifest_text(manifest)
-    told = PublishedWiki(
-        written=tuple(sorted(texts)),
-        unchanged=tuple(sorted(path for path, what in decided.items() if isinstance(what, _Stay))),
-        removed=removed,
-        conflicts=tuple(sorted([*_kept(decided), *(path for path, leaves in gone.items() if not leaves)])),
-    )
-    return FolderChanges(told, texts, None if idle else now)
-
-
-def is_edited(record: WrittenFile, text: PageText | None) -> bool:
-    """Tell whether a person changed what was written, outside of regions of their own."""
-    return text is None or text.open_region or block_digests(text.written) != record.blocks
-
-
-def edited_blocks(record: WrittenFile, text: PageText) -> list[tuple[str, str]]:
-    """Return the blocks of a page that Treering did not write, each with the heading above it, in their order."""
-    left = list(record.blocks)
-    edited, heading = list[tuple[str, str]](), ""
-    for block in blocks(text.written):
-        first = block.split("\n", 1)[0]
-        heading = first.lstrip("# ").strip() if first.startswith("#") else heading
-        digest = short_digest(block)
-        if digest in left:
-            left.remove(digest)
-        elif not block.startswith("---\n"):  # front matter states nothing
-            edited.append((heading, block))
-    return edited
-
-
-def _decided(new: RenderedFile, record: WrittenFile | None, known: KnownFile | None) -> _Decision:
-    if known is None:
-        return _Write(new.text)
-    text = known.text
-    if text is None or text.open_region:
-        return _Keep()
-    there = block_digests(text.written)
-    if there == block_digests(new.text):
-        moved = record is not None and record.blocks == there and record.digest != short_digest(new.text)
-        return _Write(merged(new.text, text)) if moved else _Stay()
-    return _Write(merged(new.text, text)) if record is not None and record.blocks == there else _Keep()
-
-
-def _departs(record: WrittenFile, known: KnownFile | None) -> bool:
-    """Tell whether a page that is no more can go: there is nothing of a person in it."""
-    if known is None:
-        return True
-    text = known.text
-    return text is not None and not is_edited(record, text) and not text.regions and not text.entries
-
-
-def _records(
-    rendered: Sequence[RenderedFile], decided: Mapping[str, _Decision], before: Mapping[str, WrittenFile]
-) -> Iterator[tuple[str, WrittenFile]]:
-    for one in rendered:
-        if not isinstance(decided[one.path], _Keep):
-            yield one.path, one.record()
-        elif one.path in before:
-            yield one.path, before[one.path]
-
-
-def _kept(decided: Mapping[str, _Decision]) -> list[str]:
-    return [path for path, what in decided.items() if isinstance(what, _Keep)]
-
-
-def _log(
-    manifest: WikiManifest, written: Sequence[str], removed: Sequence[str], commit: str, date: str
-) -> tuple[WikiLogEntry, ...]:
-    if not written and not removed:
-        return manifest.log
-    entry = WikiLogEntry(date=date, commit=commit, written=tuple(written), removed=tuple(removed))
-    return (entry, *manifest.log)[:MOST_LOGGED]

@@ -1,4 +1,4 @@
-"""The collection as a document class of Beanie, for programs that read and write it by themselves."""
+"""The collection as a Beanie document class, for programs that read and write it directly."""
 
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -10,7 +10,8 @@ from bson.binary import Binary
 from pydantic import Field, field_validator
 from pymongo import IndexModel
 
-from treering.extensions.wiki.memories.mongo_rows import ACTIVE, INDEXES
+from treering.extensions.wiki.memories.mongo_indexes import INDEXES
+from treering.extensions.wiki.memories.mongo_rows import ACTIVE
 from treering.extensions.wiki.memories.mongo_store import COLLECTION
 from treering.extensions.wiki.memories.wiki_memory import MOST_CHARS, WikiMemoryType, WikiRepository
 
@@ -28,7 +29,7 @@ class WikiMemory(Document):
 
     id: str = Field(default_factory=lambda: str(uuid4()))  # type: ignore[assignment]  # Beanie's own ids are ObjectIds
     repository_id: str
-    """A UUID is written in its usual spelling, so that every spelling of it is the same repository."""
+    """UUIDs are normalized, so that every spelling is the same repository."""
     branch: str = ""
     commit: str | None = None
     generation: str = ""

@@ -1,4 +1,4 @@
-"""The memories of wiki agents in MongoDB, without a space: a document for each."""
+"""The memories of wiki agents in MongoDB, without a space: one document per memory."""
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from treering.core.screening import screened
 from treering.extensions.client.items.similarity import of_cosine, of_relevance
 from treering.extensions.encoder.onnx import BgeSmall
 from treering.extensions.wiki.memories import mongo_rows
-from treering.extensions.wiki.memories.mongo_rows import INDEXES, SearchIndexes, State, text_stage, vector_stage
+from treering.extensions.wiki.memories.mongo_indexes import INDEXES, SearchIndexes, State, text_stage, vector_stage
 from treering.extensions.wiki.memories.wiki_memory import (
     BRANCH,
     GENERATION,
@@ -48,11 +48,11 @@ _GENERATIONS = "_generations"
 _DATABASE = "treering"
 _MILLISECONDS = 5_000
 _TIMEOUTS = ("serverSelectionTimeoutMS", "connectTimeoutMS")
-"""Options that are set where the address does not set them; pymongo prefers what is passed to what an address says."""
+"""Options that are set if the address does not contain them; arguments to pymongo override the address."""
 _RECENT = timedelta(minutes=5)
-"""A search node follows behind the server: what is younger is looked at one by one."""
+"""Search nodes lag behind the server, so younger memories are compared one by one."""
 _NO_RIGHTS = frozenset({13, 18, 8000})
-"""Codes by which servers refuse a user: not authorized, not authenticated, and the latter on Atlas."""
+"""Error codes: not authorized, not authenticated, and the same on Atlas."""
 _POOL, _LEAST = 4, 40
 _BATCH = 500
 _OPTIONS: CodecOptions[Any] = CodecOptions(tz_aware=True, tzinfo=UTC)
@@ -68,13 +68,13 @@ class CollectionState:
     withdrawn: int
     repositories: int
     other_model: int
-    """Memories whose vectors are of another model: they are found by words alone."""
+    """Memories with vectors of another model; they are found only by words."""
     search: Mapping[str, State]
     """The indexes of the search node, by name."""
 
     @property
     def searched(self) -> str:
-        """How a search is answered now."""
+        """How searches are answered."""
         ready = [name for name, state in self.search.items() if state == "ready"]
         return " and ".join(ready) or EXACT
 
@@ -103,8 +103,8 @@ class MongoWikiMemories(EmbeddedWikiMemories):
         self._client = client_of(connection)
         self._clock = clock or SystemClock()
         self._embedder = embedder or BgeSmall()
-        kept = self._client[database] if database else self._client.get_default_database(_DATABASE)
-        options = kept.with_options(codec_options=_OPTIONS, write_concern=_DURABLE)
+        home = self._client[database] if database else self._client.get_default_database(_DATABASE)
+        options = home.with_options(codec_options=_OPTIONS, write_concern=_DURABLE)
         self._memories, self._generations = options[collection], options[collection + _GENERATIONS]
         self._search = SearchIndexes(vector_index, text_index, self._embedder.dimension)
         self._has_indexes = False
@@ -116,7 +116,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
         return self._embedder
 
     def _kept(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
-        told = replace(
+        clean = replace(
             draft,
             content=_content(draft.content),
             source_agent=screened(draft.source_agent).value,
@@ -125,18 +125,18 @@ class MongoWikiMemories(EmbeddedWikiMemories):
         )
         with _answering():
             generation = repository.generation or self._current(repository)
-            kept_as = mongo_rows.key_of(repository, generation, key)
-            known = self._keyed(kept_as)
+            stored_key = mongo_rows.key_of(repository, generation, key)
+            known = self._keyed(stored_key)
             if known is not None:
                 return known
             row = mongo_rows.new_row(
                 self._new_id(),
                 repository,
-                told,
+                clean,
                 generation=generation,
-                vector=self._embedder.embed_documents([told.content])[0],
+                vector=self._embedder.embed_documents([clean.content])[0],
                 model=self._embedder.model_id,
-                key=kept_as,
+                key=stored_key,
                 now=self._clock.now(),
             )
             return self._inserted(row)
@@ -144,8 +144,8 @@ class MongoWikiMemories(EmbeddedWikiMemories):
     def get(self, repository: WikiRepository, memory_id: str) -> KeptWikiMemory | None:
         """Return a memory of the repository by its id; `None` if there is none."""
         with _answering():
-            found = self._memories.find_one({"_id": memory_id, **self._seen(repository)})
-        return mongo_rows.memory_of(found) if found else None
+            row = self._memories.find_one({"_id": memory_id, **self._seen(repository)})
+        return mongo_rows.memory_of(row) if row else None
 
     def _like(
         self, repository: WikiRepository, query: str, limit: int, named: Mapping[str, str], score_threshold: float
@@ -169,16 +169,16 @@ class MongoWikiMemories(EmbeddedWikiMemories):
         weigh = _Weighing(query, vector, self._embedder)
         with _answering():
             where = {**self._seen(repository), **named}
-            found, searched = self._candidates(query, vector, where, limit)
-            weighed = ((*weigh(row), row["_id"], row) for row in found)
+            rows, searched = self._candidates(query, vector, where, limit)
+            weighed = ((*weigh(row), row["_id"], row) for row in rows)
             best = heapq.nlargest(limit, (one for one in weighed if one[0] >= score_threshold), key=lambda one: one[:3])
         return FoundWikiMemories((mongo_rows.memory_of(row, score) for score, _, _, row in best), searched=searched)
 
     def _about(self, repository: WikiRepository, paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
         with _answering():
             where = {"$and": [self._seen(repository), mongo_rows.about(paths)]}
-            found = self._memories.find(where).sort([(mongo_rows.CREATED, -1), ("_id", -1)])
-            return [mongo_rows.memory_of(row) for row in found]
+            rows = self._memories.find(where).sort([(mongo_rows.CREATED, -1), ("_id", -1)])
+            return [mongo_rows.memory_of(row) for row in rows]
 
     def purge(self, repository: WikiRepository, *, erase: bool = False) -> int:
         """Withdraw all memories of a repository; they stay as documents with the status `withdrawn`.
@@ -196,8 +196,8 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             return self._current(repository) or None
 
     def _complete(self, repository: WikiRepository, generation: str) -> int:
-        # One document says which generation is seen, so that never two are, nor none. Where the server has no
-        # transactions and the process ends before the old ones are withdrawn, the same call again does that.
+        # The visible generation is one document, so that the switch is atomic. If the server has no transactions and
+        # the process dies before the old memories are withdrawn, the repeated call withdraws them.
         own = {REPOSITORY: repository.repository_id, BRANCH: repository.branch or ""}
 
         def complete(session: Any) -> int:
@@ -243,7 +243,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
     def _candidates(
         self, query: str, vector: Vector, where: mongo_rows.Condition, limit: int
     ) -> tuple[Iterable[mongo_rows.Row], str]:
-        """Return documents that may answer, and by which way: those of the indexes that are ready, and recent ones."""
+        """Return candidate documents from the ready indexes and recent ones, and how they were found."""
         if not self._ready:
             states = self._search.states(self._memories)
             self._ready = frozenset(name for name, state in states.items() if state == "ready")
@@ -251,7 +251,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             return self._memories.find(where, batch_size=_BATCH), EXACT
         try:
             return self._found_by_index(query, vector, where, max(limit * _POOL, _LEAST)).values(), self._way
-        except OperationFailure:  # the index went, or is built anew
+        except OperationFailure:  # the index was deleted or is being rebuilt
             self._ready = frozenset()
             return self._memories.find(where, batch_size=_BATCH), EXACT
 
@@ -262,13 +262,13 @@ class MongoWikiMemories(EmbeddedWikiMemories):
     def _found_by_index(
         self, query: str, vector: Vector, where: mongo_rows.Condition, most: int
     ) -> Mapping[str, mongo_rows.Row]:
-        # The indexes may not know yet what was withdrawn: what they name is narrowed once more as it is now.
+        # `$match` again: the indexes may still contain withdrawn memories.
         stages = [[vector_stage(self._search.vectors, vector.tolist(), where, most), {"$match": where}]]
         if query and self._search.texts in self._ready:
             stages.append([text_stage(self._search.texts, query, where), {"$limit": most}, {"$match": where}])
-        found = {row["_id"]: row for pipeline in stages for row in self._memories.aggregate(pipeline)}
+        rows = {row["_id"]: row for pipeline in stages for row in self._memories.aggregate(pipeline)}
         young = {**where, mongo_rows.UPDATED: {"$gte": self._clock.now() - _RECENT}}
-        return {**found, **{row["_id"]: row for row in self._memories.find(young, batch_size=_BATCH)}}
+        return {**rows, **{row["_id"]: row for row in self._memories.find(young, batch_size=_BATCH)}}
 
     def _seen(self, repository: WikiRepository) -> mongo_rows.Condition:
         branches = self._branches(repository)
@@ -282,22 +282,22 @@ class MongoWikiMemories(EmbeddedWikiMemories):
         return mongo_rows.seen(repository, {branch: current.get(branch, "") for branch in branches})
 
     def _branches(self, repository: WikiRepository) -> list[str]:
-        """Return the branches whose memories a repository sees: without one, all that have memories."""
+        """Return the visible branches; without a branch, all branches with memories."""
         if repository.branch is not None:
             return [repository.branch, ""]
         held = self._memories.distinct(BRANCH, {REPOSITORY: repository.repository_id})
         return sorted({"", *map(str, held)})
 
     def _current(self, repository: WikiRepository) -> str:
-        found = self._generations.find_one({"_id": _generation_id(repository, repository.branch or "")})
-        return str(found["current"]) if found else ""
+        row = self._generations.find_one({"_id": _generation_id(repository, repository.branch or "")})
+        return str(row["current"]) if row else ""
 
     def _keyed(self, key: str | None) -> str | None:
-        found = self._memories.find_one({mongo_rows.KEY: key}, {"_id": 1}) if key else None
-        return str(found["_id"]) if found else None
+        row = self._memories.find_one({mongo_rows.KEY: key}, {"_id": 1}) if key else None
+        return str(row["_id"]) if row else None
 
     def _inserted(self, row: mongo_rows.Row) -> str:
-        """Keep a document, or return the id of the one that has its key: somebody else may have been faster."""
+        """Insert a document and return its id, or the id of an existing document with its key."""
         self._ensure_indexes()
         try:
             self._memories.insert_one(row)
@@ -328,7 +328,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
         return int(self._memories.delete_many(where, session=session).deleted_count)
 
     def _together(self, work: Callable[[Any], _Done]) -> _Done:
-        """Do work in one transaction, where the server has them."""
+        """Run work in one transaction, if the server supports them."""
         hello = self._client.admin.command("hello")
         if "setName" not in hello and hello.get("msg") != "isdbgrid":
             return work(None)
@@ -340,7 +340,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
 
 
 class _Weighing:
-    """Tells how like a document is to a query: its score, and its cosine."""
+    """Computes the score and cosine of a document for a query."""
 
     def __init__(self, query: str, vector: Vector, embedder: Embedder) -> None:
         question = Question.of(query, embedder=None, rarity=word_rarity)
@@ -360,7 +360,7 @@ class _Weighing:
 
 
 def client_of(connection: "str | MongoClient[Any]") -> "MongoClient[Any]":
-    """Return a client of an address, or the one that is given. Raises `InvalidInput` for what is neither."""
+    """Return a client for an address, or the given client. Raises `InvalidInput` for anything else."""
     if isinstance(connection, MongoClient):
         return connection
     if not isinstance(connection, str):
@@ -378,10 +378,10 @@ def client_of(connection: "str | MongoClient[Any]") -> "MongoClient[Any]":
 def _content(text: str) -> str:
     if not isinstance(text, str) or not text.strip():
         raise InvalidInput("The content is empty.", hint="Store a text that is not empty.")
-    kept = cleaned(well_formed(text)).text
-    if not kept.strip():
+    content = cleaned(well_formed(text)).text
+    if not content.strip():
         raise InvalidInput("The content contains only text recalled from this memory.", hint="Store only new text.")
-    return kept
+    return content
 
 
 def _generation_id(repository: WikiRepository, branch: str) -> str:
@@ -402,7 +402,7 @@ def _answering() -> Iterator[None]:
             f"MongoDB refused the request: {error.code}.",
             hint="Check the server's log, your permissions and the password.",
         ) from error
-    except PyMongoError as error:  # its message may repeat what it was given
+    except PyMongoError as error:  # its message may contain the address
         raise Unavailable(
             f"Cannot reach MongoDB ({type(error).__name__}).", hint="Check that the server runs."
         ) from error

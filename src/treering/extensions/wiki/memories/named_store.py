@@ -1,4 +1,4 @@
-"""The store of the memories of wiki agents that the settings name: a space, or MongoDB."""
+"""Open the configured store of the memories of wiki agents: a space or MongoDB."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,17 +15,16 @@ _MONGODB = ("mongodb://", "mongodb+srv://")
 
 @dataclass(frozen=True, slots=True)
 class NamedStore:
-    """A store that was opened, and what closes it."""
+    """An open store, and the function that closes it."""
 
     store: WikiMemoryStore
     close: Callable[[], None]
 
 
 def open_named_store(embedder: Embedder | None) -> NamedStore:
-    """Open the store that `TREERING_WIKI_MEMORY` names, else the space as `treering.open` finds it.
+    """Open the store in `TREERING_WIKI_MEMORY`, else the space that `treering.open` finds.
 
-    Raises `Unavailable` and `Conflict` where another try may succeed, and `InvalidInput` with the reason where none
-    will before the settings are corrected.
+    Raises `Unavailable` and `Conflict` if a retry may succeed, and `InvalidInput` if the settings must be corrected.
     """
     settings = Settings.read()
     try:

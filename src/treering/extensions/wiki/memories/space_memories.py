@@ -1,4 +1,4 @@
-"""The memories of wiki agents in a space: each is a source, apart by repository, branch and generation."""
+"""The memories of wiki agents in a space: one source per memory, in the scope of the repository or branch."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +12,17 @@ from treering.core.errors import Conflict, NotFound
 from treering.core.fencing import fence
 from treering.core.filters import METADATA, And, Compare, Filter, Not, Or
 from treering.core.objects import Source
-from treering.core.patch import Create, Operation, Transition, Update
+from treering.core.patch import Create, Operation, Transition
 from treering.extensions.client.items.documents import MemoryItem, item_of
 from treering.extensions.client.items.recalling import MemoryQuery, Who, recall
 from treering.extensions.client.items.recording import entry_of, source_of
 from treering.extensions.client.items.similarity import of_cosine
 from treering.extensions.client.profiles import Switches
+from treering.extensions.wiki.memories.generations import (
+    all_current_generations,
+    current_generations,
+    generation_change,
+)
 from treering.extensions.wiki.memories.wiki_memory import (
     FILES,
     GENERATION,
@@ -33,7 +38,6 @@ from treering.extensions.wiki.memories.wiki_memory import (
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.models import Embedder, Vector
 from treering.ports.passages import PassageRequest, Reach
-from treering.ports.runtime import fresh_id, fresh_salt
 from treering.ports.search import NearRequest
 from treering.verbs import catalog
 from treering.verbs.crystallize.submission import apply_directly
@@ -49,15 +53,15 @@ _KEPT = Compare("origin", "prefix", _PREFIX)
 _WHAT = "The memory of wiki agents"
 _ATTEMPTS = 20
 _POOL = 10
-"""Passages that are looked at for each memory wanted, where a vector is given."""
+"""The number of passages requested per memory when searching by vector."""
 _MOST_WAITING = 200
-"""Memories without a vector that are embedded for a search, the newest first."""
+"""The maximum number of unembedded memories that are embedded for a search, newest first."""
 
 
 class SpaceWikiMemories(EmbeddedWikiMemories):
-    """`WikiGenerationStore` over a space: each memory is a source. Safe to use from many threads.
+    """`WikiGenerationStore` over a space: one source per memory. Safe to use from many threads.
 
-    A memory is stored, and memories are withdrawn, in one patch, which can be reverted.
+    Each change is one patch, which can be reverted.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -65,21 +69,21 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
 
     @property
     def embedder(self) -> Embedder:
-        """What makes the vectors of the space."""
+        """The embedder of the space."""
         return self._engine.embedder
 
     def get(self, repository: WikiRepository, memory_id: str) -> KeptWikiMemory | None:
-        """Return a memory by its id; `None` where the repository has none of that id, or no longer."""
+        """Return a memory of the repository by its id; `None` if there is none."""
         (read,) = self._engine.ledger.read([ObjectRequest(objects=(memory_id,))])
-        found = read.objects.get(memory_id)
-        if not isinstance(found, Source) or found.status != "active" or not found.origin.startswith(_PREFIX):
+        item = read.objects.get(memory_id)
+        if not isinstance(item, Source) or item.status != "active" or not item.origin.startswith(_PREFIX):
             return None
-        return self._memory(item_of(found), found) if self._sight(repository).includes(found) else None
+        return self._memory(item_of(item), item) if self._sight(repository).includes(item) else None
 
     def brief(self, repository: WikiRepository, folder: Path) -> str:
-        """Return the brief of a repository that the space has read, as it is in a work tree; empty for another one.
+        """Return the fenced brief of a work tree, or "" if the space has not read its repository.
 
-        Its last conversation is left out: agents that write a wiki do not go on with it.
+        The last conversation is omitted, because agents that write a wiki do not continue it.
         """
         engine = self._engine.asked_from(folder)
         if tree_of(engine, repository.scope, at="", past=False) is None:
@@ -92,13 +96,13 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
     def _like(
         self, repository: WikiRepository, query: str, limit: int, named: Mapping[str, str], score_threshold: float
     ) -> FoundWikiMemories:
-        asked = MemoryQuery(query, limit, self._reach(repository, named), score_threshold, Switches())
-        return FoundWikiMemories(self._memory(item) for item in recall(self._engine, asked))
+        request = MemoryQuery(query, limit, self._reach(repository, named), score_threshold, Switches())
+        return FoundWikiMemories(self._memory(item) for item in recall(self._engine, request))
 
     def _near(
         self, repository: WikiRepository, sought: Vector, limit: int, named: Mapping[str, str], score_threshold: float
     ) -> FoundWikiMemories:
-        # Memories that have no vector yet are embedded for this search.
+        # Memories without a vector are embedded for this search.
         embedder, index = self._engine.embedder, self._engine.index
         reach = self._reach(repository, named)
         (near,) = index.vectors.search([NearRequest(reach, (sought,), (limit * _POOL,))])
@@ -107,25 +111,25 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
         for key, head in read.heads.items():
             if key in read.visible and key in near.cosines[0]:
                 cosines[head.object_id] = max(cosines.get(head.object_id, -1.0), near.cosines[0][key])
-        kept = {
+        memories = {
             one.id: one
             for one in self._seen_by(repository)
             if all(one.metadata.get(name) == value for name, value in named.items())
         }
-        waiting = (
-            [one for one in reversed(kept.values()) if one.id not in cosines] if index.vectors.lag().pending else []
+        unembedded = (
+            [one for one in reversed(memories.values()) if one.id not in cosines] if index.vectors.lag().pending else []
         )
-        if waiting := waiting[:_MOST_WAITING]:
-            made = embedder.embed_documents([item_of(one).content for one in waiting])
-            cosines |= {one.id: float(row @ sought) for one, row in zip(waiting, made, strict=True)}
+        if unembedded := unembedded[:_MOST_WAITING]:
+            vectors = embedder.embed_documents([item_of(one).content for one in unembedded])
+            cosines |= {one.id: float(row @ sought) for one, row in zip(unembedded, vectors, strict=True)}
         scores = {
             one: of_cosine(cosine, unrelated_below=embedder.unrelated_below)
             for one, cosine in cosines.items()
-            if one in kept
+            if one in memories
         }
         best = sorted((one for one in scores if scores[one] >= score_threshold), key=lambda one: (-cosines[one], one))
         return FoundWikiMemories(
-            replace(self._memory(item_of(kept[one]), kept[one]), score=scores[one]) for one in best[:limit]
+            replace(self._memory(item_of(memories[one]), memories[one]), score=scores[one]) for one in best[:limit]
         )
 
     def _about(self, repository: WikiRepository, paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
@@ -134,9 +138,9 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
         return [self._memory(item_of(one), one) for one in reversed(held)]
 
     def purge(self, repository: WikiRepository, *, erase: bool = False) -> int:
-        """Withdraw all memories of a repository in one patch, which can be reverted; `erase`: leave nothing of them.
+        """Withdraw all memories of a repository, or of its generation if given, in one patch, which can be reverted.
 
-        Of one generation where it names one. Raises `Denied` where the author may not erase.
+        `erase`: delete them permanently. Raises `Denied` if the author may not erase.
         """
         if erase:
             ids = [one.id for one in self._below(repository) if _is_of(one, repository.generation)]
@@ -146,7 +150,7 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
         return _retried(partial(self._purge, repository))
 
     def current_generation(self, repository: WikiRepository) -> str | None:
-        """Return the key of the current generation of a repository, or of its branch; `None` where none is complete."""
+        """Return the key of the current generation of a repository, or of its branch; `None` if none is complete."""
         return current_generations(self._engine, [repository.scope]).get(repository.scope)
 
     def _complete(self, repository: WikiRepository, generation: str) -> int:
@@ -158,7 +162,7 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
     def _store(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
         scope = repository.scope
         generation = repository.generation or current_generations(self._engine, [scope]).get(scope)
-        # No two sources of a scope that stand have the same origin.
+        # Origins of active sources are unique within a scope.
         origin = f"{_PREFIX}{digest(json.dumps([generation, key]))}" if key else None
         stored = self._engine.ledger.sources_at(scope=scope, origins=[origin]).get(origin) if origin else None
         if stored is None or stored.status != "active":
@@ -189,8 +193,8 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
             apply_directly(self._engine, repository.scope, operations, what=_WHAT, reason=reason)
 
     def _reach(self, repository: WikiRepository, named: Mapping[str, str]) -> Reach:
-        told = {REPOSITORY: repository.repository_id, **named}
-        where = (Compare(f"{METADATA}{name}", "eq", value) for name, value in told.items())
+        values = {REPOSITORY: repository.repository_id, **named}
+        where = (Compare(f"{METADATA}{name}", "eq", value) for name, value in values.items())
         return Reach(
             scope=repository.scope,
             descend=repository.branch is None,
@@ -199,7 +203,7 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
         )
 
     def _seen_by(self, repository: WikiRepository) -> list[Source]:
-        """Return the memories of the generations that are seen, the first made first."""
+        """Return the memories of the visible generations, oldest first."""
         sight = self._sight(repository)
         return [one for one in self._active(repository) if sight.includes(one)]
 
@@ -207,28 +211,28 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
         return _Sight(repository, all_current_generations(self._engine, repository.scopes[-1]))
 
     def _active(self, repository: WikiRepository) -> list[Source]:
-        """Return memories, the first made first: those of a branch with those of its repository, or of all branches."""
+        """Return the active memories of a branch and its repository, or of all branches, oldest first."""
         selection = Selection(repository.scope, descend=repository.branch is None)
         return [one for one in self._selected(selection) if one.status == "active"]
 
     def _below(self, repository: WikiRepository) -> list[Source]:
-        """Return all memories of a repository, of all its branches unless it names one, withdrawn ones, too."""
+        """Return all memories of a repository or branch, including withdrawn ones."""
         own = repository.scope
-        found = self._selected(Selection(own, descend=True))
-        return [one for one in found if one.scope == own or one.scope.startswith(f"{own}/")]
+        memories = self._selected(Selection(own, descend=True))
+        return [one for one in memories if one.scope == own or one.scope.startswith(f"{own}/")]
 
     def _selected(self, selection: Selection) -> list[Source]:
-        found = self._engine.ledger.select(replace(selection, types=("source",), where=_KEPT))
-        return [one for one in found if isinstance(one, Source)]
+        items = self._engine.ledger.select(replace(selection, types=("source",), where=_KEPT))
+        return [one for one in items if isinstance(one, Source)]
 
     def _memory(self, item: MemoryItem, source: Source | None = None) -> KeptWikiMemory:
-        kept = source or self._engine.ledger.get(item.id)
+        stored = source or self._engine.ledger.get(item.id)
         return memory_with(
             item.id,
             item.content,
             item.metadata,
             {"model": self._engine.embedder.model_id, "dimension": self._engine.embedder.dimension},
-            (kept.created_at, kept.updated_at),
+            (stored.created_at, stored.updated_at),
             None if source else item.similarity_score,
         )
 
@@ -247,18 +251,18 @@ def _is_of(memory: Source, generation: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Sight:
-    """Which memories a repository sees. `current`: the current generations by scope, of scopes that have one."""
+    """The visible memories of a repository. `current`: the current generations by scope."""
 
     repository: WikiRepository
     current: Mapping[str, str]
 
     def includes(self, memory: Source) -> bool:
-        """Return whether a memory is seen."""
+        """Return whether a memory is visible."""
         return self.repository.sees(memory.scope) and memory.metadata.get(GENERATION) == self._generation(memory.scope)
 
     @property
     def condition(self) -> Filter:
-        """The same as a condition of a search in the scope of the repository."""
+        """The condition for a search in the scope of the repository."""
         if self.repository.branch is None and self.repository.generation is not None:
             return _of_generation(self.repository.generation)
         scopes = sorted({*self.current, *self.repository.scopes})
@@ -280,61 +284,6 @@ def _of_generation(generation: str | None) -> Filter:
 
 
 def _is_about(memory: Source, wanted: Sequence[PurePosixPath]) -> bool:
-    told = memory.metadata.get(FILES)
-    paths = [PurePosixPath(path) for path in told if isinstance(path, str)] if isinstance(told, list) else []
+    files = memory.metadata.get(FILES)
+    paths = [PurePosixPath(path) for path in files if isinstance(path, str)] if isinstance(files, list) else []
     return any(path.is_relative_to(one) for path in paths for one in wanted)
-
-
-# Which generation of a wiki is the current one: one source for each wiki says so.
-
-
-_ORIGIN = "wiki-generation"
-_KEY = "generation"
-
-
-def all_current_generations(engine: Engine, scope: str) -> Mapping[str, str]:
-    """Return the current generations of a repository and of all its branches, by their scopes."""
-    where = And((Compare("origin", "eq", _ORIGIN), Compare("status", "eq", "active")))
-    found = engine.ledger.select(Selection(scope, descend=True, types=("source",), where=where))
-    return {one.scope: str(one.metadata[_KEY]) for one in found if isinstance(one, Source)}
-
-
-def current_generations(engine: Engine, scopes: Sequence[str]) -> Mapping[str, str]:
-    """Return the current generations by the scope of the wiki; of one that was never completed there is none."""
-    found = _sources(engine, scopes)
-    return {scope: str(source.metadata[_KEY]) for scope, source in found.items()}
-
-
-def generation_change(engine: Engine, scope: str, generation: str) -> list[Operation]:
-    """Return what makes a generation the current one of the wiki in `scope`; nothing where it is."""
-    source = _sources(engine, [scope]).get(scope)
-    if source is None:
-        return [Create(object=_source(engine, scope, generation))]
-    if source.metadata[_KEY] == generation:
-        return []
-    return [Update(id=source.id, expected_revision=source.revision, changes={"metadata": {_KEY: generation}})]
-
-
-def _sources(engine: Engine, scopes: Sequence[str]) -> dict[str, Source]:
-    states = (engine.ledger.sources_at(scope=scope, origins=[_ORIGIN]).get(_ORIGIN) for scope in scopes)
-    ids = [state.id for state in states if state and state.status == "active"]
-    if not ids:
-        return {}
-    (read,) = engine.ledger.read([ObjectRequest(objects=tuple(ids))])
-    return {one.scope: one for one in read.objects.values() if isinstance(one, Source)}
-
-
-def _source(engine: Engine, scope: str, generation: str) -> Source:
-    now = engine.clock.now()
-    return Source(
-        id=fresh_id("source", engine.clock),
-        kind="note",
-        scope=scope,
-        created_at=now,
-        updated_at=now,
-        origin_channel=engine.author.channel,
-        salt=fresh_salt(engine.clock),
-        origin=_ORIGIN,
-        metadata={_KEY: generation},
-        captured_at=now,
-    )

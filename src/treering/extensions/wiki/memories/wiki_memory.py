@@ -19,14 +19,14 @@ from treering.extensions.client.items.documents import scope_part
 from treering.ports.models import Embedder, Vector
 
 MOST_CHARS = 4_000
-"""Of one memory; what is longer is cut at the end of a sentence."""
+"""The maximum length of a memory; a longer text is cut at the end of a sentence."""
 MOST_FOUND = 200
 RELEVANT = 0.7
-"""What is less like a query is not recalled: the least that the embedder can tell from chance."""
+"""The default score threshold: the lowest score that is distinguishable from chance."""
 
 TYPE, AGENT, FILES, PAGES = "memory_type", "source_agent", "file_paths", "related_pages"
 REPOSITORY, BRANCH, COMMIT, GENERATION = "repository_id", "branch", "commit", "generation"
-"""What the fields of a memory are called where it is kept."""
+"""The names of the stored fields of a memory."""
 
 _HOME = "/wiki"
 _MOST_GENERATION_CHARS = 200
@@ -80,7 +80,7 @@ class WikiRepository:
 
     @property
     def scope(self) -> str:
-        """The scope its memories lie in."""
+        """The scope of its memories."""
         return self.scopes[0]
 
     @property
@@ -107,7 +107,7 @@ class WikiMemoryDraft:
 
 @dataclass(frozen=True, slots=True)
 class KeptWikiMemory:
-    """A memory as it is kept. `score`: how like it is to what was asked, 0 to 1; `None` where nothing was asked."""
+    """A stored memory. `score`: its similarity to the query, from 0 to 1; `None` without a query."""
 
     id: str
     repository_id: str
@@ -140,7 +140,7 @@ class KeptWikiMemory:
 
 @dataclass(frozen=True, slots=True)
 class StoredWikiMemory:
-    """What became of a draft. Where it was cut, fewer characters are kept than were given."""
+    """The result of storing a draft. `kept_chars` is less than `given_chars` if it was cut."""
 
     id: str
     kept_chars: int
@@ -148,10 +148,10 @@ class StoredWikiMemory:
 
 
 class FoundWikiMemories(list[KeptWikiMemory]):
-    """Memories that a store found, best first. `searched`: how, where the store has more than one way."""
+    """Search results, best first. `searched`: how they were found, if the store has several ways."""
 
-    def __init__(self, found: Iterable[KeptWikiMemory] = (), *, searched: str = "") -> None:
-        super().__init__(found)
+    def __init__(self, memories: Iterable[KeptWikiMemory] = (), *, searched: str = "") -> None:
+        super().__init__(memories)
         self.searched = searched
 
 
@@ -176,7 +176,7 @@ class WikiMemoryStore(Protocol):
         source_agent: str | None = None,
         score_threshold: float = RELEVANT,
     ) -> Sequence[KeptWikiMemory]:
-        """Return the memories most like a query, best first."""
+        """Return the memories most similar to a query, best first."""
         ...
 
     def by_files(self, repository: WikiRepository, file_paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
@@ -231,19 +231,19 @@ class WikiGenerationStore(WikiMemoryStore, Protocol):
 
 
 class EmbeddedWikiMemories(ABC):
-    """`WikiVectorStore` and `WikiGenerationStore` over a database: what is the same for every one of them.
+    """Base class of stores that are a `WikiVectorStore` and a `WikiGenerationStore`.
 
-    Input is checked, cut and put into one form here; a subclass finds and writes.
+    It validates and normalizes the input; subclasses search and write.
     """
 
     @property
     @abstractmethod
     def embedder(self) -> Embedder:
-        """What makes the vectors of this store."""
+        """The embedder of this store."""
 
     @property
     def model_id(self) -> str:
-        """What makes the vectors of this store, by its name."""
+        """The name of the embedding model."""
         return self.embedder.model_id
 
     def store(self, repository: WikiRepository, draft: WikiMemoryDraft, *, key: str | None = None) -> StoredWikiMemory:
@@ -266,7 +266,7 @@ class EmbeddedWikiMemories(ABC):
         source_agent: str | None = None,
         score_threshold: float = RELEVANT,
     ) -> FoundWikiMemories:
-        """Return the memories most like a query, best first, of the branch and the generation alone."""
+        """Return the memories most similar to a query, best first."""
         check_search(query, limit)
         return self._like(repository, query, limit, _named(memory_type, source_agent), score_threshold)
 
@@ -291,7 +291,7 @@ class EmbeddedWikiMemories(ABC):
     def complete_generation(self, repository: WikiRepository) -> int:
         """Make a generation the current one and withdraw the memories of all others; return how many.
 
-        Raises `InvalidInput` where no generation is named.
+        Raises `InvalidInput` without a generation.
         """
         if repository.generation is None:
             raise InvalidInput("The generation to complete is missing.", hint="Give the generation that is complete.")
@@ -299,23 +299,23 @@ class EmbeddedWikiMemories(ABC):
 
     @abstractmethod
     def _kept(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
-        """Keep a memory unless one of that key stands; return its id."""
+        """Store a memory unless an active one has the same key; return its id."""
 
     @abstractmethod
     def _like(
         self, repository: WikiRepository, query: str, limit: int, named: Mapping[str, str], score_threshold: float
     ) -> FoundWikiMemories:
-        """Return the memories most like a query, best first. `named`: what some of their fields have to be."""
+        """Return the memories most similar to a query, best first. `named`: required values of fields."""
 
     @abstractmethod
     def _near(
         self, repository: WikiRepository, sought: Vector, limit: int, named: Mapping[str, str], score_threshold: float
     ) -> FoundWikiMemories:
-        """Return the memories nearest to a vector of unit length, best first."""
+        """Return the memories nearest to a unit vector, best first."""
 
     @abstractmethod
     def _about(self, repository: WikiRepository, paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
-        """Return the memories about any of some paths, or files below them, newest first."""
+        """Return the memories about files or folders, newest first."""
 
     @abstractmethod
     def _complete(self, repository: WikiRepository, generation: str) -> int:
@@ -323,12 +323,12 @@ class EmbeddedWikiMemories(ABC):
 
 
 def _named(memory_type: WikiMemoryType | None, source_agent: str | None = None) -> dict[str, str]:
-    given = {TYPE: memory_type.value if memory_type else None, AGENT: source_agent}
-    return {name: value for name, value in given.items() if value}
+    values = {TYPE: memory_type.value if memory_type else None, AGENT: source_agent}
+    return {name: value for name, value in values.items() if value}
 
 
 def fields_of(repository: WikiRepository, draft: WikiMemoryDraft, generation: str | None) -> dict[str, Any]:
-    """Return the fields of a memory but its content, as a store keeps them; `None` for what is not told."""
+    """Return the stored fields of a memory except its content; missing values are `None`."""
     return {
         REPOSITORY: repository.repository_id,
         BRANCH: repository.branch,
@@ -345,11 +345,11 @@ def memory_with(
     identity: str,
     content: str,
     fields: Mapping[str, Any],
-    made_by: Mapping[str, Any],
+    embedding_metadata: Mapping[str, Any],
     times: tuple[datetime, datetime],
     score: float | None = None,
 ) -> KeptWikiMemory:
-    """Return a memory from its fields. `made_by`: what made its vector; `times`: when it was made and changed last."""
+    """Return a memory from its stored fields. `times`: when it was created and updated."""
     return KeptWikiMemory(
         id=identity,
         repository_id=str(fields.get(REPOSITORY, "")),
@@ -358,7 +358,7 @@ def memory_with(
         source_agent=str(fields.get(AGENT, "")),
         file_paths=tuple(fields.get(FILES) or ()),
         related_pages=tuple(fields.get(PAGES) or ()),
-        embedding_metadata=made_by,
+        embedding_metadata=embedding_metadata,
         created_at=times[0],
         updated_at=times[1],
         score=score,
@@ -366,12 +366,12 @@ def memory_with(
 
 
 def store_for(store: WikiMemoryStore, repository: WikiRepository) -> WikiMemoryStore:
-    """Return the store. Raises `InvalidInput` where a generation is named that it would mix with others."""
+    """Return the store. Raises `InvalidInput` if it cannot separate the generation of the repository."""
     return store if repository.generation is None else generation_store(store)
 
 
 def generation_store(store: WikiMemoryStore) -> WikiGenerationStore:
-    """Return the store as one that keeps generations apart. Raises `InvalidInput` where it does not."""
+    """Return the store. Raises `InvalidInput` if it cannot separate generations."""
     if not isinstance(store, WikiGenerationStore):
         raise InvalidInput(
             f"{type(store).__name__} cannot separate generations of memories.",
@@ -381,7 +381,7 @@ def generation_store(store: WikiMemoryStore) -> WikiGenerationStore:
 
 
 def check_search(query: object, limit: object) -> None:
-    """Raise `InvalidInput` for a query or a limit that no store can answer."""
+    """Raise `InvalidInput` for an empty query or an invalid limit."""
     if not isinstance(query, str) or not query.strip():
         raise InvalidInput("The query is empty.", hint="Give a text.")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_FOUND:
@@ -389,7 +389,7 @@ def check_search(query: object, limit: object) -> None:
 
 
 def check_vector(vector: Vector, limit: object, dimension: int) -> Vector:
-    """Return a vector at unit length. Raises `InvalidInput` for one, or for a limit, that no store can answer."""
+    """Return a vector of unit length. Raises `InvalidInput` for an invalid vector or limit."""
     check_search("vector", limit)
     length = float(np.linalg.norm(vector)) if vector.shape == (dimension,) else 0.0
     if not np.isfinite(length) or length == 0.0:
@@ -401,7 +401,7 @@ def check_vector(vector: Vector, limit: object, dimension: int) -> Vector:
 
 
 def repository_paths(given: Sequence[str]) -> list[str]:
-    """Return paths from the root of the repository, each once. Raises `InvalidInput` for what leads out of it."""
+    """Return normalized paths from the root of the repository. Raises `InvalidInput` for paths outside of it."""
     paths = [str(PurePosixPath(str(path).replace("\\", "/").lstrip("/"))) for path in given]
     for path in paths:
         if ".." in PurePosixPath(path).parts:
@@ -412,7 +412,7 @@ def repository_paths(given: Sequence[str]) -> list[str]:
 
 
 def memory_type_of(text: str | WikiMemoryType) -> WikiMemoryType:
-    """Read a type. Raises `InvalidInput` naming those there are."""
+    """Parse a type. Raises `InvalidInput` with the valid values."""
     try:
         return WikiMemoryType(text)
     except ValueError as error:
@@ -441,7 +441,7 @@ def _uuid_text(text: str) -> str | None:
 
 
 def cut_to_limit(text: str) -> str:
-    """Return a text cut to `MOST_CHARS`: after the last sentence that fits, else the last word."""
+    """Cut a text to `MOST_CHARS` characters, after the last complete sentence, else the last word."""
     if not isinstance(text, str) or len(text) <= MOST_CHARS:
         return text
     fits = text[:MOST_CHARS]

@@ -1,6 +1,6 @@
-"""What a file of code defines, as its users see it: names with signatures and the first sentence of their docs.
+"""The definitions of a file of code, with signatures and the first sentence of their docs.
 
-Read from the text that the segments of its source hold, by rules for each family of languages.
+They are read from the text of the source's segments, by rules for each family of languages.
 """
 
 import re
@@ -15,17 +15,25 @@ from treering.extensions.wiki.repository.signatures import has_body_docs, is_pub
 from treering.retrieval.index.code_names import names_in_heading
 
 MOST_ENTRIES = 300
-"""Definitions of one file that are told of."""
+"""The maximum number of definitions per file."""
 _DOC_CHARS = 200
-_MOST_COMMENTS = 4
-"""Comments at the top of a file that are read until one is not a licence."""
-_LOOKED_THROUGH = 40
-"""Lines of comment above a definition that are read."""
+_MAX_DOC_LINES = 40
+"""The maximum number of lines of a comment or docstring."""
+_SECONDARY = re.compile(r"(?:[\w.]*\.)?overload|\w+\.(?:setter|deleter)")
+_PROPERTY = re.compile(r"(?:[\w.]*\.)?(?:cached_|abstract)?property|\w+\.getter")
+_HOLDER = re.compile(r"\b(?:class|interface|struct|enum|trait|impl|type|module|mod|namespace|def|func|fn|function)\s+$")
+_COMMENT = re.compile(r"(?:/\*|\*|//|#(?!\[|!)|--\s)")
+_FOR_TOOLS = re.compile(r"eslint-|@ts-|prettier-|biome-|istanbul|c8 ignore|noinspection|nolint|go:|rubocop:|clang-")
+_MARKS = re.compile(r"^(?:/\*\*?!?|//[/!]?|\*(?!/)|#+|--)?[ \t]?")
+_LICENCE = re.compile(
+    r"copyright|licen[cs]ed? (?:under|to)|SPDX-|all rights reserved|eslint-|prettier-|@ts-", re.IGNORECASE
+)
+_EXPORTS = re.compile(r"\bexport\s+(?:type\s+)?\{([^{}]{1,4000})\}|\b(?:module\.)?exports(?:\.(\w+))?\s*=(?!=)")
 
 
 @dataclass(frozen=True, slots=True)
 class CitedSpan:
-    """Lines of one file that a statement rests on, the segment they begin in, and the hash of their text."""
+    """Cited lines of a file, the segment they begin in, and the hash of their text."""
 
     first: int
     last: int
@@ -35,7 +43,7 @@ class CitedSpan:
 
 @dataclass(frozen=True, slots=True)
 class ApiEntry:
-    """Something that a file defines. `name` is qualified; `rest` is its signature behind the name."""
+    """A definition. `name` is qualified; `rest` is the signature after the name."""
 
     name: str
     kind: str
@@ -46,30 +54,30 @@ class ApiEntry:
 
     @property
     def owner(self) -> str:
-        """Return the qualified name of what it is a member of; empty at the top of a file."""
+        """The qualified name of the enclosing definition, or "" at the top level."""
         return self.name.rpartition(".")[0]
 
     @property
     def short(self) -> str:
-        """Return its name without the name of its owner."""
+        """The name without its owner."""
         return self.name.rpartition(".")[2]
 
 
 @dataclass(frozen=True)
 class SourceLines:
-    """The text of a source by lines, as its segments hold it; lines between them are empty."""
+    """The lines of a source, read from its segments; lines outside of segments are empty."""
 
     source: Source
 
     @cached_property
     def spans(self) -> tuple[tuple[Lines, Segment], ...]:
-        """The segments that are lines, in the order of the file."""
+        """The segments with line locators, in the order of the file."""
         found = ((part.locator, part) for part in self.source.segments if isinstance(part.locator, Lines))
         return tuple(sorted(found, key=lambda span: (span[0].start, span[0].end)))
 
     @cached_property
     def lines(self) -> Sequence[str]:
-        """All lines; the first is number 1, so that there is one too many at the beginning."""
+        """All lines, with an empty one at index 0, so that indexes are line numbers."""
         last = max((place.end for place, _ in self.spans), default=0)
         found = [""] * (last + 1)
         for place, part in self.spans:
@@ -78,7 +86,7 @@ class SourceLines:
         return found
 
     def cite(self, first: int, last: int) -> CitedSpan | None:
-        """Return some lines as what a statement rests on; `None` where no segment holds the first of them."""
+        """Return a citation of lines within one segment, or `None` if no segment contains the first."""
         for place, part in self.spans:
             if place.start <= first <= place.end:
                 end = min(last, place.end)
@@ -90,34 +98,34 @@ class SourceLines:
 
 
 def entries_of(text: SourceLines, family: str, path: str) -> tuple[ApiEntry, ...]:
-    """Return what a file of a family of languages defines, in the order of its lines."""
+    """Return the definitions of a file in a language of the family, in the order of their lines."""
     found: dict[str, ApiEntry] = {}
-    besides: dict[str, tuple[int, int]] = {}
+    secondary: dict[str, tuple[int, int]] = {}
     exported = _exported_elsewhere(text, family)
     for name, first, last in _definitions(text, path):
         if name in found:
             continue
-        if _is_aside(text.lines, name, first, last, family):
-            besides.setdefault(name, (first, last))
+        if _is_secondary(text.lines, name, first, last, family):
+            secondary.setdefault(name, (first, last))
         elif entry := _entry(text, family, name, first, last):
             found[name] = replace(entry, public=entry.public or name in exported)
         if len(found) == MOST_ENTRIES:
             break
-    for name, place in besides.items():  # such as of a protocol, which has overloads and no definition
+    for name, place in secondary.items():  # such as overloads in a protocol, without an implementation
         if name not in found and len(found) < MOST_ENTRIES and (entry := _entry(text, family, name, *place)):
             found[name] = entry
     ordered = sorted(found.items(), key=lambda one: one[1].lines.first)
     return tuple(_public_with_owner(dict(ordered)))
 
 
-def _is_aside(lines: Sequence[str], name: str, first: int, last: int, family: str) -> bool:
-    """Tell whether a definition only says more of another one: an overload, or the setter of a property."""
+def _is_secondary(lines: Sequence[str], name: str, first: int, last: int, family: str) -> bool:
+    """Return whether a definition is an overload, or the setter or deleter of a property."""
     at = _line_of(lines, name.rpartition(".")[2], first, last) if family == "py" else None
-    return at is not None and any(_ASIDE.fullmatch(one) for one in decorators_above(lines, at))
+    return at is not None and any(map(_SECONDARY.fullmatch, decorators_above(lines, at)))
 
 
 def _public_with_owner(found: dict[str, ApiEntry]) -> Iterator[ApiEntry]:
-    """Make members of what is not public not public, too."""
+    """Mark the members of private definitions as private."""
     for entry in found.values():
         owner = found.get(entry.owner)
         hidden = owner is not None and not owner.public
@@ -140,7 +148,7 @@ def _definitions(text: SourceLines, path: str) -> Iterator[tuple[str, int, int]]
 
 
 def _around(lines: Sequence[str], name: str, place: Lines, part: Segment) -> tuple[int, int]:
-    """Return the lines of what holds definitions of a segment: from where it is named to the last of these."""
+    """Return the lines of the parent of definitions in a segment: from its name to its last member."""
     members = [one.last for one in part.definitions if one.name.replace("::", ".").startswith(f"{name}.")]
     last = place.start + max(members) - 1 if members else place.end
     return _line_of(lines, name.rpartition(".")[2], place.start, last) or place.start, last
@@ -163,7 +171,7 @@ def _entry(text: SourceLines, family: str, name: str, first: int, last: int) -> 
 
 
 def _line_of(lines: Sequence[str], name: str, first: int, last: int) -> int | None:
-    """Return the line on which a definition names itself, behind the comments and decorators above it."""
+    """Return the line with the name of a definition, after its comments and decorators."""
     candidates = [at for at in range(first, min(last, len(lines) - 1) + 1) if word_at(lines[at], name) >= 0]
     for at in candidates:
         if _HOLDER.search(lines[at], 0, word_at(lines[at], name)):
@@ -176,14 +184,12 @@ def _line_of(lines: Sequence[str], name: str, first: int, last: int) -> int | No
 
 
 def _doc(lines: Sequence[str], at: int, end: int, family: str) -> str:
-    """Return what is said of a definition: its docstring, or the comment right above it."""
-    if has_body_docs(family):
-        return docstring_below(lines, end + 1)
-    return comment_above(lines, at)
+    """Return the docstring of a definition, or the comment directly above it."""
+    return docstring_below(lines, end + 1) if has_body_docs(family) else comment_above(lines, at)
 
 
 def docstring_below(lines: Sequence[str], at: int) -> str:
-    """Return the string that stands at a line, or at the first line behind it that is not empty."""
+    """Return the string literal at a line, or at the next line that is not empty."""
     while at < len(lines) and not lines[at].strip():
         at += 1
     if at >= len(lines):
@@ -191,35 +197,35 @@ def docstring_below(lines: Sequence[str], at: int) -> str:
     opened = re.match(r"\s*[rRuU]{0,2}(\"\"\"|'''|\"|')(.*)", lines[at])
     if not opened:
         return ""
-    quote, said = opened[1], [opened[2]]
-    while quote not in said[-1] and len(quote) == 3 and at + 1 < len(lines) and len(said) < _LOOKED_THROUGH:
+    quote, content = opened[1], [opened[2]]
+    while quote not in content[-1] and len(quote) == 3 and at + 1 < len(lines) and len(content) < _MAX_DOC_LINES:
         at += 1
-        said.append(lines[at].strip())
-    return "\n".join(said).partition(quote)[0]
+        content.append(lines[at].strip())
+    return "\n".join(content).partition(quote)[0]
 
 
 def comment_above(lines: Sequence[str], at: int) -> str:
-    """Return the comment right above a line, past decorators, without its marks."""
-    said: list[str] = []
+    """Return the comment above a line and its decorators, without comment markers."""
+    comment: list[str] = []
     row = at - 1
-    while row > 0 and len(said) < _LOOKED_THROUGH:
+    while row > 0 and len(comment) < _MAX_DOC_LINES:
         bare = lines[row].strip()
         if not bare or not _COMMENT.match(bare):
-            if said or not bare.startswith(("@", "#[", "export ", "template")):
+            if comment or not bare.startswith(("@", "#[", "export ", "template")):
                 break
             row -= 1
             continue
-        if bare.endswith("*/") and said and not bare.startswith(("*", "/*")):
+        if bare.endswith("*/") and comment and not bare.startswith(("*", "/*")):
             break
-        said.append(bare)
+        comment.append(bare)
         if bare.startswith("/*"):
             break
         row -= 1
-    return "\n".join(_without_marks(line) for line in reversed(said) if not _FOR_TOOLS.search(line)).strip()
+    return "\n".join(_without_marks(line) for line in reversed(comment) if not _FOR_TOOLS.search(line)).strip()
 
 
 def assigned_at(text: SourceLines, name: str) -> CitedSpan | None:
-    """Return the line at the top of a file that gives a name its value, such as `session = LocalProxy(…)`."""
+    """Return the top-level line that assigns a name, such as `session = LocalProxy(…)`."""
     sought = re.compile(
         rf"(?:(?:export|declare|const|let|var|type|static|pub)\s+)*{re.escape(name)}\s*(?::[^=].*|=(?!=).*)"
     )
@@ -228,57 +234,36 @@ def assigned_at(text: SourceLines, name: str) -> CitedSpan | None:
 
 
 def decorators_above(lines: Sequence[str], at: int) -> list[str]:
-    """Return the decorators of one line right above a line, without their `@`."""
-    found = list[str]()
+    """Return the one-line decorators directly above a line, without `@`."""
+    decorators = list[str]()
     while at > 1 and (bare := lines[at - 1].strip()).startswith("@"):
-        found.append(bare[1:].partition("#")[0].strip())
+        decorators.append(bare[1:].partition("#")[0].strip())
         at -= 1
-    return found
+    return decorators
 
 
 def comment_at_top(lines: Sequence[str], family: str) -> str:
-    """Return the docstring or comment a file begins with; a licence says nothing."""
+    """Return the docstring or comment at the top of a file, but no licence."""
     at = 1
     while at < len(lines) and (not lines[at].strip() or lines[at].startswith(("#!", "# -*-", "'use", '"use', "<?php"))):
         at += 1
-    if at < len(lines) and has_body_docs(family) and not lines[at].lstrip().startswith("#"):
-        return docstring_below(lines, at)
-    text, at = _first_comment(lines, at)
-    if has_body_docs(family) and _LICENCE.search(text):
-        while at < len(lines) and not lines[at].strip():
-            at += 1
-        return docstring_below(lines, at)
-    return text
+    comment, at = _first_comment(lines, at)
+    return docstring_below(lines, at) if has_body_docs(family) and not comment else comment
 
 
 def _first_comment(lines: Sequence[str], at: int) -> tuple[str, int]:
-    """Return the first comment from a line on that is not a licence, and the line behind it; else the licence."""
-    text = ""
-    for _ in range(_MOST_COMMENTS):
-        said: list[str] = []
+    """Return the first comment from a line on that is no licence, or "", and the line after it."""
+    while at < len(lines):
+        comment: list[str] = []
         while at < len(lines) and _COMMENT.match(lines[at].strip()):
-            said.append(lines[at].strip())
+            comment.append(lines[at].strip())
             at += 1
-        if not said:
-            break
-        text = "\n".join(map(_without_marks, said)).strip()
-        if text and not _LICENCE.search(text):
+        text = "\n".join(map(_without_marks, comment)).strip()
+        if not comment or (text and not _LICENCE.search(text)):
             return text, at
         while at < len(lines) and not lines[at].strip():
             at += 1
-    return ("" if _LICENCE.search(text) else text), at
-
-
-_ASIDE = re.compile(r"(?:[\w.]*\.)?overload|\w+\.(?:setter|deleter)")
-_PROPERTY = re.compile(r"(?:[\w.]*\.)?(?:cached_|abstract)?property|\w+\.getter")
-_HOLDER = re.compile(r"\b(?:class|interface|struct|enum|trait|impl|type|module|mod|namespace|def|func|fn|function)\s+$")
-_COMMENT = re.compile(r"(?:/\*|\*|//|#(?!\[|!)|--\s)")
-_FOR_TOOLS = re.compile(r"eslint-|@ts-|prettier-|biome-|istanbul|c8 ignore|noinspection|nolint|go:|rubocop:|clang-")
-_MARKS = re.compile(r"^(?:/\*\*?!?|//[/!]?|\*(?!/)|#+|--)?[ \t]?")
-_LICENCE = re.compile(
-    r"copyright|licen[cs]ed? (?:under|to)|SPDX-|all rights reserved|eslint-|prettier-|@ts-", re.IGNORECASE
-)
-_EXPORTS = re.compile(r"\bexport\s+(?:type\s+)?\{([^{}]{1,4000})\}|\b(?:module\.)?exports(?:\.(\w+))?\s*=(?!=)")
+    return "", at
 
 
 def _without_marks(line: str) -> str:
@@ -286,7 +271,7 @@ def _without_marks(line: str) -> str:
 
 
 def _exported_elsewhere(text: SourceLines, family: str) -> frozenset[str]:
-    """Return the names that a file of JavaScript exports by a statement of its own."""
+    """Return the names in the export statements of a JavaScript file."""
     if family != "js":
         return frozenset()
     names: set[str] = set()

@@ -1,4 +1,4 @@
-"""The files of a repository as a space holds them: read once, in one stream, and kept without their text."""
+"""The files of a repository in a space, read once, without their text."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,71 +22,71 @@ _PURPOSE_CHARS = 320
 _SHOWN_ROOTS = 5
 _TITLE_LINES = 80
 _BATCH = 50
-"""Sources whose texts are in memory at a time."""
+"""The number of sources in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class WikiFile:
-    """A file of the repository: what it is for, what it defines, where its parts stand. Not its text."""
+    """A file of the repository, without its text."""
 
     path: str
     source_id: str
     role: PlaceRole
     language: str
     code: CodeFile | None
-    """What links of code know it as; `None` for what is not code."""
+    """Its name in links of code; `None` if it is not code."""
     commit: str | None
     last_line: int
     head: CitedSpan | None
-    """Its first segment; `None` for a file that is empty."""
+    """Its first segment; `None` if the file is empty."""
     purpose: tuple[Words, ...] = ()
-    """What it says of itself at its top."""
+    """The description at its top."""
     entries: tuple[ApiEntry, ...] = ()
     imports: tuple[str, ...] = ()
-    """The modules that it imports, as it spells them; those of its language's standard library are left out."""
+    """The imported modules as written, without the standard library."""
     title: str = ""
     package: str = ""
-    """The name that it gives its package, where it is a manifest."""
+    """The name of the package, if it is a manifest."""
 
     @property
     def folder(self) -> str:
-        """Return the folder it is in; empty for the top."""
+        """Its folder, or "" for the top."""
         return dirname(self.path)
 
     @property
     def name(self) -> str:
-        """Return its name without the folder."""
+        """Its name without the folder."""
         return basename(self.path)
 
     @property
     def public(self) -> tuple[ApiEntry, ...]:
-        """Return what it defines for its users."""
+        """Its public definitions."""
         return tuple(entry for entry in self.entries if entry.public)
 
 
 @dataclass(frozen=True)
 class RepositoryFiles:
-    """All files of one root, by path in order, and what the map of the repository says where there is one."""
+    """All files of one root, sorted by path, and the payload of the repository's map, if any."""
 
     root: str
-    """What origins begin with, in front of the path."""
+    """The prefix of origins before the path."""
     sequence: int
-    """The audit sequence number it stands for."""
+    """The audit sequence number at which they were read."""
     files: Mapping[str, WikiFile]
     payload: JsonObject = field(default_factory=dict)
     name: str = ""
     by_id: Mapping[str, WikiFile] = field(default_factory=dict)
 
     def of_role(self, *roles: PlaceRole) -> Iterator[WikiFile]:
-        """Return the files with one of some roles, by path."""
+        """Return the files with one of the roles, by path."""
         return (file for file in self.files.values() if file.role in roles)
 
 
 def read_files(ledger: Ledger, scope: str, root: str | None = None) -> RepositoryFiles:
     """Read the files of a repository or folder that was ingested at a scope or above it.
 
-    `root`: its origin, such as `repo:…` or `file:/…`; without it the scope holds one only. Raises `NotFound` where
-    there is none, `InvalidInput` where there are several to choose from.
+    `root`: its origin, such as `repo:…` or `file:/…`; default: the only one of the scope. Raises `NotFound` if there
+    is none, `InvalidInput` if there are several.
     """
     sequence = ledger.sequence()
     start = (root or _only_root(ledger, scope)).rstrip("#/")
@@ -112,7 +112,7 @@ def read_files(ledger: Ledger, scope: str, root: str | None = None) -> Repositor
 
 
 def read_lines(ledger: Ledger, file: WikiFile, sequence: int) -> SourceLines | None:
-    """Read the text of a file as it stood at an audit sequence number; `None` where it is gone."""
+    """Read the text of a file at an audit sequence number, or `None` if it was deleted."""
     try:
         item = ledger.get(file.source_id, as_of=sequence)
     except NotFound:
@@ -121,7 +121,7 @@ def read_lines(ledger: Ledger, file: WikiFile, sequence: int) -> SourceLines | N
 
 
 def _states(ledger: Ledger, scope: str, start: str) -> dict[str, str]:
-    """Return the ids of the sources at and below an origin, by origin: of the nearest scope that has any."""
+    """Return the ids of the sources at and below an origin, by origin, from the nearest scope with any."""
     for one in reversed(lineage(scope)):
         states = ledger.sources(scope=one, root=start)
         live = {origin: state.id for origin, state in sorted(states.items()) if state.status == "active"}
@@ -142,18 +142,18 @@ def _sources(ledger: Ledger, ids: Iterable[str]) -> Iterator[Source]:
 
 def _only_root(ledger: Ledger, scope: str) -> str:
     where = And((Compare("kind", "eq", "repo"), Compare("status", "eq", "active")))
-    found = sorted({one.origin for one in _selected(ledger, scope, where)}) or _folders(ledger, scope)
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    roots = sorted({one.origin for one in _selected(ledger, scope, where)}) or _folders(ledger, scope)
+    if len(roots) == 1:
+        return roots[0]
+    if not roots:
         raise NotFound(
             f"The scope {scope} contains no repository and no folder for a wiki.",
             hint="Ingest one first: `treering add PATH`.",
         )
     raise InvalidInput(
-        f"The scope {scope} contains {len(found)} repositories or folders, but a wiki is about one.",
-        hint=f"Give its origin as `root`: {', '.join(found[:_SHOWN_ROOTS])}.",
-        details={"roots": found[:_SHOWN_ROOTS]},
+        f"The scope {scope} contains {len(roots)} repositories or folders, but a wiki is about one.",
+        hint=f"Give its origin as `root`: {', '.join(roots[:_SHOWN_ROOTS])}.",
+        details={"roots": roots[:_SHOWN_ROOTS]},
     )
 
 
@@ -163,21 +163,21 @@ def _selected(ledger: Ledger, scope: str, where: Filter) -> Iterator[Source]:
 
 
 def _folders(ledger: Ledger, scope: str) -> list[str]:
-    """Return the folders that files outside of a repository were read from."""
+    """Return the ingested folders that are not in a repository."""
     states = _states(ledger, scope, "file:")
-    found: list[str] = []
+    folders: list[str] = []
     for origin, identity in states.items():
-        if not any(origin.startswith(f"{one}/") for one in found):
+        if not any(origin.startswith(f"{one}/") for one in folders):
             source = next(_sources(ledger, [identity]), None)
             placed = root_and_path(source) if source else None
             if placed and placed[0].endswith("/"):
-                found.append(placed[0].rstrip("/"))
-    return found
+                folders.append(placed[0].rstrip("/"))
+    return folders
 
 
 def _file(source: Source, path: str) -> WikiFile:
     text = SourceLines(source)
-    language = _said(source.metadata, "language")
+    language = _text(source.metadata, "language")
     code = code_file(language, path)
     role = role_of(source)
     spans = text.spans
@@ -196,21 +196,21 @@ def _file(source: Source, path: str) -> WikiFile:
         entries=entries_of(text, code.family, path) if code and role in ("code", "example") else (),
         imports=tuple(dict.fromkeys(use.module for use in uses if use and use.how == "imports")),
         title=_title(source, path, text),
-        package=_said(source.metadata, "package"),
+        package=_text(source.metadata, "package"),
     )
 
 
 def _purpose(text: SourceLines, code: CodeFile) -> tuple[Words, ...]:
-    said = first_paragraph(comment_at_top(text.lines, code.family))
-    return tuple(cut(words_of(said), _PURPOSE_CHARS))
+    comment = first_paragraph(comment_at_top(text.lines, code.family))
+    return tuple(cut(words_of(comment), _PURPOSE_CHARS))
 
 
 def _title(source: Source, path: str, text: SourceLines) -> str:
-    """Return what a file is called: by the first heading of a document, by its title, else by its name."""
+    """Return the title of a file: its first heading, else the title of its source, else its name."""
     if source.segments and source.segments[0].role == "prose":
         markdown = not path.lower().endswith((".rst", ".rest", ".txt"))
         heading = next(iter(headings_of(text.lines[:_TITLE_LINES], markdown=markdown)), None)
-        # A heading that another one follows at once has no text, and stands in the headings of that one alone.
+        # A heading without text of its own appears only in the heading path of the next one.
         above = _headings_above(source, text, heading.first if heading else 0)
         if heading and heading.level == 1 and not above:
             return heading.text
@@ -221,12 +221,12 @@ def _title(source: Source, path: str, text: SourceLines) -> str:
 
 
 def _headings_above(source: Source, text: SourceLines, line: int) -> str:
-    """Return the first of the headings above the one on a line, as the segment that begins there has them."""
+    """Return the outermost heading above the one at a line, from the heading path of the segment there."""
     found = (part.heading for place, part in text.spans if place.start <= line <= place.end)
     first, deeper, _ = next(found, "").partition(" > ")
     return first.removeprefix(f"{source.title} / ") if deeper else ""
 
 
-def _said(metadata: Mapping[str, Any], key: str) -> str:
+def _text(metadata: Mapping[str, Any], key: str) -> str:
     value = metadata.get(key, "")
     return value if isinstance(value, str) else ""

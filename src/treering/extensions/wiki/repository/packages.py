@@ -1,4 +1,4 @@
-"""The parts of a repository that get a page each: its packages, and the modules that weigh enough."""
+"""The parts of a repository with their own pages: packages, and the most important modules."""
 
 import re
 from collections import Counter, defaultdict
@@ -11,26 +11,26 @@ from treering.extensions.wiki.repository.files import RepositoryFiles, WikiFile
 from treering.extensions.wiki.repository.symbol_graph import SymbolGraph
 
 _SOURCE_FOLDERS = re.compile(r"^(?:src|lib|python|source)(?:/|$)")
-_ASIDE = re.compile(
+_SUPPORTING = re.compile(
     r"^(?:bench[\w-]*|perf[\w-]*|[\w-]*tests?|scripts?|build|ci|hack|docs?|examples?|\.[^/]+)/|(?:^|/)\.[^/]+/"
     r"|^[^/]*\.config\.\w+$|^(?:setup|conftest|noxfile|fabfile|tasks)\.py$|^(?:gulpfile|gruntfile)\.\w+$",
     re.IGNORECASE,
 )
-"""What surrounds the code of a repository: it has no pages of its own."""
+"""Code that supports the repository's main code, such as tests and scripts; it has no pages."""
 _SLUG = re.compile(r"[^\w]+")
 _SLUG_CHARS = 80
 _RESERVED = frozenset(
     {"con", "prn", "aux", "nul", "index", "log", *(f"{n}{i}" for n in ("com", "lpt") for i in range(10))}
 )
 _LEAST_LINES = 12
-"""Lines of a module without a definition that still gets a page of its own."""
+"""The minimum lines of a module without definitions for its own page."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodePart:
-    """A package or a module of the repository that has a page.
+    """A package or module with a page.
 
-    `files` are those the page tells of, the one that stands for the folder first; `modules` other parts right below.
+    `files`: the files described on the page, the entry file of the folder first; `modules`: the parts directly below.
     """
 
     key: str
@@ -43,24 +43,24 @@ class CodePart:
 
     @property
     def entry(self) -> str:
-        """Return the path of the file that speaks for the part."""
+        """The path of the entry file."""
         return self.files[0] if self.files else ""
 
 
 @dataclass(frozen=True)
 class CodeParts:
-    """All parts by key, in the order of their paths, and which part tells of each file of code."""
+    """All parts by key, in the order of their paths, and the part of each file of code."""
 
     parts: Mapping[str, CodePart]
     of_file: Mapping[str, str]
     aside: Mapping[str, int]
-    """By folder, how many files of code around the others have no page."""
+    """The number of supporting files without a page, by folder."""
 
 
 def code_parts(files: RepositoryFiles, graph: SymbolGraph, *, most: int) -> CodeParts:
-    """Divide the code of a repository into packages and modules: at most so many, the most important ones."""
+    """Divide the code of a repository into packages and modules, at most `most`, the most important ones."""
     everything = [file for file in files.of_role("code") if file.code and file.head]
-    code = [file for file in everything if not _ASIDE.search(file.path)] or everything
+    code = [file for file in everything if not _SUPPORTING.search(file.path)] or everything
     folders: dict[str, list[WikiFile]] = defaultdict(list)
     for file in code:
         folders[file.folder].append(file)
@@ -69,12 +69,12 @@ def code_parts(files: RepositoryFiles, graph: SymbolGraph, *, most: int) -> Code
     of_file: dict[str, str] = {}
     for folder in sorted(folders):
         inside = sorted(folders[folder], key=lambda file: (not stands_for_folder(file), file.path))
-        told = [file for file in inside if file.path not in own]
+        described = [file for file in inside if file.path not in own]
         key = folder or "."
-        if told or len(inside) > 1:
+        if described or len(inside) > 1:
             modules = tuple(file.path for file in inside if file.path in own)
-            parts[key] = _part(files, graph, key, told, modules)
-            of_file |= {file.path: key for file in told}
+            parts[key] = _part(files, graph, key, described, modules)
+            of_file |= {file.path: key for file in described}
         for file in inside:
             if file.path in own:
                 parts[file.path] = _part(files, graph, file.path, [file], ())
@@ -84,7 +84,7 @@ def code_parts(files: RepositoryFiles, graph: SymbolGraph, *, most: int) -> Code
 
 
 def stands_for_folder(file: WikiFile) -> bool:
-    """Tell whether a file speaks for its folder, such as `__init__.py` or `index.ts`."""
+    """Return whether a file is the entry file of its folder, such as `__init__.py` or `index.ts`."""
     if file.code is None:
         return False
     if file.code.family == "go":
@@ -93,37 +93,33 @@ def stands_for_folder(file: WikiFile) -> bool:
 
 
 def _own_pages(folders: Mapping[str, Sequence[WikiFile]], graph: SymbolGraph, most: int) -> frozenset[str]:
-    """Choose the files that get a page of their own: in Go a package is its folder, elsewhere a module is a file."""
+    """Choose the files with their own pages: none in Go, where a package is a folder; elsewhere each module."""
     candidates = [
         file
         for inside in folders.values()
         for file in inside
         if file.code and file.code.family != "go" and not stands_for_folder(file)
-        if len(inside) == 1 or _says_something(file)
+        if len(inside) == 1 or file.entries or file.last_line >= _LEAST_LINES
     ]
     room = max(0, most - len(folders))
     ranked = sorted(candidates, key=lambda file: (-round(graph.importance.get(file.path, 0.0), 6), file.path))
     return frozenset(file.path for file in ranked[:room])
 
 
-def _says_something(file: WikiFile) -> bool:
-    return bool(file.entries) or file.last_line >= _LEAST_LINES
-
-
 def _part(
-    files: RepositoryFiles, graph: SymbolGraph, key: str, told: Sequence[WikiFile], modules: tuple[str, ...]
+    files: RepositoryFiles, graph: SymbolGraph, key: str, inside: Sequence[WikiFile], modules: tuple[str, ...]
 ) -> CodePart:
-    paths = tuple(file.path for file in told)
+    paths = tuple(file.path for file in inside)
     importance = sum(graph.importance.get(path, 0.0) for path in paths)
     is_package = key not in files.files
-    return CodePart(key, part_title(files, key, told), is_package, paths, modules, importance)
+    return CodePart(key, part_title(files, key, inside), is_package, paths, modules, importance)
 
 
-def part_title(files: RepositoryFiles, key: str, told: Sequence[WikiFile] = ()) -> str:
-    """Return what people call a part: a dotted name in Python, elsewhere its path without where all code lies."""
+def part_title(files: RepositoryFiles, key: str, inside: Sequence[WikiFile] = ()) -> str:
+    """Return the title of a part: a dotted name in Python, elsewhere its path without the source folder."""
     file = files.files.get(key)
     bare = _SOURCE_FOLDERS.sub("", "" if key == "." else key)
-    family = next((one.code.family for one in ([file] if file else told) if one and one.code), "")
+    family = next((one.code.family for one in ([file] if file else inside) if one and one.code), "")
     if file:
         stem = splitext(bare)[0]
         bare = stem.rpartition("/")[0] if stem.endswith("/__init__") else stem
@@ -139,21 +135,21 @@ def _has_source_folder(files: RepositoryFiles) -> bool:
 
 
 def repository_title(files: RepositoryFiles) -> str:
-    """Return what the repository is called: as its manifest says, else by its README or its folder."""
+    """Return the name of the repository in its manifest, else of its folder."""
     readmes = (file for path, file in files.files.items() if path.lower().startswith("readme") and file.title)
     readme = next((file.title for file in readmes), "")
     for name in ("pyproject.toml", "package.json", "Cargo.toml", "go.mod"):
         manifest = files.files.get(name)
         if manifest and manifest.package:
-            # The same name as people write it.
+            # The README has the same name with its usual capitalization.
             return readme if readme.casefold() == manifest.package.casefold() else manifest.package.rpartition("/")[2]
     return files.name.rpartition("/")[2] or "Repository"
 
 
 def page_slugs(keys: Iterable[str]) -> dict[str, str]:
-    """Return a name for the file of each page, by what it is of: letters, digits and hyphens, different ones for all.
+    """Return a unique file name for the page of each key, of letters, digits and hyphens.
 
-    It depends on the key alone, unless another key would give the same one.
+    It depends only on the key, unless another key would give the same name.
     """
     plain = {key: _slug(key) for key in sorted(set(keys))}
     groups: dict[str, list[str]] = defaultdict(list)

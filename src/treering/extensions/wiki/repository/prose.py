@@ -1,4 +1,4 @@
-"""Prose of documents and docstrings as plain words and code: Markdown, reStructuredText and doc comments alike."""
+"""Prose from documents and docstrings without markup: Markdown, reStructuredText and doc comments."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Some words of a text; `code` tells those that name something in code."""
+    """A piece of text. `code`: whether it was marked as code."""
 
     text: str
     code: bool = False
 
 
 _MOST_CHARS = 4_000
-"""What is read of a paragraph: more of it is shown nowhere."""
+"""The part of a paragraph that is read; more is never shown."""
 _INLINE = re.compile(
     r"""
       (?P<comment><!--.*?(?:-->|\Z))
@@ -56,35 +56,35 @@ _CODE_ROLES = frozenset(
 
 
 def words_of(text: str) -> list[Words]:
-    """Return a text without its markup. Images, comments and tags are left out; of a link its label stays."""
+    """Remove the markup of a text. Images, comments and tags are dropped; links are replaced by their labels."""
     text = text[:_MOST_CHARS]
-    found: list[Words] = []
+    words: list[Words] = []
     at = 0
     for match in _INLINE.finditer(text):
-        found.append(Words(text[at : match.start()]))
-        found += _read(match)
+        words.append(Words(text[at : match.start()]))
+        words += _read(match)
         at = match.end()
-    found.append(Words(text[at:]))
-    return _joined(found)
+    words.append(Words(text[at:]))
+    return _joined(words)
 
 
 def first_paragraph(text: str) -> str:
-    """Return the first paragraph of a docstring or doc comment, before it tells of parameters and the like."""
-    kept: list[str] = []
+    """Return the first paragraph of a docstring or doc comment, without sections such as parameters."""
+    paragraph: list[str] = []
     lines = text.strip().splitlines()
     if len(lines) > 2 and lines[0].strip() and _UNDERLINE.fullmatch(lines[1].strip()):
-        lines = lines[2:]  # a title says less than what stands below it
+        lines = lines[2:]  # the text below a title is more informative
     for line in lines:
         bare = _SKIPPED.sub("", line.strip())
-        if _STOP.match(bare) or (not bare and kept):
+        if _STOP.match(bare) or (not bare and paragraph):
             break
         if bare:
-            kept.append(bare)
-    return " ".join(kept)
+            paragraph.append(bare)
+    return " ".join(paragraph)
 
 
 def cut(words: Sequence[Words], most: int) -> list[Words]:
-    """Return the first sentences that fit into `most` characters; of one that is longer, its first words and `…`."""
+    """Return the first sentences of at most `most` characters; a longer sentence is cut between words, with `…`."""
     whole = "".join(one.text for one in words)
     if len(whole) <= most:
         return list(words)
@@ -102,7 +102,7 @@ def first_sentence(text: str, most: int) -> list[Words]:
 
 
 def sentence_ends(text: str) -> Iterator[int]:
-    """Return where sentences of a text end."""
+    """Yield the positions where sentences end."""
     for match in _SENTENCE_END.finditer(text):
         if match[0][0] == ":" and match.end() < len(text):
             continue
@@ -145,7 +145,7 @@ def _role(name: str, text: str) -> Words:
 
 
 def _last_name(text: str) -> str:
-    """Return the last part of a name: `~flask.Flask` stands for `Flask`."""
+    """Return the last part of a name: `Flask` for `~flask.Flask`."""
     return text.rpartition(".")[2].lstrip("~ ")
 
 
@@ -157,27 +157,27 @@ def _literal(match: re.Match[str]) -> Words:
     return Words(_last_name(text) if is_short else text.strip(), code=True)
 
 
-def _joined(found: Sequence[Words]) -> list[Words]:
-    kept: list[Words] = []
-    for one in found:
+def _joined(words: Sequence[Words]) -> list[Words]:
+    joined: list[Words] = []
+    for one in words:
         text = _SPACES.sub(" ", one.text)
         if not text:
             continue
-        if kept and not kept[-1].code and not one.code:
-            kept[-1] = Words(_SPACES.sub(" ", kept[-1].text + text))
+        if joined and not joined[-1].code and not one.code:
+            joined[-1] = Words(_SPACES.sub(" ", joined[-1].text + text))
         else:
-            kept.append(Words(text, one.code))
-    if kept:
-        kept[0] = Words(kept[0].text.lstrip(), kept[0].code)
-        kept[-1] = Words(kept[-1].text.rstrip(), kept[-1].code)
-    return [one for one in kept if one.text]
+            joined.append(Words(text, one.code))
+    if joined:
+        joined[0] = Words(joined[0].text.lstrip(), joined[0].code)
+        joined[-1] = Words(joined[-1].text.rstrip(), joined[-1].code)
+    return [one for one in joined if one.text]
 
 
 def _up_to(words: Sequence[Words], end: int) -> list[Words]:
-    kept: list[Words] = []
+    result: list[Words] = []
     for one in words:
         if end <= 0:
             break
-        kept.append(Words(one.text[:end], one.code))
+        result.append(Words(one.text[:end], one.code))
         end -= len(one.text)
-    return kept
+    return result

@@ -1,4 +1,4 @@
-"""The sections of a document: a heading, its blocks, and where they stand."""
+"""The sections of a document: headings, blocks, and their lines."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,24 +7,10 @@ from typing import Literal
 
 from treering.extensions.wiki.repository.api_entries import CitedSpan, SourceLines
 from treering.extensions.wiki.repository.prose import words_of
+from treering.sources.reading.lines import restructured_outline
 
-# The blocks of a document's text, by rules: paragraphs, lists and code of Markdown and reStructuredText.
-
-
-BlockKind = Literal["paragraph", "item", "code"]
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentBlock:
-    """A block of a document. `first` and `last` are its lines, counted from the first line of the text given."""
-
-    kind: BlockKind
-    text: str
-    first: int
-    last: int
-    language: str = ""
-
-
+MAX_SECTIONS = 200
+MAX_HEADINGS = 400
 _FENCE = re.compile(r"^(?P<indent> {0,12})(?P<fence>`{3,}|~{3,})\s*\{?\.?(?P<language>[\w+#.-]*)")
 _CODE_DIRECTIVE = re.compile(
     r"^(?P<indent>\s*)\.\. (?:code-block|sourcecode|code|prompt|ipython)::\s*(?P<language>[\w+#.-]*)"
@@ -35,16 +21,32 @@ _RULER = re.compile(r"^\s{0,3}(?:=|-|~|\^|\"|'|`|#|\*|\+|_){3,}\s*$")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s")
 _ADMONITION = re.compile(r"^\s{0,4}(?:!!!|\?\?\?\+?|///+|:::+)")
 _TABLE = re.compile(r"^\s*(?:\||\+[-=+]+\+|={3,}\s+={3,})")
-_TERMINALS = frozenset({"console", "shell", "shell-session", "bash", "sh", "text", "ansi", ""})
-_COLOURS = re.compile(r"</?(?:font|span|b|i|u)(?: [^<>\n]{0,200})?>")
-_ENTITIES = {"&apos;": "'", "&quot;": '"', "&lt;": "<", "&gt;": ">", "&amp;": "&"}
 _HTML = re.compile(r"^\s{0,3}<(?:!--|/?[A-Za-z])")
+_HASHES = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_SETEXT = re.compile(r"^ {0,3}(=+|-{2,})[ \t]*$")
+_FENCE_BEGIN = re.compile(r"^ {0,12}(`{3,}|~{3,})")
+_ATTRIBUTES = re.compile(r"\s*\{[#.:][^{}]*\}\s*$")
+_UNDERLINE = re.compile(r"^([=\-`:'\"~^_*+#<>.])\1{2,}[ \t]*$")
+_NO_TITLE = re.compile(r"^(?:[-*+>|]|\d+[.)])\s|^\s*$|^\.\. ")
+
+BlockKind = Literal["paragraph", "item", "code"]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentBlock:
+    """A block of a document. `first` and `last` are its lines, from 1, in the given text."""
+
+    kind: BlockKind
+    text: str
+    first: int
+    last: int
+    language: str = ""
 
 
 def blocks_of(text: str, *, fences: bool = True) -> list[DocumentBlock]:
-    """Return the paragraphs, items and code of a section of Markdown or reStructuredText; nothing else of it.
+    """Return the paragraphs, list items and code blocks of a section of Markdown or reStructuredText.
 
-    `fences`: three backticks begin code, as in Markdown; in reStructuredText they underline a heading.
+    `fences`: whether three backticks begin code; in reStructuredText they underline a heading.
     """
     return list(_Reader(text.split("\n"), fences).blocks())
 
@@ -88,11 +90,10 @@ class _Reader:
         self.at += 1
         last = min(self.at, len(self.lines))
         language = fence["language"].lower()
-        body = _without_colours("\n".join(_dedented(inside, indent)), language)
-        return DocumentBlock("code", body, start + 1, last, language)
+        return DocumentBlock("code", "\n".join(_dedented(inside, indent)), start + 1, last, language)
 
     def _indented(self, language: str, indent: int, *, options: bool = False) -> Iterator[DocumentBlock]:
-        """Read the lines that stand further in than `indent`, behind the line that announced them."""
+        """Read the lines after the current one that are indented more than `indent`."""
         start = self.at + 1
         self.at += 1
         inside: list[str] = []
@@ -139,38 +140,16 @@ class _Reader:
         return not line.strip() or bool(self._fence(line) or _ITEM.match(line) or _DIRECTIVE.match(line))
 
 
-def _without_colours(text: str, language: str) -> str:
-    """Return what a terminal showed without the HTML that gives it colours on a page."""
-    if language not in _TERMINALS or not _COLOURS.search(text):
-        return text
-    bare = _COLOURS.sub("", text)
-    for entity, sign in _ENTITIES.items():
-        bare = bare.replace(entity, sign)
-    return bare
-
-
 def _dedented(lines: Sequence[str], most: int) -> list[str]:
-    """Take away the white space that all lines begin with, at most so many characters."""
+    """Remove the common indentation of lines, at most `most` characters."""
     indents = [len(line) - len(line.lstrip(" \t")) for line in lines if line.strip()]
     indent = min([most, *indents])
     return [line[indent:] for line in lines]
 
 
-# The headings of a document, by rules: those of Markdown and of reStructuredText, outside of code.
-
-
-_MOST = 400
-_HASHES = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
-_SETEXT = re.compile(r"^ {0,3}(=+|-{2,})[ \t]*$")
-_FENCE_BEGIN = re.compile(r"^ {0,12}(`{3,}|~{3,})")
-_ATTRIBUTES = re.compile(r"\s*\{[#.:][^{}]*\}\s*$")
-_UNDERLINE = re.compile(r"^([=\-`:'\"~^_*+#<>.])\1{2,}[ \t]*$")
-_NO_TITLE = re.compile(r"^(?:[-*+>|]|\d+[.)])\s|^\s*$|^\.\. ")
-
-
 @dataclass(frozen=True, slots=True)
 class DocumentHeading:
-    """A heading: how deep it is (1 the highest), its words as written, and its first and last line."""
+    """A heading with its level (1 is the highest), its text as written, and its first and last line."""
 
     level: int
     text: str
@@ -180,8 +159,8 @@ class DocumentHeading:
 
 def headings_of(lines: Sequence[str], *, markdown: bool) -> list[DocumentHeading]:
     """Return the headings of a document, at most 400. `lines[1]` is its first line."""
-    found = _of_markdown(lines) if markdown else _of_restructured(lines)
-    return [one for _, one in zip(range(_MOST), found, strict=False)]
+    headings = _of_markdown(lines) if markdown else _of_restructured(lines)
+    return [one for _, one in zip(range(MAX_HEADINGS), headings, strict=False)]
 
 
 def _of_markdown(lines: Sequence[str]) -> Iterator[DocumentHeading]:
@@ -202,7 +181,7 @@ def _of_markdown(lines: Sequence[str]) -> Iterator[DocumentHeading]:
 
 
 def _behind_matter(lines: Sequence[str]) -> int:
-    """Return the first line behind the front matter."""
+    """Return the first line after the front matter."""
     if len(lines) > 1 and lines[1].strip() in ("---", "+++"):
         closed = (at for at in range(2, min(len(lines), 500)) if lines[at].strip() == lines[1].strip())
         return next(closed, 0) + 1
@@ -210,16 +189,8 @@ def _behind_matter(lines: Sequence[str]) -> int:
 
 
 def _of_restructured(lines: Sequence[str]) -> Iterator[DocumentHeading]:
-    styles: list[tuple[str, bool]] = []
-    for at in range(1, len(lines) - 1):
-        under = _UNDERLINE.match(lines[at + 1])
-        if not under or not _may_be_title(lines, at) or len(lines[at + 1].rstrip()) < len(lines[at].rstrip()):
-            continue
-        over = at > 1 and lines[at - 1].rstrip() == lines[at + 1].rstrip()
-        style = (under[1], over)
-        if style not in styles:
-            styles.append(style)
-        yield DocumentHeading(styles.index(style) + 1, lines[at].strip(), at - over, at + 1)
+    outline = restructured_outline("\n".join(lines[1:]), indented_blocks=False)
+    return (DocumentHeading(one.level, one.name, one.start + 1, one.body) for one in outline.headings)
 
 
 def _may_be_title(lines: Sequence[str], at: int) -> bool:
@@ -228,56 +199,53 @@ def _may_be_title(lines: Sequence[str], at: int) -> bool:
     return stands_alone and not _NO_TITLE.match(lines[at]) and not _UNDERLINE.match(lines[at])
 
 
-_MOST_SECTIONS = 200
-
-
 @dataclass(frozen=True, slots=True)
 class DocumentSection:
-    """A section of a document. `headings` are those around it and its own, as words."""
+    """A section of a document. `headings`: those of its parents and its own, without markup."""
 
     headings: tuple[str, ...]
     blocks: tuple[DocumentBlock, ...]
     lines: CitedSpan
     cites: tuple[tuple[int, CitedSpan], ...]
-    """For the first lines of blocks, what to cite."""
+    """The citation of each block, by its first line."""
 
     @property
     def title(self) -> str:
-        """Return its own heading; empty for what stands before the first."""
+        """Its own heading, or "" before the first heading."""
         return self.headings[-1] if self.headings else ""
 
     @property
     def first_paragraph(self) -> DocumentBlock | None:
-        """Return its first paragraph."""
+        """Its first paragraph."""
         return next((block for block in self.blocks if block.kind == "paragraph"), None)
 
     @property
     def first_code(self) -> DocumentBlock | None:
-        """Return its first block of code."""
+        """Its first code block."""
         return next((block for block in self.blocks if block.kind == "code" and block.text.strip()), None)
 
     def cite(self, block: DocumentBlock) -> CitedSpan:
-        """Return what a block cites."""
+        """Return the citation of a block."""
         return dict(self.cites).get(block.first, self.lines)
 
 
 def sections_of(text: SourceLines) -> tuple[DocumentSection, ...]:
-    """Return the sections of a document that say something, in its order; at most 200."""
+    """Return the sections of a document that have text, in order; at most 200."""
     path = text.spans[0][0].path.lower() if text.spans else ""
     markdown = not path.endswith((".rst", ".rest", ".txt"))
     headings = headings_of(text.lines, markdown=markdown)
-    found: list[DocumentSection] = []
+    sections: list[DocumentSection] = []
     for around, first, last in _stretches(headings, len(text.lines) - 1):
         section = _section(text, around, first, last, markdown=markdown)
         if section:
-            found.append(section)
-        if len(found) == _MOST_SECTIONS:
+            sections.append(section)
+        if len(sections) == MAX_SECTIONS:
             break
-    return tuple(found)
+    return tuple(sections)
 
 
 def _stretches(headings: Sequence[DocumentHeading], end: int) -> Iterator[tuple[list[DocumentHeading], int, int]]:
-    """Return the lines between headings with the headings around them, the nearest last."""
+    """Yield the lines between headings with their parent headings, the nearest last."""
     first = headings[0].first if headings else end + 1
     if first > 1:
         yield [], 1, first - 1

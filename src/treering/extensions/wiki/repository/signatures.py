@@ -1,4 +1,4 @@
-"""Signatures as people read them, taken from the lines of a definition by rules for each family of languages."""
+"""Readable signatures from the lines of a definition, by rules for each family of languages."""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 _MOST_LINES = 400
 _MOST_CHARS = 20_000
-_MOST_ANNOTATED = 60
 _OPENING, _CLOSING = "([", ")]"
 _SPACES = re.compile(r"\s+")
 _PYTHON = "py"
@@ -30,19 +29,19 @@ _HIDDEN_MEMBER = re.compile(r"\b(?:private|protected|internal|static inline)\b")
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What stands behind the name of a definition, on one line, and the line on which that ends."""
+    """The signature after the name of a definition, on one line, and its last line."""
 
     rest: str
     end: int
 
 
 def has_body_docs(family: str) -> bool:
-    """Tell whether a language keeps its docs inside of what they are about."""
+    """Return whether the documentation of a definition is inside of it, as in Python."""
     return family == _PYTHON
 
 
 def signature_at(lines: Sequence[str], at: int, name: str, family: str) -> Signature:
-    """Read the signature of what is called `name` on a line."""
+    """Read the signature of the definition of `name` on a line."""
     line = lines[at]
     start = word_at(line, name)
     first = line[start + len(name) :] if start >= 0 else ""
@@ -51,13 +50,13 @@ def signature_at(lines: Sequence[str], at: int, name: str, family: str) -> Signa
     if end is None:
         end = len(first)
     rest = _COMMENT.sub("", text[:end]) if family == _PYTHON else text[:end]
-    return Signature(_tidy(_SPACES.sub(" ", _unannotated(rest)).strip(), family), at + text.count("\n", 0, end))
+    return Signature(_tidy(_SPACES.sub(" ", rest).strip(), family), at + text.count("\n", 0, end))
 
 
 def shortened(rest: str, most: int) -> str:
-    """Return a signature behind its name in at most `most` characters, as far as it can be shortened sensibly.
+    """Shorten a signature to about `most` characters.
 
-    First what is returned is left out, then types of parameters, then all but the first parameters.
+    The return type is dropped first, then the types of parameters, then the last parameters.
     """
     rest = _without_generics(rest) if rest.startswith("<") else rest
     if len(rest) <= most:
@@ -71,37 +70,38 @@ def shortened(rest: str, most: int) -> str:
             text = f"({', '.join(shown)}){tail}"
             if len(text) <= most:
                 return text
-    kept: list[str] = []
+    first: list[str] = []
     for one in map(_untyped, parameters):
-        if len(", ".join([*kept, one])) > most - 5:
+        if len(", ".join([*first, one])) > most - 5:
             break
-        kept.append(one)
-    return f"({', '.join([*kept, '…'])})"
+        first.append(one)
+    return f"({', '.join([*first, '…'])})"
 
 
 def without_receiver(rest: str) -> str:
-    """Return a signature of Python without `self` or `cls`."""
+    """Remove `self` or `cls` from a signature of Python."""
     return re.sub(r"^\((?:self|cls)(?:,\s*|(?=\)))", "(", rest)
 
 
 def kind_of(name: str, line: str, family: str, *, member: bool) -> str:
-    """Return in a word what a line defines that names it."""
+    """Return the kind of a definition, such as `class`, from its first line."""
     before = line[: max(word_at(line, name), 0)]
-    said_before = "function" if family == _PYTHON and "def " in before else ""
-    found = said_before or next((kind for kind, said in _KINDS if said.search(before or line)), "")
-    found = found or ("function" if _FUNCTION_VALUE.search(line) else "")
-    if found in ("function", ""):
-        is_called = (
-            found == "function"
-            or bool(_ARROW.search(line))
-            or (member and ("(" in line or line.rstrip().endswith("<")))
-        )
-        return ("method" if member else "function") if is_called or family in ("c", "java", "cs", "sh") else "constant"
-    return found
+    kind = next((kind for kind, keyword in _KINDS if keyword.search(before or line)), "")
+    if family == _PYTHON and "def " in before:
+        kind = "function"
+    if kind not in ("function", ""):
+        return kind
+    is_called = (
+        kind == "function"
+        or family in ("c", "java", "cs", "sh")
+        or bool(_FUNCTION_VALUE.search(line) or _ARROW.search(line))
+        or (member and ("(" in line or line.rstrip().endswith("<")))
+    )
+    return ("method" if member else "function") if is_called else "constant"
 
 
 def is_public(name: str, line: str, family: str, *, member: bool) -> bool:
-    """Tell whether a definition is meant for users, by its name and the words before it."""
+    """Return whether a definition is public, by its name and modifiers."""
     if name.startswith(("_", "#")) or _TYPE_VARIABLE.search(line) or _HIDDEN_MEMBER.search(line.split("(")[0]):
         return False
     match family:
@@ -120,7 +120,7 @@ def is_public(name: str, line: str, family: str, *, member: bool) -> bool:
 
 
 def split_outside(text: str, sign: str) -> list[str]:
-    """Split a text at a sign where it stands outside of brackets and strings."""
+    """Split a text at a character outside of brackets and strings."""
     parts, depth, quote, start = list[str](), 0, "", 0
     for at, char in enumerate(text):
         if quote:
@@ -138,7 +138,7 @@ def split_outside(text: str, sign: str) -> list[str]:
 
 
 def _end(text: str, family: str) -> int | None:
-    """Return where a signature ends; `None` where the text does not hold its end."""
+    """Return the end of a signature, or `None` if the text ends before it."""
     depth, angle, at = 0, 0, 0
     while at < len(text):
         char = text[at]
@@ -161,7 +161,7 @@ def _end(text: str, family: str) -> int | None:
 
 
 def _quoted(text: str, at: int, family: str) -> int:
-    """Return where a string that begins here ends, or `at` where none does; one of a single line ends with it."""
+    """Return the end of the string literal at `at`, or `at` if there is none."""
     char = text[at]
     if char not in "\"'`" or (family == "rs" and char != '"'):
         return at
@@ -171,35 +171,6 @@ def _quoted(text: str, at: int, family: str) -> int:
     line_end = text.find("\n", at)
     end = text.find(char, at + 1, line_end if line_end >= 0 and char != "`" else len(text))
     return end + 1 if end >= 0 else at + 1
-
-
-def _unannotated(rest: str) -> str:
-    """Return a signature of Python whose types say no more than the type: `Annotated[int, …]` becomes `int`."""
-    at = rest.find("Annotated[")
-    for _ in range(_MOST_ANNOTATED):
-        if at < 0:
-            break
-        start = at + len("Annotated[")
-        end = _closing(rest, start)
-        kind = (split_outside(rest[start:end], ",") or [""])[0]
-        rest = f"{rest[:at]}{kind}{rest[end + 1 :]}"
-        at = rest.find("Annotated[", at)
-    return rest
-
-
-def _closing(text: str, at: int) -> int:
-    """Return where the bracket that was opened before ends; the end of the text where it does not."""
-    depth = 0
-    while at < len(text):
-        after = _quoted(text, at, _PYTHON)
-        if after > at:
-            at = after
-            continue
-        depth += (text[at] in "[(") - (text[at] in "])")
-        if depth < 0:
-            return at
-        at += 1
-    return len(text)
 
 
 def _stops(text: str, at: int, family: str) -> bool:
@@ -225,7 +196,7 @@ def _tidy(rest: str, family: str) -> str:
 
 
 def _without_generics(rest: str) -> str:
-    """Return a signature without the type parameters it begins with."""
+    """Remove the type parameters at the start of a signature."""
     depth = 0
     for at, char in enumerate(rest):
         depth += (char == "<") - (char == ">" and rest[at - 1] not in "-=")
@@ -235,7 +206,7 @@ def _without_generics(rest: str) -> str:
 
 
 def _parameters(rest: str) -> tuple[str | None, str]:
-    """Return what stands between the parentheses of a signature, and what stands behind them."""
+    """Return the parameters of a signature, and the text after them."""
     if not rest.startswith("("):
         return None, ""
     depth = 0
@@ -247,16 +218,13 @@ def _parameters(rest: str) -> tuple[str | None, str]:
 
 
 def _untyped(parameter: str) -> str:
-    """Return a parameter without its type: its name, with the default where it has one."""
+    """Remove the type of a parameter, but not its default."""
     name = split_outside(parameter, ":")[0] if ":" in parameter else parameter
     if name == parameter:
         return parameter
     default = split_outside(parameter, "=")
     has_default = len(default) > 1 and "=" not in name and not default[-1].startswith(">")
     return f"{name}={default[-1]}" if has_default else name
-
-
-# Finding a name in a line where it stands as a whole word: without a pattern, which costs more to make than to use.
 
 
 def word_at(line: str, word: str) -> int:

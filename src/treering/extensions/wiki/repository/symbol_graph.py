@@ -1,4 +1,4 @@
-"""Who imports, calls and uses whom in a repository, and how much of a walk over these links each file holds."""
+"""The imports, calls and uses between the files of a repository, and the PageRank of files and definitions."""
 
 import re
 from collections import Counter, defaultdict
@@ -25,24 +25,26 @@ from treering.retrieval.index.rounds import run_together
 from treering.verbs.engine import Engine
 
 _BATCH = 50
-"""Files of code whose links are looked up together, and whose texts are in memory at a time."""
+"""The number of files whose links are looked up together."""
 _MOST_NAMES = 12
-"""Names that one file uses of another which are told."""
+"""The maximum number of names per link."""
 _DAMPING = 0.85
-"""Of PageRank as published (Brin and Page, 1998): all of the graph is ranked, not the surroundings of a question."""
+"""Of PageRank as published (Brin and Page, 1998): the whole graph is ranked, not the neighborhood of a query."""
 _ROUNDS = 40
 _LONGEST_IMPORT = 60
-"""Lines of one import that are looked through for where it begins."""
+"""The maximum number of lines of one import statement."""
 _IMPORT = re.compile(
     r"(?P<indent>\s*)(?:from|import|export|use|using|require|#include|const|let|var)\b(?P<types>\s+type\b)?"
 )
+_IMPLICIT_IMPORTS = frozenset({"c", "rb", "php", "sh", "java", "cs", "go"})
+"""Families of languages in which a file may use another without importing it."""
 _SEEDS = {"test": 0.1, "example": 0.5, "documentation": 0.5, "data": 0.4, "changelog": 0.3, "generated": 0.3}
-"""The weight of a file as the start of a walk, by its role, against 1 for code; nothing uses a test."""
+"""The weight of a file at the start of the walk, by its role; code has 1. Nothing uses a test."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileLink:
-    """That a file imports or uses another, with the first line that says so and the names that it uses."""
+    """A file that imports or uses another, with the first such line and the used names."""
 
     start: str
     end: str
@@ -51,50 +53,46 @@ class FileLink:
     names: tuple[str, ...]
     weight: int
     when_loaded: bool
-    """Whether it is imported as soon as the other is loaded: not only for types, and not within a function."""
-
-
-_SAYS_NO_IMPORTS = frozenset({"c", "rb", "php", "sh", "java", "cs", "go"})
-"""Families of languages in which a file may use another without importing it by itself."""
+    """Whether it is imported at load time: not only for types, and not inside a function."""
 
 
 def is_stated(link: FileLink, start: WikiFile) -> bool:
-    """Tell whether a link rests on more than that nothing else is called so as what a file uses."""
-    return link.imports or (start.code is not None and start.code.family in _SAYS_NO_IMPORTS)
+    """Return whether a link is more than a use of a name that only one file defines."""
+    return link.imports or (start.code is not None and start.code.family in _IMPLICIT_IMPORTS)
 
 
 @dataclass(frozen=True)
 class SymbolGraph:
-    """The links between the files of a repository by path, the importance of files and of what they define."""
+    """The links between the files of a repository, and the importance of files and segments."""
 
     links: Sequence[FileLink]
     importance: Mapping[str, float]
-    """By path, 0 to 1; of all files of code together 1."""
+    """By path, from 0 to 1; the sum over all files of code is 1."""
     symbols: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """By source and segment."""
+    """By source and segment id."""
     outgoing: Mapping[str, Sequence[FileLink]] = field(default_factory=dict)
     incoming: Mapping[str, Sequence[FileLink]] = field(default_factory=dict)
 
 
 def read_graph(engine: Engine, files: RepositoryFiles, reach: Reach) -> SymbolGraph:
-    """Look up the links of all files of code, in batches, and rank files and segments by PageRank over them."""
+    """Look up the links of all files of code, and rank files and segments by PageRank."""
     code = [file for file in files.files.values() if file.code]
-    found: list[_Tie] = []
+    ties: list[_Tie] = []
     for start in range(0, len(code), _BATCH):
         check_interrupt()
         engine.progress("Reading files of code", start, len(code))
-        found += _ties(engine, files, code[start : start + _BATCH], reach)
-    links = sorted(_links(found), key=lambda link: (link.start, link.end))
+        ties += _ties(engine, files, code[start : start + _BATCH], reach)
+    links = sorted(_links(ties), key=lambda link: (link.start, link.end))
     nodes = _Nodes()
     for file in code:
         nodes.number(file.source_id, "")
-    mass = _ranked(nodes, found, files)
+    mass = _ranked(nodes, ties, files)
     return _graph(files, links, nodes, mass)
 
 
 @dataclass(frozen=True, slots=True)
 class _Tie:
-    """That a segment of a file imports, calls or uses a segment of another file, or of its own."""
+    """A segment that imports, calls or uses another segment."""
 
     start: WikiFile
     start_part: str
@@ -114,10 +112,10 @@ def _ties(engine: Engine, files: RepositoryFiles, batch: Sequence[WikiFile], rea
         targets_of(file.code, files.root, uses_in(source), reach) for file, source in sources if file.code is not None
     ]
     results: list[list[CodeTarget]] = run_together(searches, index=engine.index, ledger=engine.ledger)
-    found: list[_Tie] = []
+    ties: list[_Tie] = []
     for (file, source), targets in zip(sources, results, strict=True):
-        found += _of_file(files, file, source, targets)
-    return found
+        ties += _of_file(files, file, source, targets)
+    return ties
 
 
 def _of_file(files: RepositoryFiles, file: WikiFile, source: Source, targets: Iterable[CodeTarget]) -> Iterator[_Tie]:
@@ -138,13 +136,13 @@ def _of_file(files: RepositoryFiles, file: WikiFile, source: Source, targets: It
 
 
 def _is_loaded(lines: Sequence[str], at: int) -> bool:
-    """Tell whether an import is made when its file is loaded; one that is further in stands under a condition."""
+    """Return whether an import runs at load time: it is not indented, and not only for types."""
     statement = _IMPORT.match(lines[_statement(lines, at)])
     return statement is None or not (statement["indent"] or statement["types"])
 
 
 def _import_line(lines: Sequence[str], part: Segment, name: str) -> int | None:
-    """Return the line of an import that says a name; `None` where none does."""
+    """Return the line of an import statement that contains a name, or `None`."""
     place = part.locator
     if not isinstance(place, Lines) or not name:
         return None
@@ -153,7 +151,7 @@ def _import_line(lines: Sequence[str], part: Segment, name: str) -> int | None:
 
 
 def _statement(lines: Sequence[str], at: int) -> int:
-    """Return the line on which the statement around a line begins, where that is an import."""
+    """Return the first line of the import statement around a line."""
     first = at
     while first > max(0, at - _LONGEST_IMPORT) and not _IMPORT.match(lines[first]) and lines[first].strip():
         first -= 1
@@ -163,9 +161,9 @@ def _statement(lines: Sequence[str], at: int) -> int:
 def _line(text: SourceLines, segment_id: str, written: str) -> CitedSpan | None:
     part = next(part for _, part in text.spans if part.segment_id == segment_id)
     use = read_use(written)
-    said = (use.name or use.module.rpartition("/")[2]).rpartition(".")[2] if use else ""
-    line = _import_line(text.lines, part, said) if use and use.how == "imports" else None
-    line = line or line_of(part, said)
+    name = (use.name or use.module.rpartition("/")[2]).rpartition(".")[2] if use else ""
+    line = _import_line(text.lines, part, name) if use and use.how == "imports" else None
+    line = line or line_of(part, name)
     return text.cite(line, line) if line else None
 
 
@@ -179,15 +177,15 @@ def _links(ties: Iterable[_Tie]) -> Iterator[FileLink]:
         names = Counter(
             tie.name.partition(".")[0] for tie in several if tie.name.strip("*") and not tie.name.startswith("__")
         )
-        told = tuple(name for name, _ in sorted(names.items(), key=lambda one: (-one[1], one[0]))[:_MOST_NAMES])
+        used = tuple(name for name, _ in sorted(names.items(), key=lambda one: (-one[1], one[0]))[:_MOST_NAMES])
         if first.lines:
             imports = any(tie.how == "imports" for tie in several)
             loaded = any(tie.when_loaded for tie in several)
-            yield FileLink(start, end, imports, first.lines, told, len(several), loaded)
+            yield FileLink(start, end, imports, first.lines, used, len(several), loaded)
 
 
 class _Nodes:
-    """Numbers of segments and files; a file is the segment without a name."""
+    """Numbers for segments and files; a file is a segment with an empty id."""
 
     def __init__(self) -> None:
         self.numbers: dict[tuple[str, str], int] = {}
@@ -198,7 +196,7 @@ class _Nodes:
 
 @dataclass(frozen=True)
 class _Ways:
-    """The edges of the graph for the walk, sorted by where they start."""
+    """The edges of the graph, sorted by their start."""
 
     starts: Nodes
     targets: Nodes
@@ -211,7 +209,7 @@ class _Ways:
         return cls(starts[order], targets[order], bounds)
 
     def edges(self, nodes: Nodes) -> Edges:
-        """Return all edges out of nodes."""
+        """Return the edges out of nodes."""
         counts = self.degrees(nodes)
         places = [np.arange(self.bounds[node], self.bounds[node + 1]) for node in nodes]
         at = np.concatenate(places) if places else np.zeros(0, np.int64)
@@ -224,13 +222,13 @@ class _Ways:
 
 
 def _ranked(nodes: _Nodes, ties: Sequence[_Tie], files: RepositoryFiles) -> npt.NDArray[np.float64]:
-    """Let a walk begin at every file and symbol, and hand on what it holds to what is used there."""
+    """Rank files and segments by a walk that starts everywhere and follows links."""
     pairs: list[tuple[int, int]] = []
     for tie in ties:
         pair = (nodes.number(tie.start.source_id, tie.start_part), nodes.number(tie.end.source_id, tie.end_part))
         pairs.append(pair)
     for source_id, part in list(nodes.numbers):
-        if part:  # what is handed to a file reaches what it defines, and the other way round
+        if part:  # a file links to its segments, and each segment to what it uses
             pairs.append((nodes.numbers[source_id, ""], nodes.numbers[source_id, part]))
     count = len(nodes.numbers)
     edges = np.array(sorted(pairs), np.int64).reshape(-1, 2)

@@ -1,228 +1,205 @@
-"""The page of a package or module: what it is for, what it defines, what it imports and who uses it, its tests."""
+"""The page of a package or module: its purpose, public API, imports, users and tests."""
 
 from collections.abc import Iterable, Sequence
 
 from treering.core.counting import counted_things
-from treering.extensions.wiki.pages import PagePlan, WikiPage, WikiPlan
 from treering.extensions.wiki.repository.api_entries import ApiEntry
-from treering.extensions.wiki.repository.facts import RepositoryFacts, offered, package_purpose, purpose_of
+from treering.extensions.wiki.repository.facts import offered, package_purpose, purpose_of
 from treering.extensions.wiki.repository.files import WikiFile
 from treering.extensions.wiki.repository.packages import CodePart
 from treering.extensions.wiki.repository.signatures import shortened, without_receiver
 from treering.extensions.wiki.repository.symbol_graph import FileLink, is_stated
-from treering.extensions.wiki.rules.architecture_page import Arrow, flowchart
-from treering.extensions.wiki.rules.page_body import (
-    PageBody,
-    PagePaths,
-    bullets,
-    code,
-    known_lines,
-    paragraph,
-    plain,
-    shown,
-    table,
-)
+from treering.extensions.wiki.rules.knowledge import knowledge_list
+from treering.extensions.wiki.rules.markdown import bullets, code, paragraph, plain, remainder, shown, table
+from treering.extensions.wiki.rules.mermaid import Arrow, flowchart
+from treering.extensions.wiki.rules.page_body import PageBody
 
-_MOST_ROWS = 120
-_MOST_NEIGHBOURS = 30
-_MOST_TESTS = 15
-_DRAWN = 6
-_SIGNATURE_CHARS = 90
-_NAMES = 5
-_MAKERS = frozenset({"__init__", "constructor", "__new__"})
+MAX_ROWS = 120
+MAX_NEIGHBORS = 30
+MAX_TESTS = 15
+MAX_DRAWN = 6
+MAX_SIGNATURE_CHARS = 90
+MAX_NAMES = 5
+_CONSTRUCTORS = frozenset({"__init__", "constructor", "__new__"})
 _WITH_SIGNATURE = frozenset({"function", "method", "property"})
 _TYPES = ("class", "interface", "struct", "enum")
 
 
-def write_module(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, page: PagePlan, part: CodePart) -> WikiPage:
+def write_module(body: PageBody, part: CodePart) -> None:
     """Write the page of a part of the code."""
-    body = PageBody(plan, page)
-    told = facts.files_of(part)
-    body.add(*_introduction(facts, body, part, told))
-    body.add(_diagram(facts, part))
-    body.section("Modules", _modules(facts, paths, body, part))
-    body.section("Public API", _offers(facts, paths, body, part))
-    for file in told:
-        _api(facts, body, file, alone=len(told) == 1)
-    body.section("Imports", *_imports(facts, paths, body, part))
-    body.section("Used by", *_users(facts, paths, body, part))
-    body.section("Tests", *_tests(facts, body, part))
-    body.section("Knowledge", known_lines(facts, body, facts.known_about(part)))
-    return body.finish()
+    files = body.facts.files_of(part)
+    body.add(paragraph(package_purpose(part, body.facts)), _size(body, part, files), _diagram(body, part))
+    body.section("Modules", _modules(body, part))
+    body.section("Public API", _exports(body, part))
+    for file in files:
+        _api(body, file, alone=len(files) == 1)
+    body.section("Imports", *_imports(body, part))
+    body.section("Used by", *_users(body, part))
+    body.section("Tests", *_tests(body, part))
+    body.section("Knowledge", knowledge_list(body, body.facts.known_about(part)))
 
 
 def entry_row(body: PageBody, file: WikiFile, entry: ApiEntry) -> tuple[str, str]:
-    """Return a row of a table of definitions: its name with its signature, and what it does."""
+    """Return a row of a table of definitions: the name with its signature, and the description."""
     name = body.source(file, entry.lines, code(entry.short))
-    rest = shortened(without_receiver(entry.rest), _SIGNATURE_CHARS) if entry.kind in _WITH_SIGNATURE else ""
+    rest = shortened(without_receiver(entry.rest), MAX_SIGNATURE_CHARS) if entry.kind in _WITH_SIGNATURE else ""
     if entry.kind == "property":
         rest = rest.removeprefix("()").replace(" -> ", ": ", 1)
     return f"{name}{plain(rest)}", shown(entry.doc)
 
 
-def _introduction(facts: RepositoryFacts, body: PageBody, part: CodePart, told: Sequence[WikiFile]) -> Iterable[str]:
-    yield paragraph(package_purpose(part, facts))
-    if told:
-        yield _in_numbers(body, part, told)
-    else:
-        yield f"{counted_things(len(part.modules), 'module')} in {code(f'{part.key}/')}."
+def _size(body: PageBody, part: CodePart, files: Sequence[WikiFile]) -> str:
+    folder = code(f"{part.key}/")
+    if not files:
+        return f"{counted_things(len(part.modules), 'module')} in {folder}."
+    place = body.file(files[0]) if len(files) == 1 else f"{counted_things(len(files), 'file')} in {folder}"
+    public = [entry for file in files for entry in file.public if not entry.owner]
+    types = sum(entry.kind in _TYPES for entry in public)
+    functions = sum(entry.kind == "function" for entry in public)
+    sizes = [counted_things(sum(file.last_line for file in files), "line")]
+    sizes += [counted_things(types, "public type")] if types else []
+    sizes += [counted_things(functions, "public function")] if functions else []
+    return f"{place}: {', '.join(sizes)}."
 
 
-def _in_numbers(body: PageBody, part: CodePart, told: Sequence[WikiFile]) -> str:
-    where = body.file(told[0]) if len(told) == 1 else f"{counted_things(len(told), 'file')} in {code(f'{part.key}/')}"
-    public = [entry for file in told for entry in file.public if not entry.owner]
-    counts = [counted_things(sum(entry.kind in _TYPES for entry in public), "public type")]
-    counts.append(counted_things(sum(entry.kind == "function" for entry in public), "public function"))
-    lines = counted_things(sum(file.last_line for file in told), "line")
-    return f"{where}: {lines}, {', '.join(one for one in counts if not one.startswith('0 '))}".removesuffix(", ") + "."
-
-
-def _modules(facts: RepositoryFacts, paths: PagePaths, body: PageBody, part: CodePart) -> str:
+def _modules(body: PageBody, part: CodePart) -> str:
     rows = []
-    ranked = sorted(part.modules, key=lambda path: (-round(facts.graph.importance.get(path, 0.0), 6), path))
-    for path in ranked[:_MOST_ROWS]:
-        file = facts.files.files[path]
-        rows.append((body.to_page(paths.of_file(path), code(file.name)), shown(purpose_of(file, facts)) or "–"))
-    return table(("Module", "Purpose"), rows) if rows else ""
+    for path in body.facts.by_importance(part.modules)[:MAX_ROWS]:
+        file = body.facts.files.files[path]
+        purpose = shown(purpose_of(file, body.facts)) or "–"
+        rows.append((body.to_page(body.paths.of_file(path), code(file.name)), purpose))
+    return table(("Module", "Purpose"), rows)
 
 
-def _offers(facts: RepositoryFacts, paths: PagePaths, body: PageBody, part: CodePart) -> str:
-    """Tell what the file that speaks for a package passes on from its modules."""
+def _exports(body: PageBody, part: CodePart) -> str:
+    """List the names that the entry file of a package exports from its modules."""
     if not part.entry or not part.is_package:
         return ""
     rows = []
-    entry = facts.files.files[part.entry]
-    for link in offered(entry, facts):
-        file = facts.files.files[link.end]
-        page = body.to_page(paths.of_file(file.path), code(file.path.removeprefix(f"{entry.folder}/")))
+    entry = body.facts.files.files[part.entry]
+    for link in offered(entry, body.facts):
+        file = body.facts.files.files[link.end]
+        page = body.to_page(body.paths.of_file(file.path), code(file.path.removeprefix(f"{entry.folder}/")))
         for name in link.names:
-            where, lines, one = facts.definition_of(file, name) or (entry, link.lines, None)
-            rows.append((body.source(where, lines, code(name)), shown(one.doc) if one else "", page))
-    return table(("Name", "Description", "From"), rows[:_MOST_ROWS]) if rows else ""
+            place, lines, one = body.facts.definition_of(file, name) or (entry, link.lines, None)
+            rows.append((body.source(place, lines, code(name)), shown(one.doc) if one else "", page))
+    return table(("Name", "Description", "From"), rows[:MAX_ROWS])
 
 
-def _api(facts: RepositoryFacts, body: PageBody, file: WikiFile, *, alone: bool) -> None:
+def _api(body: PageBody, file: WikiFile, *, alone: bool) -> None:
     public = file.public
     if not public:
         return
-    heading = "Public API" if alone else body.source(file, file.head, code(file.name))
-    body.add(f"## {heading}")
+    body.add(f"## {'Public API' if alone else body.source(file, file.head, code(file.name))}")
     if not alone and file.purpose:
-        body.add(paragraph(purpose_of(file, facts)))
+        body.add(paragraph(purpose_of(file, body.facts)))
     top = [entry for entry in public if not entry.owner]
-    with_members = {one.owner for one in file.entries if one.public or one.short in _MAKERS}
-    owners = [entry for entry in top if entry.name in with_members]
-    others = [entry for entry in top if entry.name not in with_members]
-    _table_of(body, file, others, "Name")
-    for owner in owners:
-        _members(body, file, owner)
-    here = {entry.name for entry in file.entries}
-    for name in sorted({entry.owner for entry in public if entry.owner} - here):
-        members = [entry for entry in public if entry.owner == name]
+    with_members = {one.owner for one in file.entries if one.public or one.short in _CONSTRUCTORS}
+    _definitions(body, file, [entry for entry in top if entry.name not in with_members], "Name")
+    for owner in top:
+        if owner.name in with_members:
+            _members(body, file, owner)
+    for name in sorted({entry.owner for entry in public if entry.owner} - {entry.name for entry in file.entries}):
         body.add(f"### Members of {code(name)}")
-        _table_of(body, file, members, "Member")
+        _definitions(body, file, [entry for entry in public if entry.owner == name], "Member")
 
 
-def _table_of(body: PageBody, file: WikiFile, entries: Sequence[ApiEntry], head: str) -> None:
-    if not entries:
-        return
-    kept = entries[:_MOST_ROWS]
-    if any(entry.doc for entry in kept):
-        body.add(table((head, "Description"), [entry_row(body, file, entry) for entry in kept]))
-    else:
-        body.add(bullets([entry_row(body, file, entry)[0] for entry in kept]))
-    if len(entries) > len(kept):
-        body.add(f"{counted_things(len(entries) - len(kept), 'more definition')} in {body.file(file)}.")
+def _definitions(body: PageBody, file: WikiFile, entries: Sequence[ApiEntry], head: str) -> None:
+    rows = [entry_row(body, file, entry) for entry in entries[:MAX_ROWS]]
+    has_docs = any(entry.doc for entry in entries[:MAX_ROWS])
+    body.add(table((head, "Description"), rows) if has_docs else bullets([name for name, _ in rows]))
+    if len(entries) > len(rows):
+        body.add(f"{counted_things(len(entries) - len(rows), 'more definition')} in {body.file(file)}.")
 
 
 def _members(body: PageBody, file: WikiFile, owner: ApiEntry) -> None:
-    bases = plain(shortened(owner.rest, _SIGNATURE_CHARS))
+    bases = plain(shortened(owner.rest, MAX_SIGNATURE_CHARS))
     body.add(f"### {owner.kind} {code(owner.short)}{bases}")
-    said = shown(owner.doc)
-    body.add(f"{said} ({body.source(file, owner.lines)})" if said else f"Defined in {body.source(file, owner.lines)}.")
+    doc, place = shown(owner.doc), body.source(file, owner.lines)
+    body.add(f"{doc} ({place})" if doc else f"Defined in {place}.")
     members = [entry for entry in file.entries if entry.owner == owner.name]
-    makers = [entry for entry in members if entry.short in _MAKERS]
-    if makers:
-        rest = plain(shortened(without_receiver(makers[0].rest), _SIGNATURE_CHARS))
-        made = body.source(file, makers[0].lines, code(owner.short))
-        body.add(f"Made with {made}{rest.removesuffix(' -> None')}.")
-    _table_of(body, file, [entry for entry in members if entry.public and entry.short not in _MAKERS], "Member")
+    constructor = next((entry for entry in members if entry.short in _CONSTRUCTORS), None)
+    if constructor:
+        rest = plain(shortened(without_receiver(constructor.rest), MAX_SIGNATURE_CHARS))
+        name = body.source(file, constructor.lines, code(owner.short))
+        body.add(f"Made with {name}{rest.removesuffix(' -> None')}.")
+    public = [entry for entry in members if entry.public and entry.short not in _CONSTRUCTORS]
+    _definitions(body, file, public, "Member")
 
 
-def _imports(facts: RepositoryFacts, paths: PagePaths, body: PageBody, part: CodePart) -> Iterable[str]:
+def _imports(body: PageBody, part: CodePart) -> Iterable[str]:
+    facts = body.facts
     links = [link for path in part.files for link in facts.graph.outgoing.get(path, ())]
-    passed_on = {link.end for path in part.files for link in offered(facts.files.files[path], facts)}
-    others = [link for link in links if facts.code.of_file.get(link.end) != part.key and link.end not in passed_on]
-    outside = [link for link in others if is_stated(link, facts.files.files[link.start])]
-    yield _neighbours(facts, paths, body, outside, ends=True)
-    foreign = sorted(name for name, users in facts.outside_packages.items() if set(users) & set(part.files))
-    if foreign:
-        yield f"External: {', '.join(code(name) for name in foreign[:_MOST_NEIGHBOURS])}."
+    exported = {link.end for path in part.files for link in offered(facts.files.files[path], facts)}
+    others = [link for link in links if facts.code.of_file.get(link.end) != part.key and link.end not in exported]
+    yield from _neighbors(body, _stated(body, others), ends=True)
+    external = sorted(name for name, users in facts.outside_packages.items() if set(users) & set(part.files))
+    if external:
+        yield f"External: {', '.join(code(name) for name in external[:MAX_NEIGHBORS])}."
 
 
-def _users(facts: RepositoryFacts, paths: PagePaths, body: PageBody, part: CodePart) -> Iterable[str]:
-    links = [link for path in part.files for link in facts.graph.incoming.get(path, ())]
-    code_links = [link for link in links if facts.files.files[link.start].role == "code"]
-    code_links = [link for link in code_links if is_stated(link, facts.files.files[link.start])]
-    outside = [link for link in code_links if facts.code.of_file.get(link.start) != part.key]
-    yield _neighbours(facts, paths, body, outside, ends=False)
-    examples = sorted({link.start for link in links if facts.files.files[link.start].role == "example"})
+def _users(body: PageBody, part: CodePart) -> Iterable[str]:
+    outside = [link for link in _incoming(body, part, "code") if body.facts.code.of_file.get(link.start) != part.key]
+    yield from _neighbors(body, _stated(body, outside), ends=False)
+    examples = sorted({link.start for link in _incoming(body, part, "example")})
     if examples:
-        shown_examples = [body.file(facts.files.files[path]) for path in examples[:_NAMES]]
-        more = f" and {len(examples) - _NAMES} more" if len(examples) > _NAMES else ""
-        yield f"Examples that use it: {', '.join(shown_examples)}{more}."
+        linked = [body.file(body.facts.files.files[path]) for path in examples[:MAX_NAMES]]
+        yield f"Examples that use it: {', '.join(linked)}{_and_more(examples)}."
 
 
-def _neighbours(
-    facts: RepositoryFacts, paths: PagePaths, body: PageBody, links: Sequence[FileLink], *, ends: bool
-) -> str:
+def _neighbors(body: PageBody, links: Sequence[FileLink], *, ends: bool) -> tuple[str, str]:
     rows = []
-    ordered = sorted(links, key=lambda link: (-link.weight, link.end, link.start))
-    for link in ordered[:_MOST_NEIGHBOURS]:
-        other, start = facts.files.files[link.end if ends else link.start], facts.files.files[link.start]
-        names = ", ".join(code(name) for name in link.names[:_NAMES]) or "the module"
-        more = f" and {len(link.names) - _NAMES} more" if len(link.names) > _NAMES else ""
-        page = body.to_page(paths.of_file(other.path), code(other.path))
-        rows.append((page, f"{names}{more}", body.source(start, link.lines)))
-    if not rows:
-        return ""
-    heads = ("Module", "Names used", "Where")
-    left = len(ordered) - len(rows)
-    return table(heads, rows) + (f"\n\n{counted_things(left, 'more module')}." if left > 0 else "")
+    files = body.facts.files.files
+    for link in sorted(links, key=lambda link: (-link.weight, link.end, link.start))[:MAX_NEIGHBORS]:
+        path = link.end if ends else link.start
+        page = body.to_page(body.paths.of_file(path), code(path))
+        names = f"{_names(link) or 'the module'}{_and_more(link.names)}"
+        rows.append((page, names, body.source(files[link.start], link.lines)))
+    return table(("Module", "Names used", "Where"), rows), remainder(len(links) - len(rows), "more module")
 
 
-def _tests(facts: RepositoryFacts, body: PageBody, part: CodePart) -> Iterable[str]:
-    links = [link for path in part.files for link in facts.graph.incoming.get(path, ())]
-    tests = [link for link in links if facts.files.files[link.start].role == "test"]
-    stated = [link for link in tests if is_stated(link, facts.files.files[link.start])]
-    best = sorted(stated or tests, key=lambda link: (-link.weight, link.start, link.end))
-    seen: dict[str, str] = {}
+def _tests(body: PageBody, part: CodePart) -> Iterable[str]:
+    tests = _incoming(body, part, "test")
+    best = sorted(_stated(body, tests) or tests, key=lambda link: (-link.weight, link.start, link.end))
+    lines: dict[str, str] = {}
     for link in best:
-        file = facts.files.files[link.start]
-        names = ", ".join(code(name) for name in link.names[:_NAMES])
-        said = f"{body.source(file, link.lines, code(file.path))}" + (f": {names}" if names else "")
-        if link.start not in seen and len(seen) < _MOST_TESTS:
-            seen[link.start] = said
-    if seen:
-        yield bullets(list(seen.values()))
-        left = len({link.start for link in best}) - len(seen)
-        if left:
-            yield f"{counted_things(left, 'more test file')}."
+        if link.start not in lines and len(lines) < MAX_TESTS:
+            place = body.source(body.facts.files.files[link.start], link.lines, code(link.start))
+            names = _names(link)
+            lines[link.start] = f"{place}: {names}" if names else place
+    yield bullets(list(lines.values()))
+    yield remainder(len({link.start for link in best}) - len(lines), "more test file")
 
 
-def _diagram(facts: RepositoryFacts, part: CodePart) -> str:
-    """Draw who imports the part and what it imports: of both the most important ones."""
-    own = set(part.files) or set(part.modules)
-    outgoing = _others(facts, {link.end for path in own for link in facts.graph.outgoing.get(path, ())}, part)
-    incoming = _others(facts, {link.start for path in own for link in facts.graph.incoming.get(path, ())}, part)
-    boxes = {key: facts.code.parts[key].title for key in incoming[:_DRAWN]}
-    boxes[part.key] = part.title
-    boxes |= {key: facts.code.parts[key].title for key in outgoing[:_DRAWN]}
-    arrows = [Arrow(key, part.key) for key in incoming[:_DRAWN]]
-    arrows += [Arrow(part.key, key) for key in outgoing[:_DRAWN]]
+def _incoming(body: PageBody, part: CodePart, role: str) -> list[FileLink]:
+    links = [link for path in part.files for link in body.facts.graph.incoming.get(path, ())]
+    return [link for link in links if body.facts.files.files[link.start].role == role]
+
+
+def _stated(body: PageBody, links: Iterable[FileLink]) -> list[FileLink]:
+    return [link for link in links if is_stated(link, body.facts.files.files[link.start])]
+
+
+def _names(link: FileLink) -> str:
+    return ", ".join(code(name) for name in link.names[:MAX_NAMES])
+
+
+def _and_more(names: Sequence[str]) -> str:
+    return f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+
+
+def _diagram(body: PageBody, part: CodePart) -> str:
+    """Draw the most important importers of the part and the parts it imports."""
+    graph, parts = body.facts.graph, body.facts.code.parts
+    own = part.files or part.modules
+    outgoing = _others(body, part, {link.end for path in own for link in graph.outgoing.get(path, ())})
+    incoming = _others(body, part, {link.start for path in own for link in graph.incoming.get(path, ())})
+    boxes = {key: parts[key].title for key in (*incoming, part.key, *outgoing)}
+    arrows = [Arrow(key, part.key) for key in incoming] + [Arrow(part.key, key) for key in outgoing]
     return flowchart(boxes, arrows, marked=part.key)
 
 
-def _others(facts: RepositoryFacts, paths: Iterable[str], part: CodePart) -> list[str]:
-    keys = {facts.code.of_file[path] for path in paths if path in facts.code.of_file} - {part.key, *part.modules}
-    return sorted(keys, key=lambda key: (-round(facts.code.parts[key].importance, 6), key))
+def _others(body: PageBody, part: CodePart, paths: Iterable[str]) -> list[str]:
+    code_parts = body.facts.code
+    keys = {code_parts.of_file[path] for path in paths if path in code_parts.of_file} - {part.key, *part.modules}
+    return sorted(keys, key=lambda key: (-round(code_parts.parts[key].importance, 6), key))[:MAX_DRAWN]

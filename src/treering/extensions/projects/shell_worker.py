@@ -1,0 +1,168 @@
+"""A worker that is a shell command, such as a coding agent or a script."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from typing import IO, TYPE_CHECKING
+
+from treering.extensions.projects.supervisor import (
+    Response,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+OUTPUT_BYTES = 200_000
+"""The maximum length of the output; the middle of a longer one is dropped."""
+
+_CHUNK = 65_536
+_GRACE_SECONDS = 2.0
+"""The time to wait for output of background processes after the command ended."""
+
+
+class ShellWorker:
+    """Run a shell command in `folder` for every turn.
+
+    It gets the prompt on stdin; its stdout and stderr are the answer. Its process group is killed after the time limit
+    and when the supervisor is interrupted.
+    """
+
+    def __init__(self, command: str, folder: Path | str) -> None:
+        self._command = command
+        self._folder = Path(folder)
+
+    def work(self, prompt: str, *, seconds: float) -> Response:
+        """Run the command once. Failures are in `problem` of the response."""
+        starting = _Starting(self._start)
+        try:
+            return _watched(starting.process(), prompt, seconds)
+        except OSError as error:
+            return Response("", f"the command cannot be started: {error.strerror or error}")
+        finally:
+            starting.end()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S602 - the command is the user's own, written for a shell
+            self._command,
+            shell=True,
+            cwd=self._folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+class _Starting:
+    """Start a process in a separate thread.
+
+    A signal may raise in the main thread at any moment, even between the start of a process and its assignment.
+    """
+
+    def __init__(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
+        self._outcome: Future[subprocess.Popen[bytes]] = Future()
+        self._thread = Thread(target=self._run, args=(start,), daemon=True)
+
+    def process(self) -> subprocess.Popen[bytes]:
+        """Start the process and return it. Raises `OSError`."""
+        self._thread.start()
+        return self._outcome.result()
+
+    def end(self) -> None:
+        """Kill the process group."""
+        if self._thread.ident is None:
+            return
+        self._thread.join()
+        if self._outcome.exception() is None:
+            process = self._outcome.result()
+            _kill_group(process)
+            process.wait()
+
+    def _run(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
+        try:
+            self._outcome.set_result(start())
+        except OSError as error:
+            self._outcome.set_exception(error)
+
+
+class _Output:
+    """Read the whole output of a process, so that it never blocks, and store a bounded part."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._dropped = 0
+        self._pipe = _pipe(process.stdout)
+        self._reading = Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end of the output."""
+        self._reading.join(seconds)
+
+    def close(self) -> None:
+        """Close the pipe, unless a process outside of the group still writes to it."""
+        if not self._reading.is_alive():
+            self._pipe.close()
+
+    def text(self) -> str:
+        """Return the stored output."""
+        tail = bytes(self._tail).decode(errors="replace")
+        between = f"\n… {self._dropped} bytes …\n" if self._dropped else ""
+        return bytes(self._head).decode(errors="replace") + between + tail
+
+    def _read(self) -> None:
+        half = OUTPUT_BYTES // 2
+        while chunk := os.read(self._pipe.fileno(), _CHUNK):
+            room = half - len(self._head)
+            self._head += chunk[: max(room, 0)]
+            self._tail += chunk[max(room, 0) :]
+            excess = max(len(self._tail) - half, 0)
+            self._dropped += excess
+            del self._tail[:excess]
+
+
+def _watched(process: subprocess.Popen[bytes], prompt: str, seconds: float) -> Response:
+    """Send the prompt to a process, and wait for its answer."""
+    output = _Output(process)
+    feeding = Thread(target=_feed, args=(process, prompt), daemon=True)
+    feeding.start()
+    try:
+        code = process.wait(seconds)
+        problem = f"the command ended with exit code {code}" if code else ""
+        output.wait(_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        problem = f"the command was stopped after {seconds:.0f} seconds"
+    finally:
+        _kill_group(process)
+        process.wait()
+        feeding.join(_GRACE_SECONDS)
+        output.wait(_GRACE_SECONDS)
+        output.close()
+    return Response(output.text(), problem)
+
+
+def _feed(process: subprocess.Popen[bytes], prompt: str) -> None:
+    # A command need not read its stdin.
+    with suppress(BrokenPipeError, OSError), _pipe(process.stdin) as pipe:
+        pipe.write(prompt.encode(errors="replace"))
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    if os.name == "nt":
+        process.kill()
+        return
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    if pipe is None:
+        raise ValueError("the process was started without this pipe")
+    return pipe

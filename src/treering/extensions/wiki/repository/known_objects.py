@@ -1,0 +1,164 @@
+"""Knowledge, activities and open work of a space about one repository."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from treering.core.filters import And, Compare
+from treering.core.objects import Activity, Fact, Knowledge, Node, Object, WorkItem
+from treering.core.policy import is_current, is_over
+from treering.extensions.wiki.repository.files import RepositoryFiles
+from treering.ports.ledger import Ledger, ObjectRequest, Selection
+from treering.verbs.trees import standing_knowledge
+
+_STATED = ("decision", "constraint", "procedure", "preference")
+_MOST = 200
+"""The maximum number of objects of each kind."""
+_BATCH_SIZE = 500
+_PRIORITY = {"urgent": 0, "high": 1, "normal": 2, "low": 3}
+_FILES = ("repo:", "file:")
+_PAGE = "wiki-page:"
+"""The prefix of the origin of text that a person wrote in a page; the origin of the file follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSubject:
+    """A node that knowledge is about."""
+
+    name: str
+    slug: str
+    sources: frozenset[str] = frozenset()
+    """The ids of the files of the repository that represent it."""
+
+
+@dataclass(frozen=True)
+class KnownObjects:
+    """Objects shown on pages, each kind in its display order."""
+
+    stated: Sequence[Knowledge] = ()
+    """Decisions, constraints, procedures and preferences, by title."""
+    facts: Sequence[Knowledge] = ()
+    """Facts with evidence in files of the repository, by path and title."""
+    activities: Sequence[Activity] = ()
+    """Newest first."""
+    work: Sequence[WorkItem] = ()
+    """Unfinished work, by priority and title."""
+    subjects: Mapping[str, KnownSubject] = field(default_factory=dict)
+    """The nodes that knowledge refers to, by the id in the reference."""
+
+    def subjects_of(self, item: Knowledge) -> list[KnownSubject]:
+        """Return the nodes that an entry is about, each once."""
+        return list(dict.fromkeys(self.subjects[ref] for ref in item.subject_refs if ref in self.subjects))
+
+    def resting_on(self, source_ids: Collection[str]) -> list[Knowledge]:
+        """Return the knowledge with evidence in some sources."""
+        return [one for one in self.stated if _sources_of(one) & set(source_ids)]
+
+    def naming(self, matches: Callable[[KnownSubject], bool]) -> list[Knowledge]:
+        """Return the knowledge about matching nodes."""
+        return [one for one in self.stated if any(map(matches, self.subjects_of(one)))]
+
+
+def read_known(ledger: Ledger, scope: str, files: RepositoryFiles, *, now: datetime) -> KnownObjects:
+    """Read the current objects of a scope, without those only about other repositories.
+
+    Statements of a person and knowledge from conversations belong to every repository of the scope, unless they refer
+    only to nodes of others.
+    """
+    known = [one for one in _selected(ledger, scope, "knowledge") if isinstance(one, Knowledge)]
+    current = standing_knowledge(ledger, [one for one in known if is_current(one) and not is_over(one, now=now)])
+    subjects = _subjects(ledger, current, files)
+    foreign = _foreign(ledger, current, files)
+    own = [one for one in current if _is_of(one, files, subjects, foreign)]
+    stated = sorted((one for one in own if one.kind in _STATED), key=lambda one: (one.title, one.id))
+    facts = [one for one in own if isinstance(one.payload, Fact) and _sources_of(one) & files.by_id.keys()]
+    done = [one for one in _selected(ledger, scope, "activity") if isinstance(one, Activity) and is_current(one)]
+    work = [one for one in _selected(ledger, scope, "work_item") if isinstance(one, WorkItem) and _is_open(one, now)]
+    return KnownObjects(
+        stated=stated[:_MOST],
+        facts=sorted(facts, key=lambda one: (_path(one, files), one.title, one.id)),
+        activities=sorted(done, key=lambda one: (_when(one), one.title, one.id), reverse=True)[:_MOST],
+        work=sorted(work, key=lambda one: (_PRIORITY[one.priority], one.title, one.id))[:_MOST],
+        subjects={ref: subject for ref, (subject, _) in subjects.items()},
+    )
+
+
+def _selected(ledger: Ledger, scope: str, kind: str) -> Iterable[Object]:
+    return ledger.select(Selection(scope=scope, types=(kind,), where=And((Compare("type", "eq", kind),))), altered={})
+
+
+def _is_of(
+    item: Knowledge,
+    files: RepositoryFiles,
+    subjects: Mapping[str, tuple[KnownSubject, bool]],
+    foreign: Collection[str],
+) -> bool:
+    sources = _sources_of(item)
+    named = [subjects[ref] for ref in item.subject_refs if ref in subjects]
+    if sources & files.by_id.keys() or any(_is_node_of(one, files) for one, _ in named):
+        return True
+    is_elsewhere = bool(named) and all(is_foreign for _, is_foreign in named)
+    return not is_elsewhere and (not sources or bool(sources - set(foreign)))
+
+
+def _is_node_of(subject: KnownSubject, files: RepositoryFiles) -> bool:
+    slug = str(files.payload.get("slug") or "")
+    return bool(subject.sources) or (bool(slug) and (subject.slug == slug or subject.slug.startswith(f"{slug}/")))
+
+
+def _subjects(
+    ledger: Ledger, known: Sequence[Knowledge], files: RepositoryFiles
+) -> dict[str, tuple[KnownSubject, bool]]:
+    """Return the nodes that knowledge refers to, and whether each represents only files of other repositories."""
+    refs = list(dict.fromkeys(ref for one in known for ref in one.subject_refs))
+    nodes = _nodes(ledger, refs)
+    merged = _nodes(ledger, [one.merged_into for one in nodes.values() if one.merged_into])
+    subjects: dict[str, tuple[KnownSubject, bool]] = {}
+    for ref, named in nodes.items():
+        node = merged.get(named.merged_into or "", named)
+        tied = {link.source for link in ledger.links(node.id) if link.type == "about" and link.target == node.id}
+        own = frozenset(tied & files.by_id.keys())
+        others = {head.origin for head in ledger.heads(list(tied - own)).values() if head.status != "archived"}
+        elsewhere = not own and any(_is_foreign(origin, files) for origin in others)
+        subjects[ref] = KnownSubject(node.name, node.slug, own), elsewhere
+    return subjects
+
+
+def _nodes(ledger: Ledger, ids: Sequence[str]) -> dict[str, Node]:
+    nodes: dict[str, Node] = {}
+    for start in range(0, len(ids), _BATCH_SIZE):
+        (read,) = ledger.read([ObjectRequest(objects=tuple(ids[start : start + _BATCH_SIZE]))])
+        nodes |= {identity: item for identity, item in read.objects.items() if isinstance(item, Node)}
+    return nodes
+
+
+def _foreign(ledger: Ledger, known: Sequence[Knowledge], files: RepositoryFiles) -> frozenset[str]:
+    """Return the ids of the evidence sources that are files of other repositories or folders."""
+    ids = sorted({source for one in known for source in _sources_of(one)} - files.by_id.keys())
+    heads = [
+        head for at in range(0, len(ids), _BATCH_SIZE) for head in ledger.heads(ids[at : at + _BATCH_SIZE]).values()
+    ]
+    return frozenset(head.id for head in heads if _is_foreign(head.origin, files))
+
+
+def _is_foreign(origin: str, files: RepositoryFiles) -> bool:
+    """Return whether an origin is a file of another repository."""
+    place = origin.removeprefix(_PAGE)
+    is_here = place.startswith(files.root) or place == files.root.rstrip("#/")
+    return place.startswith(_FILES) and not is_here
+
+
+def _sources_of(item: Knowledge) -> set[str]:
+    return {ref.source_id for ref in item.evidence_refs}
+
+
+def _path(item: Knowledge, files: RepositoryFiles) -> str:
+    return min((files.by_id[one].path for one in _sources_of(item) if one in files.by_id), default="")
+
+
+def _is_open(item: WorkItem, now: datetime) -> bool:
+    return is_current(item) and not is_over(item, now=now) and item.status in ("open", "in_progress", "blocked")
+
+
+def _when(item: Activity) -> datetime:
+    return item.ended_at or item.started_at or item.created_at

@@ -1,0 +1,108 @@
+"""Groups of code, the imports between them, and the layers that most imports follow."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from treering.extensions.wiki.repository.facts import RepositoryFacts
+from treering.extensions.wiki.repository.symbol_graph import FileLink
+
+MAX_GROUPS = 20
+
+
+@dataclass(frozen=True)
+class GroupImports:
+    """Groups of files by key, and the imports between them."""
+
+    groups: Sequence[str]
+    files: Mapping[str, Sequence[str]]
+    links: Mapping[tuple[str, str], Sequence[FileLink]]
+
+    @property
+    def loaded(self) -> dict[tuple[str, str], int]:
+        """The number of imports at load time, by pair of groups."""
+        counts = {pair: sum(link.when_loaded for link in links) for pair, links in self.links.items()}
+        return {pair: count for pair, count in counts.items() if count}
+
+    @property
+    def heaviest(self) -> list[tuple[str, str]]:
+        """The pairs of groups, most imports first."""
+        return sorted(self.links, key=lambda pair: (-len(self.links[pair]), pair))
+
+    def layers(self) -> list[list[str]]:
+        """Return the groups in layers, lowest first: each layer imports only from earlier ones.
+
+        Imports against the order of most imports are ignored, as are those only for types or inside functions.
+        """
+        order = _order(self.groups, self.loaded)
+        place = {group: at for at, group in enumerate(order)}
+        depth: dict[str, int] = {}
+        for group in reversed(order):
+            below = [depth[end] for start, end in self.loaded if start == group and place[end] > place[group]]
+            depth[group] = max(below, default=-1) + 1
+        layers: dict[int, list[str]] = defaultdict(list)
+        for group in self.groups:
+            layers[depth[group]].append(group)
+        return [layers[at] for at in sorted(layers)]
+
+    def against(self) -> list[tuple[str, str]]:
+        """Return the imports against the layers, fewest files first."""
+        place = {group: at for at, layer in enumerate(self.layers()) for group in layer}
+        pairs = [pair for pair in self.loaded if place[pair[0]] <= place[pair[1]]]
+        return sorted(pairs, key=lambda pair: (len(self.links[pair]), pair))
+
+
+def folder_groups(facts: RepositoryFacts) -> GroupImports:
+    """Group the code by folder. If there are more than `MAX_GROUPS`, the deepest are merged into their parents."""
+    folders = {path: facts.files.files[path].folder or "." for path in facts.code.of_file}
+    while len(set(folders.values())) > MAX_GROUPS:
+        deepest = max(folder.count("/") for folder in folders.values())
+        if not deepest:
+            break
+        folders = {
+            path: folder.rpartition("/")[0] if folder.count("/") == deepest else folder
+            for path, folder in folders.items()
+        }
+    return _grouped(facts, folders)
+
+
+def file_groups(facts: RepositoryFacts, count: int) -> GroupImports:
+    """Return the most important files of code, each as its own group."""
+    return _grouped(facts, {path: path for path in sorted(facts.by_importance(facts.code.of_file)[:count])})
+
+
+def _grouped(facts: RepositoryFacts, groups: Mapping[str, str]) -> GroupImports:
+    files: dict[str, list[str]] = defaultdict(list)
+    for path, group in groups.items():
+        files[group].append(path)
+    links: dict[tuple[str, str], list[FileLink]] = defaultdict(list)
+    for link in facts.graph.links:
+        start, end = groups.get(link.start), groups.get(link.end)
+        if link.imports and start and end and start != end:
+            links[start, end].append(link)
+    return GroupImports(sorted(files), files, links)
+
+
+def _order(groups: Iterable[str], weights: Mapping[tuple[str, str], int]) -> list[str]:
+    """Order groups so that few imports go from later to earlier ones.
+
+    Eades, Lin and Smyth, "A fast and effective heuristic for the feedback arc set problem", 1993: groups that import
+    nothing go to the end, groups that nothing imports to the beginning, then those with the most imports on balance.
+    """
+    left = sorted(groups)
+    first: list[str] = []
+    last: list[str] = []
+    while left:
+        out, into = Counter[str](), Counter[str]()
+        for (start, end), weight in weights.items():
+            if start in left and end in left:
+                out[start] += weight
+                into[end] += weight
+        if sinks := [one for one in left if not out[one]]:
+            last = sinks + last
+        elif sources := [one for one in left if not into[one]]:
+            first += sources
+        else:
+            first.append(max(left, key=lambda one: (out[one] - into[one], one)))
+        left = [one for one in left if one not in (*first, *last)]
+    return first + last
