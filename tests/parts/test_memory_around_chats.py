@@ -11,7 +11,8 @@ import pytest
 import space_parts
 from treering.core.errors import InvalidInput
 from treering.parts.discussions.chat import chat_memory
-from treering.parts.discussions.chat.chat_memory import Alarms, ChatBounds, ChatMemory, Storing
+from treering.parts.discussions.chat.chat_memory import ChatBounds, ChatMemory, Storing
+from treering.parts.discussions.chat.timers import Timers
 from treering.parts.discussions.generators.built_in import BuiltInGenerator
 from treering.parts.discussions.identity import DiscussionRef, discussion_ref
 from treering.parts.discussions.log.message_log import MessageLog
@@ -196,7 +197,7 @@ def test_nobody_waits_for_memories_to_be_made(tmp_path):
 
 
 def test_what_is_over_the_bound_is_not_held_and_is_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(chat_memory, "MOST_WAITING", 2)
+    monkeypatch.setattr(chat_memory, "MAX_WAITING", 2)
     with remembering(tmp_path, HURRIED) as memory:
         memory.keep(ONE, user("first"), "Noted.").result()
         with written_by_somebody_else(tmp_path):
@@ -250,21 +251,21 @@ def test_bounds_that_make_no_sense_are_refused(bounds):
         ChatBounds(**bounds)
 
 
-def test_alarms_call_in_the_order_of_their_times():
+def test_timers_call_in_the_order_of_their_times():
     called, done = [], Event()
-    alarms = Alarms()
-    alarms.after(0.04, done.set)
-    alarms.after(0.02, lambda: called.append("later"))
-    alarms.after(0, lambda: called.append("now"))
+    timers = Timers()
+    timers.after(0.04, done.set)
+    timers.after(0.02, lambda: called.append("later"))
+    timers.after(0, lambda: called.append("now"))
     assert done.wait(30)
-    alarms.stop()
+    timers.stop()
     assert called == ["now", "later"]
 
 
 def test_alarms_that_are_stopped_make_the_calls_that_wait():
     called = []
-    alarms = Alarms()
-    alarms.after(1_000, lambda: called.append("waited"))
-    alarms.stop()
-    alarms.after(1_000, lambda: called.append("came after"))
+    timers = Timers()
+    timers.after(1_000, lambda: called.append("waited"))
+    timers.stop()
+    timers.after(1_000, lambda: called.append("came after"))
     assert called == ["waited", "came after"]

@@ -22,7 +22,7 @@ def write(versions, text, **fields):
 
 def test_a_discussion_without_a_version_has_none_and_looking_for_one_writes_nothing(space, versions):
     before = records(space)
-    assert (versions.current(), versions.all(), versions.stand()) == (None, [], TextState(None))
+    assert (versions.current(), versions.all(), versions.state()) == (None, [], TextState(None))
     assert records(space) == before
 
 
@@ -106,7 +106,7 @@ def test_lines_written_by_hand_outlive_the_version_they_were_written_into(space,
     write(versions, "generated")
     write(versions, "generated\nmine", by_hand=["mine"], struck_by_hand=["theirs"])
     space.with_actor("ada", channel="user").erase([item.id for item in all_of(space, "source")])
-    assert versions.stand() == TextState(None, ("mine",), ("theirs",))
+    assert versions.state() == TextState(None, ("mine",), ("theirs",))
 
 
 def test_secrets_are_taken_out(versions):

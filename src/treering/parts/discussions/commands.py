@@ -1,4 +1,4 @@
-"""Commands for discussions: conversations that go on, and what is remembered of them."""
+"""Commands for discussions: continued conversations and their memories."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +52,7 @@ def list_all(access: Access, within: Within = "/") -> None:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptFlags:
-    """What is recorded where, and what follows."""
+    """A transcript, and how to record it."""
 
     identity: Id
     file: Annotated[Path, Argument(metavar="FILE", help="A chat export, messages, or a transcript; - is stdin.")]
@@ -67,7 +67,7 @@ class TranscriptFlags:
     within: Within = "/"
 
 
-def record(told: TranscriptFlags, writing: WriteFlags, access: Access, making: MakingFlags) -> None:
+def record(flags: TranscriptFlags, writing: WriteFlags, access: Access, making: MakingFlags) -> None:
     """Store the messages of a file and make the memories that are due.
 
     The file may contain the whole conversation or its newest messages; messages
@@ -77,7 +77,7 @@ def record(told: TranscriptFlags, writing: WriteFlags, access: Access, making: M
     """
     from treering.parts.discussions import running
 
-    running.record(told, making, access, writing)
+    running.record(flags, making, access, writing)
 
 
 def update(
@@ -112,11 +112,12 @@ def show(
     from treering.parts.discussions import running
 
     running.show(identity, within, access, memories=memories, messages=messages)
+    """A search and its options."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchFlags:
-    """What is looked for, where, and how."""
+    """A search and its options."""
 
     words: Annotated[list[str], Argument(metavar="[ID] QUERY", help="The discussion and the query.")]
     every: Annotated[bool, Option("--all", help="Search all discussions; omit the id.")] = False
@@ -136,11 +137,11 @@ class SearchFlags:
     within: Within = "/"
 
 
-def search(looking: SearchFlags, access: Access) -> None:
+def search(flags: SearchFlags, access: Access) -> None:
     """Find memories and messages, best first."""
     from treering.parts.discussions import running
 
-    running.search(looking, access)
+    running.search(flags, access)
 
 
 def state(
@@ -223,7 +224,7 @@ def delete(
 
 @dataclass(frozen=True, slots=True)
 class ChatFlags:
-    """Which API answers chats, what memory may cost them, and what makes their memories."""
+    """The upstream of chats, the limits of their memory, and how memories are made."""
 
     upstream: Annotated[
         str,
@@ -275,7 +276,7 @@ class ChatFlags:
     ] = None
 
     def chosen(self, settings: "Settings") -> "ServedChats":
-        """Return what is served. Raises `InvalidInput` for what makes no sense."""
+        """Return the settings of the chats. Raises `InvalidInput` for invalid values."""
         from treering.parts.discussions.chat.endpoint import MemorySettings, ServedChats
         from treering.parts.discussions.chat.upstream import UpstreamPlace
         from treering.parts.discussions.running import plan_by
