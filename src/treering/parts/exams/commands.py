@@ -51,7 +51,7 @@ class ExamFlags:
     )
 
 
-def run(asked: ExamFlags, access: Access, exam: Folder = None) -> None:
+def run(flags: ExamFlags, access: Access, exam: Folder = None) -> None:
     """Ask the questions of an exam and report the results.
 
     Each question names the evidence to find (must), evidence that must not appear
@@ -64,11 +64,11 @@ def run(asked: ExamFlags, access: Access, exam: Folder = None) -> None:
     if not run_exam(
         access,
         exam,
-        least=dict(map(_bound, asked.least or ())),
-        candidates=asked.candidates,
-        semantic=not asked.words,
-        keep=asked.keep,
-        form="json" if access.as_json else asked.form,
+        least=dict(map(_bound, flags.least or ())),
+        candidates=flags.candidates,
+        semantic=not flags.words,
+        keep=flags.keep,
+        form="json" if access.as_json else flags.form,
     ):
         raise Exit(1)
 

@@ -39,7 +39,7 @@ def work(context: Context) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunFlags:
-    """Which workflow runs, on what, and in which conversation."""
+    """A workflow, its inputs, and its conversation."""
 
     file: File
     given: Annotated[

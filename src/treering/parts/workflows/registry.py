@@ -23,8 +23,6 @@ from treering.verbs.crystallize.drafting import make
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
 
-# What a workflow runs in: a conversation, and what may be changed there.
-
 
 @dataclass(frozen=True, slots=True)
 class Scene:
@@ -60,27 +58,24 @@ def scene_of(engine: Engine, discussion: Discussion, *, system_prompt: str = "")
     )
 
 
-# What was made of each chunk of a kept discussion, kept with it: it falls when one of its messages is withdrawn.
-
-
 @dataclass(frozen=True, slots=True)
 class StoredResults:
-    """The results of one discussion, each knowledge of its own that rests on the messages of its chunk."""
+    """The results for chunks of one discussion, as knowledge with the messages of the chunk as evidence."""
 
     engine: Engine
     ref: DiscussionRef
 
     def find(self, key: str) -> str | None:
-        """Return the result that is kept under a key. What that costs does not grow with the discussion."""
+        """Return the result with a key. The cost does not grow with the discussion."""
         named = {"kind": "summary", "scope": self.ref.scope, "title": self._title(key), "status": "active"}
         where = And(tuple(Compare(name, "eq", value) for name, value in named.items()))
-        found = self.engine.ledger.select(Selection(scope=self.ref.scope, types=("knowledge",), where=where))
-        return next((item.summary for item in found if isinstance(item, Knowledge) and _is_of(item, key)), None)
+        items = self.engine.ledger.select(Selection(scope=self.ref.scope, types=("knowledge",), where=where))
+        return next((item.summary for item in items if isinstance(item, Knowledge) and _is_of(item, key)), None)
 
     def keep(self, key: str, text: str, messages: Sequence[StoredMessage], *, made_by: str) -> None:
-        """Keep a result, without secrets. Where another run was first, its result stays.
+        """Store a result, without secrets, unless another run already stored one.
 
-        Raises `Conflict` where a message was withdrawn meanwhile, `Denied` where the space asks for a review.
+        Raises `Conflict` if a message was withdrawn in the meantime, `Denied` if the space requires a review.
         """
         evidence = citing(messages)
         fields = {
@@ -93,11 +88,11 @@ class StoredResults:
             "memory_source": "system_generated",
         }
         item = make(Call(self.engine, self.ref.scope), Knowledge, fields)
-        told = f"What was made of messages {messages[0].position} to {messages[-1].position}"
+        reason = f"What was made of messages {messages[0].position} to {messages[-1].position}"
         try:
-            apply_patch(self.engine, self.ref, [Create(object=item)], reason=told)
+            apply_patch(self.engine, self.ref, [Create(object=item)], reason=reason)
         except InvalidPatch as error:
-            if self._stand(evidence):
+            if self._exist(evidence):
                 raise
             raise Conflict("A message was withdrawn in the meantime.", hint="Run the workflow again.") from error
 
@@ -107,7 +102,7 @@ class StoredResults:
     def _title(self, key: str) -> str:
         return f"Discussion {self.ref.id}: made of a chunk, {key}"
 
-    def _stand(self, evidence: Sequence[EvidenceRef]) -> bool:
+    def _exist(self, evidence: Sequence[EvidenceRef]) -> bool:
         places = [(ref.source_id, ref.segment_id) for ref in evidence]
         return len(self.engine.ledger.segments(places)) == len(set(places))
 
@@ -227,18 +222,15 @@ class NodeTypes(Mapping[str, NodeType[Any]]):
         return len(self._types)
 
 
-# A checked workflow: its nodes in the order in which they run, and the names they use.
-
-
 @dataclass(frozen=True, slots=True)
 class Mentions:
-    """The names one node uses, and where: what has to be there before anything runs."""
+    """The names that one node uses, which must exist before a workflow runs."""
 
     where: str
     templates: tuple[tuple[str, Template], ...] = ()
-    """By the key they are written under."""
+    """By key."""
     own: tuple[str, ...] = ()
-    """Variables that only nodes of its type have."""
+    """Variables of its node type."""
     asks: bool = False
     remembers: bool = False
     type: str = ""

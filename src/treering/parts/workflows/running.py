@@ -58,7 +58,7 @@ class RunReport(Value):
 
 
 def never() -> bool:
-    """Ask for no stop."""
+    """Return `False`: the default for `cancelled`."""
     return False
 
 
@@ -128,7 +128,7 @@ class Runner:
             progress(node.settings.title or node.id, node.position - 1, len(workflow.nodes))
             begun = self._clock.elapsed()
             step = NodeStep(node, given, tuple(report.output for report in steps), held, frozenset(memories))
-            output = _told(node, step)
+            output = _output(node, step)
             if isinstance(output, RunEnded):
                 return _report(workflow, steps, step.usage, output)
             seconds = self._clock.elapsed() - begun
@@ -140,7 +140,7 @@ class Runner:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What all nodes of a run have in common."""
+    """The common data of all nodes of a run."""
 
     endpoints: Mapping[str, LanguageModel]
     presets: Mapping[str, Preset]
@@ -153,10 +153,10 @@ class _Given:
     cancelled: Callable[[], bool]
     material: bool
     ends: list[tuple[Callable[[], bool], str]] = field(default_factory=list)
-    """What ends the run when it comes true, and why."""
+    """Conditions that end the run, with reasons."""
 
     def ended(self) -> RunEnded | None:
-        """Tell whether the run is to end before the next node."""
+        """Return the reason to end the run before the next node, if there is one."""
         if self.cancelled():
             return RunEnded("The run was cancelled.", cancelled=True)
         return next((RunEnded(why) for over, why in self.ends if over()), None)
@@ -178,7 +178,7 @@ class NodeStep:
 
     @property
     def scene(self) -> Scene:
-        """Return the conversation the workflow runs in. Raises `InvalidInput` where there is none."""
+        """Return the conversation of the workflow. Raises `InvalidInput` if there is none."""
         if self._given.scene is None:
             raise InvalidInput(
                 "It needs a conversation, but the workflow runs without one.", hint="Run the workflow in a discussion."
@@ -187,41 +187,41 @@ class NodeStep:
 
     @property
     def node_id(self) -> str:
-        """Name the node."""
+        """The id of the node."""
         return self._node.id
 
     @property
     def run_id(self) -> str:
-        """Name this run, unlike any other."""
+        """The unique id of this run."""
         return self._given.run_id
 
     @property
     def model_id(self) -> str:
-        """Name the model that `ask` asks."""
+        """The id of the model used by `ask`."""
         return self._model.model_id
 
     @property
     def now(self) -> datetime:
-        """Tell when the run began."""
+        """The start time of the run."""
         return self._given.now
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What the nodes before gave."""
+        """The outputs of earlier nodes."""
         return self._outputs
 
     def fill(self, template: Template, own: Mapping[str, str] | None = None) -> str:
-        """Put the values of variables into a template."""
+        """Insert the values of variables into a template."""
         mine = own or {}
         return template.fill(lambda name: self._put_in(mine[name]) if name in mine else self._shown(name))
 
     @property
     def recalls(self) -> bool:
-        """Tell whether what the node gives is, or holds, what was remembered; a model's answer is its own words."""
+        """Whether the output is, or contains, recalled content; a model's answer does not count as recalled."""
         return self._node.type.remembers or (self._recalled and not self._node.mentions.asks)
 
     def ask(self, prompt: str, *, system: str = "") -> str:
-        """Ask the node's model, inside the budget."""
+        """Call the node's model, within the budget."""
         model, most = self._model, self._max_output_tokens
         answer = self._given.budget.spend(
             most_used(model, prompt, system=system, max_output_tokens=most),
@@ -231,26 +231,26 @@ class NodeStep:
         return answer.text
 
     def used(self, usage: Usage) -> None:
-        """Count what was used of models."""
+        """Add the usage of models."""
         self.usage += usage
 
     def hold(self, held: AbstractContextManager[AnyHeld]) -> AnyHeld:
-        """Enter what is left when the run ends, however it ends."""
+        """Enter a context that is left when the run ends in any way."""
         return self._held.enter_context(held)
 
     def end_when(self, over: Callable[[], bool], why: str) -> None:
-        """Have the run end before a later node where `over` says so then."""
+        """End the run before a later node if `over` returns true then."""
         self._given.ends.append((over, why))
 
     def cancelled(self) -> bool:
-        """Tell whether somebody wants the run to stop."""
+        """Return whether the run should stop."""
         return self._given.cancelled()
 
     def _shown(self, name: str) -> str:
         return self._put_in(self._value(name)) if self._is_recalled(name) else self._value(name)
 
     def _put_in(self, recalled: str) -> str:
-        """Put what was remembered into a template: fenced as data where a model reads it."""
+        """Return recalled content for a template: fenced as data if a model reads it."""
         self._recalled = True
         return fence(recalled, origin=_ORIGIN) if self._node.mentions.asks and recalled.strip() else recalled
 
@@ -286,8 +286,8 @@ class NodeStep:
         return self._asking.max_output_tokens or preset.max_output_tokens
 
 
-def _told(node: WorkflowNode, step: NodeStep) -> str | RunEnded:
-    """Run a node; an error names it."""
+def _output(node: WorkflowNode, step: NodeStep) -> str | RunEnded:
+    """Run a node; add its name to errors."""
     try:
         return node.type.run(node.settings, step)
     except TreeringError as error:
@@ -296,7 +296,7 @@ def _told(node: WorkflowNode, step: NodeStep) -> str | RunEnded:
 
 def _named(error: TreeringError, node: WorkflowNode, outputs: Sequence[str]) -> TreeringError:
     ours = [each for each in type(error).__mro__ if issubclass(each, TreeringError)]
-    # The nearest class that is made of a message, a hint and details: others make their message themselves.
+    # The nearest class with the standard constructor; others build their messages themselves.
     kind = next(each for each in ours if each.__init__ is TreeringError.__init__)
     message = f"{node.mentions.where} ({node.type.name}): {error.message}"
     details = {**error.details, "node": node.id, "outputs": list(outputs)}

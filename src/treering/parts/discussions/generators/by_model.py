@@ -3,17 +3,17 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 
 from treering.core.canonical import canonical_json, digest
-from treering.core.errors import InvalidInput, TreeringError, Unavailable, nearest
+from treering.core.errors import InvalidInput, Unavailable, nearest
 from treering.core.fencing import fence
 from treering.parts.discussions.generators.generator import Background, Chunk, Generated, GeneratedMemory, GeneratedText
 from treering.parts.discussions.generators.parsing import (
-    ParsedMemories,
     PlainAnswer,
     UnreadableAnswer,
-    better_of,
     parse_items,
+    repaired,
     written_text,
 )
 from treering.ports.models import Answer, LanguageModel, Usage
@@ -184,7 +184,8 @@ class ModelGenerator:
         answer = self._answer(request, prompt.system)
         result, usage = parse_items(answer.text), answer.usage
         if isinstance(result, UnreadableAnswer) or (isinstance(result, PlainAnswer) and not as_text):
-            result, more = self._repaired(request, answer.text, result, prompt.system)
+            ask_again = partial(self._ask_again, request, answer.text, result.why, prompt.system)
+            result, more = repaired(result, ask_again)
             usage += more
         if isinstance(result, PlainAnswer):
             return Generated(result.items, usage=usage)
@@ -196,17 +197,9 @@ class ModelGenerator:
             )
         return Generated(result.items, result.rejected, usage)
 
-    def _repaired(
-        self, request: str, answer: str, first: PlainAnswer | UnreadableAnswer, system: str
-    ) -> tuple[ParsedMemories | PlainAnswer | UnreadableAnswer, Usage]:
-        """Request the right format once more. If that fails, use the plain text of the first answer."""
-        try:
-            again = self._answer(repair_prompt(request, answer, first.why, shape="JSON list"), system)
-        except TreeringError:
-            if isinstance(first, PlainAnswer):
-                return first, Usage()
-            raise
-        return better_of(first, parse_items(again.text)), again.usage
+    def _ask_again(self, request: str, answer: str, problem: str, system: str) -> tuple[str, Usage]:
+        second = self._answer(repair_prompt(request, answer, problem, shape="JSON list"), system)
+        return second.text, second.usage
 
     def _answer(self, prompt: str, system: str) -> Answer:
         longest = self._max_output_tokens

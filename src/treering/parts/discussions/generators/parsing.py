@@ -4,14 +4,16 @@ import json
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue, ValidationError
 
+from treering.core.errors import TreeringError
 from treering.core.fencing import cut
 from treering.parts.discussions.generators.generator import GeneratedMemory
 from treering.parts.discussions.identity import is_placeholder
+from treering.ports.models import Usage
 from treering.retrieval.extraction.asking import json_values
 from treering.retrieval.extraction.extractive import entities_of, phrases_of, sentences_of
 
@@ -46,11 +48,19 @@ class PlainAnswer:
         return "it is plain text without JSON"
 
 
-def better_of(
-    first: PlainAnswer | UnreadableAnswer, second: ParsedMemories | PlainAnswer | UnreadableAnswer
-) -> ParsedMemories | PlainAnswer | UnreadableAnswer:
-    """Return the better of a first answer and its repetition."""
-    return first if isinstance(first, PlainAnswer) and not isinstance(second, ParsedMemories) else second
+def repaired(
+    first: PlainAnswer | UnreadableAnswer, ask_again: Callable[[], tuple[str, Usage]]
+) -> tuple[ParsedMemories | PlainAnswer | UnreadableAnswer, Usage]:
+    """Request an answer once more in the right format. If that fails, use the plain text of the first answer."""
+    try:
+        answer, usage = ask_again()
+    except TreeringError:
+        if isinstance(first, PlainAnswer):
+            return first, Usage()
+        raise
+    second = parse_items(answer)
+    is_better = isinstance(second, ParsedMemories) or isinstance(first, UnreadableAnswer)
+    return second if is_better else first, usage
 
 
 def parse_items(answer: str) -> ParsedMemories | PlainAnswer | UnreadableAnswer:
