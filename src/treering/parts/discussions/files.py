@@ -6,10 +6,9 @@ accompanied by the SHA-256 of a message: of the message itself, or of the last m
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
@@ -100,14 +99,6 @@ class StateMark(_FileLine):
 AnyLine = TypeVar("AnyLine", bound=_FileLine)
 
 
-@dataclass(frozen=True, slots=True)
-class LinesRead(Generic[AnyLine]):
-    """The valid lines of a file, and the reason for each invalid one."""
-
-    lines: tuple[AnyLine, ...]
-    rejected: tuple[str, ...] = ()
-
-
 def message_hash(text: str) -> str:
     """Return the SHA-256 of the text of a message, in hexadecimal digits."""
     return sha256(text.encode()).hexdigest()
@@ -116,7 +107,7 @@ def message_hash(text: str) -> str:
 def exported(engine: Engine, ref: DiscussionRef) -> dict[str, str]:
     """Return the texts of the files of a discussion, without withdrawn content."""
     messages = list(_messages(engine, ref))
-    hashes = _LastHashes([line.hash for line in messages])
+    hashes = [line.hash for line in messages]
     return {
         MESSAGES: _lines(messages),
         CHUNKS: _lines(_chunks(engine, ref)),
@@ -126,8 +117,8 @@ def exported(engine: Engine, ref: DiscussionRef) -> dict[str, str]:
     }
 
 
-def read_lines(files: Files, name: str, kind: type[AnyLine]) -> LinesRead[AnyLine]:
-    """Read the lines of a file; a missing file has none."""
+def read_lines(files: Files, name: str, kind: type[AnyLine]) -> tuple[list[AnyLine], list[str]]:
+    """Return the valid lines of a file, and the reason for each invalid one; a missing file has no lines."""
     lines, rejected = list[AnyLine](), list[str]()
     for number, line in enumerate(files.get(name, "").split("\n"), start=1):
         if line.strip():
@@ -135,7 +126,7 @@ def read_lines(files: Files, name: str, kind: type[AnyLine]) -> LinesRead[AnyLin
                 lines.append(kind.model_validate_json(line))
             except ValidationError as error:
                 rejected.append(f"{name} line {number}: {_problem(error)}")
-    return LinesRead(tuple(lines), tuple(rejected))
+    return lines, rejected
 
 
 def read_state(files: Files) -> tuple[str, StateMark | None]:
@@ -162,15 +153,9 @@ def _lines(lines: Iterable[_FileLine]) -> str:
     return "".join(f"{line.model_dump_json(exclude_defaults=True)}\n" for line in lines)
 
 
-@dataclass(frozen=True, slots=True)
-class _LastHashes:
-    """The hashes of messages by position, empty for deleted messages."""
-
-    by_position: list[str]
-
-    def up_to(self, last: int) -> str:
-        """Return the hash of the last undeleted message up to a position, or an empty string."""
-        return next(filter(None, reversed(self.by_position[: last + 1])), "") if last >= 0 else ""
+def _last_hash(hashes: Sequence[str], last: int) -> str:
+    """Return the hash of the last undeleted message up to a position, or an empty string."""
+    return next(filter(None, reversed(hashes[: last + 1])), "") if last >= 0 else ""
 
 
 def _messages(engine: Engine, ref: DiscussionRef) -> Iterator[MessageLine]:
@@ -194,7 +179,7 @@ def _chunks(engine: Engine, ref: DiscussionRef) -> Iterator[ChunkLine]:
             yield ChunkLine(first=state.first, last=state.last, key=state.key, status=state.status)
 
 
-def _memories(engine: Engine, ref: DiscussionRef, hashes: _LastHashes) -> Iterator[MemoryLine]:
+def _memories(engine: Engine, ref: DiscussionRef, hashes: Sequence[str]) -> Iterator[MemoryLine]:
     """Yield all memories in order, condensations last."""
     memories = Memories(engine, ref)
     shown = memories.all()
@@ -203,20 +188,20 @@ def _memories(engine: Engine, ref: DiscussionRef, hashes: _LastHashes) -> Iterat
         yield MemoryLine(
             first=memory.first,
             last=memory.last,
-            hash=hashes.up_to(memory.last),
+            hash=_last_hash(hashes, memory.last),
             at=memory.at,
             condensed=memory.condensed,
             memory=memory.item,
         )
 
 
-def _summary(engine: Engine, ref: DiscussionRef, hashes: _LastHashes) -> Iterator[VersionLine]:
+def _summary(engine: Engine, ref: DiscussionRef, hashes: Sequence[str]) -> Iterator[VersionLine]:
     for version in Versions(engine, ref, "rolling_summary").surviving():
         yield VersionLine(
             number=version.number,
             text=version.text,
             position=version.last,
-            hash=hashes.up_to(version.last),
+            hash=_last_hash(hashes, version.last),
             made_by=version.made_by,
             at=version.at,
         )

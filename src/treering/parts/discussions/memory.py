@@ -1,7 +1,6 @@
 """Discussion memory as programs use it: open a discussion by its id, record messages, and read memories."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
 
 from treering.core.scope import ROOT, parse_scope
 from treering.parts.discussions.files import exported
@@ -13,56 +12,13 @@ from treering.parts.discussions.log.deleting import DeletedMessages
 from treering.parts.discussions.log.message_log import MessageLog, Recorded
 from treering.parts.discussions.making import MakingReport, MemoryMaker
 from treering.parts.discussions.restoring import Imported, import_discussion
-from treering.parts.discussions.search import DiscussionHit, DiscussionHits, DiscussionSearch, search
+from treering.parts.discussions.search import DiscussionHits, DiscussionSearch, search
+from treering.parts.discussions.stateless import StatelessDiscussion
 from treering.parts.discussions.summaries.keepers import SummaryKeeper, edit_state
 from treering.parts.discussions.summaries.memories import Memory
 from treering.parts.discussions.summaries.versions import Memories, Version, Versions, document_of
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
-
-
-class Recollection(Protocol):
-    """Read access to the memory of a conversation, stored or given as messages (`StatelessDiscussion`)."""
-
-    def recent_memories(self, count: int, *, skip: int = 0) -> list[Memory]:
-        """Return the last `count` memories before the last `skip`, oldest first."""
-        ...
-
-    def all_memories(self) -> list[Memory]:
-        """Return all memories, oldest first."""
-        ...
-
-    def newer_memories(self) -> list[Memory]:
-        """Return the memories that the summary does not cover, oldest first."""
-        ...
-
-    def search(self, query: str, options: DiscussionSearch) -> list[DiscussionHit]:
-        """Find memories and messages, best first."""
-        ...
-
-    def summary(self, *, refresh: bool = False) -> str:
-        """Return the rolling summary, updated first if `refresh`; empty if there is none."""
-        ...
-
-    def fold_summary(self) -> str:
-        """Merge newer memories into the summary, and return it."""
-        ...
-
-    def write_summary(self, text: str) -> str:
-        """Store a summary written elsewhere, and return the current one. An empty text changes nothing."""
-        ...
-
-    def state(self) -> str:
-        """Return the state document; empty if there is none."""
-        ...
-
-    def messages(self) -> list[StoredMessage]:
-        """Return all messages, including placeholders of deleted ones."""
-        ...
-
-    def last_messages(self, count: int) -> list[StoredMessage]:
-        """Return the last messages."""
-        ...
 
 
 class DiscussionMemory:
@@ -102,7 +58,7 @@ class DiscussionMemory:
 
 
 class Discussion:
-    """One stored discussion. Implements `Recollection`; reading writes nothing."""
+    """One stored discussion. Reading writes nothing."""
 
     def __init__(
         self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator
@@ -222,3 +178,7 @@ class Discussion:
 
     def _summary_keeper(self) -> SummaryKeeper:
         return SummaryKeeper(self._engine, self.ref, settings=self._settings, generator=self._generator)
+
+
+Recollection = Discussion | StatelessDiscussion
+"""The memory of a conversation: of a stored discussion, or of given messages."""

@@ -314,15 +314,7 @@ def _delete(call: Call, given: PositionsInput, _options: Nothing, *, erase: bool
     return MessagesDeleted(id=discussion.id, report=discussion.delete(given.positions, erase=erase))
 
 
-LIST = Operation(
-    "discussion list",
-    "List the stored discussions.",
-    Nothing,
-    Nothing,
-    Discussions,
-    _list,
-    rights=READS,
-)
+LIST = Operation("discussion list", "List the stored discussions.", Nothing, Nothing, Discussions, _list, rights=READS)
 RECORD = Operation(
     "discussion record",
     "Store messages, and make the memories that are due.",
@@ -363,13 +355,7 @@ SEARCH = Operation(
     rights=READS,
 )
 STATE = Operation(
-    "discussion state",
-    "Show the state document.",
-    DiscussionInput,
-    Nothing,
-    StateShown,
-    _state,
-    rights=READS,
+    "discussion state", "Show the state document.", DiscussionInput, Nothing, StateShown, _state, rights=READS
 )
 EDIT = Operation(
     "discussion edit",

@@ -79,14 +79,14 @@ class _Import:
 
     def _import_messages(self) -> int:
         """Record the messages at their positions; messages without text are recorded and deleted again."""
-        read = read_lines(self._files, MESSAGES, MessageLine)
-        self._rejected += read.rejected
+        read, rejected = read_lines(self._files, MESSAGES, MessageLine)
+        self._rejected += rejected
         # Positions missing between two lines become deleted messages.
-        most = len(read.lines) + _MAX_MISSING
+        most = len(read) + _MAX_MISSING
         self._rejected += [
-            f"{MESSAGES}: there is no message at {line.position}" for line in read.lines if line.position > most
+            f"{MESSAGES}: there is no message at {line.position}" for line in read if line.position > most
         ]
-        by_position = {line.position: line for line in read.lines if line.position <= most}
+        by_position = {line.position: line for line in read if line.position <= most}
         lines = [by_position.get(at, MessageLine(position=at)) for at in range(max(by_position, default=-1) + 1)]
         begins = {line.position: line.after for line in lines if line.after is not None}
         restored = self._log.restore([_message(line) for line in lines], begins=begins)
@@ -101,17 +101,18 @@ class _Import:
 
     def _import_memories(self) -> int:
         """Write the memories of each block, with the states of its chunks."""
-        read, chunks = read_lines(self._files, MEMORIES, MemoryLine), read_lines(self._files, CHUNKS, ChunkLine)
-        self._rejected += (*read.rejected, *chunks.rejected)
+        read, rejected = read_lines(self._files, MEMORIES, MemoryLine)
+        chunks, rejected_chunks = read_lines(self._files, CHUNKS, ChunkLine)
+        self._rejected += (*rejected, *rejected_chunks)
         written = 0
         for head in self._log.blocks():
-            inside = [line for line in read.lines if _is_in(line, head) and not line.condensed]
-            states = [line for line in chunks.lines if _is_in(line, head)]
+            inside = [line for line in read if _is_in(line, head) and not line.condensed]
+            states = [line for line in chunks if _is_in(line, head)]
             written += self._write_block(self._log.block(head), inside, states)
-        for line in read.lines:
+        for line in read:
             if line.condensed:
                 written += self._write_condensation(line)
-        missing = len(read.lines) - written
+        missing = len(read) - written
         self._rejected += [f"{MEMORIES}: {missing} refer to messages that are missing"] if missing else []
         return written
 
@@ -145,12 +146,12 @@ class _Import:
         return 1
 
     def _import_summaries(self) -> int:
-        read = read_lines(self._files, SUMMARY, VersionLine)
-        self._rejected += read.rejected
+        read, rejected = read_lines(self._files, SUMMARY, VersionLine)
+        self._rejected += rejected
         versions = Versions(self._engine, self._ref, "rolling_summary")
         memories = Memories(self._engine, self._ref).after(-1)
         reached, end = -1, self._log.count() - 1
-        for line in sorted(read.lines, key=lambda line: line.number):
+        for line in sorted(read, key=lambda line: line.number):
             last = max(reached, min(line.position, end))
             versions.write(
                 line.text,
@@ -161,7 +162,7 @@ class _Import:
                 memory_source="imported",
             )
             reached = last
-        return len(read.lines)
+        return len(read)
 
     def _memory(self, line: MemoryLine, key: str, coverage: Coverage, *, form: SummaryForm = "memory") -> Knowledge:
         return memory_object(

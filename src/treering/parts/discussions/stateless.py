@@ -19,7 +19,7 @@ from treering.verbs.ingest.turns import Message
 
 
 class StatelessDiscussion:
-    """A discussion that is not stored: its messages serve as its memories. Implements `memory.Recollection`.
+    """A discussion that is not stored, with the reading methods of `Discussion`: its messages serve as its memories.
 
     Each object makes its own summary: by rules without a refresh, by the generator with one.
     """

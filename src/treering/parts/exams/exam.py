@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from treering.core.canonical import digest, is_object, normalise_text
 from treering.core.errors import InvalidInput, NotFound
@@ -14,6 +14,7 @@ from treering.retrieval.text.analysis import estimate_tokens
 from treering.sources.reading.bounded_files import read_text_file
 from treering.sources.reading.bounded_yaml import parse_yaml
 from treering.surfaces.python.space import Space
+from treering.verbs.envelope import Value
 from treering.verbs.query.context import ContextReport
 from treering.verbs.query.search import SearchReport
 
@@ -35,11 +36,7 @@ class ShownItem:
     arms: tuple[str, ...] = ()
 
 
-class _Value(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
-
-
-class ExpectedFind(_Value):
+class ExpectedFind(Value):
     """An expected or forbidden result: exactly one of three."""
 
     file: str = ""
@@ -85,7 +82,7 @@ ExpectedOrName = Annotated[ExpectedFind, BeforeValidator(_expected)]
 """A plain text is an id or a file."""
 
 
-class ExamQuestion(_Value):
+class ExamQuestion(Value):
     """A question with its expected results."""
 
     ask: str = Field(min_length=1, max_length=10_000)
@@ -159,7 +156,7 @@ def _read(file: Path, below: Path) -> tuple[ExamQuestion, ...]:
         raise InvalidInput(f"{file} is not an exam: {error}.", hint=hint) from error
 
 
-class FoundExpected(_Value):
+class FoundExpected(Value):
     """An expected result: its rank in the ranking from 1, `None` if it is not among the first 50."""
 
     wanted: str
@@ -168,7 +165,7 @@ class FoundExpected(_Value):
     """The search methods that found it, such as `words` and `vectors`, the best first."""
 
 
-class ExamAnswer(_Value):
+class ExamAnswer(Value):
     """The answer of a space to a question."""
 
     key: str

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from treering.core.canonical import Instant
 from treering.core.counting import counted_things
@@ -26,11 +26,7 @@ _CUTOFFS = (1, 3, 5, FIRST)
 _SHOWN = 20
 
 
-class _Value(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
-
-
-class Estimate(_Value):
+class Estimate(Value):
     """A mean in percent (tokens: absolute), with its 95 % interval over questions, and the number of questions."""
 
     mean: float
@@ -42,7 +38,7 @@ class Estimate(_Value):
         return f"{self.mean:.1f} [{self.low:.1f}, {self.high:.1f}]"
 
 
-class ExamRun(_Value):
+class ExamRun(Value):
     """One run of an exam."""
 
     at: Instant
@@ -51,7 +47,7 @@ class ExamRun(_Value):
     answers: tuple[ExamAnswer, ...]
 
 
-class ChangedAnswer(_Value):
+class ChangedAnswer(Value):
     """A question whose answer changed since the previous run: each expected result, with its ranks then and now."""
 
     key: str
@@ -60,7 +56,7 @@ class ChangedAnswer(_Value):
     wanted: tuple[str, ...]
 
 
-class ExamReport(_Value):
+class ExamReport(Value):
     """A run with its metrics, and the changes since the previous run."""
 
     run: ExamRun
@@ -189,7 +185,7 @@ _ALL = "exams"
 _MOST_KEPT = 20
 
 
-class KeptRun(_Value):
+class KeptRun(Value):
     """A stored run, as in the list of all."""
 
     number: int
@@ -204,7 +200,7 @@ class KeptRun(_Value):
     gains: Mapping[str, Estimate] = {}
 
 
-class ExamHistory(_Value):
+class ExamHistory(Value):
     """The stored runs, newest first, and one of them with its answers."""
 
     runs: tuple[KeptRun, ...] = ()
