@@ -34,7 +34,7 @@ def test_the_facts_of_each_chunk_are_merged_into_the_document(space):
 
 
 @pytest.mark.parametrize("shrunk", ["", "  \n", "# Boat"])
-def test_an_answer_that_is_empty_or_shrunk_under_half_keeps_the_old_and_its_facts_come_again(space, shrunk):
+def test_empty_or_halved_state_answer_is_rejected(space, shrunk):
     discussion, script = stated(space)
     answer(script, shrunk)
     go_on(discussion, TALK[1])

@@ -19,9 +19,11 @@ from treering.core.errors import InvalidInput, NotFound, TimedOut, TreeringError
 from treering.core.patch import Author
 from treering.parts.discussions.chat.companion import NOTHING, RECALLED_TOKENS, Companion, Reminder
 from treering.parts.discussions.chat.timers import Timers
+from treering.parts.discussions.generators.built_in import BuiltInGenerator
 from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
 from treering.parts.discussions.identity import DiscussionRef, discussion_ref
 from treering.parts.discussions.log.message_log import Recorded
+from treering.parts.discussions.memory import Discussion
 from treering.ports.models import Embedder
 from treering.ports.runtime import MEMORIES, Check, Claim, interruptible
 from treering.verbs.engine import Engine
@@ -101,8 +103,8 @@ class ChatMemory:
         self._bounds = bounds
         self._ending = ending
         self._embedder = embedder
-        self._generator = generator
-        self._settings = settings
+        self._generator = generator or BuiltInGenerator()
+        self._settings = settings or DiscussionSettings()
         self._recalling = ThreadPoolExecutor(_RECALLS_AT_ONCE, "recalling")
         # One thread each: exchanges are stored in order, and never wait for a generator.
         self._storing = ThreadPoolExecutor(1, "storing")
@@ -236,7 +238,7 @@ class ChatMemory:
 
     def _make_memories(self, place: DiscussionRef, claim: Claim | None) -> None:
         engine = self._open_engine(create=False).with_progress(self._check_ending)
-        report = self._companion(engine, place).make_memories()
+        report = self._discussion(engine, place).update()
         settle_promise(engine, claim, busy=report.busy)
 
     def _take_over(self) -> None:
@@ -253,7 +255,10 @@ class ChatMemory:
         self._remind(_WARMING, (Message(role="user", content=_WARMING.id),))
 
     def _companion(self, engine: Engine, place: DiscussionRef) -> Companion:
-        return Companion(engine, place, generator=self._generator, settings=self._settings, tokens=self._bounds.tokens)
+        return Companion(self._discussion(engine, place), tokens=self._bounds.tokens)
+
+    def _discussion(self, engine: Engine, place: DiscussionRef) -> Discussion:
+        return Discussion(engine, place, settings=self._settings, generator=self._generator)
 
     def _report_storing(self, task: Future[Recorded], storing: Future[Storing]) -> None:
         error = task.exception()

@@ -4,17 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from treering.core.fencing import fence
-from treering.parts.discussions.generators.built_in import BuiltInGenerator
-from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
-from treering.parts.discussions.identity import DiscussionRef, without_tags
-from treering.parts.discussions.log.message_log import MessageLog, Recorded
+from treering.parts.discussions.identity import without_tags
+from treering.parts.discussions.log.message_log import Recorded
 from treering.parts.discussions.log.transcript import transcript_of
-from treering.parts.discussions.making import MakingReport, MemoryMaker
+from treering.parts.discussions.memory import Discussion
 from treering.parts.discussions.search import DiscussionHit, DiscussionSearch, search
-from treering.parts.discussions.summaries.versions import Form, Versions
 from treering.retrieval.extraction.extractive import says_nothing
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
-from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
 
 RECALLED_TOKENS = 1_000
@@ -24,10 +20,6 @@ _SEARCH = DiscussionSearch(what="both", mode="hybrid", limit=20, related=True)
 """More results than needed, because the model already sees some of them."""
 _QUERY_CHARS = 2_000
 _FIRST_MESSAGES = 10
-_TEXTS: tuple[tuple[Form, str], ...] = (
-    ("state_document", "Current facts:"),
-    ("rolling_summary", "Earlier in this conversation:"),
-)
 _EARLIER_MESSAGES = "Earlier messages:"
 
 
@@ -45,21 +37,9 @@ NOTHING = Reminder("", 0)
 class Companion:
     """Stores one discussion, and recalls from all discussions below the same scope."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        ref: DiscussionRef,
-        *,
-        generator: Generator | None = None,
-        settings: DiscussionSettings | None = None,
-        tokens: int = RECALLED_TOKENS,
-    ) -> None:
-        self._engine = engine
-        self._ref = ref
-        self._generator = generator or BuiltInGenerator()
-        self._settings = settings or DiscussionSettings()
+    def __init__(self, discussion: Discussion, *, tokens: int = RECALLED_TOKENS) -> None:
+        self._discussion = discussion
         self._tokens = tokens
-        self._log = MessageLog(engine, ref)
 
     def remind(self, messages: Sequence[Message]) -> Reminder:
         """Return passages related to the last message of the user that are not in the messages themselves.
@@ -80,38 +60,34 @@ class Companion:
 
         Messages after the last answer among them get the current time, like the new answer.
         """
-        now = self._engine.clock.now()
+        now = self._discussion.engine.clock.now()
         answers = [place for place, message in enumerate(messages) if message.role == "assistant"]
         old = answers[-1] + 1 if answers else 0
         new = [*messages[old:], Message(content=answer, role="assistant")]
         dated = [message.model_copy(update={"at": now}) for message in new]
-        return self._log.record([*messages[:old], *dated])
-
-    def make_memories(self) -> MakingReport:
-        """Make the memories that are due."""
-        return MemoryMaker(self._engine, self._ref, self._settings, self._generator).make()
+        return self._discussion.record([*messages[:old], *dated])
 
     def _before(self, seen: "_Seen") -> Iterator["_Passage"]:
         """Yield the state and summary of this discussion, if the messages do not include its beginning."""
-        beginning = next((message.text for message in self._log.read(0, _FIRST_MESSAGES) if not message.deleted), "")
-        if seen.holds(beginning):
+        first = self._discussion.log.read(0, _FIRST_MESSAGES)
+        if seen.holds(next((message.text for message in first if not message.deleted), "")):
             return
-        for form, heading in _TEXTS:
-            version = Versions(self._engine, self._ref, form).current()
+        state, summary = self._discussion.current_state(), self._discussion.current_summary()
+        for version, heading in ((state, "Current facts:"), (summary, "Earlier in this conversation:")):
             if version:
                 yield _Passage(heading, cut_to_tokens(version.text, self._tokens // 4))
 
     def _search(self, query: str, seen: "_Seen") -> Iterator["_Passage"]:
-        for hit in search(self._engine, self._ref.within, query, _SEARCH, descend=True):
+        for hit in search(self._discussion.engine, self._discussion.ref.within, query, _SEARCH, descend=True):
             if not seen.holds(hit.text) and not _is_chatter(hit) and not self._summarizes(seen, hit):
                 seen.add(hit.text)
                 yield _Passage(_EARLIER_MESSAGES, cut_to_tokens(_line(hit), self._tokens // 3))
 
     def _summarizes(self, seen: "_Seen", hit: DiscussionHit) -> bool:
         """Return whether a hit is a memory of messages that the model sees."""
-        if hit.kind != "memory" or hit.scope != self._ref.scope:
+        if hit.kind != "memory" or hit.scope != self._discussion.ref.scope:
             return False
-        return all(seen.holds(message.text) for message in self._log.read(hit.first, hit.last))
+        return all(seen.holds(message.text) for message in self._discussion.log.read(hit.first, hit.last))
 
 
 class _Seen:
