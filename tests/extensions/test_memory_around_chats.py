@@ -11,7 +11,8 @@ import pytest
 import space_parts
 from treering.core.errors import InvalidInput
 from treering.extensions.discussions.chat import chat_memory
-from treering.extensions.discussions.chat.chat_memory import Alarms, ChatBounds, ChatMemory, Storing
+from treering.extensions.discussions.chat.chat_memory import ChatBounds, ChatMemory, Storing
+from treering.extensions.discussions.chat.timers import Timers
 from treering.extensions.discussions.generators.built_in import BuiltInGenerator
 from treering.extensions.discussions.identity import DiscussionRef, discussion_ref
 from treering.extensions.discussions.log.message_log import MessageLog
@@ -161,7 +162,7 @@ def test_once_the_store_moves_again_exchanges_are_waited_for_again(tmp_path):
         assert any(storing.how == "stored" for storing in told)
 
 
-def test_an_exchange_is_stored_though_nobody_waits_for_it(tmp_path):
+def test_exchange_is_stored_without_awaiting(tmp_path):
     with remembering(tmp_path) as memory, written_by_somebody_else(tmp_path):
         memory.keep(ONE, user(SAID), "Noted.").cancel()
 
@@ -174,7 +175,7 @@ def test_who_asks_one_thing_after_the_other_is_reminded_of_it(tmp_path):
         assert SAID in memory.recall(TWO, user(ASKED)).result().reminder.text
 
 
-def test_an_exchange_that_continues_nothing_is_told_to_be_apart(tmp_path):
+def test_unrelated_exchange_is_reported_as_new_conversation(tmp_path):
     with remembering(tmp_path) as memory:
         told = [
             memory.keep(ONE, user(*contents), "Noted.").result()
@@ -184,7 +185,7 @@ def test_an_exchange_that_continues_nothing_is_told_to_be_apart(tmp_path):
     assert [storing.is_apart for storing in told] == [False, False, True]
 
 
-def test_nobody_waits_for_memories_to_be_made(tmp_path):
+def test_exchange_does_not_wait_for_memories(tmp_path):
     slow = Slow()
     contents = [f"Remark {number} is about number {number}." for number in range(19)]
     with remembering(tmp_path, generator=slow) as memory:
@@ -196,7 +197,7 @@ def test_nobody_waits_for_memories_to_be_made(tmp_path):
 
 
 def test_what_is_over_the_bound_is_not_held_and_is_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(chat_memory, "MOST_WAITING", 2)
+    monkeypatch.setattr(chat_memory, "MAX_WAITING", 2)
     with remembering(tmp_path, HURRIED) as memory:
         memory.keep(ONE, user("first"), "Noted.").result()
         with written_by_somebody_else(tmp_path):
@@ -207,7 +208,7 @@ def test_what_is_over_the_bound_is_not_held_and_is_counted(tmp_path, monkeypatch
     assert unstored == 2
 
 
-def test_a_memory_that_fails_is_told_and_breaks_nothing(tmp_path):
+def test_failing_memory_is_logged_and_chat_continues(tmp_path):
     (tmp_path / "space.policy.toml").write_text('direct_channels = ["system"]\n', encoding="utf-8")
     with remembering(tmp_path, policy=tmp_path / "space.policy.toml") as memory:
         storing = memory.keep(ONE, user(SAID), "Noted.").result()
@@ -217,7 +218,7 @@ def test_a_memory_that_fails_is_told_and_breaks_nothing(tmp_path):
     assert (recall.how, recall.unstored) == ("recalled", 1)
 
 
-def test_a_space_that_cannot_be_opened_is_told_by_its_code(tmp_path):
+def test_unopenable_space_is_reported_by_error_code(tmp_path):
     (tmp_path / "space.db").write_bytes(b"no database at all" * 100)
     address = f"sqlite:{tmp_path / 'space.db'}"
     memory = ChatMemory(lambda *, create: space_parts.open_space(address, create=create).engine, PATIENT)
@@ -250,21 +251,21 @@ def test_bounds_that_make_no_sense_are_refused(bounds):
         ChatBounds(**bounds)
 
 
-def test_alarms_call_in_the_order_of_their_times():
+def test_timers_call_in_the_order_of_their_times():
     called, done = [], Event()
-    alarms = Alarms()
-    alarms.after(0.04, done.set)
-    alarms.after(0.02, lambda: called.append("later"))
-    alarms.after(0, lambda: called.append("now"))
+    timers = Timers()
+    timers.after(0.04, done.set)
+    timers.after(0.02, lambda: called.append("later"))
+    timers.after(0, lambda: called.append("now"))
     assert done.wait(30)
-    alarms.stop()
+    timers.stop()
     assert called == ["now", "later"]
 
 
 def test_alarms_that_are_stopped_make_the_calls_that_wait():
     called = []
-    alarms = Alarms()
-    alarms.after(1_000, lambda: called.append("waited"))
-    alarms.stop()
-    alarms.after(1_000, lambda: called.append("came after"))
+    timers = Timers()
+    timers.after(1_000, lambda: called.append("waited"))
+    timers.stop()
+    timers.after(1_000, lambda: called.append("came after"))
     assert called == ["waited", "came after"]

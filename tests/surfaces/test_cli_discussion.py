@@ -60,7 +60,7 @@ class Failing(BuiltInGenerator):
         raise Unavailable("the model is out of reach")
 
 
-def test_a_file_is_recorded_and_what_is_due_is_made(desk):
+def test_recording_a_file_makes_due_memories(desk):
     told = desk.done("discussion", "record", "lamp", "chat.json")
     assert told.out.splitlines() == [
         "Recorded in lamp: 8 appended, 0 unchanged, 0 withdrawn; 8 messages now.",
@@ -81,7 +81,7 @@ def test_what_is_due_can_be_left_to_an_update(desk):
     assert desk.json("discussion", "update", "lamp", "--wait", "1")["made"]["done"] == 0
 
 
-def test_a_file_that_parts_from_what_was_kept_replaces_it(kept):
+def test_recording_replaces_diverging_messages(kept):
     kept.write({"chat.json": json.dumps([*CHAT[:6], message(6, "Ada", "Too late.")])})
     told = kept.done("discussion", "record", "lamp", "chat.json")
     assert told.out.splitlines()[:2] == [
@@ -208,7 +208,7 @@ def test_a_search_may_be_for_what_was_said_at_a_time(kept, time, positions):
     assert {one["first"] for one in found} == positions
 
 
-def test_a_search_that_finds_nothing_says_so(kept):
+def test_search_without_results_is_reported(kept):
     told = kept.done("discussion", "search", "lamp", "submarine", "--mode", "keywords")
     assert told.out == "No results.\n"
 
@@ -234,7 +234,7 @@ def test_a_search_that_makes_no_sense_is_refused(kept, arguments):
         ("delete", "lamb", "0"),
     ],
 )
-def test_an_id_of_which_nothing_is_kept_is_an_error_and_nothing_is_written(kept, arguments):
+def test_unknown_discussion_id_raises_without_writing(kept, arguments):
     told = kept.run("discussion", *arguments)
     assert told.code == 3
     assert "Did you mean 'lamp'?" in told.err or "There are no discussions below the scope /team." in told.err
@@ -274,7 +274,7 @@ def test_an_edit_of_the_state_document_is_kept_and_merged_with_what_came_since(k
     assert "- It is round." in document
 
 
-def test_an_edit_without_a_change_says_so(kept):
+def test_state_edit_without_change_is_reported(kept):
     text = kept.done("discussion", "state", "lamp").out
     assert kept.done("discussion", "state", "lamp", "--edit", "-", stdin=text).out == "Nothing was changed.\n"
 
@@ -288,7 +288,7 @@ def test_an_edit_without_a_change_says_so(kept):
         (b'- Red.\n\n<!-- treering: {"version": "know:1"} -->\n', 3, "or remove the last line"),
     ],
 )
-def test_an_edit_that_cannot_be_kept_says_why(kept, data, code, said):
+def test_invalid_state_edit_raises(kept, data, code, said):
     kept.write({"mine.md": data})
     told = kept.run("discussion", "state", "lamp", "--edit", "mine.md")
     assert told.code == code
@@ -319,7 +319,7 @@ def test_a_discussion_with_messages_takes_only_the_state_document_of_a_folder(ke
     assert "- The stand is red." in kept.json("discussion", "state", "lamp")["state"]
 
 
-def test_a_folder_without_a_discussion_is_told_of(kept):
+def test_importing_folder_without_discussion_fails(kept):
     (kept.folder / "empty").mkdir()
     told = kept.run("discussion", "import", "lamp", "empty")
     assert told.code == 3
@@ -378,7 +378,7 @@ def test_what_is_written_is_written_in_the_name_that_is_given(kept):
     assert changes[0]["actor"] == "eve"
 
 
-def test_a_chunk_that_failed_is_told_of(desk):
+def test_failed_chunk_is_reported(desk):
     with treering.open(f"sqlite:{desk.folder / 'talks.db'}", background=False) as space:
         talk = space.discussions(generator=Failing()).open("lamp")
         talk.append([said(words) for _, words in WORDS])

@@ -74,7 +74,7 @@ def test_the_exam_of_this_repository_asks_for_files_that_are_there_and_for_refus
     assert [path for path in wanted if not (top / path).is_file()] == []
 
 
-def test_an_exam_tells_what_was_found_and_what_was_refused(asked: Stage) -> None:
+def test_exam_reports_found_and_refused_answers(asked: Stage) -> None:
     told = figures(asked)
     assert told["recall@10"] == told["all@10"] == told["refused"] == told["answered"] == told["clean"] == 100
     assert 0 < told["tokens"] < 200
@@ -91,7 +91,7 @@ def test_what_is_not_found_and_what_must_not_be_is_named(asked: Stage) -> None:
     assert figures(asked)["clean"] == 0
 
 
-def test_a_figure_below_what_was_asked_for_fails_the_command(asked: Stage) -> None:
+def test_metric_below_minimum_fails_the_command(asked: Stage) -> None:
     write(asked, "- ask: How often does acme retry?\n  must: [docs/missing.md]\n")
     assert "recall@5 is 0.0; the required minimum is 80" in ran(asked, "--least", "recall@5=80", code=1)
     ran(asked, "--least", "answered=90")

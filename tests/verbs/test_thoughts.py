@@ -2,7 +2,7 @@
 
 import pytest
 
-from treering.extensions.discussions.log.message_log import transcript_of
+from treering.extensions.discussions.log.transcript import transcript_of
 from treering.verbs.ingest.turns import Message, spoken_words
 
 

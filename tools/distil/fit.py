@@ -24,7 +24,7 @@ import scipy
 import scipy.sparse as sparse
 from teacher import LONGEST, SHARD, key_of, rows_of
 
-from treering.extensions.encoder.onnx import TOKENIZER, load_tokenizer, place_of_model
+from treering.models.shipped import TOKENIZER, load_tokenizer, place_of_model
 
 SHARDS = 35  # of 10,000 texts each: more found no more
 DIMENSION = 256

@@ -14,14 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from treering.extensions.encoder.onnx import (
-    QUERY_PREFIX,
-    TOKENIZER,
-    WEIGHTS,
-    load_session,
-    load_tokenizer,
-    place_of_model,
-)
+from treering.extensions.encoder.onnx import QUERY_PREFIX, load_session
+from treering.models.shipped import TOKENIZER, WEIGHTS, load_tokenizer, place_of_model
 
 LONGEST = 96
 SHARD = 10_000

@@ -1,11 +1,12 @@
-"""Memories of other systems: what one holds, and how each system lists them as JSON objects."""
+"""Memories of other systems: their content, and the JSON records in which each system lists them."""
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
+from itertools import islice
 from typing import Any
 
 from pydantic import JsonValue
@@ -17,30 +18,30 @@ from treering.sources.reading.loose_json import Record, first_moment, first_word
 
 @dataclass(frozen=True, slots=True)
 class ForeignMemory:
-    """What another system remembered: word for word, with its dates and everything else that was told of it."""
+    """A memory of another system: its exact text, with its dates and all other data."""
 
     system: str
     id: str
-    """Unique in its export. Empty: it is known by what it says."""
+    """Unique in its export. Empty: the memory is identified by its text."""
     text: str
     title: str = ""
     at: datetime | None = None
-    """When the other system last wrote it."""
+    """The time at which the other system last wrote it."""
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     about: str = ""
-    """Whom or what the text describes; empty: it states nothing that could be held to be true."""
+    """The subject of the text; empty if it states nothing that could be true or false."""
     claim: KnowledgeDraft | None = None
-    """What it states, where that is told more closely than by `about`."""
+    """Its statement, if that is more specific than `about`."""
 
     @property
     def name(self) -> str:
-        """Return what it is known by in its export."""
+        """The name of the memory in its export."""
         return self.id or sha256(self.text.encode("utf-8", "replace")).hexdigest()[:_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A part of an export that is not a memory, or cannot be read as one, and why."""
+    """A part of an export that is not a memory or cannot be read, with the reason."""
 
     name: str
     why: str
@@ -49,27 +50,27 @@ class LeftOut:
 Told = ForeignMemory | LeftOut
 
 WRITTEN = ("updated_at", "updatedAt", "created_at", "createdAt", "created_at_epoch", "filed_at")
-"""The members that say when a memory was written, the latest first."""
+"""The members with the time at which a memory was written, the latest first."""
 
 
 def written(found: Record) -> datetime | None:
-    """Return when a memory was last written, as far as it says."""
+    """Return the time at which a memory was last written, if known."""
     return first_moment(found, *WRITTEN)
 
 
 def besides(found: Record, *taken: str) -> dict[str, JsonValue]:
-    """Return the members of a record besides those taken. Empty ones tell nothing; vectors are made anew."""
-    left = {*taken, *_VECTORS}
-    return {name: value for name, value in _json(found).items() if name not in left and value not in _EMPTY}
+    """Return the members of a record except those taken, empty ones, and vectors, which are computed again."""
+    omitted = {*taken, *_VECTORS}
+    return {name: value for name, value in _json(found).items() if name not in omitted and value not in _EMPTY}
 
 
 def under_headings(parts: Sequence[tuple[str, str]]) -> str:
-    """Write texts below each other, each under what it is called."""
+    """Join texts, each with its heading."""
     return "\n\n".join(f"{name}: {text.strip()}" if name else text.strip() for name, text in parts if text.strip())
 
 
 def left_out(name: str, count: int, why: str) -> Iterator[LeftOut]:
-    """Say that parts are left out, if there are any."""
+    """Yield a note on skipped parts, if there are any."""
     if count:
         yield LeftOut(name, f"{count:,} {why}")
 
@@ -80,10 +81,7 @@ _EMPTY: tuple[object, ...] = (None, "", [], {})
 
 
 def _json(found: Record) -> Mapping[str, JsonValue]:
-    return found  # type: ignore[return-value]  # what was read as JSON holds nothing else
-
-
-# Notes of basic-memory: Markdown with a `permalink`, whose list items are observations and relations.
+    return found  # type: ignore[return-value]  # a record read from JSON contains only JSON values
 
 
 _MATTER = re.compile(r"\A---\n(?P<matter>(?:[^\n]*\n){1,200}?)---[ \t]*(?:\n|\Z)")
@@ -104,7 +102,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What one line of a note states."""
+    """The statement in one line of a note."""
 
     kind: str
     text: str
@@ -114,82 +112,74 @@ class Noted:
 
 
 def noted(path: str, text: str) -> Iterator[Noted]:
-    """Return what a note states, at most 200 statements; nothing where it is not a note of basic-memory."""
+    """Yield the statements of a note of basic-memory, at most 200; nothing for other notes."""
     matter = _MATTER.match(text)
     if matter is None or not _PERMALINK.search(matter["matter"]):
         return
-    called = _TITLE.search(matter["matter"])
-    title = called["title"].strip("\"' ") if called else posix_path(path).stem
-    found = 0
-    for line, said in _lines_of_prose(text):
-        one = _observation(title, said, line) or _relation(title, said, line)
-        if one is not None:
-            yield one
-            found += 1
-        if found >= _MOST:
-            return
+    heading = _TITLE.search(matter["matter"])
+    title = heading["title"].strip("\"' ") if heading else posix_path(path).stem
+    statements = (
+        one
+        for line, content in _lines_of_prose(text)
+        if (one := _observation(title, content, line) or _relation(title, content, line))
+    )
+    yield from islice(statements, _MOST)
 
 
 def _lines_of_prose(text: str) -> Iterator[tuple[int, str]]:
     fenced = False
-    for line, said in enumerate(text.split("\n")):
-        if _FENCE.match(said):
+    for line, content in enumerate(text.split("\n")):
+        if _FENCE.match(content):
             fenced = not fenced
         elif not fenced:
-            yield line, said.rstrip()
+            yield line, content.rstrip()
 
 
 def _observation(title: str, line_text: str, line: int) -> Noted | None:
-    found = _OBSERVATION.match(line_text)
-    if found is None:
+    match = _OBSERVATION.match(line_text)
+    if match is None:
         return None
-    said = _TAG.sub("", found["said"]).strip()
-    context = _CONTEXT.search(said)
-    said = _CONTEXT.sub("", said).strip() or said
-    category = found["category"].lower()
-    payload = _payload(_KINDS.get(category, "fact"), title, category, said, context["context"] if context else "")
-    return Noted(_KINDS.get(category, "fact"), said, line, payload)
+    statement = _TAG.sub("", match["said"]).strip()
+    context = _CONTEXT.search(statement)
+    statement = _CONTEXT.sub("", statement).strip() or statement
+    category = match["category"].lower()
+    payload = _payload(_KINDS.get(category, "fact"), title, category, statement, context["context"] if context else "")
+    return Noted(_KINDS.get(category, "fact"), statement, line, payload)
 
 
-def _payload(kind: str, title: str, category: str, said: str, context: str) -> dict[str, Any]:
+def _payload(kind: str, title: str, category: str, statement: str, context: str) -> dict[str, Any]:
     match kind:
         case "decision":
-            return {"question": f"{title}: {said}", "outcome": said, "rationale": context}
+            return {"question": f"{title}: {statement}", "outcome": statement, "rationale": context}
         case "constraint":
-            return {"rule": said, "scope": title}
+            return {"rule": statement, "scope": title}
         case "preference":
-            return {"statement": said, "scope": title}
+            return {"statement": statement, "scope": title}
         case _:
-            return {"subject": title, "predicate": category, "object": said}
+            return {"subject": title, "predicate": category, "object": statement}
 
 
 def _relation(title: str, line_text: str, line: int) -> Noted | None:
-    found = _RELATION.match(line_text)
-    if found is None:
+    match = _RELATION.match(line_text)
+    if match is None:
         return None
-    relation, other = found["relation"].replace("_", " ").strip(), found["other"].strip()
+    relation, other = match["relation"].replace("_", " ").strip(), match["other"].strip()
     payload = {"subject": title, "predicate": relation, "object": other}
     return Noted("fact", f"{title} {relation} {other}", line, payload)
 
 
-# Memories that are one JSON object each, as most systems list them.
-
-
 @dataclass(frozen=True, slots=True)
 class RecordForm:
-    """The form of a system's records: how to tell one, and how to read it."""
+    """The format of a system's records, with its test and reader."""
 
     claims: Callable[[Record], bool]
     read: Callable[[Record], ForeignMemory]
 
 
 def form_of(value: object) -> RecordForm | None:
-    """Return the form of a record; `None`: it is not a memory of a form known here."""
+    """Return the format of a record; `None` if it is not a memory of a known format."""
     found = record(value)
     return next((form for form in FORMS if form.claims(found)), None)
-
-
-# mem0: `get_all`, `search` and the exports of its platform.
 
 
 def _is_mem0(found: Record) -> bool:
@@ -209,9 +199,7 @@ def _mem0(found: Record) -> ForeignMemory:
     )
 
 
-# The items of a LangGraph store.
-
-_SAID = ("text", "content", "memory", "data", "fact")
+_TEXTS = ("text", "content", "memory", "data", "fact")
 
 
 def _is_store_item(found: Record) -> bool:
@@ -222,35 +210,32 @@ def _is_store_item(found: Record) -> bool:
 
 def _store_item(found: Record) -> ForeignMemory:
     place, value = "/".join(map(words, listed(found.get("namespace")))), record(found.get("value"))
-    said = _only_text(value)
+    text = _only_text(value)
     return ForeignMemory(
         "langgraph",
         f"{place}/{words(found.get('key'))}",
-        said or _as_json(value),
-        title="" if said else words(found.get("key")),
+        text or _as_json(value),
+        title="" if text else words(found.get("key")),
         at=written(found),
-        metadata=besides(found, "score", *(["value"] if said and len(value) == 1 else [])),
-        about=place if said else "",
+        metadata=besides(found, "score", *(["value"] if text and len(value) == 1 else [])),
+        about=place if text else "",
     )
 
 
 def _as_json(value: Record) -> str:
     try:
         return words(json.dumps(value, indent=2, ensure_ascii=False))
-    except RecursionError:  # nested too deeply for anybody to read
+    except RecursionError:  # nested too deeply to be useful
         return ""
 
 
 def _only_text(value: Record) -> str:
-    """Return the text that a value is about; empty where its members say more than one thing."""
-    inner = next((record(value[name]) for name in _SAID if isinstance(value.get(name), dict)), None)
-    said = [text for name in _SAID if (text := words(value.get(name)).strip())]
-    if not said and inner:
+    """Return the only text of a value; empty if it has several."""
+    inner = next((record(value[name]) for name in _TEXTS if isinstance(value.get(name), dict)), None)
+    texts = [text for name in _TEXTS if (text := words(value.get(name)).strip())]
+    if not texts and inner:
         return _only_text(inner)
-    return said[0] if len(said) == 1 else ""
-
-
-# Drawers of MemPalace.
+    return texts[0] if len(texts) == 1 else ""
 
 
 def _is_drawer(found: Record) -> bool:
@@ -269,9 +254,6 @@ def _drawer(found: Record) -> ForeignMemory:
         at=written(found),
         metadata=besides(found, "id", "drawer_id", "content", "text", "document"),
     )
-
-
-# Passages of Letta's archival memory.
 
 
 def _is_passage(found: Record) -> bool:
@@ -300,51 +282,44 @@ HOLDERS = ("results", "memories", "items", "drawers", "passages", "data")
 """The members that hold the list of records in an export."""
 
 
-def held(found: Mapping[str, object]) -> Sequence[object]:
-    """Return the records that a document holds."""
-    return next((listed(found[name]) for name in HOLDERS if isinstance(found.get(name), list)), ())
-
-
-# Facts, entities and episodes of Graphiti and Zep.
+def held(found: Mapping[str, object], names: Sequence[str] = HOLDERS) -> Sequence[object]:
+    """Return the list of records in a document, in one of some members."""
+    return next((listed(found[name]) for name in names if isinstance(found.get(name), list)), ())
 
 
 def is_fact(value: object) -> bool:
-    """Tell whether this is a fact: an edge between two entities."""
+    """Return whether this is a fact of Graphiti or Zep: an edge between two entities."""
     found = record(value)
     ends = found.keys() & {"source_node_uuid", "valid_at", "expired_at"}
     return bool(words(found.get("uuid"))) and bool(words(found.get("fact")).strip()) and bool(ends)
 
 
 def claims(found: Record) -> bool:
-    """Tell whether a document holds facts."""
+    """Return whether a document contains facts."""
     edges = _edges(found)
     return bool(edges) and is_fact(edges[0])
 
 
 def read(found: Record) -> Iterator[Told]:
-    """Read a document with facts, and with the entities and episodes that it names."""
-    nodes = [record(one) for one in _listed(found, "nodes", "entities")]
+    """Read a document with facts and their entities and episodes."""
+    nodes = [record(one) for one in held(found, ("nodes", "entities"))]
     names = {words(one.get("uuid")): words(one.get("name")) for one in nodes}
     yield from facts(_edges(found), names)
     for place, node in enumerate(nodes):
         yield _entity(node) if _summary(node) else LeftOut(f"nodes/{place}", "an entity without any facts")
-    for place, one in enumerate(_listed(found, "episodes")):
+    for place, one in enumerate(held(found, ("episodes",))):
         episode = record(one)
         yield _episode(episode) if _content(episode) else LeftOut(f"episodes/{place}", "an episode without content")
 
 
-def facts(found: Iterator[object] | tuple[object, ...] | list[object], names: Mapping[str, str]) -> Iterator[Told]:
-    """Read facts. `names` are those of the entities, by their id."""
+def facts(found: Iterable[object], names: Mapping[str, str]) -> Iterator[Told]:
+    """Read facts. `names`: the names of the entities by id."""
     for place, one in enumerate(found):
         yield _fact(record(one), names) if is_fact(one) else LeftOut(f"edges/{place}", "it is not a fact of Graphiti")
 
 
-def _edges(found: Record) -> list[object]:
-    return _listed(found, "edges", "facts")
-
-
-def _listed(found: Record, *names: str) -> list[object]:
-    return next((list(listed(found[name])) for name in names if isinstance(found.get(name), list)), [])
+def _edges(found: Record) -> Sequence[object]:
+    return held(found, ("edges", "facts"))
 
 
 def _fact(edge: Record, names: Mapping[str, str]) -> ForeignMemory:

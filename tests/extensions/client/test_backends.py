@@ -292,7 +292,7 @@ def test_a_server_that_went_away_takes_no_memory_with_it(open_with, caplog):
         redis_server.remove(server)
 
 
-def test_an_engine_that_backend_names_goes_before_that_of_the_vector_store(open_with, caplog):
+def test_backend_engine_takes_precedence_over_vector_store(open_with, caplog):
     with open_with(backend="faiss", vector_store={"backend": "neo4j"})().sync as client:
         client.store("A finding")
         assert client.catch_up().kind == "FAISS flat"

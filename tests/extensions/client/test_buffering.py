@@ -126,7 +126,7 @@ def test_a_record_that_was_cut_short_is_left_out(tmp_path):
     again.close()
 
 
-def test_a_record_that_cannot_be_read_is_set_aside_and_keeps_no_other_back(tmp_path):
+def test_unreadable_record_is_set_aside(tmp_path):
     journal = FileJournal(tmp_path, Packer(Compression()))
     for number in (1, 2, 3):
         journal.append(entry(number).data)
@@ -214,7 +214,7 @@ def test_a_memory_that_no_ledger_takes_is_refused_when_it_is_stored(tmp_path, wr
         assert client.set_aside() == []
 
 
-def test_a_journal_that_somebody_holds_is_left_to_them(tmp_path):
+def test_locked_journal_is_not_taken_over(tmp_path):
     holding = FileJournal(tmp_path, Packer(Compression()))
     holding.append(entry(1).data)
     other = FileJournal(tmp_path, Packer(Compression()))

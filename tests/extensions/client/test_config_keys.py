@@ -59,10 +59,8 @@ EFFECTS = {
     "vector_store.index_type": "test_config_keys.py::test_every_index_type_gives_one_order_as_vectors_have_unit_length",
     **{f"profiles.*.{name}": test for name, test in SWITCHES.items()},
     "profiles.*.priorities": "test_switches.py::test_an_earlier_priority_weighs_more",
-    "profiles.*.max_items": "test_config_keys.py::test_a_profile_of_the_configuration_bounds_what_is_retrieved",
-    "profiles.*.relevance_threshold": (
-        "test_config_keys.py::test_a_profile_of_the_configuration_bounds_what_is_retrieved"
-    ),
+    "profiles.*.max_items": "test_config_keys.py::test_configured_profile_limits_retrieved_memories",
+    "profiles.*.relevance_threshold": ("test_config_keys.py::test_configured_profile_limits_retrieved_memories"),
     "excluded_agents": "test_store_and_retrieve.py::test_an_agent_that_is_excluded_stores_and_finds_nothing",
     "sqlite.path": "test_store_and_retrieve.py::test_what_is_stored_stays_when_the_client_is_opened_again",
     "postgres.url": "test_backends.py::TestPostgres",
@@ -144,7 +142,7 @@ def test_a_switch_of_retrieval_is_on_for_all_agents(switch):
         assert (switch in found.trace["switches"]) is on
 
 
-def test_a_profile_of_the_configuration_bounds_what_is_retrieved():
+def test_configured_profile_limits_retrieved_memories():
     for keys, count in (({}, 3), ({"max_items": 1}, 1), ({"relevance_threshold": 0.99}, 1)):
         config = {"profiles": {"own": {"relevance_threshold": 0.0, **keys}}}
         with client_parts.blocking(client_parts.config(**config), agent_type="own") as client:

@@ -89,7 +89,7 @@ def test_a_client_keeps_its_file_in_another_folder(folders, monkeypatch):
     assert Path(pickled.sqlite.path).is_file()
 
 
-def test_a_client_that_is_off_looks_for_no_file(folders, monkeypatch):
+def test_disabled_client_resolves_no_file(folders, monkeypatch):
     monkeypatch.chdir(folders / "flask")
     assert BlockingMemoryClient({"enabled": False}).config.sqlite.path is None
     assert BlockingMemoryClient({"backend": "in_memory"}).config.sqlite.path is None

@@ -105,7 +105,7 @@ def test_the_same_history_again_stores_nothing_in_another_process(tmp_path):
         assert (counts, len(found)) == (expected, 3)
 
 
-def test_a_history_that_grew_stores_what_is_new():
+def test_longer_history_stores_new_steps():
     retried = ExecutionItem("call", "freebayes", ExecutionStatus.FAILED, error="Timeout", retry_count=1)
     counts, found = ingested(ExecutionHistory([ALIGN]), ExecutionHistory([ALIGN, CALL]), [ALIGN, CALL, retried])
     assert counts == [1, 2, 2]

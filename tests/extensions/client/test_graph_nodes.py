@@ -245,7 +245,7 @@ def test_a_later_run_recalls_the_plan_of_a_node():
     assert with_client(work)[0] == ["Plan: ['Which kinase binds?']"]
 
 
-def test_a_node_that_changes_nothing_stores_what_it_hands_on():
+def test_node_without_changes_stores_fields_of_next_node():
     given = decided("SearchNode", lambda _: ExecuteNode(query="kinase", memory_client="left out"))
     assert given == ["Query: kinase"]
     assert decided("RouteNode", lambda _: ExecuteNode()) == ["RouteNode: next ExecuteNode"]
@@ -300,7 +300,7 @@ def test_what_a_node_does_not_want_is_not_done(options, seen, stored):
     assert len(found) == 1 + stored
 
 
-def test_a_node_may_say_more_of_what_it_stores():
+def test_node_content_may_be_a_document():
     document = MemoryDocument(content="Kinase plan", memory_type="plan", importance_score=0.9, agent_type="boss")
 
     async def work(client):

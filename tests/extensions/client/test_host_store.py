@@ -55,7 +55,7 @@ def test_what_is_erased_is_deleted_from_the_store(config):
         assert TEXTS[5] not in {one.content for one in store.documents.values()}
 
 
-def test_a_process_without_the_store_says_that_something_may_be_left_in_it(config, tmp_path):
+def test_missing_host_store_is_reported(config, tmp_path):
     store = KeywordStore()
     with filled(config, store, document=Document) as client:
         client.catch_up()
@@ -104,7 +104,7 @@ def test_a_store_may_give_ids_of_its_own(config):
         ]
 
 
-def test_a_store_that_does_not_say_where_a_document_is_is_refused_and_keeps_nothing(config):
+def test_host_store_without_document_ids_is_refused(config):
     class OneId(IdsOfItsOwn):
         async def add_documents(self, documents):
             return (await super().add_documents(documents))[:1] if len(documents) == 1 else await self._one(documents)

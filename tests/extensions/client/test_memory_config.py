@@ -168,7 +168,7 @@ def test_hydra_can_name_an_engine(tmp_path, chosen):
     assert json.loads(done.stdout.splitlines()[-1])[1] == ["Test execution of BWA tool"]
 
 
-def test_a_program_of_hydra_is_told_what_its_backend_lacks(tmp_path):
+def test_hydra_program_gets_error_of_missing_backend(tmp_path):
     done = run(tmp_path, "memory.enabled=true", "memory.backend=postgres", "question=x")
     assert done.returncode != 0
     assert "memory.postgres.url is not set" in done.stderr

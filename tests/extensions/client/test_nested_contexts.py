@@ -27,7 +27,7 @@ def test_siblings_are_isolated(client):
     assert found(client, "kinase", session_id=other.session_id) == []
 
 
-def test_a_session_sees_what_belongs_to_none_and_no_other_session(client):
+def test_session_sees_memories_without_session(client):
     client.store("Kinase of all")
     client.store("Kinase of another", {"session_id": "other"})
     assert found(client, "kinase", session_id="run") == ["Kinase of all"]
@@ -84,7 +84,7 @@ def test_merging_a_level_leaves_what_lies_below_it(client):
     assert len(found(client, "kinase", session_id="run")) == 2
 
 
-def test_a_discarded_context_is_gone_with_those_below_it(client):
+def test_discarding_a_context_archives_nested_ones(client):
     outer = client.create_nested_context("run", "outer")
     inner = client.create_nested_context(outer.session_id, "inner")
     beside = client.create_nested_context("run", "outer-2")
@@ -118,7 +118,7 @@ def test_any_text_can_be_a_session_and_a_loop(client, odd):
     assert len(found(client, "kinase", session_id=session)) == 2
 
 
-def test_a_context_without_a_parent_session_merges_into_what_belongs_to_none(client):
+def test_context_without_parent_merges_into_root(client):
     context = client.create_nested_context(None, "loop")
     client.store("Kinase finding", {"session_id": context.session_id})
     assert found(client, "kinase") == []

@@ -179,7 +179,7 @@ def test_runs_of_tools_belong_to_the_loop_that_calls_them():
     assert run(work) == {"ABL1": "run-1>outer>inner", "SRC": "run-1>outer"}
 
 
-def test_a_loop_in_a_node_has_what_was_retrieved_for_the_node():
+def test_loop_in_node_has_memories_of_the_node():
     @memory_node(store=False)
     async def node(state):
         async with nested_memory(state, "refine"):

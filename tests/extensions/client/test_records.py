@@ -61,7 +61,7 @@ def test_records_below_a_key_are_those_of_whole_parts(records):
     assert records.count(NOTES) == 4
 
 
-def test_a_name_that_was_used_is_told_and_can_be_used_again(records):
+def test_used_record_name_is_reported_and_reusable(records):
     keep(records, "pet", "the dog")
     records.remove([NOTES.name("pet")], reason="test")
 

@@ -181,7 +181,7 @@ def test_a_checkpoint_holds_no_configuration_of_the_client():
 
 
 @pytest.mark.parametrize("how", ["pickle", "json"])
-def test_a_checkpoint_whose_client_is_gone_is_read_without_one(how):
+def test_checkpoint_without_live_client_is_read(how):
     client = client_parts.asynchronous()
     state = ResearchState("kinase step", memory_client=client)
     checkpoint = pickle.dumps(state) if how == "pickle" else TypeAdapter(ResearchState).dump_json(state)

@@ -364,7 +364,7 @@ def test_agent_and_user_scopes_give_what_is_theirs(tmp_path):
         assert of("space") == ["Alignment was executed", "Alignment was planned"]
 
 
-def test_a_scope_that_needs_an_agent_says_so(client):
+def test_agent_scope_without_agent_raises(client):
     with pytest.raises(treering.InvalidInput) as refused:
         client.retrieve("alignment", scope="agent")
     assert "agent_type" in refused.value.message
@@ -396,7 +396,7 @@ def test_a_copy_of_a_client_is_the_client_and_pickled_it_is_found_again():
     asyncio.run(again.aclose())
 
 
-def test_a_closed_client_says_so(client):
+def test_closed_client_raises(client):
     client.close()
     with pytest.raises(treering.InvalidInput, match="closed"):
         client.store("Too late")
@@ -444,7 +444,7 @@ def test_what_nobody_closes_is_written_when_it_is_dropped(tmp_path):
         assert len(client.retrieve("salmon samples")) == 1
 
 
-def test_a_closed_client_says_so_and_can_be_closed_again():
+def test_closed_client_raises_and_closing_is_idempotent():
     async def use():
         client = client_parts.asynchronous()
         await client.aclose()

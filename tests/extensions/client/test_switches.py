@@ -219,7 +219,7 @@ def test_what_a_profile_wants_first_comes_first(client, name):
     assert [memory.metadata.get("memory_type") for memory in found][: len(profile.priorities)] == PRIORITIES[name]
 
 
-def test_a_client_of_an_agent_uses_its_profile_unless_told_otherwise():
+def test_client_uses_profile_of_its_agent_by_default():
     with client_parts.blocking(agent_type="planner") as client:
         for number in range(8):
             client.store(f"BWA alignment run {number} {number * 7919}")

@@ -36,7 +36,7 @@ def test_a_filter_that_leaves_one_memory_lists_it_without_a_query(memory_type, h
 
 
 @pytest.mark.parametrize("has_vectors", [False, True])
-def test_a_filter_that_leaves_one_memory_keeps_the_threshold(has_vectors):
+def test_threshold_applies_to_a_single_filtered_memory(has_vectors):
     with remembering() as client:
         if has_vectors:
             client.catch_up()

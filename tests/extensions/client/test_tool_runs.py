@@ -519,7 +519,7 @@ def test_a_run_without_an_event_loop_is_stored(client):
     assert len(kept(client)) == 1
 
 
-def test_a_run_that_nobody_waits_for_is_stored_as_it_is_given_up(client):
+def test_cancelled_tool_run_is_stored(client):
     class Forever:
         def __await__(self):
             yield
@@ -541,13 +541,13 @@ def test_a_run_that_nobody_waits_for_is_stored_as_it_is_given_up(client):
         (type("Aligner", (), {"run": lambda self, params: params, "name": "bwa"})(), "bwa"),
     ],
 )
-def test_a_tool_is_named_by_what_it_is(client, tool, name):
+def test_tool_name_comes_from_spec_or_function(client, tool, name):
     logged = log_tool_runs(tool, client=client)
     (logged.run if hasattr(logged, "run") else logged)({"reads": "a.fq"})
     assert [one.metadata["tool"] for one in kept(client)] == [name]
 
 
-def test_an_error_that_says_nothing_is_kept_by_its_name_and_one_with_a_cause_with_that(client):
+def test_tool_error_without_message_is_stored_by_name(client):
     def silent():
         raise KeyError
 

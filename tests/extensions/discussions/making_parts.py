@@ -105,7 +105,7 @@ class Talk:
     def maker(self, *, progress=silent, **changes):
         generator = ModelGenerator(self.model, budget=Budget(requests=10_000), prompts=self.prompts)
         settings = replace(self.settings, **changes)
-        return MemoryMaker(self.engine, self.ref, settings=settings, generator=generator, progress=progress)
+        return MemoryMaker(self.engine.with_progress(progress), self.ref, settings, generator)
 
     def make(self, *, most=None, wait_seconds=0.0, **changes):
         return self.maker(**changes).make(most=most, wait_seconds=wait_seconds)

@@ -42,7 +42,7 @@ def test_the_first_history_is_kept_as_it_is(tell):
     assert tell("", "a b a") == ("a b a", Recorded(appended=3, count=3))
 
 
-def test_an_empty_history_says_nothing(tell):
+def test_empty_history_has_no_traces(tell):
     assert tell("a b c", "") == ("a b c", Recorded(count=3))
 
 
@@ -68,7 +68,7 @@ def test_what_is_said_instead_withdraws_the_rest(told):
     assert told("a b c d e f", "a b c d", "a b c d x") == "a b c d x"
 
 
-def test_an_edit_early_on_replaces_what_it_edits_and_keeps_equal_messages_in_their_places(tell):
+def test_early_edit_preserves_equal_later_messages(tell):
     assert tell("a b c d e f", "a x c d e f") == (
         "a x c d e f",
         Recorded(unchanged=5, appended=1, withdrawn=1, diverged_at=1, count=6),
@@ -86,14 +86,14 @@ def test_a_conversation_that_only_begins_alike_is_one_of_its_own(tell):
     )
 
 
-def test_an_edit_of_more_than_agree_stands_beside_what_it_edits(tell):
+def test_large_edit_becomes_a_branch(tell):
     assert tell("a b c d e f g h i j", "a b c d x y") == (
         "a b c d e f g h i j x y",
         Recorded(unchanged=4, appended=2, count=12),
     )
 
 
-def test_an_edit_of_the_first_message_is_told_from_a_summary_by_the_equal_number(tell):
+def test_edit_of_first_message_is_distinguished_from_summary(tell):
     kept, recorded = tell("a b c d e", "x b c d e f")
     assert kept == "x b c d e f"
     assert recorded == Recorded(unchanged=4, appended=2, withdrawn=1, diverged_at=0, count=6)
@@ -193,7 +193,7 @@ def test_an_edit_inside_a_window_is_an_edit(tell):
 
 @pytest.mark.parametrize("erase", [False, True])
 @pytest.mark.parametrize("told", ["a b c d", "a c d", "b c d", "c d"])
-def test_a_deleted_message_may_be_told_again_or_not_and_stays_deleted(open_space, told, erase):
+def test_deleted_message_stays_deleted_if_sent_again(open_space, told, erase):
     log = new_log(open_space(channel="user"))
     log.record(said("a b c d"))
     log.delete([1], erase=erase)
@@ -290,7 +290,7 @@ def test_messages_sent_without_those_before_are_appended_and_so_is_a_window_of_t
     assert told("a1 a2", "a3 a4", "a5 a6", "a3 a4 a5 a6 a7 a8") == "a1 a2 a3 a4 a5 a6 a7 a8"
 
 
-def test_an_id_that_somebody_else_names_takes_nothing_away(space):
+def test_foreign_discussion_with_same_id_withdraws_nothing(space):
     log = new_log(space)
     log.record(talk(0, 60))
     for stranger in ("x", "hi there", "x y z x y z x y z"):
@@ -336,7 +336,7 @@ def aligned(told, kept, begins=None):
 
 
 @given(LETTERS, LETTERS.filter(bool), st.dictionaries(st.integers(1, 7), st.integers(-1, 9), max_size=3))
-def test_an_alignment_lies_within_what_is_kept_and_what_is_told(told, kept, begins):
+def test_alignment_is_within_both_transcripts(told, kept, begins):
     found = aligned(told, kept, begins)
     assert 0 <= found.ignored <= found.told <= len(told)
     assert 0 <= found.position <= len(kept)
@@ -364,7 +364,7 @@ def test_the_end_is_recognised(kept, end):
 
 
 @given(LETTERS, st.integers(0, 7))
-def test_a_deleted_message_may_lack_only_where_that_is_allowed(kept, place):
+def test_missing_deleted_message_needs_permission(kept, place):
     told = marks(kept)
     if place < len(kept):
         told.pop(place)

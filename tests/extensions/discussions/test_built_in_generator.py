@@ -46,7 +46,7 @@ PLAN = (
 )
 
 
-def test_a_chunk_becomes_one_memory_of_what_was_decided_told_and_promised_by_whom_and_when():
+def test_rules_make_one_memory_with_speakers_and_dates():
     (item,) = remembered(*PLAN, at=AT)
     assert item.summary == (
         "[2024-05-01] Bob: We decided to use Postgres instead of MySQL. Ada: I love hiking in the Alps. "
@@ -105,7 +105,7 @@ def test_people_are_heard_whatever_they_are_called(name):
     assert remembered((name, "We decided to use Postgres instead of MySQL.")) != ()
 
 
-def test_a_long_chunk_is_told_in_few_words():
+def test_memory_of_long_chunk_is_short():
     lines = [("Ada", f"We decided to meet Tom in City{n} on {n} May. It was long ago.") for n in range(1, 30)]
     (item,) = remembered(*lines)
     assert len(item.summary.split()) < 100
@@ -202,7 +202,7 @@ def test_what_the_document_says_already_is_not_added_again():
     assert RULES.merge("Bob: we decided to use  Postgres", document).text == document
 
 
-def test_a_newer_value_takes_the_place_of_an_older_one_only_where_both_name_the_same_thing():
+def test_newer_value_replaces_older_value_of_same_slot():
     document = RULES.merge("Ada: My phone number is 555-1234.\nAda: My best friend is Tom from Rome.", "").text
     newer = RULES.merge("Ada: My phone number is 555-9999.\nAda: My best friend is Eve from Bonn.", document).text
     assert "555-1234" not in newer

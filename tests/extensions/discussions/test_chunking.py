@@ -37,7 +37,7 @@ def test_a_chunk_is_complete_with_so_many_messages():
     assert due(many(8)) == [(0, 2), (3, 5)]
 
 
-def test_a_chunk_is_complete_with_so_much_text():
+def test_chunk_is_complete_at_token_limit():
     assert due([kept(0, LONG), kept(1), kept(2, LONG), *many(6, 3)]) == [(0, 0), (1, 2)]
 
 
@@ -54,7 +54,7 @@ def test_the_newest_partial_chunk_waits():
     assert due(many(5), given_settings=NO_LOOKBACK) == [(0, 2)]
 
 
-def test_at_the_end_of_a_block_that_another_one_follows_what_is_left_is_a_chunk():
+def test_rest_of_closed_block_is_a_chunk():
     assert due(many(5), given_settings=NO_LOOKBACK, last=False) == [(0, 2), (3, 4)]
 
 

@@ -5,6 +5,7 @@ from treering.core.fencing import fence, without_recalled
 from treering.extensions.discussions.chat.companion import NOTHING, Companion
 from treering.extensions.discussions.identity import discussion_ref, without_tags
 from treering.extensions.discussions.log.message_log import MessageLog
+from treering.extensions.discussions.memory import DiscussionMemory
 from treering.extensions.discussions.summaries.versions import Versions
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.verbs.ingest.turns import Message
@@ -20,8 +21,12 @@ def assistant(text):
     return Message(role="assistant", content=text)
 
 
+def discussion(space, name="d", *, within="/"):
+    return DiscussionMemory(space.engine, within=within).open(name)
+
+
 def companion(space, name="d", *, within="/", **options):
-    return Companion(space.engine, discussion_ref(name, within=within), **options)
+    return Companion(discussion(space, name, within=within), **options)
 
 
 def words_of(space, name="d"):
@@ -47,18 +52,18 @@ def test_what_was_said_elsewhere_is_recalled_as_one_fenced_text(reminded):
     "messages",
     [[], [assistant("Where is the cellar key?")], [Message(role="system", content="cellar key")], [user(" ")]],
 )
-def test_where_nobody_asks_nothing_is_recalled(reminded, messages):
+def test_nothing_is_recalled_without_user_message(reminded, messages):
     assert companion(reminded).remind(messages) == NOTHING
 
 
 @pytest.mark.parametrize(
     "question", ["How long does a sourdough loaf bake?", "Explain the rules of chess to me, please."]
 )
-def test_what_has_nothing_to_do_with_the_question_stays_out(reminded, question):
+def test_unrelated_passages_are_not_recalled(reminded, question):
     assert companion(reminded).remind([user(question)]) == NOTHING
 
 
-def test_beside_what_speaks_of_the_question_nothing_else_is_recalled(reminded):
+def test_recall_excludes_unrelated_passages(reminded):
     for number in range(20):
         companion(reminded, f"other {number}").keep([user(f"Bread number {number} wants more salt.")], "Noted.")
     reminded.embed_pending()
@@ -117,7 +122,7 @@ def test_the_beginning_that_a_window_leaves_out_is_told_by_state_and_summary(spa
     long = [user(KEY), assistant("I decided to use the red paint for the door."), *talk(2, 30)]
     mine = companion(space)
     mine.keep(long, "Good.")
-    mine.make_memories()
+    discussion(space).update()
     state = Versions(space.engine, discussion_ref("d"), "state_document").current()
     summary = Versions(space.engine, discussion_ref("d"), "rolling_summary").current()
     window = [*long[-4:], assistant("Good."), user("And the garden?")]
@@ -143,7 +148,7 @@ def test_the_same_again_changes_nothing_and_keeps_its_time(space):
     assert [kept.at for kept in log.read()[:4]] == [kept.at for kept in first]
 
 
-def test_a_rewind_and_an_edit_take_away_what_followed(space):
+def test_rewind_and_edit_withdraw_later_messages(space):
     mine = companion(space)
     mine.keep([user("a"), assistant("b"), user("c"), assistant("d"), user("e")], "f")
     mine.keep([user("a"), assistant("b"), user("c"), assistant("d"), user("E")], "F")
@@ -183,14 +188,6 @@ def test_a_first_answer_may_be_tried_again(space):
     mine.keep(said("hi"), "good morning")
 
     assert words_of(space) == ["hi", "good morning"]
-
-
-def test_memories_are_made_of_what_is_due(space):
-    mine = companion(space)
-    mine.keep(talk(0, 19), "Yes.")
-
-    assert mine.make_memories().done > 0
-    assert mine.make_memories().done == 0
 
 
 def test_a_tag_in_the_name_of_a_speaker_leaves_the_reminder_one_complete_fence(space):

@@ -133,7 +133,7 @@ def test_a_parent_that_is_withdrawn_while_it_is_condensed_leaves_no_condensation
     assert condensations(talk) == []
 
 
-def test_a_condensation_whose_parent_was_archived_by_other_means_goes_too(talk):
+def test_condensation_is_archived_with_its_parent(talk):
     condensing(talk.say(12))
     (one,) = condensations(talk)
     parent = talk.engine.ledger.get(one.derived_from[0])

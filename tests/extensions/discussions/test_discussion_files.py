@@ -82,7 +82,7 @@ def test_the_files_are_written_again_just_so(space, other, folder, tmp_path):
         assert lines(tmp_path / "second", name) == lines(folder, name)
 
 
-def test_conversations_side_by_side_go_on_where_they_were_imported(space, other, folder):
+def test_imported_branches_continue(space, other, folder):
     discussion, chats = opened(space, identity="both"), [["a1", "a2"], ["b1", "b2"]]
     for chat in chats:
         discussion.record(said(*chat))

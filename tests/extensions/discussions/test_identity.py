@@ -10,7 +10,7 @@ from treering.core.scope import parse_scope
 from treering.extensions.discussions.identity import Tagged, checked_id, discussion_ref, home_of, without_tags
 
 
-def test_a_discussion_lies_below_the_scope_it_is_kept_in():
+def test_discussion_scope_is_below_its_parent_scope():
     assert discussion_ref("garden").scope == "/discussion/garden"
     assert discussion_ref("garden", within="/team/ada").scope == "/team/ada/discussion/garden"
     assert home_of("/team") == "/team/discussion"

@@ -60,7 +60,7 @@ def test_another_name_is_another_lease():
         assert second is not None
 
 
-def test_a_lease_is_given_back_where_the_work_fails():
+def test_lease_is_released_after_failure():
     board = Board()
     with pytest.raises(RuntimeError), held(board, "work", "ada", LONG):
         raise RuntimeError
@@ -96,7 +96,7 @@ def test_the_heart_stops_with_the_work():
     assert not [thread for thread in threading.enumerate() if thread.name == "lease work"]
 
 
-def test_a_lease_that_somebody_took_over_is_lost_for_good():
+def test_lease_taken_over_is_lost():
     board = Board()
     with held(board, "work", "ada", LONG) as lease:
         board.owners["work"] = "bob"

@@ -118,13 +118,13 @@ def test_a_short_turn_is_found_by_what_was_said_before_it_even_in_another_block(
     assert "Turn 38" in segment.gist
 
 
-def test_appending_says_it_again_and_recording_does_not(log):
+def test_append_repeats_messages_and_record_does_not(log):
     log.append(said("a b"))
     assert log.append(said("a b")).count == 4
     assert log.record(said("a b a b")) == Recorded(unchanged=4, count=4)
 
 
-def test_from_a_start_on_it_is_told_what_stands(log):
+def test_record_with_start_replaces_everything_after_it(log):
     log.record(said("a b c d"))
     assert log.record(said("x"), start=2) == Recorded(appended=1, withdrawn=2, diverged_at=2, count=3)
     assert log.record([], start=1).count == 1
@@ -147,7 +147,7 @@ def test_what_was_withdrawn_can_be_told_again(log):
     assert [kept.text for kept in log.read()] == [message.content for message in talk(0, 95)]
 
 
-def test_a_space_that_wants_review_is_told_so_and_keeps_no_proposal(space, log):
+def test_recording_in_space_with_review_is_denied(space, log):
     space.engine.ledger.change_policy(Policy(direct_channels=frozenset({"user"})), by=space.engine.author)
     with pytest.raises(Denied, match="writes directly"):
         log.record(said("a"))
@@ -241,7 +241,7 @@ def test_all_again_reads_nothing(space, log):
 class TestDivergence:
     """What becomes of memories when a history that is sent differs from what was kept."""
 
-    def test_memories_of_what_vanished_are_archived_and_others_stay(self, space, log):
+    def test_only_memories_of_withdrawn_messages_are_archived(self, space, log):
         log.record(talk(0, 20))
         early, late = remember(space, log, 0, 4), remember(space, log, 10, 14)
         recorded = log.record([*talk(0, 12), Message(role="user", content="Something else")])
@@ -262,7 +262,7 @@ class TestDivergence:
         log.record([*talk(0, 46), *said("other words")])
         assert status(space, *ids) == ["active", "archived", "archived", "archived"]
 
-    def test_every_version_that_tells_of_it_falls_in_the_same_patch_and_none_is_archived_before(self, space, log):
+    def test_versions_become_stale_in_the_same_patch(self, space, log):
         log.record(talk(0, 20))
         early, late = remember(space, log, 0, 4), remember(space, log, 10, 14)
         first = remember(space, log, 0, 4, form="rolling_summary", parents=[early])
@@ -351,7 +351,7 @@ class TestDeleting:
         assert log.record(said("a b c d"), start=0) == Recorded(unchanged=3, appended=1, count=4)
         assert texts(log) == "a - c d"
 
-    def test_another_message_told_at_its_place_is_new(self, log):
+    def test_different_message_at_erased_position_is_new(self, log):
         log.record(said("a b c"))
         log.delete([1])
         log.record(said("a x c"), start=0)
@@ -378,7 +378,7 @@ class TestDeleting:
         assert [kept.text for kept in log.tail(3)] == ["before", "", "after"]
         persons_space.engine.ledger.verify()
 
-    def test_erased_after_it_was_deleted_it_is_gone_from_the_past_too(self, persons_space, tmp_path):
+    def test_erasing_a_deleted_message_removes_its_history(self, persons_space, tmp_path):
         log = new_log(persons_space)
         log.record([*said("a"), Message(role="user", content="the xylophone is mine"), *said("c")])
         log.delete([1])
@@ -463,7 +463,7 @@ def test_a_client_that_sends_everything_is_followed_through_edits(space, data):
 
 @QUICK
 @given(st.data())
-def test_a_client_that_sends_only_what_fits_is_followed_too(space, data):
+def test_truncated_transcripts_are_aligned(space, data):
     log, said_so_far, fresh = new_log(space), [], count()
     words = st.sampled_from(["ok", "yes", "new", "new", "new"])
     for _ in range(data.draw(st.integers(1, 8))):
@@ -524,7 +524,7 @@ def shape(log):
     ]
 
 
-def test_a_look_at_a_discussion_that_somebody_else_wrote_since_writes_nothing(open_space, tmp_path):
+def test_reading_a_changed_discussion_writes_nothing(open_space, tmp_path):
     address = str(tmp_path / "space.db")
     here, there = (open_space(address).engine for _ in range(2))
     MessageLog(there, discussion_ref("garden")).append(talk(0, 3))

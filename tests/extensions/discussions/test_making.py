@@ -75,7 +75,7 @@ def test_what_is_done_is_not_made_again(talk):
     assert talk.titles() == ["m0", "m2"]
 
 
-def test_making_where_nothing_was_said_writes_nothing(talk):
+def test_making_memories_of_empty_discussion_writes_nothing(talk):
     before = talk.engine.ledger.sequence()
     assert talk.make() == MakingReport()
     assert talk.engine.ledger.sequence() == before
@@ -150,7 +150,7 @@ def test_a_failed_chunk_waits_twice_as_long_after_each_failure_and_never_longer_
     assert waits[-1] == timedelta(days=1).total_seconds()
 
 
-def test_a_failed_chunk_is_not_tried_before_its_time_and_says_that_it_waits(space):
+def test_failed_chunk_waits_for_its_retry_time(space):
     talk = Talk(space, ScriptedModel(failing_at(0))).say(4)
     talk.make()
     calls = len(talk.model.prompts)
@@ -369,7 +369,7 @@ def test_a_message_that_is_withdrawn_while_its_memory_is_made_leaves_no_memory(s
 # Messages that go.
 
 
-def test_a_deleted_message_takes_its_memory_along_and_what_is_left_is_made_anew(space):
+def test_deleting_a_message_remakes_memories_of_its_chunk(space):
     talk = Talk(space).say(6)
     talk.make()
     talk.log.delete([2])
@@ -404,7 +404,7 @@ def test_what_is_left_of_a_block_that_lost_words_by_other_means_is_made_anew(spa
     assert talk.titles() == ["m0", "m3", "m4"]
 
 
-def test_a_regenerated_tail_is_made_anew_and_the_rest_is_left_alone(space):
+def test_regenerated_tail_gets_new_memories(space):
     talk = Talk(space).say(6)
     talk.make()
     other = [Message(content="turn 40 of our talk", role="user"), Message(content="turn 41", role="assistant")]
@@ -520,7 +520,7 @@ def test_what_changes_in_an_old_block_is_seen_all_the_same(space):
     assert talk.titles()[:2] == ["m1", "m20"]
 
 
-def test_a_space_that_wants_a_review_is_told_that_memory_writes_directly(open_space):
+def test_memory_in_space_with_review_is_denied(open_space):
     talk = Talk(open_space()).say(2)
     reviewing = talk.engine.ledger.policy.model_copy(update={"direct_channels": frozenset()})
     talk.engine.ledger.change_policy(reviewing, by=talk.engine.author)

@@ -48,7 +48,7 @@ def test_reading_everything_of_an_unknown_discussion_writes_nothing(space):
     assert records(space) == before
 
 
-def test_a_kept_discussion_and_messages_at_hand_are_read_alike(space):
+def test_stored_and_stateless_discussions_have_equal_methods(space):
     kept: Recollection = talked(space, settings=SETTINGS)
     at_hand: Recollection = StatelessDiscussion(said(*TALK), generator=Script())
     for recollection in (kept, at_hand):

@@ -57,7 +57,7 @@ def test_a_long_recording_proposes_at_most_twenty(space) -> None:
     assert len(record(space, Message(role="user", content=text)).proposed) == 20
 
 
-def test_a_candidate_falls_with_the_message_it_rests_on(space) -> None:
+def test_candidate_becomes_stale_with_its_message(space) -> None:
     record(space, *SAID)
     space.perform(DELETE, input={"id": "d", "positions": (1,)})
     (decision,) = [one for one in proposed(space) if one.kind == "decision"]

@@ -46,7 +46,7 @@ def test_several_memories_of_one_chunk_keep_their_order_and_an_empty_chunk_has_n
     assert summaries(discussion.all_memories()) == ["a 0", "a 1", "a 2", "b 0", "b 1", "b 2"]
 
 
-def test_a_condensation_stands_for_its_parents_which_are_still_read_after_a_position(space):
+def test_condensation_replaces_parents_except_after_a_position(space):
     settings = replace(SETTINGS, condense_every=2, condense_after=1)
     discussion = talked(space, settings=settings)
     shown = discussion.all_memories()

@@ -30,7 +30,7 @@ def test_new_memories_are_folded_in_batches_and_each_batch_is_a_version(space):
     ("loop", "least", "sizes"),
     [(3, 1, [3, 2]), (2, 2, [2, 2]), (2, 5, [2, 2]), (9, 5, [5]), (9, 6, []), (1, 1, [1] * 5)],
 )
-def test_a_remainder_is_folded_only_where_it_is_large_enough(space, loop, least, sizes):
+def test_small_remainder_is_not_folded(space, loop, least, sizes):
     script = Script()
     settings = replace(QUIET, loop_if_exceeds=loop, min_per_summary=least)
     discussion = talked(space, *TALK[:5], script=script, settings=settings)
@@ -97,7 +97,7 @@ def test_memories_that_come_late_are_folded_in_although_later_ones_were_before(s
     assert discussion.summary_versions()[-1].last == 5
 
 
-def test_a_rewind_withdraws_the_versions_that_told_of_it_and_goes_on_from_the_one_before(space):
+def test_rewind_withdraws_versions_that_cover_it(space):
     script = Script()
     discussion = talked(space, script=script)
     assert [version.last for version in discussion.summary_versions()] == [2, 5]
@@ -127,7 +127,7 @@ def test_a_summary_from_outside_is_kept_with_its_position(space):
         keeper(space, discussion, script).write("")
 
 
-def test_a_summary_from_outside_falls_with_a_message_it_tells_of_that_no_memory_stands_for(space):
+def test_external_summary_becomes_stale_with_uncovered_message(space):
     discussion = opened(space, settings=QUIET)
     discussion.record(said(*TALK), start=0)
     discussion.write_summary("All of it.", last=99)
@@ -136,7 +136,7 @@ def test_a_summary_from_outside_falls_with_a_message_it_tells_of_that_no_memory_
     assert discussion.summary() == ""
 
 
-def test_a_version_somebody_else_wrote_meanwhile_is_the_one_that_is_continued(space):
+def test_update_continues_concurrent_version(space):
     discussion = talked(space, settings=QUIET)
     other = []
 

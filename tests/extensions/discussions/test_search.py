@@ -79,7 +79,7 @@ def test_keywords_that_stand_nowhere_find_nothing(discussion, query):
 
 
 @pytest.mark.parametrize("query", ["who paints the boat", "What about the boat that is red", "The boat, painted when?"])
-def test_a_question_is_told_from_keywords_by_its_mark_or_its_first_word(discussion, query):
+def test_question_is_recognized_by_mark_or_first_word(discussion, query):
     assert LINES[1] in look(discussion, query)
 
 

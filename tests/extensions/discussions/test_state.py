@@ -4,7 +4,7 @@ import pytest
 from recollection_parts import SETTINGS, TALK, Script, opened, said, talked
 
 from treering.core.errors import InvalidInput, NotFound
-from treering.extensions.discussions.summaries.keepers import MOST_LINES
+from treering.extensions.discussions.summaries.keepers import MAX_LINES
 from treering.extensions.discussions.summaries.lines import with_manual_lines
 
 DOCUMENT = "# Boat\n- red\n- in Turin\n\n# People\n- Ada"
@@ -34,7 +34,7 @@ def test_the_facts_of_each_chunk_are_merged_into_the_document(space):
 
 
 @pytest.mark.parametrize("shrunk", ["", "  \n", "# Boat"])
-def test_an_answer_that_is_empty_or_shrunk_under_half_keeps_the_old_and_its_facts_come_again(space, shrunk):
+def test_empty_or_halved_state_answer_is_rejected(space, shrunk):
     discussion, script = stated(space)
     answer(script, shrunk)
     go_on(discussion, TALK[1])
@@ -142,8 +142,8 @@ def test_an_edit_that_changes_nothing_writes_nothing_and_an_unknown_base_is_refu
 
 def test_a_state_document_has_a_most_of_lines_which_the_error_names(space):
     discussion, _ = stated(space)
-    with pytest.raises(InvalidInput, match=f"20001 lines; the maximum is {MOST_LINES}"):
-        discussion.edit_state("- x\n" * (MOST_LINES + 1))
+    with pytest.raises(InvalidInput, match=f"20001 lines; the maximum is {MAX_LINES}"):
+        discussion.edit_state("- x\n" * (MAX_LINES + 1))
     assert discussion.state() == DOCUMENT
 
 

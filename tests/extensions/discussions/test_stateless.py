@@ -76,7 +76,7 @@ def test_the_summary_is_made_by_the_generator_only_where_a_fresh_one_is_asked_fo
     assert discussion.fold_summary() == discussion.summary() != ""
 
 
-def test_a_summary_that_is_written_stands_and_an_empty_one_changes_nothing(at_hand):
+def test_empty_summary_changes_nothing(at_hand):
     assert at_hand.write_summary(" All of it. ") == at_hand.summary() == "All of it."
     assert at_hand.write_summary(" ") == "All of it."
 

@@ -22,7 +22,7 @@ def write(versions, text, **fields):
 
 def test_a_discussion_without_a_version_has_none_and_looking_for_one_writes_nothing(space, versions):
     before = records(space)
-    assert (versions.current(), versions.all(), versions.stand()) == (None, [], TextState(None))
+    assert (versions.current(), versions.all(), versions.state()) == (None, [], TextState(None))
     assert records(space) == before
 
 
@@ -61,7 +61,7 @@ def test_who_did_not_see_the_newest_version_does_not_replace_it(versions):
     assert versions.current().text == "second"
 
 
-def test_of_two_who_write_the_first_version_at_once_one_is_told_so(tmp_path):
+def test_concurrent_first_version_raises_conflict(tmp_path):
     address, barrier, outcomes = f"sqlite:{tmp_path / 's.db'}", Barrier(2), []
 
     def work(space):
@@ -82,7 +82,7 @@ def test_of_two_who_write_the_first_version_at_once_one_is_told_so(tmp_path):
         assert len(Versions(one.engine, PLACE, "rolling_summary").all()) == 1
 
 
-def test_a_version_that_rests_on_nothing_else_rests_on_a_note_and_falls_with_it(space, versions):
+def test_version_without_evidence_cites_a_note(space, versions):
     write(versions, "declared")
     (note,) = [item for item in all_of(space, "source") if isinstance(item, Source)]
     assert note.segments[0].excerpt == "declared"
@@ -106,7 +106,7 @@ def test_lines_written_by_hand_outlive_the_version_they_were_written_into(space,
     write(versions, "generated")
     write(versions, "generated\nmine", by_hand=["mine"], struck_by_hand=["theirs"])
     space.with_actor("ada", channel="user").erase([item.id for item in all_of(space, "source")])
-    assert versions.stand() == TextState(None, ("mine",), ("theirs",))
+    assert versions.state() == TextState(None, ("mine",), ("theirs",))
 
 
 def test_secrets_are_taken_out(versions):

@@ -29,7 +29,7 @@ def test_older_messages_are_given_as_memories_and_the_oldest_as_a_summary(space)
 
 
 @pytest.mark.parametrize("tokens", [0, 10, 50, 200])
-def test_each_part_keeps_to_its_tokens(space, tokens):
+def test_compacted_parts_respect_token_limits(space, tokens):
     talk = discussion(space, *LONG, settings={"min_per_summary": 1})
     talk.update()
     keys = dict.fromkeys(["recentContextTokens", "oldContextTokens", "oldestContextTokens"], tokens)

@@ -92,12 +92,12 @@ def test_what_is_wrong_is_told_with_its_node_and_key(case):
         assert one.startswith(beginning)
 
 
-def test_an_unknown_type_is_told_with_all_known_ones():
+def test_unknown_node_type_lists_known_ones():
     (problem,) = problems([{"type": "Conditional"}])
     assert all(name in problem for name in NODE_TYPES)
 
 
-def test_everything_wrong_is_told_at_once():
+def test_all_problems_are_reported_together():
     data = {
         "nodes": [
             {"type": "Nothing"},

@@ -42,7 +42,7 @@ def test_in_a_kept_discussion_a_chunk_is_asked_about_once(space):
     assert len(model.prompts) == 4
 
 
-def test_a_run_that_broke_off_goes_on_where_it_was(space):
+def test_interrupted_run_continues(space):
     talk = discussion(space, *TALK)
     with pytest.raises(Unavailable, match="No answer is left"):
         kept_run(space, talk, [node()], models=[NotingModel(["a", "b"])])
@@ -51,7 +51,7 @@ def test_a_run_that_broke_off_goes_on_where_it_was(space):
     assert len(model.prompts) == 1
 
 
-def test_a_run_that_is_cancelled_goes_on_where_it_was(space):
+def test_cancelled_run_continues(space):
     talk, model = discussion(space, *TALK), NotingModel("abc")
     report = kept_run(space, talk, [node()], models=[model], cancelled=lambda: len(model.prompts) == 2)
     assert (report.outcome, report.usage.requests) == ("cancelled", 2)

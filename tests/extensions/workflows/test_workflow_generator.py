@@ -126,7 +126,7 @@ def test_a_summary_that_says_that_there_is_none_yet_is_empty():
         ([ask("x", endpointName="z")], "unknown endpoint 'z'"),
     ],
 )
-def test_a_workflow_that_uses_what_it_is_not_given_is_refused_when_the_generator_is_made(nodes, said):
+def test_generator_refuses_workflow_with_unknown_variables(nodes, said):
     with pytest.raises(InvalidInput, match=said):
         generator(NotingModel(), memories=nodes)
 

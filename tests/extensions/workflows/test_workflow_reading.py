@@ -3,7 +3,7 @@ import json
 import pytest
 
 from treering.core.errors import InvalidInput
-from treering.extensions.workflows.checking import MOST_CHARS, load
+from treering.extensions.workflows.checking import MAX_CHARS, load
 from treering.extensions.workflows.definition import MOST_NODES
 
 NODES = [{"id": "one", "type": "StaticResponse", "content": "a"}, {"type": "StaticResponse", "content": "b"}]
@@ -56,7 +56,7 @@ def test_an_id_may_be_a_number():
         ),
         ('// the answer\n{"nodes": []}', "comment at line 1, column 1"),
         ('{"nodes": [] /* none */}', "comment at line 1, column 14"),
-        (" " * (MOST_CHARS + 1), f"maximum is {MOST_CHARS}"),
+        (" " * (MAX_CHARS + 1), f"maximum is {MAX_CHARS}"),
         (json.dumps([NODES[1]] * (MOST_NODES + 1)), f"{MOST_NODES}"),
     ],
 )

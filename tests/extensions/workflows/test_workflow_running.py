@@ -101,7 +101,7 @@ class Nothing(NodeSettings):
     """No settings of its own."""
 
 
-def test_an_error_that_words_itself_is_told_as_its_kind():
+def test_error_with_own_constructor_is_raised_as_base_class():
     def fail(told, step):
         raise MissingExtra("llm", needed_for="It")
 
@@ -132,7 +132,7 @@ def test_a_run_stops_between_nodes_when_it_is_cancelled():
     assert (report.text, len(report.steps), model.prompts) == ("x", 1, ["a"])
 
 
-def test_a_cancelled_run_returns_nothing_where_its_node_did_not_run():
+def test_cancelled_run_without_output_returns_nothing():
     assert run([say("a"), say("b")], cancelled=lambda: True).text == ""
 
 

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from treering.core.fencing import fence
-from treering.extensions.discussions.chat.body import MOST_MESSAGES, read_chat_body
+from treering.extensions.discussions.chat.body import MAX_MESSAGES, read_chat_body
 
 BLOCK = fence('Ada said: "ünï"\nC:\\x \ud83c\udf0d'.encode("utf-16", "surrogatepass").decode("utf-16"), origin="m")
 
@@ -142,10 +142,10 @@ def test_without_the_option_no_tag_means_anything():
 
 
 def test_of_very_many_messages_the_newest_are_remembered_and_all_are_passed_on():
-    data = {"messages": [message("user", str(number)) for number in range(MOST_MESSAGES + 5)]}
+    data = {"messages": [message("user", str(number)) for number in range(MAX_MESSAGES + 5)]}
     body = read(data)
 
-    assert [one.content for one in body.messages] == [str(number) for number in range(5, MOST_MESSAGES + 5)]
+    assert [one.content for one in body.messages] == [str(number) for number in range(5, MAX_MESSAGES + 5)]
     assert body.data == json.dumps(data).encode()
 
 

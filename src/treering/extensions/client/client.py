@@ -101,11 +101,11 @@ class MemorySystemClient:
         work = partial(self.sync.store, content, metadata)
         if not self.config.enabled or self.sync.closed:
             return StoringMemory(_done(work))
-        begun = self._threads.submit(work)
+        task = self._threads.submit(work)
         with self._lock:
-            self._storing.add(begun)
-        begun.add_done_callback(self._stored)
-        return StoringMemory(begun)
+            self._storing.add(task)
+        task.add_done_callback(self._stored)
+        return StoringMemory(task)
 
     async def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
         """Store the memories with new keys, in order; return the ids of all."""
@@ -219,9 +219,9 @@ class MemorySystemClient:
             before = tuple(self._storing)
         return await loop.run_in_executor(self._threads, partial(_after, before, work))
 
-    def _stored(self, begun: "Future[str]") -> None:
+    def _stored(self, task: "Future[str]") -> None:
         with self._lock:
-            self._storing.discard(begun)
+            self._storing.discard(task)
 
 
 def _after(before: Sequence["Future[str]"], work: Callable[[], _Answer]) -> _Answer:

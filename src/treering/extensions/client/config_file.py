@@ -24,7 +24,7 @@ def read_memory_config(path: Path | str) -> MemoryConfig:
 
 
 def _read(path: Path, read: dict[Path, dict[str, Any]], *, depth: int) -> dict[str, Any]:
-    """Return a configuration with its defaults; `read` has those that were read before."""
+    """Return a configuration with its defaults; `read` caches the files read so far."""
     if path in read:
         return read[path]
     if depth > _DEEPEST:
@@ -55,7 +55,7 @@ def _mapping(path: Path) -> dict[str, Any]:
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both, key by key, the second one's values over the first one's."""
+    """Merge nested mappings; values of `over` take precedence."""
     both = {
         key: _merged(base[key], value) if isinstance(value, Mapping) and isinstance(base.get(key), Mapping) else value
         for key, value in over.items()

@@ -1,4 +1,4 @@
-"""Where the memories of a client are that names no file: one file for each project, in the data folder."""
+"""The default location of a client's memories: one file for each project, in the data folder."""
 
 import re
 from pathlib import Path
@@ -9,16 +9,16 @@ from treering.system.address import FILES
 from treering.system.settings import FOLDER, Settings
 
 _SHARED = "memory.db"
-"""The file that every program of a user shared before there was one for each project."""
+"""The file that all programs of a user shared in earlier versions."""
 _DIGITS = 16
 _LONGEST_NAME = 40
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def with_place(config: MemoryConfig, settings: Settings) -> MemoryConfig:
-    """Return a configuration that names the file of its memories, if they are in one and it names none.
+    """Return a configuration with the default file of its memories, if they are in a file and it names none.
 
-    A client that is pickled finds its memories in a process with another working folder so.
+    A pickled client thereby finds its memories in a process with another working folder.
     """
     if config.ledger != "sqlite" or config.sqlite.path is not None:
         return config
@@ -30,8 +30,8 @@ def with_place(config: MemoryConfig, settings: Settings) -> MemoryConfig:
 def default_file(settings: Settings) -> Path:
     """Return the file of a project's memories.
 
-    It is in the data folder and not in the project, where whoever wrote the project could have put it. The shared file
-    of earlier versions is used where there is one.
+    It is in the data folder, because the author of a project could put a file into the project. The shared file of
+    earlier versions is used if it exists.
     """
     data_folder = settings.data_dir.absolute()
     if (data_folder / _SHARED).is_file():

@@ -1,8 +1,8 @@
-"""The journal of buffered memories: files beside the space, each held by one process, read again after a crash.
+"""The journal of buffered memories: files next to the space, each locked by one process, and read after a crash.
 
-A record is its length and its CRC-32, four bytes each, then what `memory_codecs` packed. A record that was cut short
-was never acknowledged, and is left out. What cannot be written to the space, or not be read, is set aside: a JSON file
-for each in `set-aside/`, with the reason. There is no journal on Windows, which has no such locks.
+A record consists of its length and CRC-32, four bytes each, and its packed data. A truncated record was never
+acknowledged, and is skipped. Entries that cannot be written to the space, or not be read, are set aside in JSON files
+in `set-aside/`, with the reason. There is no journal on Windows, which lacks such locks.
 """
 
 import base64
@@ -25,16 +25,13 @@ from treering.extensions.client.config import Compression
 from treering.extensions.client.items.buffering import SetAside, WriteJournal
 from treering.system.machine import make_folder, sync_folder, try_lock, write_new
 
-# Codecs of the journal of buffered memories. Each record names the one it was written with.
-
-
 Bytes = Callable[[bytes], bytes]
 RAW = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """One way to pack bytes. `number` stands in what it wrote, for ever."""
+    """A compression format. `number` identifies it in records, so it never changes."""
 
     number: int
     pack: Bytes
@@ -58,14 +55,14 @@ _BY_NUMBER = {1: "gzip", 2: "zstd", 3: "lz4"}
 
 
 class Packer:
-    """Packs records as a configuration says, and unpacks what any configuration packed."""
+    """Packs records as configured, and unpacks records of all formats."""
 
     def __init__(self, compression: Compression) -> None:
         self._least = compression.min_size_bytes
         self._codec = _CODECS[compression.algorithm]() if compression.enabled else None
 
     def pack(self, data: bytes) -> bytes:
-        """Return a byte that names the codec, and the packed data; data that does not shrink stays as it is."""
+        """Return the number of the codec and the packed data; data that does not shrink is stored unpacked."""
         if self._codec and len(data) >= self._least:
             packed = self._codec.pack(data)
             if len(packed) < len(data):
@@ -73,7 +70,7 @@ class Packer:
         return bytes([RAW]) + data
 
     def unpack(self, record: bytes) -> bytes:
-        """Return what was packed. Raises `Corrupt` for what no codec wrote."""
+        """Return the data of a record. Raises `Corrupt` if its codec is unknown or its data damaged."""
         number, data = record[0], record[1:]
         if number == RAW:
             return data
@@ -90,16 +87,15 @@ def _damaged(why: str) -> Corrupt:
 
 
 _LOG = logging.getLogger(__name__)
-
 _FRAME = struct.Struct(">II")
 _ENDING = ".journal"
 _ASIDE = "set-aside"
 _PACKED = "packed"
-"""Names the bytes of a record that could not be read, in base 64."""
+"""The key of the bytes of an unreadable record, in base64."""
 
 
 class FileJournal(WriteJournal):
-    """Stores entries in files of a folder. One process and one buffer use it; others have their own files there."""
+    """Stores entries in files of a folder, which other processes may use with their own files."""
 
     def __init__(self, folder: Path, packer: Packer) -> None:
         super().__init__()
@@ -109,11 +105,11 @@ class FileJournal(WriteJournal):
         self._current: _HeldFile | None = None
 
     def append(self, entry: Mapping[str, Any]) -> None:
-        """Keep an entry, on the disk before this returns. Raises `Unavailable` where the disk refuses."""
+        """Store an entry durably. Raises `Unavailable` if the disk cannot be written."""
         data = self._packer.pack(json.dumps(entry, ensure_ascii=False).encode())
         try:
             if self._current is None:
-                self._current = _HeldFile.made(self._folder)
+                self._current = _HeldFile.create(self._folder)
             self._current.append(_FRAME.pack(len(data), zlib.crc32(data)) + data)
         except OSError as error:
             raise Unavailable(
@@ -122,7 +118,7 @@ class FileJournal(WriteJournal):
             ) from error
 
     def cut(self) -> None:
-        """Begin a new file with the next entry."""
+        """Start a new file with the next entry."""
         if self._current:
             self._old.append(self._current)
             self._current = None
@@ -134,20 +130,20 @@ class FileJournal(WriteJournal):
         self._old.clear()
 
     def left(self) -> list[Mapping[str, Any]]:
-        """Return what processes left that are gone, and hold their files from now on."""
+        """Return the entries of processes that ended, and lock their files."""
         for path in sorted(self._folder.glob(f"*{_ENDING}")):
-            if held := _HeldFile.taken(path):
+            if held := _HeldFile.take(path):
                 self._old.append(held)
         records = [record for held in self._old for record in _records(held.path.read_bytes())]
         return [entry for record in records if (entry := self._read(record)) is not None]
 
     def set_aside(self, data: Mapping[str, Any], reason: str) -> None:
-        """Keep an entry in a file of its own, with the reason. Raises `Unavailable` where the disk refuses."""
+        """Store an entry in a separate file, with the reason. Raises `Unavailable` if the disk cannot be written."""
         folder = self._folder / _ASIDE
-        told = json.dumps({"reason": reason, "data": data}, ensure_ascii=False, indent=1).encode(errors="replace")
+        content = json.dumps({"reason": reason, "data": data}, ensure_ascii=False, indent=1).encode(errors="replace")
         try:
             make_folder(folder)
-            write_new(folder / f"{uuid4().hex}.json", told)
+            write_new(folder / f"{uuid4().hex}.json", content)
             sync_folder(folder)
         except OSError as error:
             raise Unavailable(
@@ -155,16 +151,16 @@ class FileJournal(WriteJournal):
             ) from error
 
     def aside(self) -> list[SetAside]:
-        """Return what this and other processes set aside, with what became readable since, oldest first."""
+        """Return the entries set aside by any process, oldest first; those readable again are decoded."""
         files = [(path.stat().st_mtime_ns, path) for path in (self._folder / _ASIDE).glob("*.json")]
         return [one for _, path in sorted(files) if (one := self._aside_of(path))]
 
     def forget_aside(self, key: str) -> None:
-        """Remove what was set aside under a key."""
+        """Remove an entry that was set aside."""
         (self._folder / _ASIDE / f"{key}.json").unlink(missing_ok=True)
 
     def _read(self, record: "bytes | _Damaged") -> Mapping[str, Any] | None:
-        """Return the entry in a record; one that cannot be read is set aside."""
+        """Return the entry in a record; set unreadable ones aside."""
         data = record.data if isinstance(record, _Damaged) else record
         try:
             if isinstance(record, _Damaged):
@@ -184,32 +180,32 @@ class FileJournal(WriteJournal):
 
     def _aside_of(self, path: Path) -> SetAside | None:
         try:
-            told = json.loads(path.read_bytes())
-            data = told["data"]
+            content = json.loads(path.read_bytes())
+            data = content["data"]
             if set(data) == {_PACKED}:
                 data = self._readable(data)
-            return SetAside(path.stem, str(told["reason"]), data)
+            return SetAside(path.stem, str(content["reason"]), data)
         except FileNotFoundError:
             return None  # another process wrote or removed it
         except (ValueError, TypeError, KeyError) as error:
             return SetAside(path.stem, f"{path} cannot be read: {error!r}.", {})
 
     def _readable(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the entry in a record that could not be read before, such as one of a codec that is here now."""
+        """Return the entry in an earlier unreadable record, if it can be read now, for instance with a new codec."""
         try:
             return self._unpacked(base64.b64decode(data[_PACKED]))
         except (TreeringError, ValueError):
             return data
 
     def close(self) -> None:
-        """Let go of the files; those with entries stay, for the next process."""
+        """Release the files; those with entries stay for the next process."""
         for held in (*self._old, *filter(None, [self._current])):
             held.close()
         self._old, self._current = [], None
 
 
 class _HeldFile:
-    """A file that this process holds a lock on, as long as it lives."""
+    """A file that this process holds a lock on."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -217,9 +213,9 @@ class _HeldFile:
         self._size = os.fstat(descriptor).st_size
 
     @classmethod
-    def made(cls, folder: Path) -> "_HeldFile":
+    def create(cls, folder: Path) -> "_HeldFile":
         make_folder(folder)
-        # Locked before it bears a name that others look for.
+        # Lock it before it gets a name that other processes look for.
         path = folder / f"{uuid4().hex}.new"
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o600)
         try_lock(descriptor)
@@ -229,20 +225,20 @@ class _HeldFile:
         return cls(named, descriptor)
 
     @classmethod
-    def taken(cls, path: Path) -> "_HeldFile | None":
-        """Return the file, if nobody else holds it."""
+    def take(cls, path: Path) -> "_HeldFile | None":
+        """Return the file, unless another process holds it."""
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
         except FileNotFoundError:
             return None
-        # What its holder removed meanwhile is nobody's any more.
+        # It may have been removed by its holder in the meantime.
         if try_lock(descriptor) and path.exists():
             return cls(path, descriptor)
         os.close(descriptor)
         return None
 
     def append(self, data: bytes) -> None:
-        """Write a whole record, or nothing of it."""
+        """Write a whole record, or nothing."""
         try:
             written = 0
             while written < len(data):
@@ -263,7 +259,7 @@ class _HeldFile:
 
 @dataclass(frozen=True, slots=True)
 class _Damaged:
-    """What lies behind the last record that is whole, where it was not merely cut short."""
+    """Damaged data after the last intact record."""
 
     data: bytes
 

@@ -1,4 +1,4 @@
-"""Checking that values which frameworks store are JSON, so that an error names the one that is not."""
+"""Validation of values from frameworks as JSON, with errors that name the invalid value."""
 
 import math
 import re

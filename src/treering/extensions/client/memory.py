@@ -1,7 +1,7 @@
 """The memory of an agent system over one space: the methods of `MemorySystemClient`, without opening anything."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Any, Literal, cast
 
@@ -64,13 +64,13 @@ _LOG = logging.getLogger(__name__)
 
 MOST_RETRIEVED = 200
 _NEWEST_MEMORIES = 500
-"""Memories stored last in the space, among which a brief looks for those of a session, an agent or a user."""
+"""The number of memories stored last in the space that a brief considers."""
 _MAX_LINE_CHARS = 200
 _BRIEF = "brief"
 _ATTEMPTS = 20
 _WHAT = "The memory client"
-_OF_ENTRIES = (TreeringError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
-"""What an entry may be refused with; of these, `Unavailable` says that the ledger cannot be written now."""
+_ENTRY_ERRORS = (TreeringError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
+"""The errors with which an entry may be refused; `Unavailable` instead means that the ledger cannot be written now."""
 
 
 class ClientMemory:
@@ -102,8 +102,8 @@ class ClientMemory:
         if isinstance(content, str):
             return self._stored(entry_of(self._engine, content, metadata, self._who))
         document = MemoryDocument.from_document(content)
-        told = {**document.told, **(metadata or {})}
-        entry = entry_of(self._engine, document.content, told, self._who, identity=document.unused_id)
+        merged = {**document.told, **(metadata or {})}
+        entry = entry_of(self._engine, document.content, merged, self._who, identity=document.unused_id)
         stored_id = self._stored(entry)
         if stored_id:
             document.mark_stored()
@@ -114,10 +114,10 @@ class ClientMemory:
         entries = [entry_of(self._engine, one.content, one.metadata, self._who, identity=one.id) for one in memories]
         with self._storing_once:
             self.flush()
-            there = set(self._engine.ledger.heads([entry.id for entry in entries]))
-            named = {entry.id: entry for entry in entries if not (entry.id in there or self._is_excluded(entry))}
-            self._keep([*named.values()])
-        return [*named]
+            existing = set(self._engine.ledger.heads([entry.id for entry in entries]))
+            new = {entry.id: entry for entry in entries if not (entry.id in existing or self._is_excluded(entry))}
+            self._submit([*new.values()])
+        return [*new]
 
     def retrieve(
         self,
@@ -132,13 +132,13 @@ class ClientMemory:
         """Return the memories that match a query best, best first; without a query the newest."""
         if not isinstance(query, str):
             raise InvalidInput(f"query: {type(query).__name__} is not text.", hint="Give a text.")
-        asking, settings = self._profile(profile), self._config.retrieval
-        agents = {self._who.agent_type, asking.agent_type if asking else None}
+        agent, settings = self._profile(profile), self._config.retrieval
+        agents = {self._who.agent_type, agent.agent_type if agent else None}
         if agents & set(self._config.excluded_agents):
             return RetrievedMemories()
         self.flush()
-        threshold = asking.relevance_threshold if asking else None
-        least = settings.min_similarity if threshold is None else threshold
+        threshold = agent.relevance_threshold if agent else None
+        threshold = settings.min_similarity if threshold is None else threshold
         reach = reach_of(
             scope=scope,
             session_id=session_text(session_id),
@@ -147,16 +147,16 @@ class ClientMemory:
             where=metadata_filter(filters),
             now=self._engine.clock.now(),
         )
-        asked = MemoryQuery(
+        request = MemoryQuery(
             query=query,
-            limit=self._limit(top_k, asking),
+            limit=self._limit(top_k, agent),
             reach=reach,
-            min_similarity=least,
-            switches=asking.switches.over(settings) if asking else settings,
-            priorities=asking.priorities if asking else (),
+            min_similarity=threshold,
+            switches=agent.switches.over(settings) if agent else settings,
+            priorities=agent.priorities if agent else (),
             no_reranker=self._no_reranker,
         )
-        return recall(self._engine, asked)
+        return recall(self._engine, request)
 
     def brief(self, session_id: object | None = None, scope: RecallScope = "lineage", *, max_tokens: int = 500) -> str:
         """Return the newest memories that a session, an agent or a user sees, one line each, fenced as data."""
@@ -171,7 +171,7 @@ class ClientMemory:
             where=EVERYTHING,
             now=self._engine.clock.now(),
         )
-        # The ledger does not see metadata: users and nested contexts are told apart afterwards.
+        # The ledger does not filter by metadata: users and nested contexts are filtered afterwards.
         stored = And((Compare("origin", "prefix", PREFIX), Compare("status", "eq", "active")))
         newest = Selection(
             scope=reach.scope, descend=reach.descend, types=("source",), where=stored, newest=_NEWEST_MEMORIES
@@ -192,29 +192,25 @@ class ClientMemory:
     ) -> list[MemoryItem]:
         """Return the memories linked to one, nearest first. Raises `NotFound` for an unknown id."""
         self.flush()
-        wanted = [relation_type(name) for name in types] if types else list(RELATIONS.values())
-        given = {"id": memory_id, "types": wanted, "direction": direction, "depth": depth}
-        envelope = Envelope(mode="related", scope=ROOT, input=given, options={"descend": True})
+        links = [relation_type(name) for name in types] if types else list(RELATIONS.values())
+        request = {"id": memory_id, "types": links, "direction": direction, "depth": depth}
+        envelope = Envelope(mode="related", scope=ROOT, input=request, options={"descend": True})
         report = cast("RelatedReport", catalog.call(self._engine, "query", envelope, granted=READS))
         ids = tuple(dict.fromkeys(one.id for one in report.neighbours))
         (read,) = self._engine.ledger.read([ObjectRequest(objects=(memory_id, *ids))])
         start = _context_of(read.objects.get(memory_id))
-        found = (read.objects[identity] for identity in ids if identity in read.objects)
-        return [_related_item(one) for one in found if _is_told(one, start)]
+        objects = (read.objects[identity] for identity in ids if identity in read.objects)
+        return [_related_item(one) for one in objects if _is_visible_from(one, start)]
 
     def merge_nested_context(self, context: NestedContext) -> int:
         """Move the memories of a nested context to its parent; return their number. Idempotent."""
         self.flush()
-        return retry_on_conflict(
-            lambda: nested_contexts.merge(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound)
-        )
+        return self._retried(lambda: nested_contexts.merge(self._engine, context))
 
     def discard_nested_context(self, context: NestedContext) -> int:
         """Archive the memories of a nested context and those nested in it; return their number."""
         self.flush()
-        return retry_on_conflict(
-            lambda: nested_contexts.discard(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound)
-        )
+        return self._retried(lambda: nested_contexts.discard(self._engine, context))
 
     def delete(self, memory_id: str, *, erase: bool = False) -> bool:
         """Withdraw a memory; return whether it existed.
@@ -274,13 +270,16 @@ class ClientMemory:
     def _stored(self, entry: MemoryEntry) -> str:
         if self._is_excluded(entry):
             return ""
-        self._keep([entry])
+        self._submit([entry])
         return entry.id
 
     def _is_excluded(self, entry: MemoryEntry) -> bool:
         return entry.metadata.get(AGENT) in self._config.excluded_agents
 
-    def _keep(self, entries: Sequence[MemoryEntry]) -> None:
+    def _retried(self, work: Callable[[], int]) -> int:
+        return retry_on_conflict(work, attempts=_ATTEMPTS, on=(Conflict, NotFound))
+
+    def _submit(self, entries: Sequence[MemoryEntry]) -> None:
         storage = self._config.storage
         check_direct(self._engine, [], what=_WHAT)
         for entry in entries:
@@ -302,10 +301,9 @@ class ClientMemory:
         return True
 
     def _write(self, entries: Sequence[MemoryEntry]) -> list[RefusedEntry]:
-        """Write those of some entries that are not in the ledger yet, in one patch; return those that it never takes.
+        """Write the entries that are not in the ledger yet, in one patch; return those that it refuses.
 
-        Where the patch is refused each is written by itself, so that one keeps no other out. Raises what says that the
-        ledger cannot be written now.
+        If the patch is refused, write each entry separately. Raises `Unavailable` if the ledger cannot be written now.
         """
         ids = [entry.id for entry in entries]
         heads = self._engine.ledger.heads([*ids, *named_ids(entries)])
@@ -316,23 +314,23 @@ class ClientMemory:
             self._apply(new, heads)
         except Unavailable:
             raise
-        except _OF_ENTRIES as error:
+        except _ENTRY_ERRORS as error:
             if len(new) == 1:
                 return self._write_without_links(new[0], error)
             return [refused for entry in new for refused in self._write([entry])]
         return []
 
     def _write_without_links(self, entry: MemoryEntry, error: Exception) -> list[RefusedEntry]:
-        """Write an entry whose links may be what is refused: the metadata still names what it is related to."""
+        """Write an entry without its links if they are refused; its metadata still contains the related ids."""
         if isinstance(error, Conflict):
-            # An entry that a crash left in the journal may have been written and erased since: it stays erased.
+            # An entry left in the journal by a crash may have been written and erased since: it stays erased.
             _LOG.warning("%s was not written: its id is already used.", entry.id)
             return []
         try:
             self._apply([entry], ())
         except (Unavailable, Corrupt):
             raise
-        except _OF_ENTRIES as again:
+        except _ENTRY_ERRORS as again:
             return [RefusedEntry(entry, again)]
         _LOG.warning("%s was written without its links: %s", entry.id, error)
         return []
@@ -364,8 +362,8 @@ def _context_of(item: Object | None) -> str:
     return str(item.metadata.get(CONTEXT, "")) if isinstance(item, Source) else ""
 
 
-def _is_told(item: Object, start: str) -> bool:
-    """Tell whether an object is a memory, or an activity that memories are part of, and may be seen from `start`."""
+def _is_visible_from(item: Object, start: str) -> bool:
+    """Return whether an object is a memory, or an activity with memories, that is visible from the context `start`."""
     if isinstance(item, Activity):
         return item.status != "archived"
     context = _context_of(item)

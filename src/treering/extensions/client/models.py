@@ -48,7 +48,7 @@ def embedder_of(config: MemoryConfig, given: GivenEmbedder | None, settings: Set
 
 
 def reranker_of(config: MemoryConfig, given: Reranker | None, settings: Settings) -> tuple[Reranker | None, str]:
-    """Return the reranker to use, and the reason if it is not the one that the configuration names."""
+    """Return the reranker to use, and the reason if it is not the configured one."""
     name = config.retrieval.reranking_model
     if given is not None or name is None:
         return given, NO_RERANKER

@@ -60,7 +60,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlace:
-    """Where the memories of a client are, and what searches their vectors.
+    """The storage of a client's memories, and the engine that searches their vectors.
 
     `engine`: the address of an engine; empty if the ledger searches its own vectors, `None` if the space decides.
     `beside`: the beginning of the paths of files that belong to the space; `None` for a space in memory.

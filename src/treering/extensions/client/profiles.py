@@ -7,8 +7,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from treering.core.errors import InvalidInput, nearest
 
-# Sections of a configuration: unknown keys are refused with the nearest known one.
-
 
 class ConfigSection(BaseModel):
     """A frozen part of a configuration."""
@@ -46,7 +44,7 @@ class Switches(ConfigSection):
     enable_success_weighting: bool | None = None
     """Prefer successes to failures."""
     enable_failure_pattern_matching: bool | None = None
-    """Prefer failures, most of all those of a tool or kind of error named in the query."""
+    """Prefer failures, in particular of a tool or kind of error named in the query."""
     enable_deduplication: bool | None = None
     """Show one of several with the same URL, or the same or nearly the same text."""
     enable_recency_bias: bool | None = None
@@ -132,7 +130,7 @@ BUILT_IN: Mapping[str, dict[str, Any]] = {
         "enable_deduplication": True,
     },
 }
-"""The profiles that are there without being written; a configuration changes them key by key, and adds others."""
+"""The built-in profiles; a configuration can change their keys and add others."""
 
 
 def profile_named(name: str, profiles: Mapping[str, ProfileConfig]) -> AgentProfile:

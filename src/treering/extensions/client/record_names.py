@@ -1,4 +1,4 @@
-"""Names and values of records: what is kept, and under which name."""
+"""Names and values of records."""
 
 import re
 from collections.abc import Mapping
@@ -13,19 +13,19 @@ from treering.extensions.client.items.documents import PREFIX, content_of, scope
 
 _HOME = "/records"
 ORIGIN = f"{PREFIX}record"
-"""How the origins of records begin; below it stands the key."""
+"""The prefix of the origins of records; the key follows."""
 HIDDEN_ORIGIN = "record:"
-"""How those of hidden records begin, which are no memories."""
+"""The prefix of the origins of hidden records, which are no memories."""
 _DIGESTED = "~"
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordCollection:
-    """Where records lie together: a path of its own, and the session or nested context they belong to, if any.
+    """A group of records: its path, and the session or nested context it belongs to, if any.
 
-    What belongs to a session is seen as its memories are. `hidden`: the records are read by their names alone, such as
-    the checkpoints of a program; `retrieve` does not find them.
+    Records of a session are as visible as its memories. `hidden`: the records are only read by name, such as the
+    checkpoints of a program; `retrieve` does not find them.
     """
 
     path: tuple[str, ...]
@@ -38,25 +38,25 @@ class RecordCollection:
         return scope_of(self.session_id) if self.session_id else "/".join([_HOME, *map(_part, self.path)])
 
     def origin(self, key: str = "") -> str:
-        """Return the origin of the source that holds the record of a key; without one, what all of them begin with."""
+        """Return the origin of the source of a record; without a key, the common prefix of all of them."""
         parts = [*self.path, *key.split("/")] if key else self.path
         return "/".join([HIDDEN_ORIGIN if self.hidden else ORIGIN, *map(_part, parts)])
 
     def name(self, key: str) -> "RecordName":
-        """Return the name of the record of a key."""
+        """Return the name of a record."""
         return RecordName(self, key)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordName:
-    """What a record is called: its collection, and its key there."""
+    """The name of a record: its collection, and its key in it."""
 
     collection: RecordCollection
     key: str
 
     @property
     def scope(self) -> str:
-        """The scope it lies in."""
+        """The scope of its collection."""
         return self.collection.scope
 
     @property
@@ -66,25 +66,25 @@ class RecordName:
 
     @property
     def title(self) -> str:
-        """What a record is called that has no text. One title for many costs one vector in an index."""
+        """The title of a record without text. Records with the same title share one vector in an index."""
         return "/".join(self.collection.path) if self.collection.hidden else self.key
 
 
 @dataclass(frozen=True, slots=True)
 class RecordDraft:
-    """A record to be kept. `text` is what is searched; `metadata` what filters compare."""
+    """A record to be stored. `text` is searched; `metadata` can be filtered."""
 
     name: RecordName
     value: Mapping[str, Any] = field(default_factory=dict)
     text: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     expected_revision: int | None = None
-    """The revision it replaces, 0 for a new record; `None`: whatever is there."""
+    """The revision it replaces, 0 for a new record; `None` for any."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptRecord:
-    """A record as it stands."""
+    """A stored record."""
 
     id: str
     key: str
@@ -95,11 +95,11 @@ class KeptRecord:
     created_at: datetime
     updated_at: datetime
     similarity_score: float = 1.0
-    """How well it answers, where it was searched: calibrated, from 0 to 1."""
+    """Its similarity to the query of a search: calibrated, from 0 to 1."""
 
 
 def record_of(source: Source, similarity: float = 1.0) -> KeptRecord:
-    """Return the record that a source holds."""
+    """Return the record stored in a source."""
     key, value = source.payload.get("key"), source.payload.get("value")
     if not isinstance(key, str) or not isinstance(value, Mapping):
         raise InvalidInput(f"{source.id} is not a memory client record.", hint="Read it with `query expand`.")
@@ -116,11 +116,11 @@ def record_of(source: Source, similarity: float = 1.0) -> KeptRecord:
     )
 
 
-def tells_key(origin: str) -> bool:
-    """Tell whether an origin ends as its key does, and not with a digest."""
+def has_plain_key(origin: str) -> bool:
+    """Return whether an origin ends with its key instead of a digest."""
     return not origin.rpartition("/")[2].startswith(_DIGESTED)
 
 
 def _part(text: str) -> str:
-    """Return a part of a name as it stands in a scope or an origin; what cannot stand there is replaced by a digest."""
+    """Return a part of a name for a scope or an origin; a part with other characters is replaced by a digest."""
     return text if _PLAIN.fullmatch(text) else f"{_DIGESTED}{digest(text)}"

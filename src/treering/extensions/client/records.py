@@ -1,7 +1,7 @@
-"""Records: values that a program keeps under names of its own, such as the items of a session or the files of a folder.
+"""Records: values that a program stores under its own names, such as the items of a session or the files of a folder.
 
-A record is a memory with a name: one source, found by `retrieve` as memories are. Its value is kept word for word but
-for secrets; what is searched is the text that is given with it.
+A record is a memory with a name: one source, found by `retrieve` like other memories. Its value is stored verbatim
+except for secrets; its text is searched.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,8 +27,8 @@ from treering.extensions.client.record_names import (
     RecordCollection,
     RecordDraft,
     RecordName,
+    has_plain_key,
     record_of,
-    tells_key,
 )
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.passages import Reach
@@ -40,7 +40,9 @@ from treering.verbs.lint import erasure
 
 _ATTEMPTS = 20
 _WHAT = "The records of the memory client"
-_MOST_FOUND = 200
+_MAX_RESULTS = 200
+_HEAD = "log"
+_END = "end"
 
 
 class Records:
@@ -50,36 +52,36 @@ class Records:
         self.engine = engine
 
     def get(self, names: Sequence[RecordName]) -> dict[RecordName, KeptRecord]:
-        """Return those of the records that are there."""
+        """Return the existing records."""
         return {name: record_of(source) for name, source in self._sources(names).items()}
 
     def all_of(self, collection: RecordCollection, below: str = "") -> list[KeptRecord]:
         """Return the records of a collection, in the order of their keys.
 
-        `below`: only that of this key, and those whose keys begin with it and `/`.
+        `below`: only the record with this key, and those whose keys begin with it and `/`.
         """
         ids = self._ids(collection, below)
         return sorted(map(record_of, self._read(ids).values()), key=lambda record: record.key)
 
     def last_of(self, collection: RecordCollection, below: str) -> KeptRecord | None:
-        """Return the record that has the last key of those that begin with `below` and `/`; `None` for none."""
+        """Return the record with the last key that begins with `below` and `/`; `None` if there is none."""
         states = self.engine.ledger.sources(scope=collection.scope, root=collection.origin(below))
         active = {origin: state.id for origin, state in states.items() if state.status == "active"}
-        if not all(map(tells_key, active)):  # the order of digests is not that of keys
+        if not all(map(has_plain_key, active)):  # digests are not in the order of the keys
             return max(self.all_of(collection, below), key=lambda record: record.key, default=None)
-        found = self._read([active[max(active)]] if active else [])
-        return next(map(record_of, found.values()), None)
+        sources = self._read([active[max(active)]] if active else [])
+        return next(map(record_of, sources.values()), None)
 
     def used(self, names: Sequence[RecordName]) -> set[RecordName]:
-        """Return those of the names under which something is or was kept: withdrawn, but not erased."""
-        found: set[RecordName] = set()
-        for scope, those in _by_scope(names).items():
-            states = self.engine.ledger.sources_at(scope=scope, origins=[name.origin for name in those])
-            found |= {name for name in those if name.origin in states}
-        return found
+        """Return the names under which a record is or was stored: withdrawn, but not erased."""
+        used: set[RecordName] = set()
+        for scope, group in _by_scope(names).items():
+            states = self.engine.ledger.sources_at(scope=scope, origins=[name.origin for name in group])
+            used |= {name for name in group if name.origin in states}
+        return used
 
     def count(self, collection: RecordCollection) -> int:
-        """Return how many records a collection has, without reading them."""
+        """Return the number of records in a collection, without reading them."""
         return len(self._ids(collection))
 
     def search(
@@ -94,12 +96,11 @@ class Records:
         """Return the records of a collection that answer a query best, best first."""
         if not query.strip() or limit < 1:
             return []
-        wanted = And((*_in(collection), *([where] if where else [])))
-        reach = Reach(scope=collection.scope, where=wanted, now=self.engine.clock.now())
-        asked = MemoryQuery(query, min(limit, _MOST_FOUND), reach, min_similarity, Switches())
-        found = recall(self.engine, asked)
-        sources = self._read([item.id for item in found])
-        return [record_of(sources[item.id], item.similarity_score) for item in found if item.id in sources]
+        conditions = And((*_in(collection), *([where] if where else [])))
+        reach = Reach(scope=collection.scope, where=conditions, now=self.engine.clock.now())
+        items = recall(self.engine, MemoryQuery(query, min(limit, _MAX_RESULTS), reach, min_similarity, Switches()))
+        sources = self._read([item.id for item in items])
+        return [record_of(sources[item.id], item.similarity_score) for item in items if item.id in sources]
 
     def write(
         self,
@@ -109,39 +110,38 @@ class Records:
         rename: Mapping[RecordName, str] | None = None,
         reason: str,
     ) -> None:
-        """Keep some records, withdraw others and give others another key, in one patch.
+        """Store some records, withdraw others and rename others, in one patch.
 
-        Raises `Conflict` where a record is at another revision than was expected, a new key is taken, or somebody else
-        was faster.
+        Raises `Conflict` if a record is not at the expected revision, a new key is taken, or another writer was faster.
         """
         keys = rename or {}
         known = self._sources([*(draft.name for draft in drafts), *remove, *keys])
-        operations = [one for draft in drafts for one in self._keeping(draft, known.get(draft.name))]
+        operations = [one for draft in drafts for one in self._storing(draft, known.get(draft.name))]
         operations += [_withdrawing(known[name]) for name in dict.fromkeys(remove) if name in known]
         operations += [_renaming(known[name], name, key) for name, key in keys.items() if name in known]
         if operations:
             apply_directly(self.engine, ROOT, operations, what=_WHAT, reason=reason)
 
     def keep(self, drafts: Sequence[RecordDraft], *, reason: str) -> None:
-        """Keep some records, in one patch; writers that are faster are waited for."""
+        """Store some records in one patch; retry after conflicts."""
         retry_on_conflict(lambda: self.write(drafts, reason=reason), attempts=_ATTEMPTS)
 
     def remove(self, names: Sequence[RecordName], *, reason: str, erase: bool = False) -> int:
-        """Withdraw records, and return how many there were. `erase`: leave nothing of them, as `erase` does."""
-        there = [source.id for source in self._sources(names).values()]
+        """Withdraw records, and return their number. `erase`: delete them permanently."""
+        ids = [source.id for source in self._sources(names).values()]
         if erase:
-            self.erase(there, reason=reason)
-        elif there:
+            self.erase(ids, reason=reason)
+        elif ids:
             retry_on_conflict(lambda: self.write(remove=names, reason=reason), attempts=_ATTEMPTS)
-        return len(there)
+        return len(ids)
 
     def erase(self, ids: Sequence[str], *, reason: str) -> None:
-        """Leave nothing of records in any revision or index. Raises `Denied` where the author may not erase."""
+        """Delete records from all revisions and indexes. Raises `Denied` if the author may not erase."""
         if ids:
             erasure.erase(self.engine, ids, reason=reason)
 
     def erase_collection(self, collection: RecordCollection, *, reason: str) -> None:
-        """Leave nothing of the records of a collection, nor of those that were withdrawn from it before."""
+        """Erase all records of a collection, including withdrawn ones."""
         selection = Selection(collection.scope, types=("source",), where=And(_in(collection)))
         self.erase([item.id for item in self.engine.ledger.select(selection)], reason=reason)
 
@@ -151,9 +151,9 @@ class Records:
 
     def _sources(self, names: Iterable[RecordName]) -> dict[RecordName, Source]:
         ids: dict[RecordName, str] = {}
-        for scope, those in _by_scope(names).items():
-            states = self.engine.ledger.sources_at(scope=scope, origins=[name.origin for name in those])
-            for name in those:
+        for scope, group in _by_scope(names).items():
+            states = self.engine.ledger.sources_at(scope=scope, origins=[name.origin for name in group])
+            for name in group:
                 state = states.get(name.origin)
                 if state and state.status == "active":
                     ids[name] = state.id
@@ -166,7 +166,7 @@ class Records:
         (read,) = self.engine.ledger.read([ObjectRequest(objects=tuple(dict.fromkeys(ids)))])
         return {identity: one for identity, one in read.objects.items() if isinstance(one, Source)}
 
-    def _keeping(self, draft: RecordDraft, known: Source | None) -> list[Operation]:
+    def _storing(self, draft: RecordDraft, known: Source | None) -> list[Operation]:
         at = known.revision if known else 0
         if draft.expected_revision is not None and draft.expected_revision != at:
             raise Conflict(
@@ -181,7 +181,7 @@ class Records:
     def _source(self, draft: RecordDraft) -> Source:
         engine, now = self.engine, self.engine.clock.now()
         salt = fresh_salt(engine.clock)
-        told = self._told(draft)
+        fields = self._fields(draft)
         return Source(
             id=fresh_id("source", engine.clock),
             kind="note",
@@ -191,19 +191,19 @@ class Records:
             origin_channel=engine.author.channel,
             salt=salt,
             origin=draft.name.origin,
-            captured_at=parse_time(told["metadata"][HAPPENED]),
+            captured_at=parse_time(fields["metadata"][HAPPENED]),
             segments=first_segments(
                 text_drafts(engine, draft.text), salt=salt, new_id=lambda: fresh_segment_id(engine.clock)
             ),
-            **told,
+            **fields,
         )
 
     def _changes(self, draft: RecordDraft, known: Source) -> dict[str, Any]:
-        """Return what differs from the record as it stands."""
-        told = self._told(draft)
+        """Return the changed fields of a record."""
+        fields = self._fields(draft)
         if not draft.metadata.get(HAPPENED):
-            told["metadata"][HAPPENED] = known.metadata[HAPPENED]
-        changes = {name: value for name, value in told.items() if value != getattr(known, name)}
+            fields["metadata"][HAPPENED] = known.metadata[HAPPENED]
+        changes = {name: value for name, value in fields.items() if value != getattr(known, name)}
         if "fingerprint" in changes:
             carried = carry(
                 known.segments,
@@ -215,8 +215,8 @@ class Records:
             changes["segments"] = carried.segments
         return changes
 
-    def _told(self, draft: RecordDraft) -> dict[str, Any]:
-        """Return the fields of a source that say what the record says. Raises `InvalidInput` for what is not JSON."""
+    def _fields(self, draft: RecordDraft) -> dict[str, Any]:
+        """Return the fields of the source of a record. Raises `InvalidInput` if its value is not JSON."""
         check_json(draft.value)
         flags = instruction_flags(draft.text)
         metadata = normalised(draft.metadata, now=self.engine.clock.now())
@@ -231,19 +231,19 @@ class Records:
 
 
 def searchable(text: str) -> str:
-    """Return a text without what was recalled from a space, so that an answer is not found as a new memory."""
+    """Return a text without passages recalled from a space, so that answers are not found as new memories."""
     return without_recalled(well_formed(text))[0]
 
 
 def _by_scope(names: Iterable[RecordName]) -> dict[str, list[RecordName]]:
-    found: dict[str, list[RecordName]] = {}
+    groups: dict[str, list[RecordName]] = {}
     for name in names:
-        found.setdefault(name.scope, []).append(name)
-    return found
+        groups.setdefault(name.scope, []).append(name)
+    return groups
 
 
 def _in(collection: RecordCollection) -> tuple[Filter, ...]:
-    """Return what holds of the records of a collection."""
+    """Return the conditions that select the records of a collection."""
     return (
         Compare("type", "eq", "source"),
         Compare("scope", "eq", collection.scope),
@@ -260,17 +260,9 @@ def _renaming(source: Source, name: RecordName, key: str) -> Update:
     return Update(id=source.id, expected_revision=source.revision, changes=changes)
 
 
-# Logs: records in the order in which they came, such as the items of a conversation.
-
-
-_LOGS_ATTEMPTS = 20
-_HEAD = "log"
-_END = "end"
-
-
 @dataclass(frozen=True, slots=True)
 class RecordEntry:
-    """One entry of a log. `text` is what is searched; `metadata` what filters compare."""
+    """One entry of a log. `text` is searched; `metadata` can be filtered."""
 
     value: Mapping[str, Any]
     text: str = ""
@@ -278,9 +270,10 @@ class RecordEntry:
 
 
 class RecordLog:
-    """The log of one collection. Many processes may append to it: entries of one call stay together.
+    """The log of one collection: records in order, such as the items of a conversation.
 
-    A record of its own counts the entries, so that a call costs what it reads or writes, however long the log is.
+    Many processes may append to it; the entries of one call stay together. A head record counts the entries, so that
+    the cost of a call does not depend on the length of the log.
     """
 
     def __init__(self, records: Records, collection: RecordCollection) -> None:
@@ -288,28 +281,28 @@ class RecordLog:
         self._collection = collection
 
     def append(self, entries: Sequence[RecordEntry], *, reason: str) -> None:
-        """Put entries at the end."""
+        """Append entries."""
         if entries:
-            retry_on_conflict(lambda: self._append(entries, reason), attempts=_LOGS_ATTEMPTS)
+            retry_on_conflict(lambda: self._append(entries, reason), attempts=_ATTEMPTS)
 
     def entries(self, last: int | None = None) -> list[KeptRecord]:
-        """Return the entries, oldest first; of more than `last` these last ones."""
+        """Return the last entries, or all of them, oldest first."""
         end = self._end(self._head())
         start = 0 if last is None else max(end - last, 0)
         names = [self._name(number) for number in range(start, end)]
-        found = self._records.get(names)
-        return [found[name] for name in names if name in found]
+        records = self._records.get(names)
+        return [records[name] for name in names if name in records]
 
     def pop(self, *, reason: str, erase: bool = False) -> KeptRecord | None:
-        """Take the last entry away, and return it; `None` where there is none. `erase`: leave nothing of it."""
-        popped = retry_on_conflict(lambda: self._pop(reason), attempts=_LOGS_ATTEMPTS)
+        """Remove and return the last entry; `None` if there is none. `erase`: delete it permanently."""
+        popped = retry_on_conflict(lambda: self._pop(reason), attempts=_ATTEMPTS)
         if popped and erase:
             self._records.erase([popped.id], reason=reason)
         return popped
 
     def clear(self, *, reason: str, erase: bool = False) -> None:
-        """Take all entries away. `erase`: leave nothing of them, nor of those that were taken away before."""
-        retry_on_conflict(lambda: self._clear(reason), attempts=_LOGS_ATTEMPTS)
+        """Remove all entries. `erase`: delete them permanently, with those removed before."""
+        retry_on_conflict(lambda: self._clear(reason), attempts=_ATTEMPTS)
         if erase:
             self._records.erase_collection(self._collection, reason=reason)
 
@@ -328,9 +321,9 @@ class RecordLog:
         if not end:
             return None
         name = self._name(end - 1)
-        found = self._records.get([name]).get(name)
+        record = self._records.get([name]).get(name)
         self._records.write([self._counted(head, end - 1)], remove=[name], reason=reason)
-        return found
+        return record
 
     def _clear(self, reason: str) -> None:
         head = self._head()

@@ -1,4 +1,4 @@
-"""Conversations as a file tells them, before they are kept."""
+"""Conversations as read from a file, before they are stored."""
 
 import re
 from collections import Counter
@@ -20,10 +20,10 @@ Kind = Literal["conversation", "meeting_record"]
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One conversation or meeting: what was said, oldest first.
+    """One conversation or meeting with its messages, oldest first.
 
-    `id` tells it from others of its file; it is empty where the file tells no other. `metadata` names the
-    `format` and, where the file says so, `as_of`: until when it was told.
+    `id` is unique in its file, and empty if the file contains only one. `metadata` contains the `format` and, if known,
+    `as_of`: the time up to which it was exported.
     """
 
     id: str
@@ -33,26 +33,26 @@ class Conversation:
     created: datetime | None = None
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    """What a person should know of how it was read."""
+    """Notes on how it was read."""
     known_as: str = ""
     """A name that is the same in every export of it, such as `chatgpt:` and its UUID; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A part of a file that could not be read: where it stands, such as `line 7`, and why."""
+    """A part of a file that could not be read: its place, such as `line 7`, and the reason."""
 
     place: str
     why: str
 
 
 Parsed = Conversation | Unread
-"""What reading one part of a file gave."""
+"""The result of reading one part of a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversations:
-    """All conversations of a file, and what of it could not be read."""
+    """The conversations of a file, and the problems of unreadable parts."""
 
     conversations: tuple[Conversation, ...]
     problems: tuple[str, ...] = ()
@@ -60,9 +60,9 @@ class Conversations:
 
 @dataclass(slots=True)
 class ConversationDraft:
-    """A conversation while it is read. `counts` holds what a person should know, with how often.
+    """A conversation being read. `counts`: notes, with their number of occurrences.
 
-    `ids_are_unique`: messages of one id are one message, which the last of them tells.
+    `ids_are_unique`: messages with the same id are versions of one message; the last one counts.
     """
 
     format: str
@@ -77,8 +77,23 @@ class ConversationDraft:
     ids_are_unique: bool = False
     work: SessionWork = field(default_factory=SessionWork)
 
+    def count_other(self, parts: int) -> None:
+        """Note parts without text."""
+        if parts:
+            self.counts[OTHER_PARTS] += parts
+
+    def say(self, spoken: "Said", role: str, *, identity: str = "", at: datetime | None = None) -> None:
+        """Add a message, unless it is empty. One with tool calls only has the role `tool`."""
+        self.count_other(spoken.other)
+        if not spoken:
+            return
+        role = role if spoken.words else "tool"
+        self.messages.append(Message(content=spoken.text, role=role, id=identity, at=at))
+        if role == "user":
+            self.work.request(spoken.words)
+
     def finished(self) -> Conversation:
-        """Return it as a value. Where the file names no time, the first and the last message do."""
+        """Return the conversation. If the file contains no times, those of the messages are used."""
         messages = self._each_once()
         times = [message.at for message in messages if message.at]
         until = max([*times, *([self.updated] if self.updated else [])], default=None)
@@ -97,36 +112,36 @@ class ConversationDraft:
         )
 
     def _each_once(self) -> tuple[Message, ...]:
-        """Return the messages, each once: a program may write them again, after a compaction for example."""
-        found: dict[object, Message] = {}
+        """Return the distinct messages: a program may write them again, for example after a compaction."""
+        distinct: dict[object, Message] = {}
         for place, message in enumerate(self.messages):
             identity = message.id if self.ids_are_unique else message
-            before = found.setdefault(identity if message.id else place, message)
+            before = distinct.setdefault(identity if message.id else place, message)
             if before.content != message.content:
-                found[identity] = message
+                distinct[identity] = message
                 self.counts[EDITED] += 1
-        return tuple(found.values())
+        return tuple(distinct.values())
 
 
 EDITED = "message(s) were rewritten: the last version counts"
-"""What a conversation's notes say of messages of one id that differ."""
+"""The note on messages with the same id and different content."""
 
 
 def fitting(name: str) -> str:
-    """Return a name that may stand in an origin."""
+    """Return a name that is valid in an origin."""
     shown = _UNFIT.sub("-", name.strip())
     return shown if len(shown) <= _ID_CHARS else f"{shown[:_ID_CHARS]}-{digest(name)[:12]}"
 
 
-def named_apart(found: Sequence[Conversation]) -> list[Conversation]:
-    """Name the conversations of a file that come without an id by how they begin, so that a longer export keeps it."""
-    if len(found) == 1:
-        return list(found)
-    return [one if one.id else replace(one, id=beginning(one)) for one in found]
+def named_apart(conversations: Sequence[Conversation]) -> list[Conversation]:
+    """Give conversations without an id one derived from their beginning, which stays the same in longer exports."""
+    if len(conversations) == 1:
+        return list(conversations)
+    return [one if one.id else replace(one, id=beginning(one)) for one in conversations]
 
 
 def beginning(conversation: Conversation) -> str:
-    """Name a conversation by its first message."""
+    """Return an id derived from the first message."""
     first = next(iter(conversation.messages), None)
     if first is None:
         return "empty"
@@ -134,7 +149,7 @@ def beginning(conversation: Conversation) -> str:
 
 
 def _known_as(form: str, identity: str) -> str:
-    """Trust an id to be the only one of its kind only where it is random enough; `conv_001` is not."""
+    """Return a global name for a random id, which is unique; `conv_001` is not."""
     return f"{form}:{identity.lower()}" if _UUID.fullmatch(identity) else ""
 
 
@@ -145,16 +160,13 @@ _UNFIT = re.compile(r"[\s#\x00-\x1f\x7f]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
-# What a message says: its words out of text, parts, pictures and the use of tools.
-
-
 OTHER_PARTS = "part(s) without text are only named"
-"""What a conversation's notes say of parts that only have a name in it."""
+"""The note on parts that are only named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The words of a message, the tools it uses (one short line each), and how many parts are no text."""
+    """The text of a message, its tool calls (one short line each), and the number of parts without text."""
 
     words: str = ""
     tools: tuple[str, ...] = ()
@@ -162,7 +174,7 @@ class Said:
 
     @property
     def text(self) -> str:
-        """Return the words, and below them the tools."""
+        """The text, and below it the tool calls."""
         return "\n".join(filter(None, [self.words, *self.tools]))
 
     def __bool__(self) -> bool:
@@ -170,18 +182,18 @@ class Said:
 
 
 def said(content: object) -> Said:
-    """Read a content: a text, a list of parts, or an object with either. Thoughts and results of tools are left out."""
+    """Read a text, a list of parts, or an object with either. Thoughts and results of tools are skipped."""
     inside = record(content).get("parts", content)
-    found = [_part(part) for part in (listed(inside) or [inside])]
+    parts = [_part(part) for part in (listed(inside) or [inside])]
     return Said(
-        words="\n\n".join(one.words for one in found if one.words),
-        tools=tuple(line for one in found for line in one.tools),
-        other=sum(one.other for one in found),
+        words="\n\n".join(one.words for one in parts if one.words),
+        tools=tuple(line for one in parts for line in one.tools),
+        other=sum(one.other for one in parts),
     )
 
 
 def tool_line(name: str, given: object) -> str:
-    """Say in one short line which tool was used on what; empty where it was given nothing that tells."""
+    """Return a short line about a tool call; empty if its arguments contain nothing telling."""
     gist = " ".join((words(given) or first_words(record(given), *_TELLING)).split())
     shown = gist if len(gist) <= _GIST_CHARS else gist[: _GIST_CHARS - 1] + "…"
     return f"[{name}] {shown}" if shown else ""
@@ -223,19 +235,16 @@ _TEXTUAL = frozenset({"text", "input_text", "output_text", "audio_transcription"
 _KIND_CHARS = 40
 
 
-# When a recording began, as far as its file tells.
-
-
 def begun_at(name: str, heads: str) -> datetime | None:
-    """Return the time a file's first lines or its name tell; where they tell a day only, its beginning in UTC.
+    """Return the time in a file's first lines or its name; a day without a time begins at midnight UTC.
 
     Known forms: ISO 8601, and `GMT20240501-150000` in names of recordings.
     """
     for text in (heads, name):
-        if found := _COMPACT.search(text):
-            return _compact(found)
-        if found := _ISO.search(text):
-            return moment(re.sub(r"[ _]", "T", found[0], count=1).replace(" ", ""))
+        if match := _COMPACT.search(text):
+            return _compact(match)
+        if match := _ISO.search(text):
+            return moment(re.sub(r"[ _]", "T", match[0], count=1).replace(" ", ""))
     return None
 
 
@@ -245,23 +254,20 @@ _ISO = re.compile(
 )
 
 
-def _compact(found: re.Match[str]) -> datetime | None:
+def _compact(match: re.Match[str]) -> datetime | None:
     try:
-        time = datetime.strptime(found["day"] + found["time"], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        time = datetime.strptime(match["day"] + match["time"], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     except ValueError:
         return None
     return moment(time.isoformat())
 
 
-# Conversations that fork: where an answer was made anew or a question edited, one way is the current one.
-
-
 BRANCHES = "message(s) on inactive branches were skipped"
-"""What a conversation's notes say of the ways not taken."""
+"""The note on skipped branches."""
 
 
 def way_to(leaf: str, parents: Mapping[str, str]) -> list[str]:
-    """Return the nodes from the root to `leaf`; a circle ends where it closes."""
+    """Return the nodes from the root to `leaf`; a cycle ends where it closes."""
     way: dict[str, None] = {}
     node = leaf
     while node in parents and node not in way:
@@ -271,6 +277,6 @@ def way_to(leaf: str, parents: Mapping[str, str]) -> list[str]:
 
 
 def leaves(parents: Mapping[str, str]) -> Iterable[str]:
-    """Return the nodes nothing answers."""
+    """Return the nodes without successors."""
     answered = set(parents.values())
     return [node for node in parents if node not in answered]

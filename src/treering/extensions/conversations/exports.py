@@ -1,4 +1,4 @@
-"""Files that hold conversations: from bytes to what was said, one result for each conversation."""
+"""Files with conversations: from bytes to conversations, one result for each."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -24,55 +24,55 @@ from treering.verbs.ingest.known import AS_OF
 
 @dataclass(frozen=True, slots=True)
 class ExportBounds:
-    """How much is read of an export. An export is far larger than other files, and its conversations are many."""
+    """Limits for reading an export, which is larger than other files and contains many conversations."""
 
     max_bytes: int = 500_000_000
-    """Of a file; what a zip file holds besides conversations does not count."""
+    """Of a file; other content of a zip file does not count."""
     max_part_bytes: int = 100_000_000
-    """Of what can only be parsed as a whole: a line, a conversation of a list, a document that is one object."""
+    """Of parts that can only be parsed as a whole: a line, a conversation of a list, a document that is an object."""
     max_text_bytes: int = 20_000_000
     """Of subtitles and plain text."""
     max_conversation_chars: int = 50_000_000
     max_problems: int = 100
-    """How many parts that cannot be read are named one by one."""
+    """The maximum number of unreadable parts that are listed."""
     zip: ZipBounds = field(default_factory=ZipBounds)
 
 
 def read_conversations(data: bytes, name: str) -> Conversations:
-    """Read all conversations of a file; `name` is the file name, whose extension decides the format.
+    """Read all conversations of a file; `name` is the file name, whose extension determines the format.
 
     Never raises: parts that cannot be read are listed in `problems`, as is a file without conversations.
     """
-    found = parse_export(BytesIO(data), name, ExportBounds())
-    if found is None:
+    results = parse_export(BytesIO(data), name, ExportBounds())
+    if results is None:
         return Conversations((), (f"{name} contains no conversations in a known format",))
-    told = list(found)
+    parts = list(results)
     return Conversations(
-        tuple(one for one in told if isinstance(one, Conversation)),
-        tuple(f"{one.place}: {one.why}" for one in told if isinstance(one, Unread)),
+        tuple(one for one in parts if isinstance(one, Conversation)),
+        tuple(f"{one.place}: {one.why}" for one in parts if isinstance(one, Unread)),
     )
 
 
 def parse_export(stream: BinaryIO, name: str, bounds: ExportBounds) -> Iterator[Parsed] | None:
-    """Return the conversations of a file and what of it could not be read; `None`: it is not a file of conversations.
+    """Return the conversations and unreadable parts of a file; `None` if it is not a file of conversations.
 
-    `stream` can seek. Lines are read one by one; of a list one conversation at a time is more than bytes.
-    Raises `OSError` where the stream does.
+    `stream` must be seekable. Lines are read one by one; of a list, one conversation at a time is decoded. Raises the
+    `OSError` of the stream.
     """
     head = stream.read(HEAD_BYTES)
     stream.seek(0)
     match reading_of(name, head):
         case "json":
-            found = _document(stream, bounds)
+            results = _document(stream, bounds)
         case "json lines":
-            found = json_lines.read(stream, most_bytes=bounds.max_part_bytes)
+            results = json_lines.read(stream, most_bytes=bounds.max_part_bytes)
         case "zip":
-            found = _zip(stream, bounds)
+            results = _zip(stream, bounds)
         case "":
             return None
         case reading:
-            found = _text(stream, name, reading, bounds)
-    return None if found is None else _bounded(_each_once(found), bounds.max_problems)
+            results = _text(stream, name, reading, bounds)
+    return None if results is None else _bounded(_each_once(results), bounds.max_problems)
 
 
 _MEMBER = re.compile(r"(?:[^/]+/){0,3}conversations(?:-\d+)?\.json")
@@ -96,11 +96,13 @@ def _zip(stream: BinaryIO, bounds: ExportBounds) -> Iterator[Parsed] | None:
 def _members(archive: Archive, names: list[str], bounds: ExportBounds) -> Iterator[Parsed]:
     for name in names:
         data = archive.read(name)
-        found = None if isinstance(data, Refused) else json_document.read(data, most_bytes=bounds.max_part_bytes)
-        if found is None:
+        conversations = (
+            None if isinstance(data, Refused) else json_document.read(data, most_bytes=bounds.max_part_bytes)
+        )
+        if conversations is None:
             yield Unread(name, data.why if isinstance(data, Refused) else "it contains no conversations")
         else:
-            yield from found
+            yield from conversations
 
 
 def _text(stream: BinaryIO, name: str, reading: str, bounds: ExportBounds) -> Iterator[Parsed] | None:
@@ -125,10 +127,10 @@ def _spoken(text: str, name: str, reading: str) -> Conversation | None:
     return None
 
 
-def _each_once(found: Iterator[Parsed]) -> Iterator[Parsed]:
-    """Tell conversations of one id apart by their order; two of a name that is unique everywhere cannot both be."""
+def _each_once(results: Iterator[Parsed]) -> Iterator[Parsed]:
+    """Add a number to repeated ids; two conversations with the same global name cannot both be valid."""
     seen: dict[str, int] = {}
-    for one in found:
+    for one in results:
         if isinstance(one, Unread):
             yield one
             continue
@@ -141,9 +143,9 @@ def _each_once(found: Iterator[Parsed]) -> Iterator[Parsed]:
             yield replace(one, id=f"{one.id}-{times}")
 
 
-def _bounded(found: Iterator[Parsed], most: int) -> Iterator[Parsed]:
+def _bounded(results: Iterator[Parsed], most: int) -> Iterator[Parsed]:
     problems = 0
-    for one in found:
+    for one in results:
         problems += isinstance(one, Unread)
         if isinstance(one, Conversation) or problems <= most:
             yield one
@@ -151,16 +153,13 @@ def _bounded(found: Iterator[Parsed], most: int) -> Iterator[Parsed]:
         yield Unread("the rest", f"could not read {problems - most:,} more parts")
 
 
-# Which files may hold conversations: by their name and how they begin, before they are read whole.
-
-
 HEAD_BYTES = 256_000
-"""How much of a file `reading_of` looks at."""
+"""The number of bytes of a file that `reading_of` examines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a file looks like: a kind of reading, the endings of its name, and what its beginning has in it."""
+    """A kind of reading, the endings of its file names, and a test of the beginning of a file."""
 
     reading: str
     endings: tuple[str, ...]
@@ -182,9 +181,9 @@ HINTS = (
 
 
 def reading_of(name: str, head: bytes) -> str:
-    """Say how a file is to be read for conversations; empty where it cannot hold any.
+    """Return how a file is to be read for conversations; empty if it cannot contain any.
 
-    This only saves reading other files: whether it does hold conversations shows when it is read.
+    This only avoids reading other files: a positive result is not certain.
     """
     ending = posix_path(name).suffix.lower()
     plain = head.removeprefix(b"\xef\xbb\xbf")
@@ -192,12 +191,9 @@ def reading_of(name: str, head: bytes) -> str:
 
 
 def may_be_read(name: str) -> bool:
-    """Tell by a file's name whether it is worth a look."""
+    """Return whether a file of this name may contain conversations."""
     ending = posix_path(name).suffix.lower()
     return any(ending in hint.endings for hint in HINTS)
-
-
-# Conversations of a file as sources, each by itself.
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,19 +204,19 @@ class ConversationFormat:
     name: str = "conversations"
 
     def claims(self, path: str, /) -> bool:
-        """Tell by its name whether a file may hold conversations."""
+        """Return whether a file of this name may contain conversations."""
         return may_be_read(path)
 
     def read(
         self, stream: BinaryIO, file: FileToRead, *, origin: str
     ) -> Iterator[SourceDraft | Skipped | Failed] | None:
-        """Return a result per conversation; `None`: it is not a file of conversations. Raises `OSError`."""
+        """Return a result per conversation; `None` if it is not a file of conversations. Raises `OSError`."""
         return ExportReader(origin, file.limits, self.bounds, file.redact_secrets).read(stream, file.path)
 
 
 @dataclass(frozen=True, slots=True)
 class ExportReader:
-    """Reads a file of conversations; `origin` is the file's."""
+    """Reads a file of conversations; `origin` is the origin of the file."""
 
     origin: str
     limits: ReadLimits
@@ -228,40 +224,42 @@ class ExportReader:
     redact_secrets: bool = True
 
     def read(self, stream: BinaryIO, name: str) -> Iterator[SourceDraft | Skipped | Failed] | None:
-        """Return a result per conversation; `None`: it is not a file of conversations. Raises `OSError`."""
-        found = parse_export(stream, name, self.bounds)
-        return None if found is None else map(self._reading, found)
+        """Return a result per conversation; `None` if it is not a file of conversations. Raises `OSError`."""
+        results = parse_export(stream, name, self.bounds)
+        return None if results is None else map(self._reading, results)
 
-    def _reading(self, told: Parsed) -> SourceDraft | Skipped | Failed:
-        match told:
-            case Conversation() if not told.messages:
-                return Skipped(self._origin(told), "it contains no messages")
+    def _reading(self, part: Parsed) -> SourceDraft | Skipped | Failed:
+        match part:
+            case Conversation() if not part.messages:
+                return Skipped(self._origin(part), "it contains no messages")
             case Conversation():
-                return self._source(told)
+                return self._source(part)
             case Unread(place, why):
                 return Failed(f"{self.origin}#{fitting(place)}", why)
 
-    def _source(self, told: Conversation) -> SourceDraft | Skipped | Failed:
+    def _source(self, conversation: Conversation) -> SourceDraft | Skipped | Failed:
         item = InlineItem(
-            kind=told.kind,
-            origin=self._origin(told),
-            title=told.title,
-            messages=told.messages,
-            captured_at=_until(told),
-            metadata={**told.metadata, **_begun(told)},
+            kind=conversation.kind,
+            origin=self._origin(conversation),
+            title=conversation.title,
+            messages=conversation.messages,
+            captured_at=_until(conversation),
+            metadata={**conversation.metadata, **_begun(conversation)},
         )
         limits = replace(self.limits, max_file_bytes=self.bounds.max_conversation_chars)
         draft = InlineReader({"text": segment_inline_text}, limits, self.redact_secrets).read(item)
-        return replace(draft, warnings=[*told.notes, *draft.warnings]) if isinstance(draft, SourceDraft) else draft
+        return (
+            replace(draft, warnings=[*conversation.notes, *draft.warnings]) if isinstance(draft, SourceDraft) else draft
+        )
 
-    def _origin(self, told: Conversation) -> str:
-        return told.known_as or (f"{self.origin}#{told.id}" if told.id else self.origin)
+    def _origin(self, conversation: Conversation) -> str:
+        return conversation.known_as or (f"{self.origin}#{conversation.id}" if conversation.id else self.origin)
 
 
-def _until(told: Conversation) -> datetime | None:
-    until = told.metadata.get(AS_OF)
+def _until(conversation: Conversation) -> datetime | None:
+    until = conversation.metadata.get(AS_OF)
     return parse_time(until) if isinstance(until, str) else None
 
 
-def _begun(told: Conversation) -> dict[str, JsonValue]:
-    return {"created_at": render_time(told.created)} if told.created else {}
+def _begun(conversation: Conversation) -> dict[str, JsonValue]:
+    return {"created_at": render_time(conversation.created)} if conversation.created else {}

@@ -10,7 +10,6 @@ from treering.extensions.conversations import messages as claude_code
 from treering.extensions.conversations import messages as role_messages
 from treering.extensions.conversations.conversation import (
     BRANCHES,
-    OTHER_PARTS,
     Conversation,
     ConversationDraft,
     Parsed,
@@ -35,17 +34,15 @@ from treering.sources.reading.loose_json import (
 )
 from treering.verbs.ingest.turns import Message
 
-# Claude.ai's `conversations.json`: each conversation with its `chat_messages`.
-
 
 def claims_claude_ai(found: Record) -> bool:
-    """Tell whether an object is a conversation of Claude.ai."""
+    """Return whether an object is a conversation of Claude.ai."""
     messages = found.get("chat_messages")
     return isinstance(messages, list) and all(isinstance(one, dict) and "sender" in one for one in messages)
 
 
 def read_claude_ai(found: Record) -> Conversation:
-    """Read its messages with the texts attached to them; thoughts and the use of tools are no part of it."""
+    """Read a conversation of Claude.ai, with attached texts and without thoughts and tool calls."""
     draft = ConversationDraft(
         "claude",
         id=words(found.get("uuid")),
@@ -66,7 +63,7 @@ _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
 def _current(found: Record, messages: Sequence[Record]) -> Sequence[Record]:
-    """Follow the parents up from the current or else the last message; without parents all messages are one way."""
+    """Return the branch to the current or else the last message; without parents, all messages."""
     by_id = {words(one.get("uuid")): one for one in messages if words(one.get("uuid"))}
     parents = {name: words(one.get("parent_message_uuid")) for name, one in by_id.items()}
     if len(by_id) < len(messages) or not any(parent in by_id for parent in parents.values()):
@@ -83,7 +80,7 @@ def _take(message: Record, draft: ConversationDraft) -> None:
     named = list(dict.fromkeys(filter(None, (one.words for one in (*attached, *files)))))
     content = "\n\n".join(filter(None, [spoken.words, *named]))
     other = spoken.other + sum(one.other for one in (*attached, *files))
-    draft.counts.update({OTHER_PARTS: other} if other else {})
+    draft.count_other(other)
     if content.strip():
         sender = words(message.get("sender"))
         role, at = _ROLES.get(sender, sender), first_moment(message, "created_at")
@@ -101,11 +98,8 @@ def _file(found: Record) -> Said:
     return Said(f"[file: {name}]", other=1) if name else Said()
 
 
-# ChatGPT's `conversations.json`: each conversation a tree of messages.
-
-
 def claims_chatgpt(found: Record) -> bool:
-    """Tell whether an object is a conversation of ChatGPT."""
+    """Return whether an object is a conversation of ChatGPT."""
     nodes = record(found.get("mapping"))
     if not nodes:
         return "mapping" in found and {"title", "create_time", "current_node"} <= found.keys()
@@ -113,7 +107,7 @@ def claims_chatgpt(found: Record) -> bool:
 
 
 def read_chatgpt(found: Record) -> Conversation:
-    """Read the way to the current node; hidden messages, those of the system and of tools are no part of it."""
+    """Read the current branch of a conversation, without hidden messages and those of the system and of tools."""
     nodes = {str(name): record(node) for name, node in record(found.get("mapping")).items()}
     draft = ConversationDraft(
         "chatgpt",
@@ -127,9 +121,9 @@ def read_chatgpt(found: Record) -> Conversation:
     way = _current_branch(found, nodes)
     for name in way:
         _take_node(record(nodes[name].get("message")), draft)
-    beside = sum(bool(_spoken(record(nodes[name].get("message")))) for name in nodes.keys() - set(way))
-    if beside:
-        draft.counts[BRANCHES] = beside
+    skipped = sum(bool(_spoken(record(nodes[name].get("message")))) for name in nodes.keys() - set(way))
+    if skipped:
+        draft.counts[BRANCHES] = skipped
     return draft.finished()
 
 
@@ -160,7 +154,7 @@ def _take_node(message: Record, draft: ConversationDraft) -> None:
     spoken = _spoken(message)
     if not spoken:
         return
-    draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
+    draft.count_other(spoken.other)
     draft.messages.append(
         Message(
             content=_CITATION.sub("", spoken.words).strip(),
@@ -172,11 +166,11 @@ def _take_node(message: Record, draft: ConversationDraft) -> None:
 
 
 def _spoken(message: Record) -> Said:
-    """Return what a message says to the other side; nothing for one that is hidden or meant for a tool."""
+    """Return the text of a message; empty for hidden messages, and those to or from tools."""
     content, about = record(message.get("content")), record(message.get("metadata"))
     hidden = bool(about.get("is_visually_hidden_from_conversation")) or message.get("weight") == 0
     by, kind = words(record(message.get("author")).get("role")), words(content.get("content_type"))
-    # An assistant writes code to a tool, whatever recipient an export names; what it shows people is text.
+    # Code of an assistant goes to a tool, whatever recipient an export names; content for people is text.
     to_a_tool = message.get("recipient") not in _TO_ALL or (by == "assistant" and kind == "code")
     thought = kind in _UNSPOKEN or message.get("channel") == "analysis"
     return Said() if hidden or to_a_tool or thought or by not in _SPEAKERS else said(content)
@@ -184,7 +178,7 @@ def _spoken(message: Record) -> Said:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form in which a conversation is one JSON object: how to tell it, and how to read it."""
+    """A format of a conversation as one JSON object, with its test and reader."""
 
     claims: Callable[[Record], bool]
     read: Callable[[Record], Conversation]
@@ -198,9 +192,9 @@ FORMS = (
 
 
 def read(data: bytes, *, most_bytes: int) -> Iterator[Parsed] | None:
-    """Read a document; `None`: it holds no conversations. A broken one does not hide the others of a list.
+    """Read a document; `None` if it contains no conversations. A broken one does not hide the others of a list.
 
-    `most_bytes` bounds what is parsed as a whole: an element of a list, or the document where it is an object.
+    `most_bytes` limits parts that are parsed as a whole: an element of a list, or a document that is an object.
     """
     data = _in_utf8(data)
     match data[:1]:
@@ -222,7 +216,7 @@ def _in_utf8(data: bytes) -> bytes:
 
 
 def _read_list(data: bytes, most_bytes: int) -> Iterator[Parsed] | None:
-    """Read a list element by element: only one of them is in memory as more than bytes."""
+    """Read a list element by element: only one element at a time is decoded."""
     found = (_parsed(element, most_bytes) for element in elements(data))
     first = list(islice(found, _LOOKED_AT))
     readable = [value for value in first if not isinstance(value, Malformed)]

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from typing import BinaryIO
 
 from treering.core.fencing import without_surroundings
 from treering.extensions.conversations import messages
 from treering.extensions.conversations.conversation import (
-    OTHER_PARTS,
     ConversationDraft,
     Parsed,
     Said,
@@ -30,22 +30,22 @@ from treering.sources.reading.loose_json import (
 )
 from treering.verbs.ingest.turns import Message
 
-# Transcripts of Cursor's agent: a message per line, with who speaks beside it.
+_LOOKED_AT = 50
 
-
-CursorLine = tuple[int, object]
-"""The number of a line from 1, and what stands there."""
+Line = tuple[int, object]
+"""The number of a line from 1, and its value."""
+_Reader = Callable[[Iterable[Line]], Iterator[Parsed]]
 
 
 def are_lines_of_cursor(values: Sequence[object]) -> bool:
-    """Tell whether these are lines of a transcript: in most of them somebody speaks."""
+    """Return whether these are lines of a transcript of Cursor's agent: most of them are messages."""
     return sum(_speaks(record(one)) for one in values) > len(values) / 2
 
 
-def read_cursor(lines: Iterable[CursorLine]) -> Iterator[Parsed]:
-    """Read the transcript of a file. It names neither times nor itself: its file's name does.
+def read_cursor(lines: Iterable[Line]) -> Iterator[Parsed]:
+    """Read the transcript of a file, which contains no times and no id.
 
-    What the program puts around a request, and lines that say how a turn ended, are left out.
+    Additions of the program to a request, and lines about the end of a turn, are skipped.
     """
     draft = ConversationDraft("cursor")
     for number, value in lines:
@@ -71,33 +71,19 @@ def _add(line: Record, draft: ConversationDraft) -> None:
     content = record(line.get("message")).get("content")
     draft.work.take(content)
     spoken = said(content)
-    draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
     own = "\n\n".join(_REQUEST.findall(spoken.words)) or spoken.words
-    text = "\n".join(filter(None, [own, *spoken.tools]))
-    if text:
-        # A line in which only tools are used is not a word of anybody's.
-        role = words(line.get("role")) if own else "tool"
-        draft.messages.append(Message(content=text, role=role))
-        if role == "user":
-            draft.work.request(own)
-
-
-# Sessions of Codex: a JSON object per line, each with a `type` and a `payload`.
-
-
-CodexLine = tuple[int, object]
-"""The number of a line from 1, and what stands there."""
+    draft.say(replace(spoken, words=own), words(line.get("role")))
 
 
 def are_lines_of_codex(values: Sequence[object]) -> bool:
-    """Tell whether these are lines of a session: one says which it is, or who speaks."""
+    """Return whether these are lines of a session of Codex: one begins it, or is a message."""
     return any(_begins(record(one)) or _is_codex_message(record(one)) for one in values)
 
 
-def read_codex(lines: Iterable[CodexLine]) -> Iterator[Parsed]:
-    """Read the session of a file: what was said, in order, and shortly which tools were used.
+def read_codex(lines: Iterable[Line]) -> Iterator[Parsed]:
+    """Read the session of a file: its messages in order, with a short line for each tool call.
 
-    Results of tools, thoughts, instructions, and what the program puts before a request are left out.
+    Results of tools, thoughts, instructions, and additions of the program to a request are skipped.
     """
     draft = ConversationDraft("codex")
     for number, value in lines:
@@ -120,7 +106,7 @@ _PUT_BEFORE = re.compile(
     r"|collaboration_mode|turn_aborted|subagent_notification|user_shell_command|hook_prompt|recommended_plugins)\b"
     r"|# AGENTS\.md instructions)"
 )
-"""How a part of a request begins that the program wrote, and no person."""
+"""The beginnings of parts of a request that are additions of the program."""
 
 
 def _begins(line: Record) -> bool:
@@ -133,7 +119,7 @@ def _is_codex_message(line: Record) -> bool:
 
 
 def _begin(payload: Record, draft: ConversationDraft) -> None:
-    # A session that continues another one repeats how that began: the first line is its own.
+    # A continued session repeats the beginning of the earlier one; the first line is its own.
     draft.id = draft.id or first_words(payload, "id", "session_id")
     if folder := first_words(payload, "cwd"):
         draft.metadata.setdefault("folder", folder)
@@ -154,7 +140,7 @@ def _add_codex(line: Record, payload: Record, draft: ConversationDraft) -> None:
         spoken = said(_own_parts(payload.get("content")))
     else:
         return
-    draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
+    draft.count_other(spoken.other)
     if spoken:
         at = first_moment(line, "timestamp")
         draft.messages.append(Message(content=spoken.text, role=role, id=words(payload.get("id")), at=at))
@@ -172,53 +158,50 @@ def _own_parts(content: object) -> list[object]:
 
 def _used(payload: Record) -> Said:
     given = payload.get("arguments", payload.get("input", payload.get("action")))
-    told = parse(given.encode("utf-8", "replace")) if isinstance(given, str) else given
-    line = tool_line(first_words(payload, "name") or "shell", given if isinstance(told, Malformed) else _gist(told))
+    arguments = parse(given.encode("utf-8", "replace")) if isinstance(given, str) else given
+    name = first_words(payload, "name") or "shell"
+    line = tool_line(name, given if isinstance(arguments, Malformed) else _gist(arguments))
     return Said(tools=(line,) if line else ())
 
 
 def _gist(given: object) -> object:
-    """Return what a tool was given, a command as one text."""
+    """Return the arguments of a tool call; a command as one text."""
     command = record(given).get("command", record(given).get("cmd"))
     if command is None:
         return given
     return " ".join(map(words, listed(command))) or words(command)
 
 
-# Sessions of Gemini CLI: a message per line, which a later line of the same id replaces, and changes of the whole.
-
-
-GeminiLine = tuple[int, object]
-"""The number of a line from 1, and what stands there."""
-
-
 def are_lines_of_gemini(values: Sequence[object]) -> bool:
-    """Tell whether these are lines of a session: one names the session and the project it is of."""
+    """Return whether these are lines of a session of Gemini CLI: one names the session and its project."""
     return any(_is_head_of_gemini(record(one)) for one in values)
 
 
-def read_gemini(lines: Iterable[GeminiLine]) -> Iterator[Parsed]:
-    """Read the session of a file: what was said at last, in order, and shortly which tools were used.
+def read_gemini(lines: Iterable[Line]) -> Iterator[Parsed]:
+    """Read the session of a file: its final messages in order, with a short line for each tool call.
 
-    Results of tools, thoughts, and what the program or its hooks put around a request are left out.
+    Later lines replace earlier ones with the same id. Results of tools, thoughts, and additions of the program or its
+    hooks to a request are skipped.
     """
-    draft, told = ConversationDraft("gemini-cli"), dict[str, Record]()
+    draft, messages_by_id = ConversationDraft("gemini-cli"), dict[str, Record]()
     for number, value in lines:
         line, changed = record(value), record(record(value).get("$set"))
         if _is_head_of_gemini(line):
             draft.id = draft.id or words(line.get("sessionId"))
             draft.created = draft.created or first_moment(line, "startTime")
         elif (name := words(line.get("id"))) and words(line.get("type")):
-            told[name] = line
+            messages_by_id[name] = line
         elif name := words(line.get("$rewindTo")):
-            known = [*told]
-            told = {one: told[one] for one in known[: known.index(name) if name in told else len(known)]}
+            known = [*messages_by_id]
+            messages_by_id = {
+                one: messages_by_id[one] for one in known[: known.index(name) if name in messages_by_id else len(known)]
+            }
         elif isinstance(changed.get("messages"), list):
             whole = map(record, listed(changed["messages"]))
-            told = {words(one.get("id")) or f"{number}.{place}": one for place, one in enumerate(whole)}
+            messages_by_id = {words(one.get("id")) or f"{number}.{place}": one for place, one in enumerate(whole)}
         elif not changed:
             yield Unread(f"line {number}", "it is not a message")
-    for line in told.values():
+    for line in messages_by_id.values():
         _add_gemini(line, draft)
     if draft.messages:
         yield draft.finished()
@@ -237,33 +220,22 @@ def _add_gemini(line: Record, draft: ConversationDraft) -> None:
     if role is None or not (parts or line.get("toolCalls")):
         return
     spoken = said(parts)
-    draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
     own = without_surroundings(spoken.words) if role == "user" else spoken.words
     calls = [record(one) for one in listed(line.get("toolCalls"))]
     for call in calls:
         draft.work.call(words(call.get("name")), call.get("args"), words(call.get("id")))
         draft.work.answer(words(call.get("id")), call.get("result"), failed=call.get("status") == "error" or None)
     tools = [tool_line(first_words(call, "name") or "tool", _gist(call.get("args"))) for call in calls]
-    if content := "\n".join(filter(None, [own, *spoken.tools, *tools])):
-        at, identity = first_moment(line, "timestamp"), words(line.get("id"))
-        draft.messages.append(Message(content=content, role=role if own else "tool", id=identity, at=at))
-        if role == "user":
-            draft.work.request(own)
-
-
-Line = tuple[int, object]
+    spoken = Said(own, (*spoken.tools, *filter(None, tools)), spoken.other)
+    draft.say(spoken, role, identity=words(line.get("id")), at=first_moment(line, "timestamp"))
 
 
 def read(stream: BinaryIO, *, most_bytes: int) -> Iterator[Parsed] | None:
-    """Read lines one by one; `None`: they are no conversations. `most_bytes` bounds a single line."""
+    """Read lines one by one; `None` if they are no conversations. `most_bytes` limits the length of a line."""
     lines = _lines(stream, most_bytes)
     first = list(islice(lines, _LOOKED_AT))
     values = [value for _, value in first if not isinstance(value, Malformed)]
     return next((reader(chain(first, lines)) for are_such, reader in _FORMS if are_such(values)), None)
-
-
-_LOOKED_AT = 50
-_Reader = Callable[[Iterable[Line]], Iterator[Parsed]]
 
 
 def _lines(stream: BinaryIO, most_bytes: int) -> Iterator[Line]:
@@ -279,7 +251,7 @@ def _lines(stream: BinaryIO, most_bytes: int) -> Iterator[Line]:
 
 
 def _each(reader: _Reader) -> _Reader:
-    """Read lines by a reader of sessions, and name those that are no JSON."""
+    """Return a reader that also reports lines that are no valid JSON."""
 
     def read_sessions(lines: Iterable[Line]) -> Iterator[Parsed]:
         problems: list[Unread] = []
@@ -290,7 +262,7 @@ def _each(reader: _Reader) -> _Reader:
 
 
 def _messages(lines: Iterable[Line]) -> Iterator[Parsed]:
-    """Read messages line by line, grouped by the session they name."""
+    """Read messages line by line, grouped by their session."""
     sessions: dict[str, list[Record]] = {}
     problems: list[Unread] = []
     for number, value in _readable(lines, problems):
@@ -299,7 +271,7 @@ def _messages(lines: Iterable[Line]) -> Iterator[Parsed]:
         else:
             problems.append(Unread(f"line {number}", "it is not a message"))
     yield from problems
-    yield from named_apart([messages.of_messages(found, name) for name, found in sessions.items()])
+    yield from named_apart([messages.of_messages(group, name) for name, group in sessions.items()])
 
 
 def _conversations(lines: Iterable[Line]) -> Iterator[Parsed]:
@@ -321,7 +293,7 @@ def _readable(lines: Iterable[Line], problems: list[Unread]) -> Iterator[Line]:
 
 
 def _are_sessions(values: Sequence[object]) -> bool:
-    """Tell whether somebody speaks in some lines, and most name their type."""
+    """Return whether some lines are messages of Claude Code, and most have a type."""
     typed = sum("type" in record(value) for value in values)
     return any(map(messages.is_line, values)) and typed > len(values) / 2
 

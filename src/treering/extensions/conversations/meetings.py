@@ -1,4 +1,4 @@
-"""Meetings as plain text: a line begins with who speaks."""
+"""Meetings as plain text, whose lines begin with the speaker, and as subtitles."""
 
 import html
 import re
@@ -14,26 +14,26 @@ from treering.verbs.ingest.turns import Message
 
 
 def is_speech(text: str, name: str) -> bool:
-    """Tell whether a text is what several people said in turn.
+    """Return whether a text is a transcript of several speakers.
 
-    Most lines have to begin with a name, and two people have to speak. Where neither the file's name nor times
-    beside the names say so, nearly all have to, everybody speaks twice, and in sentences.
+    Most lines must begin with a name, and there must be two speakers. If neither the file's name nor times next to the
+    names indicate a transcript, nearly all lines must, and every speaker must speak twice, in sentences.
     """
     lines = [line for line in text.splitlines()[:_LOOKED_AT] if line.strip()]
-    found = [turn for line in lines if (turn := _begins(line))]
-    speakers = Counter(map(_speaker, found))
+    turns = [turn for line in lines if (turn := _begins(line))]
+    speakers = Counter(map(_speaker, turns))
     if len(speakers) < _FEWEST_SPEAKERS:
         return False
-    share = len(found) / len(lines)
-    if sum(_stamp(turn) != "" for turn in found) > len(found) / 2:
+    share = len(turns) / len(lines)
+    if sum(_stamp(turn) != "" for turn in turns) > len(turns) / 2:
         return share > _SOME_LINES
     if _HINT.search(posix_path(name).stem):
         return share > _MOST_LINES
-    return share >= _NEARLY_ALL and _is_talk(speakers, found)
+    return share >= _NEARLY_ALL and _is_talk(speakers, turns)
 
 
 def read_speaker_text(text: str, name: str) -> Conversation:
-    """Read its turns; lines without a name go on with the turn before them."""
+    """Read the turns; lines without a name continue the previous turn."""
     lines = text.splitlines()
     first = next((at for at, line in enumerate(lines) if _begins(line)), len(lines))
     head = "\n".join(lines[: min(first, _HEADS)])
@@ -83,10 +83,10 @@ class _Turn:
 def _turns(lines: Sequence[str]) -> Iterator[_Turn]:
     turn: _Turn | None = None
     for line in lines:
-        if found := _begins(line):
+        if match := _begins(line):
             if turn:
                 yield turn
-            turn = _Turn(_speaker(found), _stamp(found), [found["words"] or ""])
+            turn = _Turn(_speaker(match), _stamp(match), [match["words"] or ""])
         elif turn:
             turn.lines.append(line.strip())
     if turn:
@@ -102,24 +102,24 @@ def _stamp(turn: re.Match[str]) -> str:
 
 
 def _begins(line: str) -> re.Match[str] | None:
-    """Find a name at the beginning of a line. A word that heads a list is not a name."""
-    found = _TURN.match(line)
-    return found if found and _is_name(_speaker(found)) else None
+    """Return the match of a speaker at the beginning of a line. Words that head a list are no names."""
+    match = _TURN.match(line)
+    return match if match and _is_name(_speaker(match)) else None
 
 
 def _is_name(name: str) -> bool:
     return len(name.split()) <= _MOST_NAME_WORDS and name.casefold() not in _HEADINGS
 
 
-def _is_talk(speakers: Counter[str], found: Sequence[re.Match[str]]) -> bool:
+def _is_talk(speakers: Counter[str], turns: Sequence[re.Match[str]]) -> bool:
     counts = speakers.values()
-    words = sum(len((turn["words"] or "").split()) for turn in found)
+    words = sum(len((turn["words"] or "").split()) for turn in turns)
     named = all(name[0] == name[0].upper() for name in speakers)
-    return named and min(counts) >= _TWICE and len(counts) <= _MOST_SPEAKERS and words >= _SENTENCE * len(found)
+    return named and min(counts) >= _TWICE and len(counts) <= _MOST_SPEAKERS and words >= _SENTENCE * len(turns)
 
 
 def _moment(stamp: str, begun: datetime | None) -> datetime | None:
-    """Return the time of a stamp: by itself where it has a day, else on the day the file tells."""
+    """Return the time of a stamp; without a day, on the day of the file."""
     if "-" in stamp:
         return moment(re.sub(r"[T ,]+", "T", stamp.replace(",", " "), count=1))
     if begun is None or not stamp:
@@ -129,24 +129,20 @@ def _moment(stamp: str, begun: datetime | None) -> datetime | None:
     return begun.replace(hour=0, minute=0, second=0, microsecond=0) + since
 
 
-# Meetings as subtitles: WebVTT and SubRip (SRT).
-
-
 def are_vtt(text: str) -> bool:
-    """Tell whether a text is WebVTT."""
+    """Return whether a text is WebVTT."""
     return _HEADER.match(text) is not None
 
 
 def are_srt(text: str) -> bool:
-    """Tell whether a text is SubRip: a number, a line of times, words."""
+    """Return whether a text is SubRip: a number, a line of times, text."""
     return _FIRST_CUE.match(text) is not None
 
 
 def read_subtitles(text: str, name: str, form: str) -> Conversation:
-    """Read cues as turns: those that follow each other of one speaker are one turn.
+    """Read cues as turns: consecutive cues of one speaker are one turn.
 
-    A turn's id is where it begins, from the start of the recording. It has a time where the file or its name
-    tells when that was.
+    The id of a turn is its offset in the recording. Its time is known if the file or its name contains the start.
     """
     blocks = _BLANK.split(text.replace("\r\n", "\n").replace("\r", "\n"))
     heads = "\n".join(block for block in blocks[:_HEAD_LINES] if not _TIMES.search(block))
@@ -188,12 +184,12 @@ class _SubtitlesTurn:
     chars: int = 0
 
     def takes(self, cue: _Cue) -> bool:
-        """Tell whether a cue goes on with this turn. Without a name, a pause or many words end a turn."""
+        """Return whether a cue continues this turn. Without a name, a pause or many words end a turn."""
         most, pause = (_TURN_CHARS, _SILENCE) if self.speaker else (_NAMELESS_CHARS, _PAUSE)
         return cue.speaker == self.speaker and self.chars < most and cue.start - self.end < pause
 
     def add(self, cue: _Cue) -> None:
-        """Add the words of a cue; rolling subtitles show each line twice."""
+        """Add the text of a cue; rolling subtitles show each line twice."""
         fresh = [line for line in cue.lines if line not in self.lines[-2:]]
         self.lines += fresh
         self.chars += sum(map(len, fresh))
@@ -213,9 +209,9 @@ def _cue(block: str) -> _Cue | None:
     times = _TIMES.search(block)
     if times is None:  # a note, a style, the header
         return None
-    said = block[times.end() :].strip()
-    voice = _VOICE.search(said)
-    lines = [html.unescape(_TAG.sub("", line)).strip() for line in said.split("\n")]
+    text = block[times.end() :].strip()
+    voice = _VOICE.search(text)
+    lines = [html.unescape(_TAG.sub("", line)).strip() for line in text.split("\n")]
     lines = [line for line in lines if line]
     speaker = html.unescape(voice["name"]).strip() if voice else ""
     named = _NAMED.match(lines[0]) if lines and not speaker else None

@@ -1,4 +1,4 @@
-"""Files of memories: from bytes to what another system remembered, one result for each memory."""
+"""Files of memories: from bytes to the memories of another system, one result for each."""
 
 import json
 import re
@@ -28,11 +28,9 @@ from treering.sources.reading.loose_json import Malformed, Record, first_words, 
 from treering.sources.reading.text import segment_inline_text
 from treering.verbs.ingest.inline_items import InlineItem, InlineReader
 
-# Agents of Letta: the blocks of their memory, from an agent file.
-
 
 def claims_letta(found: Record) -> bool:
-    """Tell whether a document is an agent file."""
+    """Return whether a document is an agent file of Letta."""
     if isinstance(found.get("agents"), list) and isinstance(found.get("blocks"), list):
         return any(map(_is_block, listed(found["blocks"]))) or any(
             "block_ids" in record(agent) for agent in listed(found["agents"])
@@ -79,17 +77,14 @@ def _block(block: Record, agent: str) -> ForeignMemory:
     )
 
 
-# Observations and summaries of sessions that claude-mem exported.
-
-
 def claims_claude_mem(found: Record) -> bool:
-    """Tell whether a document is an export of claude-mem."""
+    """Return whether a document is an export of claude-mem."""
     observed = isinstance(found.get("observations"), list) and isinstance(found.get("sessions"), list)
     return observed and bool(found.keys() & {"exportedAt", "summaries", "prompts"})
 
 
 def read_claude_mem(found: Record) -> Iterator[Told]:
-    """Read the observations, then the summaries."""
+    """Read the observations, then the summaries of sessions."""
     for place, one in enumerate(listed(found.get("observations"))):
         observed = record(one)
         text = _observed(observed)
@@ -108,31 +103,31 @@ def read_claude_mem(found: Record) -> Iterator[Told]:
 
 
 _PARTS = ("request", "investigated", "learned", "completed", "next_steps", "notes")
-_TOLD = ("title", "subtitle", "narrative", "facts", "text")
+_TEXTS = ("title", "subtitle", "narrative", "facts", "text")
 
 
-def _observation(found: Record, text: str, place: int) -> ForeignMemory:
-    title = words(found.get("title"))
+def _observation(observation: Record, text: str, place: int) -> ForeignMemory:
+    title = words(observation.get("title"))
     return ForeignMemory(
         "claude-mem",
-        f"observation-{_number(found, place)}",
+        f"observation-{_number(observation, place)}",
         text,
         title=title,
-        at=written(found),
-        metadata=besides(found, "id", *_TOLD),
-        about=words(found.get("project")),
-        claim=_decision(title, text) if words(found.get("type")) == "decision" and title else None,
+        at=written(observation),
+        metadata=besides(observation, "id", *_TEXTS),
+        about=words(observation.get("project")),
+        claim=_decision(title, text) if words(observation.get("type")) == "decision" and title else None,
     )
 
 
-def _observed(found: Record) -> str:
-    facts = "\n".join(f"- {fact}" for fact in _facts(found.get("facts")))
-    told = [("", words(found.get(name))) for name in _TOLD if name != "facts"]
-    return under_headings([*told, ("", facts)])
+def _observed(observation: Record) -> str:
+    facts = "\n".join(f"- {fact}" for fact in _facts(observation.get("facts")))
+    texts = [("", words(observation.get(name))) for name in _TEXTS if name != "facts"]
+    return under_headings([*texts, ("", facts)])
 
 
 def _facts(value: object) -> Sequence[str]:
-    if isinstance(value, str) and value.lstrip().startswith("["):  # a column of a database that holds a list
+    if isinstance(value, str) and value.lstrip().startswith("["):  # a database column with a list
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
@@ -144,14 +139,14 @@ def _decision(title: str, text: str) -> KnowledgeDraft:
     return KnowledgeDraft("decision", title, {"question": title, "outcome": text}, segment=0, summary=text)
 
 
-def _summary(found: Record, text: str, place: int) -> ForeignMemory:
+def _summary(summary: Record, text: str, place: int) -> ForeignMemory:
     return ForeignMemory(
         "claude-mem",
-        f"summary-{_number(found, place)}",
+        f"summary-{_number(summary, place)}",
         text,
-        title=first_words(found, "request"),
-        at=written(found),
-        metadata=besides(found, "id", *_PARTS),
+        title=first_words(summary, "request"),
+        at=written(summary),
+        metadata=besides(summary, "id", *_PARTS),
     )
 
 
@@ -161,7 +156,7 @@ def _number(found: Record, place: int) -> str:
 
 
 MAX_BYTES = 64_000_000
-"""Of a file of memories: it is parsed as a whole, and takes some ten times as much memory while it is."""
+"""The maximum size of a file of memories, which is parsed as a whole with about ten times as much memory."""
 
 _HEAD_BYTES = 256_000
 _MEMBERS = re.compile(rb'"(?:memory|namespace|fact|wing|core_memory|blocks|observations)"\s*:|"passage-')
@@ -173,18 +168,18 @@ _FORMS: tuple[tuple[Callable[[Record], bool], Callable[[Record], Iterator[Told]]
     (claims_claude_mem, read_claude_mem),
     (memory.claims, memory.read),
 )
-"""Documents that hold more than a list of memories: how to tell each, and how to read it."""
+"""Formats of documents that contain more than a list of memories, with their tests and readers."""
 
 
 def may_hold_memories(name: str) -> bool:
-    """Tell by a file's name whether it is worth a look."""
+    """Return whether a file of this name may contain memories."""
     return _ending(name) in {*_DOCUMENTS, *_LINES, ".md"}
 
 
 def parse_memories(stream: BinaryIO, name: str) -> Iterator[Told] | None:
-    """Return the memories of a file and what of it was left out; `None`: it is not a file of memories.
+    """Return the memories and skipped parts of a file; `None` if it is not a file of memories.
 
-    `stream` can seek. Raises `OSError` where the stream does.
+    `stream` must be seekable. Raises the `OSError` of the stream.
     """
     head = stream.read(_HEAD_BYTES)
     if not (head.startswith(b"# ") if _ending(name) == ".md" else _MEMBERS.search(head)):
@@ -193,8 +188,8 @@ def parse_memories(stream: BinaryIO, name: str) -> Iterator[Told] | None:
     data = read_at_most(stream, MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         return None
-    found = _read(data, _ending(name))
-    return None if found is None else _each_once(found)
+    results = _read(data, _ending(name))
+    return None if results is None else _each_once(results)
 
 
 def _ending(name: str) -> str:
@@ -213,16 +208,16 @@ def _read(data: bytes, ending: str) -> Iterator[Told] | None:
 
 
 def _document(value: object) -> Iterator[Told] | None:
-    found = record(value)
-    read = next((read for claims, read in _FORMS if claims(found)), None)
-    return read(found) if read else _records(held(found))
+    document = record(value)
+    read = next((read for claims, read in _FORMS if claims(document)), None)
+    return read(document) if read else _records(held(document))
 
 
 def _records(values: Sequence[object]) -> Iterator[Told] | None:
-    """Read a list of which at least half of the first are memories of a form known here."""
+    """Read a list if at least half of its first elements are memories of a known format."""
     first = values[:_LOOKED_AT]
     if first and 2 * sum(map(memory.is_fact, first)) >= len(first):
-        return memory.facts(list(values), {})
+        return memory.facts(values, {})
     if first and 2 * sum(form_of(one) is not None for one in first) >= len(first):
         return map(_record, values, range(len(values)))
     return None
@@ -236,18 +231,15 @@ def _record(value: object, place: int) -> Told:
     return LeftOut(f"item {place + 1}", why)
 
 
-def _each_once(found: Iterator[Told]) -> Iterator[Told]:
-    """Leave out a memory that comes twice: which of the two holds, nobody can tell."""
+def _each_once(results: Iterator[Told]) -> Iterator[Told]:
+    """Skip repetitions of a memory: it is unknown which one is valid."""
     seen: set[str] = set()
-    for one in found:
+    for one in results:
         if one.name in seen:
             yield LeftOut(one.name, "an earlier part of this file has the same id")
         else:
             yield one
         seen.add(one.name)
-
-
-# Memories of a file as sources, each by itself.
 
 
 _LONGEST_STATEMENT = 1_000
@@ -258,32 +250,32 @@ _OURS = ("system", "flags")
 
 @dataclass(frozen=True, slots=True)
 class MemoryFormat:
-    """Reads exports of other memories: a source per memory, and what it states as a candidate.
+    """Reads exports of other memories: a source per memory, and its statement as a candidate.
 
-    What a memory says is what a system made of something that nobody shows: it stays a candidate until somebody
-    reviews it. One that no longer holds, or holds text shaped like instructions, is kept and states nothing.
+    The statement was derived from data that is not in the export, so it stays a candidate until it is reviewed. A
+    memory that is no longer valid, or contains text shaped like instructions, is stored without a candidate.
     """
 
     name: str = "memories"
 
     def claims(self, path: str, /) -> bool:
-        """Tell by its name whether a file may hold memories."""
+        """Return whether a file of this name may contain memories."""
         return may_hold_memories(path)
 
     def read(
         self, stream: BinaryIO, file: FileToRead, *, origin: str
     ) -> Iterator[SourceDraft | Skipped | Failed] | None:
-        """Return a result per memory; `None`: it is not a file of memories. Raises `OSError`."""
-        found = parse_memories(stream, file.path)
+        """Return a result per memory; `None` if it is not a file of memories. Raises `OSError`."""
+        results = parse_memories(stream, file.path)
         reader = InlineReader({"text": segment_inline_text}, file.limits, file.redact_secrets)
-        return None if found is None else (_reading(one, reader, origin) for one in found)
+        return None if results is None else (_reading(one, reader, origin) for one in results)
 
 
-def _reading(told: Told, reader: InlineReader, origin: str) -> SourceDraft | Skipped | Failed:
-    place = f"{origin}#{_fitting(told.name)}"
-    if isinstance(told, LeftOut):
-        return Skipped(place, told.why)
-    item = _item(told, place)
+def _reading(part: Told, reader: InlineReader, origin: str) -> SourceDraft | Skipped | Failed:
+    place = f"{origin}#{_fitting(part.name)}"
+    if isinstance(part, LeftOut):
+        return Skipped(place, part.why)
+    item = _item(part, place)
     if item is None:
         return Failed(
             place,
@@ -292,38 +284,38 @@ def _reading(told: Told, reader: InlineReader, origin: str) -> SourceDraft | Ski
     draft = reader.read(item)
     if not isinstance(draft, SourceDraft) or draft.metadata.get("flags"):
         return draft
-    claim = _claim(told, draft)
-    # What it states was not read by the reader: it is searched for secrets with all the rest.
+    claim = _claim(part, draft)
+    # The reader did not see the statement, which is therefore screened for secrets later.
     return replace(draft, knowledge=(claim,), screened=False) if claim else draft
 
 
-def _item(told: ForeignMemory, place: str) -> InlineItem | None:
+def _item(foreign: ForeignMemory, place: str) -> InlineItem | None:
     try:
         return InlineItem(
             kind="note",
             origin=place,
-            title=_short(told.title),
-            text=told.text,
-            captured_at=told.at,
-            metadata={**_renamed(told.metadata), "system": told.system},
+            title=_short(foreign.title),
+            text=foreign.text,
+            captured_at=foreign.at,
+            metadata={**_renamed(foreign.metadata), "system": foreign.system},
         )
     except ValidationError:
         return None
 
 
-def _claim(told: ForeignMemory, draft: SourceDraft) -> KnowledgeDraft | None:
-    """Return what a memory states; `None`: nothing, or more than a statement can say."""
+def _claim(foreign: ForeignMemory, draft: SourceDraft) -> KnowledgeDraft | None:
+    """Return the statement of a memory; `None` if there is none, or if it is too long for one."""
     text = draft.segments[0].text.strip()
-    if not told.about or len(draft.segments) > 1 or len(text) > _LONGEST_STATEMENT:
+    if not foreign.about or len(draft.segments) > 1 or len(text) > _LONGEST_STATEMENT:
         return None
-    if told.claim:
-        return replace(told.claim, title=_short(told.claim.title), imported=True)
-    payload = {"subject": told.about, "predicate": "is described as", "object": text}
+    if foreign.claim:
+        return replace(foreign.claim, title=_short(foreign.claim.title), imported=True)
+    payload = {"subject": foreign.about, "predicate": "is described as", "object": text}
     return KnowledgeDraft("fact", _short(draft.title or text), payload, segment=0, summary=text, imported=True)
 
 
 def _renamed(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Keep what the other system called by a name that means something here under another one."""
+    """Return metadata with a prefix for names that have a meaning of their own here."""
     return {f"their_{name}" if name in _OURS else name: value for name, value in metadata.items()}
 
 
@@ -334,9 +326,6 @@ def _fitting(name: str) -> str:
 def _short(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _TITLE_CHARS else f"{line[: _TITLE_CHARS - 1]}…"
-
-
-# Rooms of MemPalace as its export writes them: a Markdown page with a heading, a quote and a table per drawer.
 
 
 _PAGE = re.compile(r"\A# (?P<wing>[^\n]{1,300}) / (?P<room>[^\n/]{1,300})\n\n## [^\n]{1,300}\n\n> ")
@@ -350,7 +339,7 @@ _NAMES = {"Source": "source_file", "Filed": "filed_at", "Added by": "added_by"}
 
 
 def is_room(text: str) -> bool:
-    """Tell whether a text is the page of a room."""
+    """Return whether a text is a page of MemPalace's export: a heading, with a quote and a table per drawer."""
     return bool(_PAGE.match(text) and _DRAWER.search(text))
 
 
@@ -360,12 +349,12 @@ def read_room(text: str) -> Iterator[ForeignMemory]:
     if page is None:
         return
     for drawer in _DRAWER.finditer(text):
-        said = "\n".join(line.removeprefix(">").removeprefix(" ") for line in drawer["quote"].split("\n"))
-        told = {_NAMES[name]: value for name, value in _ROW.findall(drawer["rows"]) if value != "unknown"}
+        quote = "\n".join(line.removeprefix(">").removeprefix(" ") for line in drawer["quote"].split("\n"))
+        fields = {_NAMES[name]: value for name, value in _ROW.findall(drawer["rows"]) if value != "unknown"}
         yield ForeignMemory(
             "mempalace",
             drawer["id"].strip(),
-            said,
-            at=moment(told.get("filed_at")),
-            metadata={"wing": page["wing"], "room": page["room"], **told},
+            quote,
+            at=moment(fields.get("filed_at")),
+            metadata={"wing": page["wing"], "room": page["room"], **fields},
         )

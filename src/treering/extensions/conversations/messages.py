@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from treering.extensions.conversations.conversation import (
-    OTHER_PARTS,
     Conversation,
     ConversationDraft,
     Parsed,
@@ -19,23 +18,23 @@ from treering.sources.reading.loose_json import Record, first_moment, first_word
 from treering.verbs.ingest.turns import Message
 
 NOT_SPOKEN = "message(s) of the system or of tools were skipped"
-"""What a conversation's notes say of messages nobody spoke."""
+"""The note on messages of the system and of tools."""
 
 
 def claims_role_messages(found: Record) -> bool:
-    """Tell whether an object holds messages."""
+    """Return whether an object contains messages."""
     return are_messages(_messages(found))
 
 
 def are_messages(found: Sequence[object]) -> bool:
-    """Tell whether these are messages, and some of them a person's; a few may be of a role unknown here."""
+    """Return whether these are messages, some of them from a person; a few may have an unknown role."""
     roles = [_role(record(one)) for one in found]
     known = sum(map(bool, roles)) > _MOST * len(roles)
     return known and "user" in roles and all(isinstance(one, dict) and _has_content(one) for one in found)
 
 
 def is_message(found: object) -> bool:
-    """Tell whether this is one message, whoever's."""
+    """Return whether this is a message."""
     return bool(_role(record(found))) and _has_content(record(found))
 
 
@@ -48,26 +47,26 @@ def read_role_messages(found: Record) -> Conversation:
 
 
 def of_messages(found: Iterable[Record], identity: str = "") -> Conversation:
-    """Read messages that stand by themselves as one conversation."""
+    """Read separate messages as one conversation."""
     draft = ConversationDraft("messages", id=identity)
     take(found, draft)
     return draft.finished()
 
 
 def session_of(found: Record) -> str:
-    """Return the conversation a message says it belongs to; empty where it says nothing."""
+    """Return the id of the conversation of a message; empty if it has none."""
     return first_words(found, "session_id", "sessionId", "conversation_id", "conversationId", "chat_id", "thread_id")
 
 
 def take(found: Iterable[Record], draft: ConversationDraft) -> None:
-    """Add what is said in messages to a conversation."""
+    """Add messages to a conversation."""
     for message in found:
         role = _role(message)
         _note_tools(message, draft)
         spoken = _spoken(message) if role in {"user", "assistant"} else Said()
         if role not in {"user", "assistant"}:
             draft.counts[NOT_SPOKEN] += 1
-        draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
+        draft.count_other(spoken.other)
         if spoken:
             draft.messages.append(_message(message, role, spoken))
         if role == "user":
@@ -83,7 +82,7 @@ _CONTENTS = {
     "from": ("value", "text"),
     "type": ("content",),
 }
-"""Which members say who speaks, and with each of them, which say what: a `type` by itself says little."""
+"""The members with the role, and for each of them those with the content: a `type` alone is ambiguous."""
 _TIMES = ("timestamp", "created_at", "create_time", "createdAt", "time", "date", "inserted_at")
 _ROLES = {
     **dict.fromkeys(("user", "human", "you", "prompter"), "user"),
@@ -106,14 +105,14 @@ def _begun(found: Record) -> ConversationDraft:
 
 
 def _role(message: Record) -> str:
-    """Return `user`, `assistant` or `other`; empty for what is not a message."""
+    """Return `user`, `assistant` or `other`; empty if it is not a message."""
     return next((role for name in _CONTENTS if (role := _role_in(message, name))), "")
 
 
 def _role_in(message: Record, name: str) -> str:
-    told = words(message.get(name)) or words(record(message.get(name)).get("role"))
+    role = words(message.get(name)) or words(record(message.get(name)).get("role"))
     has_content = "tool_calls" in message or any(member in message for member in _CONTENTS[name])
-    return _ROLES.get(told.strip().lower(), "") if has_content else ""
+    return _ROLES.get(role.strip().lower(), "") if has_content else ""
 
 
 def _has_content(message: Record) -> bool:
@@ -148,21 +147,18 @@ def _message(message: Record, role: str, spoken: Said) -> Message:
     )
 
 
-# Sessions of Claude Code: a JSON object per line, or all of them as `loglines` of one object.
-
-
 Line = tuple[int, object]
-"""The number of a line from 1, and what stands there."""
+"""The number of a line from 1, and its value."""
 
 
 def is_line(found: object) -> bool:
-    """Tell whether this is a line in which somebody speaks."""
+    """Return whether this is a line of Claude Code with a message."""
     line = record(found)
     return line.get("type") in ("user", "assistant") and words(record(line.get("message")).get("role")) != ""
 
 
 def claims_claude_code(found: Record) -> bool:
-    """Tell whether an object is a session with `loglines`."""
+    """Return whether an object is a session of Claude Code with `loglines`."""
     lines = listed(found.get("loglines"))
     return bool(lines) and any(map(is_line, lines))
 
@@ -173,9 +169,9 @@ def read_loglines(found: Record) -> Iterator[Parsed]:
 
 
 def read_claude_code(lines: Iterable[Line]) -> Iterator[Parsed]:
-    """Read the sessions of a file: what people and the assistant said, in order, and shortly which tools were used.
+    """Read the sessions of a file: their messages in order, with a short line for each tool call.
 
-    Results of tools, thoughts, notes of the program and what its helpers said among themselves are left out.
+    Results of tools, thoughts, notes of the program and messages between subagents are skipped.
     """
     sessions = _Sessions()
     for number, line in lines:
@@ -206,7 +202,7 @@ _RETOLD = "message(s) that summarize earlier messages were skipped"
 class _Session:
     draft: ConversationDraft
     aside: ConversationDraft
-    """What helpers said among themselves; it counts where the session is nothing else."""
+    """Messages between subagents; used if the session has no others."""
 
     def finished(self) -> Conversation:
         if self.draft.messages or not self.aside.messages:
@@ -224,7 +220,7 @@ class _Sessions:
     last: str = ""
 
     def take(self, found: object) -> str:
-        """Take a line; return what is wrong with it, if anything."""
+        """Process a line; return the problem with it, if any."""
         line = record(found)
         kind = words(line.get("type"))
         if kind == "summary":
@@ -234,7 +230,7 @@ class _Sessions:
         return "" if kind else "it is not a message"
 
     def finished(self) -> Sequence[Conversation]:
-        """Return the sessions. A title stands in the file of the session it is for, or of one that continues it."""
+        """Return the sessions. A title may be in the file of its session, or of one that continues it."""
         drafts = [session.draft for session in self.by_id.values()]
         if len(drafts) == 1 and self.titles:
             drafts[0].title = self.titles[-1]
@@ -254,7 +250,7 @@ class _Sessions:
         return ""
 
     def _session(self, line: Record) -> _Session:
-        # A line that names no session belongs to the one before it.
+        # A line without a session belongs to the same one as the previous line.
         self.last = first_words(line, "sessionId", "session_id") or self.last
         if self.last not in self.by_id:
             helper = first_words(line, "agentId") or "helpers"
@@ -273,20 +269,12 @@ def _claude_code(identity: str) -> ConversationDraft:
 
 
 def _add(line: Record, spoken: Said, draft: ConversationDraft) -> None:
-    draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
-    own = _own_words(spoken.words)
-    content = "\n".join(filter(None, [own, *spoken.tools]))
-    if content:
-        # A line in which only tools are used is not a word of anybody's: discussions leave it out by its role.
-        role = words(line.get("type")) if own else "tool"
-        at = first_moment(line, "timestamp")
-        draft.messages.append(Message(content=content, role=role, id=words(line.get("uuid")), at=at))
-        if role == "user":
-            draft.work.request(own)
+    spoken = replace(spoken, words=_own_words(spoken.words))
+    draft.say(spoken, words(line.get("type")), identity=words(line.get("uuid")), at=first_moment(line, "timestamp"))
 
 
 def _own_words(text: str) -> str:
-    """Return what somebody typed, without what the program put around it."""
+    """Return the typed text of a message, without additions of the program."""
     left = _REMINDER.sub("", text).strip()
     command, given = _COMMAND.search(left), _ARGUMENTS.search(left)
     if left.startswith("<command-") and command:

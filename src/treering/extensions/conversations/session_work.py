@@ -12,7 +12,7 @@ from treering.extensions.conversations.tool_calls import FAILED_LINE, PATCHED, P
 from treering.sources.reading.loose_json import words
 
 SESSION = "session"
-"""The member of a conversation's metadata that holds the facts of its tools."""
+"""The metadata key of a conversation for facts from its tool calls."""
 MAX_EDITED_PATHS = 100
 _MIN_REQUEST_WORDS = 4  # as `verbs.query.last_session.MIN_REQUEST_WORDS`, which a hook has no time to load
 _MAX_CHARS = 200
@@ -26,7 +26,7 @@ _FAILED_TEST = re.compile(
     r"^(?:FAILED|ERROR|FAIL:?|--- FAIL:|not ok|test \S+ \.\.\. FAILED|[✗✘×●])\s*\S.*", re.MULTILINE
 )
 _OUTER_EXIT = re.compile(r"\A.{0,300}?\b(?:exit|exited with) code:? (\d{1,3})\b", re.IGNORECASE | re.DOTALL)
-"""How a program states the exit code before the output of a command."""
+"""The statement of the exit code before the output of a command."""
 _LAST_EXIT = re.compile(r"\bexit code: (\d{1,3})\b", re.IGNORECASE)
 _OPEN = ("in_progress", "pending")
 
@@ -43,7 +43,7 @@ _READING = re.compile(
     r"ls|cat|grep|rg|ag|fd|find|sed|awk|head|tail|which|command|type|wc|test|\[|diff|pwd|stat|file|tree|jq|curl|sleep"
     r"|kill|pkill|ps|git (?!commit|push|pull|merge|rebase|cherry-pick|am\b).*|git"
 )
-"""Commands by which an agent looks around: when they fail, nothing is broken."""
+"""Commands for exploration, whose failure is not a problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ class _Failure:
     command: str
     line: str
     edits: int
-    """How many calls had edited files when it failed."""
+    """The number of calls that had edited files before it failed."""
 
 
 @dataclass(slots=True)
 class SessionWork:
-    """The work of one session, told call by call."""
+    """The work of one session, updated with each tool call."""
 
     _edited: dict[str, list[str]] = field(default_factory=dict)
     _commands: dict[str, str] = field(default_factory=dict)
@@ -64,12 +64,12 @@ class SessionWork:
     _next: str = ""
 
     def request(self, text: str) -> None:
-        """Note a request of the user: the plan for an earlier one is over, unless it only says to go on."""
+        """Record a request of the user. It ends the plan for an earlier one, unless it is only a few words."""
         if len(text.split()) >= _MIN_REQUEST_WORDS:
             self._next = ""
 
     def take(self, content: object) -> None:
-        """Note the calls of tools, and their results, among the parts of a message."""
+        """Record the tool calls and results among the parts of a message."""
         for part in content if isinstance(content, list) else ():
             match part:
                 case {"type": "tool_use" | "tool_call" | "function_call", "name": str(name)}:
@@ -79,7 +79,7 @@ class SessionWork:
                     self.answer(call, part.get("content"), failed=failed if isinstance(failed, bool) else None)
 
     def call(self, name: str, given: object, call: str = "") -> None:
-        """Note that a tool was called. `call`: the id that its result names."""
+        """Record a tool call. `call`: the id in its result."""
         arguments = _arguments(given)
         identity = call or f"#{len(self._edited) + len(self._commands)}"
         if len(self._edited) + len(self._commands) > _MAX_PENDING_CALLS:
@@ -94,7 +94,7 @@ class SessionWork:
             self._next = _first_open(plan)
 
     def answer(self, call: str, output: object, *, failed: bool | None = None) -> None:
-        """Note the result of a call. `failed`: whether its client reports a failure, `None` if it does not say."""
+        """Record the result of a call. `failed`: whether its client reports a failure, `None` if unknown."""
         own, _ = without_recalled(
             without_surroundings("\n".join(texts_in(output))[-10 * _MAX_OUTPUT_CHARS :])
         )  # without what hooks added to it
@@ -112,7 +112,7 @@ class SessionWork:
             self._failing[key] = _Failure(command, _failing_line(text), len(self._edited))
 
     def facts(self) -> dict[str, Any]:
-        """Return the files edited, the last command that fails still, and the next open step of the plan, if any."""
+        """Return the edited files, the last failing command, and the next open step of the plan, if any."""
         paths = list(dict.fromkeys(words(path) for paths in self._edited.values() for path in paths))
         facts: dict[str, Any] = {}
         if paths:
@@ -127,7 +127,7 @@ class SessionWork:
 
 
 def edited_by(name: str, given: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the files that a call of a tool changes."""
+    """Return the paths of the files that a tool call changes."""
     patches = [first or second for text in texts_in(given) for first, second in PATCHED.findall(text)]
     if patches:
         return patches
@@ -182,10 +182,10 @@ def _failing_line(text: str) -> str:
 
 
 def _program(command: str) -> str:
-    """Return the program that a command runs, with its subcommand: by it two runs of a command are the same work."""
+    """Return the program of a command, with its subcommand; it identifies repeated runs."""
     for piece in _SEPARATOR.split(command[:_MAX_COMMAND_CHARS].strip()):
-        while found := _BEFORE.match(piece):
-            piece = piece[found.end() :]
+        while match := _BEFORE.match(piece):
+            piece = piece[match.end() :]
         parts = piece.split()
         name = PurePath(parts[0]).name if parts else ""
         if not name or name in _PREPARING:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from treering.core.canonical import render_time
-from treering.extensions.conversations.conversation import OTHER_PARTS, ConversationDraft, Parsed, Unread
+from treering.extensions.conversations.conversation import ConversationDraft, Parsed, Unread
 from treering.sources.reading.binary import Archive, Refused
 from treering.sources.reading.loose_json import (
     Malformed,
@@ -23,13 +23,13 @@ from treering.verbs.ingest.turns import Message
 
 
 def claims(names: Sequence[str]) -> bool:
-    """Tell by the names of its members whether a zip file is a Slack export."""
+    """Return whether a zip file with these members is a Slack export."""
     listing = any(name.rpartition("/")[2] in _LISTINGS for name in names)
     return listing and any(_DAY.fullmatch(name) for name in names)
 
 
 def read(archive: Archive) -> Iterator[Parsed]:
-    """Read a conversation per channel, in the order of time; a reply stands where it was given."""
+    """Read a conversation per channel, in the order of time, with replies at their own time."""
     export = _Export(archive)
     for folder, days in export.channels():
         yield from export.channel(folder, days)
@@ -59,11 +59,11 @@ class _Export:
         }
 
     def channels(self) -> Iterator[tuple[str, list[str]]]:
-        """Return the folder of each channel with the files of its days."""
+        """Yield the folder of each channel with the files of its days."""
         days: dict[str, list[str]] = {}
         for name in self._archive.names:
-            if found := _DAY.fullmatch(name):
-                days.setdefault(found["folder"].rstrip("/"), []).append(name)
+            if match := _DAY.fullmatch(name):
+                days.setdefault(match["folder"].rstrip("/"), []).append(name)
         yield from days.items()
 
     def channel(self, folder: str, days: Sequence[str]) -> Iterator[Parsed]:
@@ -71,14 +71,14 @@ class _Export:
         about = self._channels.get(name, {})
         draft = ConversationDraft("slack", id=first_words(about, "id") or name, title=self._title(name, about))
         draft.created = first_moment(about, "created")
-        found: list[tuple[float, Message]] = []
+        pairs: list[tuple[float, Message]] = []
         for day in days:
             messages = self._day(day)
             if isinstance(messages, Unread):
                 yield messages
                 continue
-            found += [message for one in messages if (message := self._message(record(one), draft))]
-        draft.messages = [message for _, message in sorted(found, key=lambda one: one[0])]
+            pairs += [message for one in messages if (message := self._message(record(one), draft))]
+        draft.messages = [message for _, message in sorted(pairs, key=lambda one: one[0])]
         if since := next((message.at for message in draft.messages if message.at), None):
             draft.metadata[SINCE] = render_time(since)
         yield self._named(draft)
@@ -99,7 +99,7 @@ class _Export:
         return listed(value) if isinstance(value, list) else Unread(name, "it is not a list of messages")
 
     def _listing(self, name: str) -> Sequence[object]:
-        """Read a list of people or channels; without it, ids stand for names."""
+        """Read a list of people or channels; without it, ids are shown instead of names."""
         path = f"{self._root}/{name}" if self._root else name
         data = self._archive.read(path) if path in self._archive.names else b"[]"
         return () if isinstance(data, Refused) else listed(parse(data))
@@ -113,15 +113,15 @@ class _Export:
             draft.counts[_EVENTS] += 1
             return None
         files = [record(one) for one in (*listed(found.get("files")), found.get("file")) if isinstance(one, dict)]
-        draft.counts.update({OTHER_PARTS: len(files)} if files else {})
+        draft.count_other(len(files))
         content = "\n".join(filter(None, [self._text(found), *(f"[file: {_file(one)}]" for one in files)]))
         at = first_moment(found, "ts")
         message = Message(content=content, name=self._speaker(found), id=words(found.get("ts")), at=at)
         return (at.timestamp() if at else 0.0, message) if content else None
 
     def _text(self, found: Record) -> str:
-        said = words(found.get("text")) or words(record(found.get("comment")).get("comment"))
-        texts = [said] if said.strip() else [_attached(record(one)) for one in listed(found.get("attachments"))]
+        text = words(found.get("text")) or words(record(found.get("comment")).get("comment"))
+        texts = [text] if text.strip() else [_attached(record(one)) for one in listed(found.get("attachments"))]
         return "\n".join(self._people.plain(text) for text in texts if text.strip()).strip()
 
     def _speaker(self, found: Record) -> str:
@@ -140,7 +140,7 @@ class _People:
         return self.names.get(identity) or otherwise or identity
 
     def plain(self, text: str) -> str:
-        """Write mentions, channels and links as people read them."""
+        """Replace mentions, channels and links by readable text."""
         return html.unescape(_MENTION.sub(self._shown, text))
 
     def _shown(self, found: re.Match[str]) -> str:
@@ -162,7 +162,7 @@ _NAMES_SHOWN = 5
 
 
 def _name(user: Record) -> str:
-    """Return the name a person goes by; the whole name tells more than the one they log in with."""
+    """Return the name of a person: the real name is preferred to the display and login names."""
     profile = record(user.get("profile"))
     return (
         first_words(user, "real_name")

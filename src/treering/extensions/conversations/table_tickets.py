@@ -12,12 +12,10 @@ from pydantic import JsonValue
 from treering.sources.reading.loose_json import moment
 from treering.verbs.ingest.turns import Message
 
-# A ticket, whichever tracker exported it.
-
 
 @dataclass(frozen=True, slots=True)
 class ExportedTicket:
-    """A ticket as it stands in an export. `state` is in the tracker's own word, such as `CLOSED` or `In Progress`."""
+    """A ticket of an export. `state` is the tracker's term, such as `CLOSED` or `In Progress`."""
 
     tracker: str
     key: str
@@ -33,7 +31,7 @@ class ExportedTicket:
 
 @dataclass(frozen=True, slots=True)
 class UnreadTicket:
-    """A part of an export that is not a ticket, or cannot be read as one, and why."""
+    """A part of an export that is not a ticket or cannot be read, with the reason."""
 
     name: str
     why: str
@@ -48,20 +46,20 @@ _TIMES = ("%d/%b/%y %I:%M %p", "%d/%b/%Y %I:%M %p", "%d/%b/%y %H:%M", "%Y-%m-%d 
 _KEPT = ("Issue Type", "Priority", "Labels", "Assignee", "Resolution", "Resolved", "Completed", "Project", "Team")
 _MOST_FIELD = 2_000_000
 _SEPARATORS = ",;\t|^"
-"""What Jira lets people choose from; a program that is set to a comma in numbers takes a semicolon."""
+"""The separators that Jira offers; spreadsheet programs with decimal commas need a semicolon."""
 
 Row = Mapping[str, Sequence[str]]
 
 
 def read_table(text: str) -> Iterator[TicketResult] | None:
-    """Return the tickets of a table; `None`: its first line names other columns. Jira repeats columns.
+    """Return the tickets of a table; `None` if its first line has other columns. Jira repeats columns.
 
-    Columns are apart by a comma, or by what else Jira puts there: a semicolon, a tab, a bar.
+    Columns are separated by a comma, or by another separator that Jira offers: a semicolon, a tab, a bar.
     """
     csv.field_size_limit(_MOST_FIELD)
     lines = text.splitlines(keepends=True)
-    told = lines[0].strip("\ufeff\r\n").lower() if lines else ""
-    lines = lines[1:] if _SEPARATOR_LINE.fullmatch(told) else lines
+    first = lines[0].strip("\ufeff\r\n").lower() if lines else ""
+    lines = lines[1:] if _SEPARATOR_LINE.fullmatch(first) else lines
     for separator in _SEPARATORS:
         rows = csv.reader(lines, delimiter=separator)
         try:
@@ -75,7 +73,7 @@ def read_table(text: str) -> Iterator[TicketResult] | None:
 
 
 _SEPARATOR_LINE = re.compile(r"\"?sep=.\"?")
-"""The first line by which a table tells a spreadsheet program its separator."""
+"""The first line in which a table declares its separator to a spreadsheet program."""
 
 
 def _tickets(rows: "Iterator[list[str]]", columns: Sequence[str], *, tracker: str) -> Iterator[TicketResult]:
@@ -94,11 +92,11 @@ def _tickets(rows: "Iterator[list[str]]", columns: Sequence[str], *, tracker: st
 
 
 def _named(columns: Sequence[str], row: Sequence[str]) -> Row:
-    found: dict[str, list[str]] = defaultdict(list)
+    values: dict[str, list[str]] = defaultdict(list)
     for name, value in zip(columns, row, strict=False):
         if value.strip():
-            found[name.lower()].append(value.strip())
-    return found
+            values[name.lower()].append(value.strip())
+    return values
 
 
 def _ticket(row: Row, place: int, tracker: str) -> TicketResult:
@@ -127,20 +125,20 @@ def _first(row: Row, *names: str) -> str:
 
 
 def _comment(text: str) -> Message:
-    """Read a comment as Jira writes it: time, author and text, apart by semicolons."""
+    """Read a comment of Jira: time, author and text, separated by semicolons."""
     at, _, rest = text.partition(";")
-    author, _, said = rest.partition(";")
+    author, _, content = rest.partition(";")
     when = time_of(at)
-    return (
-        Message(content=said.strip(), name=author.strip(), at=when) if when and said.strip() else Message(content=text)
-    )
+    if when and content.strip():
+        return Message(content=content.strip(), name=author.strip(), at=when)
+    return Message(content=text)
 
 
 def time_of(text: str) -> datetime | None:
-    """Read a time as trackers write it, without a zone in UTC."""
-    found = moment(text)
-    if found is not None:
-        return found
+    """Read a time in a format of trackers, in UTC if it has no zone."""
+    time = moment(text)
+    if time is not None:
+        return time
     for form in _TIMES:
         try:
             return datetime.strptime(text, form).replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Tickets of a file as sources, each by itself: what it asks for and each comment is a turn that can be cited."""
+"""Tickets of a file as sources, one for each: its description and each comment are turns that can be cited."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from treering.verbs.ingest.inline_items import InlineItem, InlineReader
 from treering.verbs.ingest.turns import Message
 
 MAX_BYTES = 64_000_000
-"""Of a file of tickets: it is parsed as a whole."""
+"""The maximum size of a file of tickets, which is parsed as a whole."""
 
 _HEAD_BYTES = 64_000
 _TITLE_CHARS = 200
@@ -33,28 +33,28 @@ _CUES = {
     ".xml": (b"<rss", b"<key"),
     ".rss": (b"<rss", b"<key"),
 }
-"""By the ending of a file's name: what it has in it where it may hold tickets, in small letters.
+"""Strings that a file of tickets contains, in lower case, by the ending of its name.
 
-Tables and feeds have it in their beginning. The text of an issue, which may be long, comes before its title.
+Tables and feeds contain them at the beginning. In JSON, the text of an issue, which may be long, precedes its title.
 """
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
-"""How UTF-16 begins, in which some shells of Windows write what a command prints."""
+"""The byte order marks of UTF-16, in which some Windows shells write the output of a command."""
 
 
 @dataclass(frozen=True, slots=True)
 class TicketFormat:
-    """Reads exports of trackers: a source per ticket, and how it stands as a candidate."""
+    """Reads exports of trackers: a source per ticket, with its state as a candidate."""
 
     name: str = "tickets"
 
     def claims(self, path: str, /) -> bool:
-        """Tell by its name whether a file may hold tickets."""
+        """Return whether a file of this name may contain tickets."""
         return posix_path(path).suffix.lower() in _CUES
 
     def read(
         self, stream: BinaryIO, file: FileToRead, *, origin: str
     ) -> Iterator[SourceDraft | Skipped | Failed] | None:
-        """Return a result per ticket; `None`: it is not a file of tickets. Raises `OSError`."""
+        """Return a result per ticket; `None` if it is not a file of tickets. Raises `OSError`."""
         head = stream.read(_HEAD_BYTES)
         wide = head.startswith(_WIDE)
         if not (wide or file.suffix == ".json" or _may_hold(head, file.suffix)):
@@ -65,9 +65,9 @@ class TicketFormat:
             return None
         if wide and file.suffix != ".xml":
             data = data.decode("utf-16", "replace").encode(errors="replace")
-        found = _tickets(data, file.suffix) if _may_hold(data, file.suffix) else None
+        tickets = _tickets(data, file.suffix) if _may_hold(data, file.suffix) else None
         reader = InlineReader({"text": segment_inline_text}, file.limits, file.redact_secrets)
-        return None if found is None else (_reading(one, reader, origin) for one in _each_once(found))
+        return None if tickets is None else (_reading(one, reader, origin) for one in _each_once(tickets))
 
 
 def _may_hold(data: bytes, ending: str) -> bool:
@@ -85,9 +85,9 @@ def _tickets(data: bytes, ending: str) -> Iterator[TicketResult] | None:
     return map(read_issue, values, range(len(values))) if values else None
 
 
-def _each_once(found: Iterator[TicketResult]) -> Iterator[TicketResult]:
+def _each_once(tickets: Iterator[TicketResult]) -> Iterator[TicketResult]:
     seen: set[str] = set()
-    for one in found:
+    for one in tickets:
         if isinstance(one, ExportedTicket) and one.key in seen:
             yield UnreadTicket(one.key, "an earlier part of this file has the same key")
             continue
@@ -96,56 +96,55 @@ def _each_once(found: Iterator[TicketResult]) -> Iterator[TicketResult]:
         yield one
 
 
-def _reading(told: TicketResult, reader: InlineReader, origin: str) -> SourceDraft | Skipped | Failed:
-    if isinstance(told, UnreadTicket):
-        return Failed(f"{origin}#{told.name}", told.why)
-    place = f"{origin}#{told.key.removeprefix('#')}"
+def _reading(ticket: TicketResult, reader: InlineReader, origin: str) -> SourceDraft | Skipped | Failed:
+    if isinstance(ticket, UnreadTicket):
+        return Failed(f"{origin}#{ticket.name}", ticket.why)
+    place = f"{origin}#{ticket.key.removeprefix('#')}"
     try:
-        item = _item(told, place)
+        item = _item(ticket, place)
     except ValidationError:
         return Failed(place, "part of it is nested too deeply, or is not valid Unicode")
     draft = reader.read(item)
-    if not isinstance(draft, SourceDraft) or draft.metadata.get("flags") or not told.state:
+    if not isinstance(draft, SourceDraft) or draft.metadata.get("flags") or not ticket.state:
         return draft
-    # How it stands was not read by the reader: it is searched for secrets with all the rest.
-    return replace(draft, knowledge=(_stands(told, len(draft.segments) - 1),), screened=False)
+    # The reader did not see the candidate, which is therefore screened for secrets later.
+    return replace(draft, knowledge=(_state_of(ticket, len(draft.segments) - 1),), screened=False)
 
 
-def _item(told: ExportedTicket, place: str) -> InlineItem:
-    opened: dict[str, JsonValue] = {"created_at": render_time(told.opened)} if told.opened else {}
-    asked = Message(
-        content="\n\n".join(filter(None, [told.title, told.description])), name=told.author or "author", at=told.opened
+def _item(ticket: ExportedTicket, place: str) -> InlineItem:
+    opened: dict[str, JsonValue] = {"created_at": render_time(ticket.opened)} if ticket.opened else {}
+    request = Message(
+        content="\n\n".join(filter(None, [ticket.title, ticket.description])),
+        name=ticket.author or "author",
+        at=ticket.opened,
     )
-    # A turn of its own: what is stated of how it stands goes stale with it.
-    stands = [Message(content=f"State: {told.state}", name=told.tracker)] if told.state else []
+    # A separate turn, so that the candidate becomes stale with it.
+    state = [Message(content=f"State: {ticket.state}", name=ticket.tracker)] if ticket.state else []
     return InlineItem(
         kind="conversation",
         origin=place,
-        title=_title(told),
-        messages=(asked, *told.comments, *stands),
-        captured_at=told.updated,
-        metadata={**told.metadata, **opened, "tracker": told.tracker, "key": told.key, "state": told.state},
+        title=_title(ticket),
+        messages=(request, *ticket.comments, *state),
+        captured_at=ticket.updated,
+        metadata={**ticket.metadata, **opened, "tracker": ticket.tracker, "key": ticket.key, "state": ticket.state},
     )
 
 
-def _stands(told: ExportedTicket, segment: int) -> KnowledgeDraft:
-    payload = {"subject": _title(told), "predicate": "state", "value": told.state}
-    return KnowledgeDraft("fact", f"{_title(told)} is {told.state}"[:_TITLE_CHARS], payload, segment)
+def _state_of(ticket: ExportedTicket, segment: int) -> KnowledgeDraft:
+    payload = {"subject": _title(ticket), "predicate": "state", "value": ticket.state}
+    return KnowledgeDraft("fact", f"{_title(ticket)} is {ticket.state}"[:_TITLE_CHARS], payload, segment)
 
 
-def _title(told: ExportedTicket) -> str:
-    title = f"{told.key}: {' '.join(told.title.split())}"
+def _title(ticket: ExportedTicket) -> str:
+    title = f"{ticket.key}: {' '.join(ticket.title.split())}"
     return title if len(title) <= _TITLE_CHARS else f"{title[: _TITLE_CHARS - 1]}…"
 
 
-# Tickets as Jira writes them in XML: the RSS of its issue navigator.
-
-
-_KEPT_OF_XML = ("type", "priority", "resolution", "assignee", "resolved", "due", "fixVersion", "link")
+_XML_METADATA = ("type", "priority", "resolution", "assignee", "resolved", "due", "fixVersion", "link")
 
 
 def read_rss(data: bytes) -> Iterator[TicketResult] | None:
-    """Return the tickets of a document; `None`: it holds none, is damaged, or has a DOCTYPE, as none of these has."""
+    """Return the tickets of Jira's RSS; `None` if there are none, or if it is damaged or has a DOCTYPE."""
     parser = XMLParser(target=_WithoutDoctype())  # noqa: S314 - without a document type nothing expands
     try:
         parser.feed(data)
@@ -158,7 +157,7 @@ def read_rss(data: bytes) -> Iterator[TicketResult] | None:
 
 class _WithoutDoctype(TreeBuilder):
     def doctype(self, name: str, public: str | None, system: str | None) -> None:
-        """Refuse: none of these documents has one, attacks by entities do."""
+        """Raise `ValueError`: valid documents have no DOCTYPE, unlike attacks with entities."""
         del name, public, system
         raise ValueError("a document type")
 
@@ -168,7 +167,7 @@ def _ticket(item: Element, place: int) -> TicketResult:
     if not (key and title):
         return UnreadTicket(f"item {place + 1}", "it has no key, or no summary")
     labels: list[JsonValue] = [text for one in item.findall("./labels/label") if (text := (one.text or "").strip())]
-    metadata: dict[str, JsonValue] = {name: text for name in _KEPT_OF_XML if (text := _text(item, name))}
+    metadata: dict[str, JsonValue] = {name: text for name in _XML_METADATA if (text := _text(item, name))}
     return ExportedTicket(
         "jira",
         key,
@@ -198,18 +197,15 @@ def _text(item: Element, name: str) -> str:
 
 def _time(text: str) -> datetime | None:
     try:
-        found = parsedate_to_datetime(text)
+        time = parsedate_to_datetime(text)
     except (ValueError, TypeError):
         return None
-    return found if found.tzinfo else None
-
-
-# Issues as GitHub and GitLab print them: `gh issue list --json …`, their REST interfaces, `glab issue list`.
+    return time if time.tzinfo else None
 
 
 _UPDATED = ("updatedAt", "updated_at", "closedAt", "closed_at", "createdAt", "created_at")
 _OPENED = ("createdAt", "created_at")
-_KEPT_OF_JSON = (
+_JSON_METADATA = (
     "url",
     "html_url",
     "web_url",
@@ -223,11 +219,11 @@ _KEPT_OF_JSON = (
 
 
 def issues_in(value: object) -> Sequence[object]:
-    """Return the issues of a file: those of a list, by its first ones, or the one that it is itself."""
+    """Return the issues of a file: a list, judged by its first elements, or a single one."""
     if _is_issue(value):
         return [value]
-    found = record(value)
-    values = listed(value) or listed(found.get("issues")) or listed(found.get("items"))
+    document = record(value)
+    values = listed(value) or listed(document.get("issues")) or listed(document.get("items"))
     first = values[:_LOOKED_AT]
     return values if first and 2 * sum(map(_is_issue, first)) >= len(first) else ()
 
@@ -236,20 +232,20 @@ def read_issue(value: object, place: int) -> TicketResult:
     """Read one issue of a list."""
     if not _is_issue(value):
         return UnreadTicket(f"item {place + 1}", "it is not an issue of a form known here")
-    found = record(value)
-    is_gitlab = "iid" in found
-    number = found.get("iid" if is_gitlab else "number")
+    issue = record(value)
+    is_gitlab = "iid" in issue
+    number = issue.get("iid" if is_gitlab else "number")
     return ExportedTicket(
         "gitlab" if is_gitlab else "github",
         f"#{number}",
-        words(found.get("title")),
-        words(found.get("state")),
-        description=first_words(found, "body", "description"),
-        author=_name(found.get("author") or found.get("user")),
-        opened=first_moment(found, *_OPENED),
-        updated=first_moment(found, *_UPDATED),
-        comments=tuple(filter(None, map(_json_comment, _comments(found)))),
-        metadata=_metadata(found),
+        words(issue.get("title")),
+        words(issue.get("state")),
+        description=first_words(issue, "body", "description"),
+        author=_name(issue.get("author") or issue.get("user")),
+        opened=first_moment(issue, *_OPENED),
+        updated=first_moment(issue, *_UPDATED),
+        comments=tuple(filter(None, map(_json_comment, _comments(issue)))),
+        metadata=_metadata(issue),
     )
 
 
@@ -257,20 +253,20 @@ _LOOKED_AT = 20
 
 
 def _is_issue(value: object) -> bool:
-    found = record(value)
-    number = found.get("iid", found.get("number"))
+    issue = record(value)
+    number = issue.get("iid", issue.get("number"))
     numbered = isinstance(number, int) and not isinstance(number, bool)
-    return numbered and bool(words(found.get("title")).strip()) and _is_told(found)
+    return numbered and bool(words(issue.get("title")).strip()) and _is_ticket(issue)
 
 
-def _is_told(found: Record) -> bool:
-    """Tell whether what has a number and a title is an issue: other things, such as chapters, have them too."""
-    state = words(found.get("state"))
-    described = "body" in found or "description" in found or "labels" in found
+def _is_ticket(issue: Record) -> bool:
+    """Return whether a record with number and title is an issue, and not for instance a chapter."""
+    state = words(issue.get("state"))
+    described = "body" in issue or "description" in issue or "labels" in issue
     return (
         bool(state and described)
         or state.lower() in _STATES
-        or _ISSUE_URL.search(first_words(found, *_URLS)) is not None
+        or _ISSUE_URL.search(first_words(issue, *_URLS)) is not None
     )
 
 
@@ -285,15 +281,15 @@ def _comments(found: Record) -> Sequence[object]:
 
 
 def _json_comment(value: object) -> Message | None:
-    found = record(value)
-    text = first_words(found, "body", "note")
+    comment = record(value)
+    text = first_words(comment, "body", "note")
     if not text.strip():
         return None
     return Message(
         content=text,
-        name=_name(found.get("author") or found.get("user")),
-        at=first_moment(found, *_OPENED),
-        id=first_words(found, "id", "url"),
+        name=_name(comment.get("author") or comment.get("user")),
+        at=first_moment(comment, *_OPENED),
+        id=first_words(comment, "id", "url"),
     )
 
 
@@ -304,7 +300,7 @@ def _name(value: object) -> str:
 def _metadata(found: Record) -> dict[str, JsonValue]:
     names = [words(one) or first_words(record(one), "name", "title") for one in listed(found.get("labels"))]
     people = [_name(one) for one in listed(found.get("assignees"))]
-    told: dict[str, JsonValue] = {name: words(found.get(name)) for name in _KEPT_OF_JSON}
-    told |= {"labels": [*filter(None, names)], "assignees": [*filter(None, people)]}
-    told["milestone"] = words(found.get("milestone")) or first_words(record(found.get("milestone")), "title")
-    return {name: value for name, value in told.items() if value}
+    metadata: dict[str, JsonValue] = {name: words(found.get(name)) for name in _JSON_METADATA}
+    metadata |= {"labels": [*filter(None, names)], "assignees": [*filter(None, people)]}
+    metadata["milestone"] = words(found.get("milestone")) or first_words(record(found.get("milestone")), "title")
+    return {name: value for name, value in metadata.items() if value}

@@ -1,4 +1,4 @@
-"""How coding agents name files in calls of their tools, and failures in results. Light: hooks import it."""
+"""File names in the tool calls of coding agents, and failures in their results. Light, because hooks import it."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ FAILED_LINE = re.compile(r"error|exception|fail|assert|panic|traceback|^E  |fata
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """Give every text in a value of JSON that is not empty."""
+    """Yield every text in a JSON value that is not empty."""
     match value:
         case str() if value:
             yield value

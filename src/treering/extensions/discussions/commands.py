@@ -1,14 +1,14 @@
-"""Commands for discussions: conversations that go on, and what is remembered of them."""
+"""Commands for discussions: continued conversations and their memories."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from typer import Argument, Context, Option, Typer
+from typer import Argument, Option, Typer
 
-from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags, spread
-from treering.surfaces.cli.help import Command, CommandHelp
-from treering.surfaces.cli.printing import say
+from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags, add_group
+from treering.surfaces.cli.help import CommandHelp
 
 if TYPE_CHECKING:
     from treering.extensions.discussions.chat.endpoint import ServedChats
@@ -20,27 +20,9 @@ Within = Annotated[str, Option("--within", metavar="SCOPE", help="The scope of t
 
 def add_discussions(app: Typer) -> None:
     """Add the commands to the command line."""
-    discussion = Typer(rich_markup_mode=None, invoke_without_command=True)
-    discussion.callback()(discuss)
-    for name, command in (
-        ("list", list_all),
-        ("record", record),
-        ("update", update),
-        ("show", show),
-        ("search", search),
-        ("state", state),
-        ("export", export),
-        ("import", import_from),
-        ("delete", delete),
-    ):
-        discussion.command(name, cls=Command)(spread(command))
-    app.add_typer(discussion, name="discussion")
-
-
-def discuss(context: Context) -> None:
-    """Store conversations and their memories."""
-    if context.invoked_subcommand is None:
-        say(context.get_help())
+    commands: dict[str, Callable[..., None]] = {"list": list_all, "record": record, "update": update, "show": show}
+    commands |= {"search": search, "state": state, "export": export, "import": import_from, "delete": delete}
+    add_group(app, "discussion", "Store conversations and their memories.", commands)
 
 
 def list_all(access: Access, within: Within = "/") -> None:
@@ -52,7 +34,7 @@ def list_all(access: Access, within: Within = "/") -> None:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptFlags:
-    """What is recorded where, and what follows."""
+    """A transcript, and how to record it."""
 
     identity: Id
     file: Annotated[Path, Argument(metavar="FILE", help="A chat export, messages, or a transcript; - is stdin.")]
@@ -67,7 +49,7 @@ class TranscriptFlags:
     within: Within = "/"
 
 
-def record(told: TranscriptFlags, writing: WriteFlags, access: Access, making: MakingFlags) -> None:
+def record(flags: TranscriptFlags, writing: WriteFlags, access: Access, making: MakingFlags) -> None:
     """Store the messages of a file and make the memories that are due.
 
     The file may contain the whole conversation or its newest messages; messages
@@ -77,7 +59,7 @@ def record(told: TranscriptFlags, writing: WriteFlags, access: Access, making: M
     """
     from treering.extensions.discussions import running
 
-    running.record(told, making, access, writing)
+    running.record(flags, making, access, writing)
 
 
 def update(
@@ -112,11 +94,12 @@ def show(
     from treering.extensions.discussions import running
 
     running.show(identity, within, access, memories=memories, messages=messages)
+    """A search and its options."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchFlags:
-    """What is looked for, where, and how."""
+    """A search and its options."""
 
     words: Annotated[list[str], Argument(metavar="[ID] QUERY", help="The discussion and the query.")]
     every: Annotated[bool, Option("--all", help="Search all discussions; omit the id.")] = False
@@ -136,11 +119,11 @@ class SearchFlags:
     within: Within = "/"
 
 
-def search(looking: SearchFlags, access: Access) -> None:
+def search(flags: SearchFlags, access: Access) -> None:
     """Find memories and messages, best first."""
     from treering.extensions.discussions import running
 
-    running.search(looking, access)
+    running.search(flags, access)
 
 
 def state(
@@ -223,7 +206,7 @@ def delete(
 
 @dataclass(frozen=True, slots=True)
 class ChatFlags:
-    """Which API answers chats, what memory may cost them, and what makes their memories."""
+    """The upstream of chats, the limits of their memory, and how memories are made."""
 
     upstream: Annotated[
         str,
@@ -275,7 +258,7 @@ class ChatFlags:
     ] = None
 
     def chosen(self, settings: "Settings") -> "ServedChats":
-        """Return what is served. Raises `InvalidInput` for what makes no sense."""
+        """Return the settings of the chats. Raises `InvalidInput` for invalid values."""
         from treering.extensions.discussions.chat.endpoint import MemorySettings, ServedChats
         from treering.extensions.discussions.chat.upstream import UpstreamPlace
         from treering.extensions.discussions.running import plan_by

@@ -1,15 +1,14 @@
 """A discussion as plain files: its messages and memories, all versions of its summary, and its state document.
 
-`messages.jsonl`, `chunks.jsonl`, `memories.jsonl` and `summary.jsonl` hold one JSON object per line. Beside positions
-stand the SHA-256 of messages: its own, or that of the last message a memory or a summary tells of. `state.md` is the
-state document; its last line, a comment, says which version it is, so that an edit of it can be merged.
+`messages.jsonl`, `chunks.jsonl`, `memories.jsonl` and `summary.jsonl` contain one JSON object per line. Positions are
+accompanied by the SHA-256 of a message: of the message itself, or of the last message that a memory or summary covers.
+`state.md` is the state document; a comment in its last line names the version, so that an edit can be merged.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
@@ -30,19 +29,19 @@ STATE = "state.md"
 NAMES = (MESSAGES, CHUNKS, MEMORIES, SUMMARY, STATE)
 
 Files = Mapping[str, str]
-"""Files by name, each with its text."""
+"""The text of each file, by file name."""
 
 
 class _FileLine(BaseModel):
-    """One line of a file. What it holds besides is left alone."""
+    """One line of a file. Unknown fields are ignored."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="ignore")
 
 
 class MessageLine(_FileLine):
-    """A message and its position; a deleted one has no text.
+    """A message and its position; a deleted message has no text.
 
-    `after`: it continues not the message before it, but the one before this position, or none (0).
+    `after`: the message starts a part that continues the message before this position; 0 continues none.
     """
 
     position: int = Field(ge=0)
@@ -56,7 +55,7 @@ class MessageLine(_FileLine):
 
 
 class ChunkLine(_FileLine):
-    """Messages of which memories were made, or nothing worth one."""
+    """A range of messages that was processed: memories were made, or nothing was worth one."""
 
     first: int = Field(ge=0)
     last: int = Field(ge=0)
@@ -65,7 +64,7 @@ class ChunkLine(_FileLine):
 
 
 class MemoryLine(_FileLine):
-    """A memory, the messages it tells of, and whether it stands for the older memories of these messages."""
+    """A memory, the messages it covers, and whether it replaces the older memories of these messages."""
 
     first: int
     last: int
@@ -77,7 +76,7 @@ class MemoryLine(_FileLine):
 
 
 class VersionLine(_FileLine):
-    """A version of the summary, and the position of the last message it tells of."""
+    """A version of the summary, and the position of the last message it covers."""
 
     number: int
     text: str = Field(min_length=1)
@@ -88,7 +87,7 @@ class VersionLine(_FileLine):
 
 
 class StateMark(_FileLine):
-    """Which version of the state document a file holds, and what people wrote into it or struck out."""
+    """The version of the state document in a file, and the lines that people added or removed."""
 
     version: str = ""
     position: int = -1
@@ -100,23 +99,15 @@ class StateMark(_FileLine):
 AnyLine = TypeVar("AnyLine", bound=_FileLine)
 
 
-@dataclass(frozen=True, slots=True)
-class LinesRead(Generic[AnyLine]):
-    """The lines of a file that could be read, and for the others, which and why."""
-
-    lines: tuple[AnyLine, ...]
-    rejected: tuple[str, ...] = ()
-
-
 def message_hash(text: str) -> str:
-    """Return the SHA-256 of what a message says, in hexadecimal digits."""
+    """Return the SHA-256 of the text of a message, in hexadecimal digits."""
     return sha256(text.encode()).hexdigest()
 
 
 def exported(engine: Engine, ref: DiscussionRef) -> dict[str, str]:
-    """Write a discussion as the texts of files. What was withdrawn is not in them."""
+    """Return the texts of the files of a discussion, without withdrawn content."""
     messages = list(_messages(engine, ref))
-    hashes = _LastHashes([line.hash for line in messages])
+    hashes = [line.hash for line in messages]
     return {
         MESSAGES: _lines(messages),
         CHUNKS: _lines(_chunks(engine, ref)),
@@ -126,8 +117,8 @@ def exported(engine: Engine, ref: DiscussionRef) -> dict[str, str]:
     }
 
 
-def read_lines(files: Files, name: str, kind: type[AnyLine]) -> LinesRead[AnyLine]:
-    """Read a file of lines; one that is not there has none."""
+def read_lines(files: Files, name: str, kind: type[AnyLine]) -> tuple[list[AnyLine], list[str]]:
+    """Return the valid lines of a file, and the reason for each invalid one; a missing file has no lines."""
     lines, rejected = list[AnyLine](), list[str]()
     for number, line in enumerate(files.get(name, "").split("\n"), start=1):
         if line.strip():
@@ -135,25 +126,25 @@ def read_lines(files: Files, name: str, kind: type[AnyLine]) -> LinesRead[AnyLin
                 lines.append(kind.model_validate_json(line))
             except ValidationError as error:
                 rejected.append(f"{name} line {number}: {_problem(error)}")
-    return LinesRead(tuple(lines), tuple(rejected))
+    return lines, rejected
 
 
 def read_state(files: Files) -> tuple[str, StateMark | None]:
-    """Read the state document, and what its last line says of it, where it is there and whole."""
+    """Return the state document, and the mark in its last line if it is present and valid."""
     text = files.get(STATE, "").strip()
     begin = text.find("<!-- treering: {", text.rfind("\n") + 1)
-    found = _MARK.match(text, begin) if begin >= 0 else None
-    if found is None:
+    comment = _MARK.match(text, begin) if begin >= 0 else None
+    if comment is None:
         return text, None
     try:
-        mark = StateMark.model_validate_json(found[1])
+        mark = StateMark.model_validate_json(comment[1])
     except ValidationError:
         mark = None
-    return text[: found.start()].strip(), mark
+    return text[: comment.start()].strip(), mark
 
 
 def check_files(files: Files) -> None:
-    """Raise `NotFound` where none of the files is of a discussion."""
+    """Raise `NotFound` if none of the files belongs to a discussion."""
     if not files.keys() & {MESSAGES, MEMORIES, SUMMARY, STATE}:
         raise NotFound("These files do not contain a discussion.", hint=f"Give {MESSAGES} or {STATE}.")
 
@@ -162,28 +153,22 @@ def _lines(lines: Iterable[_FileLine]) -> str:
     return "".join(f"{line.model_dump_json(exclude_defaults=True)}\n" for line in lines)
 
 
-@dataclass(frozen=True, slots=True)
-class _LastHashes:
-    """The hashes of messages by position; empty for deleted ones."""
-
-    by_position: list[str]
-
-    def up_to(self, last: int) -> str:
-        """Return the hash of the last message up to a position that is not deleted; empty where there is none."""
-        return next(filter(None, reversed(self.by_position[: last + 1])), "") if last >= 0 else ""
+def _last_hash(hashes: Sequence[str], last: int) -> str:
+    """Return the hash of the last undeleted message up to a position, or an empty string."""
+    return next(filter(None, reversed(hashes[: last + 1])), "") if last >= 0 else ""
 
 
 def _messages(engine: Engine, ref: DiscussionRef) -> Iterator[MessageLine]:
-    for kept in MessageLog(engine, ref).read():
+    for message in MessageLog(engine, ref).read():
         yield MessageLine(
-            position=kept.position,
-            role=kept.role,
-            speaker=kept.speaker if kept.speaker != kept.role else "",
-            text=kept.text,
-            hash="" if kept.deleted else message_hash(kept.text),
-            at=kept.at,
-            deleted=kept.deleted,
-            after=kept.after,
+            position=message.position,
+            role=message.role,
+            speaker=message.speaker if message.speaker != message.role else "",
+            text=message.text,
+            hash="" if message.deleted else message_hash(message.text),
+            at=message.at,
+            deleted=message.deleted,
+            after=message.after,
         )
 
 
@@ -194,8 +179,8 @@ def _chunks(engine: Engine, ref: DiscussionRef) -> Iterator[ChunkLine]:
             yield ChunkLine(first=state.first, last=state.last, key=state.key, status=state.status)
 
 
-def _memories(engine: Engine, ref: DiscussionRef, hashes: _LastHashes) -> Iterator[MemoryLine]:
-    """Return all memories in order, each condensation after what it stands for."""
+def _memories(engine: Engine, ref: DiscussionRef, hashes: Sequence[str]) -> Iterator[MemoryLine]:
+    """Yield all memories in order, condensations last."""
     memories = Memories(engine, ref)
     shown = memories.all()
     single = [*(memory for memory in shown if memory.last < 0), *memories.after(-1)]
@@ -203,38 +188,38 @@ def _memories(engine: Engine, ref: DiscussionRef, hashes: _LastHashes) -> Iterat
         yield MemoryLine(
             first=memory.first,
             last=memory.last,
-            hash=hashes.up_to(memory.last),
+            hash=_last_hash(hashes, memory.last),
             at=memory.at,
             condensed=memory.condensed,
             memory=memory.item,
         )
 
 
-def _summary(engine: Engine, ref: DiscussionRef, hashes: _LastHashes) -> Iterator[VersionLine]:
-    for version in Versions(engine, ref, "rolling_summary").standing():
+def _summary(engine: Engine, ref: DiscussionRef, hashes: Sequence[str]) -> Iterator[VersionLine]:
+    for version in Versions(engine, ref, "rolling_summary").surviving():
         yield VersionLine(
             number=version.number,
             text=version.text,
             position=version.last,
-            hash=hashes.up_to(version.last),
+            hash=_last_hash(hashes, version.last),
             made_by=version.made_by,
             at=version.at,
         )
 
 
 def _state(engine: Engine, ref: DiscussionRef) -> str:
-    stand = Versions(engine, ref, "state_document").stand()
-    current = stand.current
+    state = Versions(engine, ref, "state_document").state()
+    current = state.current
     mark = {
         "version": current.id if current else "",
         "position": current.last if current else -1,
         "made_by": current.made_by if current else "",
-        "by_hand": stand.by_hand,
-        "struck_by_hand": stand.struck_by_hand,
+        "by_hand": state.by_hand,
+        "struck_by_hand": state.struck_by_hand,
     }
-    # A comment ends at the first `-->`, so none may stand inside.
+    # A comment ends at the first `-->`, so it must not contain one.
     data = canonical_json(mark).replace(">", "\\u003e")
-    return f"{document_of(stand)}\n\n<!-- treering: {data} -->\n".lstrip()
+    return f"{document_of(state)}\n\n<!-- treering: {data} -->\n".lstrip()
 
 
 def _problem(error: ValidationError) -> str:

@@ -24,7 +24,7 @@ from treering.system.machine import make_folder
 from treering.verbs.envelope import READS, WRITES, Call, Nothing, Operation, Value
 
 ExportForm = Literal["treering", "wilmer"]
-"""Which files: our own, which hold everything, or those of WilmerAI, named by the discussion's id."""
+"""The format: Treering's files, which contain everything, or WilmerAI's, whose names begin with the discussion's id."""
 
 
 def write_discussion(discussion: Discussion, folder: Path | str, *, form: ExportForm = "treering") -> dict[str, int]:
@@ -54,20 +54,20 @@ def read_discussion(discussion: Discussion, folder: Path | str) -> Imported:
     any, `InvalidInput` for files of several ids, `Unavailable` if a file cannot be read.
     """
     place = Path(folder)
-    found = {name: _text(place / name) for name in NAMES if (place / name).is_file()}
-    if found:
-        return discussion.import_from(found)
-    theirs = _wilmer_names(place, discussion.id)
-    if not theirs:
+    texts = {name: _text(place / name) for name in NAMES if (place / name).is_file()}
+    if texts:
+        return discussion.import_from(texts)
+    names = _wilmer_names(place, discussion.id)
+    if not names:
         raise NotFound(
             f"{place} does not contain a discussion.",
             hint=f"Give a folder with {NAMES[0]} or {STATE}, or with {discussion.id}_{WILMER_NAMES[0]}.",
         )
-    return _brought(WilmerImport(discussion.engine, discussion.ref), [place / name for name in theirs])
+    return _import_files(WilmerImport(discussion.engine, discussion.ref), [place / name for name in names])
 
 
 def _wilmer_names(folder: Path, identity: str) -> list[str]:
-    """Return the files of WilmerAI of one discussion, that with the most of each memory first."""
+    """Return the names of the WilmerAI files of one discussion, the most detailed file first."""
     names = sorted(path.name for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
     by_id: dict[str, list[str]] = {}
     for ending in WILMER_NAMES:
@@ -75,15 +75,16 @@ def _wilmer_names(folder: Path, identity: str) -> list[str]:
             if name.endswith(f"_{ending}") or name == ending:
                 by_id.setdefault(name.removesuffix(ending).removesuffix("_"), []).append(name)
     if identity not in by_id and len(by_id) > 1:
+        known = ", ".join(sorted(by_id)[:_MAX_IDS])
         raise InvalidInput(
             f"{folder} contains files of several discussions, but none of {identity!r}.",
-            hint=f"Import one file, or import into a discussion with the same id: {', '.join(sorted(by_id)[:_FEW])}.",
+            hint=f"Import one file, or import into a discussion with the same id: {known}.",
         )
     return by_id[identity] if identity in by_id else next(iter(by_id.values()), [])
 
 
-def _brought(into: WilmerImport, paths: Sequence[Path]) -> Imported:
-    """Import files; a memory that stands in two of them comes once."""
+def _import_files(into: WilmerImport, paths: Sequence[Path]) -> Imported:
+    """Import files; a memory that is in several of them is imported once."""
     known: set[str] = set()
     total = Imported()
     for path in paths:
@@ -139,13 +140,12 @@ def _export(call: Call, given: FilesInput, options: ExportOptions) -> Exported:
 
 def _import(call: Call, given: FilesInput, _options: Nothing) -> ImportReport:
     discussion = DiscussionMemory(call.engine, within=call.scope).open(given.id)
-    held = discussion.log.exists()
+    has_messages = discussion.log.exists()
     if given.path.is_dir():
-        held = held and any((given.path / name).is_file() for name in NAMES)
-        return ImportReport(id=discussion.id, held=held, report=read_discussion(discussion, given.path))
-    content = given.path.read_bytes()
-    brought = WilmerImport(call.engine, discussion.ref).bring(given.path.name, content)
-    return ImportReport(id=discussion.id, held=held, report=brought)
+        has_messages = has_messages and any((given.path / name).is_file() for name in NAMES)
+        return ImportReport(id=discussion.id, held=has_messages, report=read_discussion(discussion, given.path))
+    report = WilmerImport(call.engine, discussion.ref).bring(given.path.name, given.path.read_bytes())
+    return ImportReport(id=discussion.id, held=has_messages, report=report)
 
 
 EXPORT = Operation(
@@ -181,7 +181,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file as a whole: under another name first, then in the place of the old one."""
+    """Replace a file atomically."""
     with NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         partial = Path(file.name)
         try:
@@ -195,10 +195,10 @@ def _write(path: Path, content: bytes) -> None:
 
 
 _LINES = ".jsonl"
-_FEW = 10
+_MAX_IDS = 10
 WILMER_NAMES = (DATABASE, WILMER_MEMORIES, "memories.json", WILMER_SUMMARY, "chat_summary.json", WILMER_STATE)
-"""Endings of their names, that of the file with the most of each memory first."""
+"""The endings of WilmerAI's file names; the file with the most details per memory comes first."""
 
 
 OPERATIONS = (*operations.OPERATIONS, EXPORT, IMPORT)
-"""All that can be asked of discussions."""
+"""All operations on discussions."""

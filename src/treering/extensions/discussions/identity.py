@@ -1,4 +1,4 @@
-"""The identity of a discussion: a validated id, its scope, the tag for it in messages, and its writes."""
+"""The identity of a discussion: a validated id, its scope, its tags in messages, and its patches."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,9 @@ from treering.verbs.crystallize.submission import apply_directly
 from treering.verbs.engine import Engine
 
 _MARK = re.compile(r"\[(?P<end>/?)DiscussionId\]", re.IGNORECASE | re.ASCII)
-_MOST_CHARS = 128
-_MOST_TAGGED = 256
-"""What stands between two marks and is longer is not an id, with however much white space."""
+_MAX_ID_CHARS = 128
+_MAX_TAG_CHARS = 256
+"""Longer text between two tags is not an id, even if most of it is white space."""
 _SECTION = "discussion"
 
 
@@ -43,18 +43,18 @@ def discussion_ref(discussion_id: object, *, within: str = ROOT) -> DiscussionRe
 
 
 def home_of(within: str) -> str:
-    """Return the scope that holds all discussions below `within`."""
+    """Return the scope that contains all discussions below `within`."""
     return f"{'' if within == ROOT else within}/{_SECTION}"
 
 
 def checked_id(discussion_id: object) -> str:
-    """Return an id without white space around it. Raises `InvalidInput` where it is empty, long, or could be a path."""
+    """Return an id without surrounding white space. Raises `InvalidInput` if it is empty, long, or could be a path."""
     name = discussion_id.strip() if isinstance(discussion_id, str) else ""
-    unfit = not name or len(name) > _MOST_CHARS or name in {".", ".."} or any(c in "/\\" or c < " " for c in name)
-    if unfit or "\x7f" in name:
+    invalid = not name or len(name) > _MAX_ID_CHARS or name in {".", ".."} or any(c in "/\\" or c < " " for c in name)
+    if invalid or "\x7f" in name:
         raise InvalidInput(
             f"{discussion_id!r} is not a valid discussion id." if name else "The discussion id is empty.",
-            hint=f"Use 1 to {_MOST_CHARS} characters without '/', '\\' or control characters.",
+            hint=f"Use 1 to {_MAX_ID_CHARS} characters without '/', '\\' or control characters.",
             details={"given": repr(discussion_id)[:200]},
         )
     return name
@@ -62,21 +62,21 @@ def checked_id(discussion_id: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A text without its tags, and the ids that they name, in order and unchecked."""
+    """A text without its tags, and the ids in them, in order and unchecked."""
 
     text: str
     ids: tuple[str, ...] = ()
 
 
 def without_tags(text: str) -> Tagged:
-    """Take `[DiscussionId]…[/DiscussionId]` out of a text. In time that grows with its length."""
+    """Remove `[DiscussionId]…[/DiscussionId]` tags from a text, in linear time."""
     ids: list[str] = []
     spans: list[tuple[int, int]] = []
     opening: re.Match[str] | None = None
     for mark in _MARK.finditer(text):
         if not mark["end"]:
             opening = mark
-        elif opening and mark.start() - opening.end() <= _MOST_TAGGED:
+        elif opening and mark.start() - opening.end() <= _MAX_TAG_CHARS:
             ids.append(text[opening.end() : mark.start()])
             spans.append((opening.start(), mark.end()))
             opening = None
@@ -86,15 +86,12 @@ def without_tags(text: str) -> Tagged:
 def apply_patch(
     engine: Engine, ref: DiscussionRef, operations: Sequence[Operation], *, reason: str, key: str | None = None
 ) -> Receipt:
-    """Write operations as one patch; the same `key` again gives the first receipt.
+    """Write operations as one patch. A repeated `key` returns the first receipt.
 
-    Raises `Denied` where the space wants a review, and what the ledger raises.
+    Raises `Denied` if the space requires a review, and the errors of the ledger.
     """
-    told = f"{reason} of discussion {ref.id}"
-    return apply_directly(engine, ref.scope, operations, what="Discussion memory", reason=told, key=key)
-
-
-# What is said where there is nothing to give. The one table of such texts, and how they are told from words.
+    full_reason = f"{reason} of discussion {ref.id}"
+    return apply_directly(engine, ref.scope, operations, what="Discussion memory", reason=full_reason, key=key)
 
 
 Missing = Literal["memories", "newer_memories", "messages", "summary", "state", "found"]
@@ -110,14 +107,14 @@ NOTHING_YET: Mapping[Missing, str] = {
 
 
 def text_or_placeholder(text: str, missing: Missing) -> str:
-    """Return a text, or what stands for it where it is empty."""
+    """Return a text, or its placeholder if it is blank."""
     return text if text.strip() else NOTHING_YET[missing]
 
 
 def is_placeholder(text: str) -> bool:
-    """Tell whether a text is empty, or only says that there is nothing yet, as workflows hand it on."""
-    said = " ".join(text.split()).rstrip(" .!").casefold()
-    return not said or said in _KNOWN or _NOT_YET.fullmatch(said) is not None
+    """Return whether a text is blank or only states that there is nothing yet, as workflows pass it on."""
+    words = " ".join(text.split()).rstrip(" .!").casefold()
+    return not words or words in _KNOWN or _NOT_YET.fullmatch(words) is not None
 
 
 _KNOWN = frozenset(text.rstrip(" .").casefold() for text in NOTHING_YET.values())

@@ -1,4 +1,4 @@
-"""Keywords: phrases to look for, and where in a text they stand. In any script, whatever the accents."""
+"""Keywords: phrases to search for, and their matches in a text. Works in any script and ignores accents."""
 
 import unicodedata
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ SEPARATOR = ";"
 
 @dataclass(frozen=True, slots=True)
 class Keyword:
-    """A phrase to look for. `phrases` are terms of the word index that lie one after the other where it stands."""
+    """A phrase to search for. `phrases`: its terms in the word index, in the order in which they must follow."""
 
     folded: str
     phrases: tuple[str, ...]
     unspaced: bool
-    """Whether any of it is written without spaces between words: then it is looked for letter by letter."""
+    """Whether part of it is written without spaces between words; it is then matched letter by letter."""
 
 
 @dataclass(frozen=True)
 class KeywordText:
-    """A text in which keywords are looked for."""
+    """A text that is searched for keywords."""
 
     text: str
 
@@ -39,24 +39,24 @@ class KeywordText:
 
     @cached_property
     def names(self) -> str:
-        """The names in it that are no plain words."""
+        """The identifiers in it, as opposed to plain words."""
         return identifier_text(self.text)
 
     def hold(self, keyword: Keyword) -> bool:
-        """Tell whether a keyword stands in the text: its words one after the other, or inside a name."""
+        """Return whether the text contains a keyword: as consecutive words, or inside a name."""
         if keyword.unspaced:
             return keyword.folded in self.letters
         return any(f" {phrase} " in self.terms for phrase in keyword.phrases) or keyword.folded in self.names
 
 
 def keywords_of(query: str, *, most: int) -> list[Keyword]:
-    """Return the keywords of a query, which semicolons part; of more than `most`, the first ones."""
-    given = [_keyword(part) for part in query.split(SEPARATOR)]
-    return list({keyword.folded: keyword for keyword in given if keyword.phrases}.values())[:most]
+    """Return the first `most` keywords of a query; semicolons separate them."""
+    keywords = [_keyword(part) for part in query.split(SEPARATOR)]
+    return list({keyword.folded: keyword for keyword in keywords if keyword.phrases}.values())[:most]
 
 
 def is_question(query: str) -> bool:
-    """Tell whether a query is a question in a sentence, and no keywords: it asks, and no semicolon parts it."""
+    """Return whether a query is a question in a sentence: it has no semicolons, and ends or begins like a question."""
     text = query.strip()
     if SEPARATOR in text:
         return False
@@ -64,7 +64,7 @@ def is_question(query: str) -> bool:
 
 
 def question_for(keywords: list[Keyword]) -> TextQuery:
-    """Return what finds texts that hold any of some keywords."""
+    """Return the query for texts that contain any of some keywords."""
     phrases = dict.fromkeys(phrase for keyword in keywords for phrase in keyword.phrases)
     names = [keyword.folded for keyword in keywords if len(keyword.folded) >= _SHORTEST_NAME]
     return TextQuery(phrases=tuple(phrases), identifiers=tuple(names))
@@ -84,7 +84,7 @@ def _sought(words: list[str], *, unspaced: bool) -> tuple[str, ...]:
 
 
 def _is_unspaced(word: str) -> bool:
-    """Tell whether the index cuts a word into its letters, which a question does not look for one by one."""
+    """Return whether the index splits a word into letters that a query does not search for one by one."""
     return not word.isascii() and set(index_text(word).split()) > set(query_terms(word).words)
 
 

@@ -1,34 +1,33 @@
-"""Making memories of messages, chunk by chunk and by one process at a time, and proposing what they say was decided."""
+"""Making memories of messages, chunk by chunk and by one process at a time."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from treering.core.errors import Conflict, NotFound, TreeringError
-from treering.core.evidence import EvidenceRef
-from treering.core.objects import Source
-from treering.core.screening import instruction_flags
 from treering.extensions.discussions.generators.generator import DiscussionSettings, Generator
 from treering.extensions.discussions.identity import DiscussionRef, apply_patch
-from treering.extensions.discussions.log.blocks import Block, BlockHead, ChunkState, StoredMessage, active_block
+from treering.extensions.discussions.log.blocks import Block, BlockHead, ChunkState, active_block
 from treering.extensions.discussions.summaries.chunks import LONGEST_WAIT, ChunkMaker, due_chunks
 from treering.extensions.discussions.summaries.condensing import Condenser, FinishedBlocks, archive_stale_memories
 from treering.extensions.discussions.summaries.keepers import StateKeeper, SummaryKeeper, TextKeeper
 from treering.ports.models import Usage
-from treering.retrieval.extraction.extractive import Outcome, Sentence, entities_of, outcomes_of
-from treering.verbs.crystallize.drafting import KnowledgeFields, draft_knowledge
-from treering.verbs.crystallize.submission import WriteOptions, submit
-from treering.verbs.engine import Engine, Lease, Progress, held, silent
-from treering.verbs.envelope import Call
+from treering.verbs.engine import Engine, Lease, held
+
+_STAGE = "making memories"
+_OWNER_BYTES = 8
+_MAX_CONSECUTIVE_FAILURES = 5
+"""A run ends after this many chunks failed in succession: a wrong key need not be rejected a thousand times."""
+_UNFINISHED = frozenset({"pending", "failed"})
+_NOT_MERGED = "the new state document was empty or less than half as long as the old one"
+_NOT_FOLDED = "the new summary was empty"
 
 
 @dataclass(frozen=True, slots=True)
 class MakingReport:
-    """What became of the chunks that were due: memories, nothing worth one, or a failure that is tried again.
+    """The result for the chunks that were due: with memories, without any, or failed and to be retried.
 
-    `waiting` chunks failed before, and it is not time yet to try them again. `condensed` counts the memories that
-    now stand for others. `rejected` are items of answers that could not be used, `errors` what went wrong.
-    `summary_version` and `state_version` are the ids of new versions.
+    `waiting` chunks failed before, and their retry is not due yet. `condensed` counts the new condensations.
+    `rejected` are unusable parts of answers, `errors` the failures. `summary_version` and `state_version` are the ids
+    of new versions.
     """
 
     done: int = 0
@@ -37,91 +36,79 @@ class MakingReport:
     waiting: int = 0
     condensed: int = 0
     busy: bool = False
-    """Whether another process is at it, so that nothing, or not everything, was done here."""
+    """Whether another process is making memories, so that nothing, or not everything, was done here."""
     rejected: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
-    """What the generator used, as far as it said so: of a call that failed it says nothing."""
+    """The usage that the generator reported; a failed call reports none."""
     summary_version: str | None = None
     state_version: str | None = None
 
+    @property
+    def processed(self) -> int:
+        """The number of chunks that were tried."""
+        return self.done + self.empty + self.failed
 
+
+@dataclass(frozen=True, slots=True)
 class MemoryMaker:
     """Makes the memories of one discussion, its state document, its rolling summary and its condensations."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        ref: DiscussionRef,
-        *,
-        settings: DiscussionSettings,
-        generator: Generator,
-        progress: Progress = silent,
-    ) -> None:
-        self._engine = engine
-        self._ref = ref
-        self._settings = settings
-        self._generator = generator
-        self._progress = progress
+    engine: Engine
+    ref: DiscussionRef
+    settings: DiscussionSettings
+    generator: Generator
 
     def make(self, *, wait_seconds: float = 0.0, most: int | None = None) -> MakingReport:
-        """Make the memories that are due, of at most `most` chunks, and bring what is made of them up to date.
+        """Make the memories that are due, of at most `most` chunks, and update everything derived from them.
 
-        Each chunk is written with its memories in one patch as soon as they are made: whatever happens later, it is
-        neither lost nor made twice. A chunk that fails is kept as failed, and the others go on. Where another process
-        is at it, this waits for it for so long, and then does what is left. Raises `Denied` where the space wants a
-        review, and what the ledger raises; failures of the generator are in the report.
+        The memories of a chunk are written with its state in one patch, so that they are neither lost nor made twice.
+        A chunk that fails is stored as failed, and the others continue. If another process is making memories, wait up
+        to `wait_seconds` for it, and then do the rest. Raises `Denied` if the space requires a review, and the errors
+        of the ledger; failures of the generator are in the report.
         """
-        owner = self._engine.clock.random_bytes(_OWNER_BYTES).hex()
-        seconds = self._settings.lease_seconds
-        lease_name = f"discussion:{self._ref.scope}"
-        with held(self._engine.leases, lease_name, owner, seconds, wait_seconds=wait_seconds) as lease:
-            if lease is None:
-                return MakingReport(busy=True)
-            run = _MakingRun(self._engine, self._ref, self._settings, self._generator, lease, self._progress)
-            return run.go(most)
+        owner = self.engine.clock.random_bytes(_OWNER_BYTES).hex()
+        name, seconds = f"discussion:{self.ref.scope}", self.settings.lease_seconds
+        with held(self.engine.leases, name, owner, seconds, wait_seconds=wait_seconds) as lease:
+            return _MakingRun(self, lease).run(most) if lease else MakingReport(busy=True)
 
 
 class _MakingRun:
-    """One run under the lease. Once the lease is lost, nothing more is written."""
+    """One run under the lease. Nothing is written after the lease is lost."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        ref: DiscussionRef,
-        settings: DiscussionSettings,
-        generator: Generator,
-        lease: Lease,
-        progress: Progress,
-    ) -> None:
+    def __init__(self, maker: MemoryMaker, lease: Lease) -> None:
+        engine, ref, settings, generator = maker.engine, maker.ref, maker.settings, maker.generator
         self._engine = engine
         self._ref = ref
         self._settings = settings
         self._lease = lease
-        self._progress = progress
         self._now = engine.clock.now()
         archive_stale_memories(engine, ref)
-        self._settled = FinishedBlocks(engine, ref)
+        self._finished = FinishedBlocks(engine, ref)
         self._chunks = ChunkMaker(engine, ref, settings=settings, generator=generator)
         self._state = StateKeeper(engine, ref, settings=settings, generator=generator)
         self._summary = SummaryKeeper(engine, ref, settings=settings, generator=generator)
         self._condenser = Condenser(engine, ref, settings=settings, generator=generator)
         self._newest: ChunkState | None = None
-        self._failures_in_a_row = 0
-        self._made = MakingReport()
+        self._consecutive_failures = 0
+        self._report = MakingReport()
 
-    def go(self, most: int | None) -> MakingReport:
-        for head in self._settled.open_blocks():
-            self._work_on(head, most)
-        self._tell()
+    def run(self, most: int | None) -> MakingReport:
+        for head in self._finished.open_blocks():
+            self._process_block(head, most)
+        # Memories may be left from an earlier run; they are not sent again if their answer was rejected.
+        if self._report.done == 0 and self._may_send(_NOT_MERGED):
+            self._update_state()
+        if self._report.done or self._may_send(_NOT_FOLDED):
+            self._update_summary()
         self._condense()
         if self._lease.renew():
-            self._settled.keep()
-        kept = (self._state.usage, self._summary.usage, self._condenser.usage)
-        return replace(self._made, busy=self._lease.lost, usage=sum(kept, self._made.usage))
+            self._finished.write_mark()
+        usages = (self._state.usage, self._summary.usage, self._condenser.usage)
+        return replace(self._report, busy=self._lease.lost, usage=sum(usages, self._report.usage))
 
-    def _work_on(self, head: BlockHead, most: int | None) -> None:
-        """Make the chunks of a block that are due. It is read anew for each: others may write into it."""
+    def _process_block(self, head: BlockHead, most: int | None) -> None:
+        """Make the due chunks of a block. It is read again for each chunk, because others may write to it."""
         tried: set[str] = set()
         block = active_block(self._engine.ledger, head)
         while block and not self._is_over(most):
@@ -129,34 +116,33 @@ class _MakingRun:
             if job is None:
                 break
             tried.add(job.key)
-            self._work_at(block, job)
+            self._process_chunk(block, job)
             block = active_block(self._engine.ledger, head)
         if block:
-            self._note(block, tried)
+            self._record_block(block, tried)
 
     def _due(self, block: Block) -> list[ChunkState]:
-        fresh = due_chunks(
+        new = due_chunks(
             block.messages,
             block.chunks,
             settings=self._settings,
-            count=self._settled.count,
-            is_last_block=self._settled.is_last(block.head),
+            count=self._finished.count,
+            is_last_block=self._finished.is_last(block.head),
         )
-        again = [state for state in block.chunks if state.status in _UNFINISHED and not self._waits(state)]
-        return sorted([*again, *fresh], key=lambda state: state.first)
+        retries = [state for state in block.chunks if state.status in _UNFINISHED and not self._waits(state)]
+        return sorted([*retries, *new], key=lambda state: state.first)
 
     def _waits(self, state: ChunkState) -> bool:
-        # A time further away than any wait was written by a clock that was ahead.
+        # A time further in the future than any wait was written with a wrong clock.
         return state.retry_at is not None and self._now < state.retry_at <= self._now + LONGEST_WAIT
 
     def _is_over(self, most: int | None) -> bool:
-        made = self._made
-        enough = most is not None and made.done + made.empty + made.failed >= most
-        return enough or self._lease.lost or self._failures_in_a_row == _FAILURES_IN_A_ROW
+        enough = most is not None and self._report.processed >= most
+        return enough or self._lease.lost or self._consecutive_failures == _MAX_CONSECUTIVE_FAILURES
 
-    def _work_at(self, block: Block, job: ChunkState) -> None:
+    def _process_chunk(self, block: Block, job: ChunkState) -> None:
         outcome = self._chunks.make(block, job, self._lease)
-        self._made = replace(self._made, usage=self._made.usage + outcome.usage)
+        self._report = replace(self._report, usage=self._report.usage + outcome.usage)
         if outcome.state:
             self._count(outcome.state)
         if outcome.state and outcome.state.status == "done":
@@ -164,49 +150,39 @@ class _MakingRun:
             self._update_state()
 
     def _count(self, state: ChunkState) -> None:
-        made, where = self._made, f"messages {state.first} to {state.last}"
+        report, place = self._report, f"messages {state.first} to {state.last}"
         match state.status:
             case "done":
-                self._made = replace(made, done=made.done + 1)
+                report = replace(report, done=report.done + 1)
             case "empty":
-                self._made = replace(made, empty=made.empty + 1)
+                report = replace(report, empty=report.empty + 1)
             case _:
-                self._made = replace(made, failed=made.failed + 1, errors=(*made.errors, f"{where}: {state.error}"))
-        rejected = (f"{where}: {each}" for each in state.rejected if state.status != "failed")
-        self._made = replace(self._made, rejected=(*self._made.rejected, *rejected))
-        self._failures_in_a_row = self._failures_in_a_row + 1 if state.status == "failed" else 0
-        made = self._made
-        self._progress(_DOING, made.done + made.empty + made.failed, None)
+                report = replace(report, failed=report.failed + 1, errors=(*report.errors, f"{place}: {state.error}"))
+        rejected = (f"{place}: {each}" for each in state.rejected if state.status != "failed")
+        self._report = replace(report, rejected=(*report.rejected, *rejected))
+        self._consecutive_failures = self._consecutive_failures + 1 if state.status == "failed" else 0
+        self._engine.progress(_STAGE, self._report.processed, None)
 
-    def _note(self, block: Block, tried: set[str]) -> None:
-        """Note what a block holds after the work on it."""
-        self._settled.look(block)
+    def _record_block(self, block: Block, tried: set[str]) -> None:
+        self._finished.look(block)
         done = [state for state in block.chunks if state.status == "done"]
-        self._newest = max([*done, *([self._newest] if self._newest else [])], key=_place_of, default=None)
+        self._newest = max([*done, *([self._newest] if self._newest else [])], key=_position, default=None)
         waiting = [state for state in block.chunks if state.status == "failed" and self._waits(state)]
-        more = sum(state.key not in tried for state in waiting)
-        self._made = replace(self._made, waiting=self._made.waiting + more)
+        untried = sum(state.key not in tried for state in waiting)
+        self._report = replace(self._report, waiting=self._report.waiting + untried)
 
-    def _tell(self) -> None:
-        """Bring state document and summary up to date, also with memories that a run before left untold."""
-        if self._made.done == 0 and self._may_tell(_NOT_MERGED):
-            self._update_state()
-        if self._made.done or self._may_tell(_NOT_FOLDED):
-            self._update_summary()
-
-    def _may_tell(self, mark: str) -> bool:
-        """Tell whether the newest memories were not refused before: nobody is asked twice for the same."""
+    def _may_send(self, mark: str) -> bool:
         return self._newest is not None and mark not in self._newest.rejected
 
     def _update_state(self) -> None:
         if self._settings.state:
             version = self._updated(self._state, _NOT_MERGED)
-            self._made = replace(self._made, state_version=version or self._made.state_version)
+            self._report = replace(self._report, state_version=version or self._report.state_version)
 
     def _update_summary(self) -> None:
         if self._settings.summary:
             version = self._updated(self._summary, _NOT_FOLDED)
-            self._made = replace(self._made, summary_version=version)
+            self._report = replace(self._report, summary_version=version)
 
     def _updated(self, keeper: TextKeeper, mark: str) -> str | None:
         """Update one of the two texts; return the id of its new version."""
@@ -216,103 +192,38 @@ class _MakingRun:
         try:
             version = keeper.update()
         except TreeringError as error:
-            self._made = replace(self._made, errors=(*self._made.errors, error.message))
+            self._report = replace(self._report, errors=(*self._report.errors, error.message))
             return None
         if version is None and keeper.usage.requests > before:
-            self._refused(mark)
+            self._record_rejection(mark)
         return version.id if version else None
 
-    def _refused(self, mark: str) -> None:
-        """Keep with the newest chunk that an answer was not used: it is asked for with the next chunk, not before."""
+    def _record_rejection(self, mark: str) -> None:
+        """Record in the newest chunk that an answer was unusable, so that it is requested with the next chunk only."""
         newest = self._newest
         if newest is None:
             return
         self._newest = replace(newest, rejected=(*newest.rejected, mark))
-        self._made = replace(self._made, rejected=(*self._made.rejected, mark))
-        block = self._settled.block_at(newest.first)
+        self._report = replace(self._report, rejected=(*self._report.rejected, mark))
+        block = self._finished.block_at(newest.first)
         if block is None or newest not in block.chunks or not self._lease.renew():
             return
         try:
             receipt = apply_patch(self._engine, self._ref, [block.with_chunk(self._newest)], reason=mark)
         except (Conflict, NotFound):
-            return  # somebody was first; then one call is made once more
-        self._settled.wrote(receipt)
+            return  # another writer was faster; the cost is one repeated call
+        self._finished.wrote(receipt)
 
     def _condense(self) -> None:
         try:
-            written = self._condenser.condense(self._lease)
+            receipts = self._condenser.condense(self._lease)
         except TreeringError as error:
-            self._made = replace(self._made, errors=(*self._made.errors, error.message))
+            self._report = replace(self._report, errors=(*self._report.errors, error.message))
             return
-        for receipt in written:
-            self._settled.wrote(receipt)
-        self._made = replace(self._made, condensed=len(written))
+        for receipt in receipts:
+            self._finished.wrote(receipt)
+        self._report = replace(self._report, condensed=len(receipts))
 
 
-def _place_of(state: ChunkState) -> int:
+def _position(state: ChunkState) -> int:
     return state.first
-
-
-_DOING = "making memories"
-_OWNER_BYTES = 8
-_FAILURES_IN_A_ROW = 5
-"""Chunks failing one after the other that end a run: a wrong key need not be refused a thousand times."""
-_UNFINISHED = frozenset({"pending", "failed"})
-_NOT_MERGED = "the new state document was empty or less than half as long as the old one"
-_NOT_FOLDED = "the new summary was empty"
-
-
-# What messages say was decided, and why something failed, as candidates with the messages as evidence.
-
-
-_MOST_CANDIDATES = 20
-"""So many candidates of one recording: a person reviews them."""
-
-_TITLE_CHARS = 120
-_NOBODY = "the work"
-_SPEAKERS = frozenset({"user", "assistant"})
-
-
-def propose_outcomes(call: Call, messages: Sequence[StoredMessage]) -> tuple[str, ...]:
-    """Propose the decisions and failures that messages tell of; return the ids of what was written.
-
-    The same said again is merged into what is known. A message shaped like instructions proposes nothing.
-    """
-    drafts = [draft_knowledge(call, fields) for fields in _drafts(call, messages)][:_MOST_CANDIDATES]
-    operations = [operation for _, operations in drafts for operation in operations]
-    options = WriteOptions(reason="said in a discussion")
-    return submit(call, operations, options, verb="crystallize", mode="knowledge").ids
-
-
-def _drafts(call: Call, messages: Sequence[StoredMessage]) -> Iterator[KnowledgeFields]:
-    seen: set[str] = set()
-    for message in messages:
-        if message.deleted or message.role not in _SPEAKERS or instruction_flags(message.text):
-            continue
-        for outcome in outcomes_of(message.text):
-            if outcome.text not in seen:
-                seen.add(outcome.text)
-                yield _fields(outcome, _evidence(call, message, outcome))
-
-
-def _fields(outcome: Outcome, evidence: EvidenceRef) -> KnowledgeFields:
-    said = outcome.text
-    title = said if len(said) <= _TITLE_CHARS else f"{said[: _TITLE_CHARS - 1]}…"
-    given: dict[str, Any] = {"title": title, "status": "candidate", "evidence_refs": (evidence,)}
-    if outcome.kind == "decision":
-        payload = {"question": said, "rationale": outcome.reason}
-        return KnowledgeFields(kind="decision", payload=payload, **given)
-    subject = next(iter(entities_of([Sentence(said)])), _NOBODY)
-    return KnowledgeFields(kind="fact", payload={"subject": subject, "predicate": "failed", "object": said}, **given)
-
-
-def _evidence(call: Call, message: StoredMessage, outcome: Outcome) -> EvidenceRef:
-    """Return the segment of a message that holds the sentence; a long message has several."""
-    held = call.engine.ledger.get(message.source_id) if len(message.segment_ids) > 1 else None
-    begins = outcome.text[:40]
-    found = (
-        segment.segment_id
-        for segment in (held.segments if isinstance(held, Source) else ())
-        if segment.segment_id in message.segment_ids and begins in " ".join(segment.excerpt.split())
-    )
-    return EvidenceRef(source_id=message.source_id, segment_id=next(found, message.segment_ids[0]))

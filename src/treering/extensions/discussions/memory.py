@@ -1,7 +1,6 @@
-"""Discussion memory, as programs use it: a discussion is opened by its id, told to, and read."""
+"""Discussion memory as programs use it: open a discussion by its id, record messages, and read memories."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
 
 from treering.core.scope import ROOT, parse_scope
 from treering.extensions.discussions.files import exported
@@ -9,10 +8,12 @@ from treering.extensions.discussions.generators.built_in import BuiltInGenerator
 from treering.extensions.discussions.generators.generator import DiscussionSettings, Generator
 from treering.extensions.discussions.identity import DiscussionRef, discussion_ref, home_of
 from treering.extensions.discussions.log.blocks import StoredMessage
-from treering.extensions.discussions.log.message_log import DeletedMessages, MessageLog, Recorded
+from treering.extensions.discussions.log.deleting import DeletedMessages
+from treering.extensions.discussions.log.message_log import MessageLog, Recorded
 from treering.extensions.discussions.making import MakingReport, MemoryMaker
 from treering.extensions.discussions.restoring import Imported, import_discussion
-from treering.extensions.discussions.search import DiscussionHit, DiscussionHits, DiscussionSearch, search
+from treering.extensions.discussions.search import DiscussionHits, DiscussionSearch, search
+from treering.extensions.discussions.stateless import StatelessDiscussion
 from treering.extensions.discussions.summaries.keepers import SummaryKeeper, edit_state
 from treering.extensions.discussions.summaries.memories import Memory
 from treering.extensions.discussions.summaries.versions import Memories, Version, Versions, document_of
@@ -20,54 +21,10 @@ from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
 
 
-class Recollection(Protocol):
-    """What is remembered of a conversation: of one that is kept, or of messages at hand (`StatelessDiscussion`)."""
-
-    def recent_memories(self, count: int, *, skip: int = 0) -> list[Memory]:
-        """Return the last `count` memories but the last `skip`, oldest first."""
-        ...
-
-    def all_memories(self) -> list[Memory]:
-        """Return all memories, oldest first."""
-        ...
-
-    def newer_memories(self) -> list[Memory]:
-        """Return the memories that the summary does not tell of, oldest first."""
-        ...
-
-    def search(self, query: str, options: DiscussionSearch) -> list[DiscussionHit]:
-        """Find memories and messages, best first."""
-        ...
-
-    def summary(self, *, refresh: bool = False) -> str:
-        """Return the rolling summary, brought up to date first if asked; empty where there is none."""
-        ...
-
-    def fold_summary(self) -> str:
-        """Fold newer memories into the summary, and return it."""
-        ...
-
-    def write_summary(self, text: str) -> str:
-        """Keep a summary that was written elsewhere, and return the one that stands: an empty one changes nothing."""
-        ...
-
-    def state(self) -> str:
-        """Return the state document; empty where there is none."""
-        ...
-
-    def messages(self) -> list[StoredMessage]:
-        """Return all messages, also the places of deleted ones."""
-        ...
-
-    def last_messages(self, count: int) -> list[StoredMessage]:
-        """Return the last messages."""
-        ...
-
-
 class DiscussionMemory:
-    """The discussions kept below one scope of a space.
+    """The discussions below one scope of a space.
 
-    `generator` makes memories, summaries and state documents: by default rules, which need no model. Raises
+    `generator` makes memories, summaries and state documents; the default uses rules and needs no model. Raises
     `InvalidInput` for an invalid scope.
     """
 
@@ -82,15 +39,15 @@ class DiscussionMemory:
         self._engine = engine
         self._within = parse_scope(within)
         self._settings = settings or DiscussionSettings()
-        self._generator: Generator = generator or BuiltInGenerator()
+        self._generator = generator or BuiltInGenerator()
 
     def open(self, discussion_id: str) -> "Discussion":
-        """Return a discussion, kept yet or not; nothing is written. Raises `InvalidInput` for an invalid id."""
+        """Return a discussion, stored or not, without writing. Raises `InvalidInput` for an invalid id."""
         ref = discussion_ref(discussion_id, within=self._within)
         return Discussion(self._engine, ref, settings=self._settings, generator=self._generator)
 
     def ids(self) -> list[str]:
-        """Return the ids of the discussions of which anything was ever kept, in order."""
+        """Return the ids of the discussions for which anything was ever stored, in order."""
         home = home_of(self._within)
         scopes = self._engine.ledger.scopes(home)
         return sorted({scope.removeprefix(f"{home}/").partition("/")[0] for scope in scopes})
@@ -101,7 +58,7 @@ class DiscussionMemory:
 
 
 class Discussion:
-    """One discussion that is kept. A `Recollection`; reading it writes nothing, whatever is or is not there."""
+    """One stored discussion. Reading writes nothing."""
 
     def __init__(
         self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator
@@ -117,7 +74,7 @@ class Discussion:
 
     @property
     def engine(self) -> Engine:
-        """The engine of the space it is kept in."""
+        """The engine of its space."""
         return self._engine
 
     @property
@@ -126,64 +83,58 @@ class Discussion:
         return self.ref.id
 
     def record(self, messages: Sequence[Message], *, start: int | None = None, again: bool = False) -> Recorded:
-        """Keep what a client tells of the discussion (`MessageLog.record`)."""
+        """Store the messages that a client sends (`MessageLog.record`)."""
         return self.log.record(messages, start=start, again=again)
 
     def append(self, messages: Sequence[Message], *, again: bool = False) -> Recorded:
-        """Keep messages as the next ones (`MessageLog.append`)."""
+        """Store messages after the existing ones (`MessageLog.append`)."""
         return self.log.append(messages, again=again)
 
     def delete(self, positions: Collection[int], *, erase: bool = False) -> DeletedMessages:
-        """Delete messages, and what tells of them."""
+        """Delete messages, and everything derived from them."""
         return self.log.delete(positions, erase=erase)
 
     def update(self, *, wait_seconds: float = 0.0) -> MakingReport:
-        """Make the memories that are due, and bring summary and state document up to date."""
-        maker = MemoryMaker(
-            self._engine,
-            self.ref,
-            settings=self._settings,
-            generator=self._generator,
-            progress=self._engine.progress,
-        )
+        """Make the memories that are due, and update the summary and the state document."""
+        maker = MemoryMaker(self._engine, self.ref, self._settings, self._generator)
         return maker.make(wait_seconds=wait_seconds)
 
     def recent_memories(self, count: int, *, skip: int = 0) -> list[Memory]:
-        """Return the last `count` memories but the last `skip`, oldest first; condensations stand for their parents."""
+        """Return the last `count` memories before the last `skip`, oldest first; condensed ones are replaced."""
         return self._memories.recent(count, skip=skip)
 
     def all_memories(self) -> list[Memory]:
-        """Return all memories, oldest first; condensations stand for their parents."""
+        """Return all memories, oldest first; condensed ones are replaced."""
         return self._memories.all()
 
     def newer_memories(self) -> list[Memory]:
-        """Return the memories that the summary does not tell of, oldest first."""
-        return self._memories.untold(self._summaries)
+        """Return the memories that the summary does not cover, oldest first."""
+        return self._memories.uncovered(self._summaries)
 
     def search(self, query: str, options: DiscussionSearch | None = None) -> DiscussionHits:
         """Find memories and messages, best first; `warnings` state what may be missing."""
         return search(self._engine, self.ref.scope, query, options or DiscussionSearch())
 
     def summary(self, *, refresh: bool = False) -> str:
-        """Return the rolling summary, brought up to date first if asked; empty where there is none."""
+        """Return the rolling summary, updated first if `refresh`; empty if there is none."""
         if refresh:
             return self.fold_summary()
         current = self._summaries.current()
         return current.text if current else ""
 
     def current_summary(self) -> Version | None:
-        """Return the version of the summary that stands."""
+        """Return the current version of the summary."""
         return self._summaries.current()
 
     def fold_summary(self) -> str:
-        """Fold newer memories into the summary, and return it."""
+        """Merge newer memories into the summary, and return it."""
         self._summary_keeper().update()
         return self.summary()
 
     def write_summary(self, text: str, *, last: int | None = None) -> str:
-        """Keep a summary that was written elsewhere, and return the one that stands: an empty one changes nothing.
+        """Store a summary written elsewhere, and return the current one. An empty text changes nothing.
 
-        `last` is the position of the last message it tells of (`SummaryKeeper.write`).
+        `last` is the position of the last message it covers (`SummaryKeeper.write`).
         """
         if text.strip():
             self._summary_keeper().write(text, last=last)
@@ -194,15 +145,15 @@ class Discussion:
         return self._summaries.all()
 
     def state(self) -> str:
-        """Return the state document; empty where there is none."""
-        return document_of(self._states.stand())
+        """Return the state document; empty if there is none."""
+        return document_of(self._states.state())
 
     def current_state(self) -> Version | None:
-        """Return the version of the state document that stands."""
+        """Return the current version of the state document."""
         return self._states.current()
 
     def edit_state(self, text: str, *, base: str | None = None) -> Version:
-        """Keep a person's edit of the state document (`state.edit_state`)."""
+        """Store a person's edit of the state document (`keepers.edit_state`)."""
         return edit_state(self._engine, self.ref, text, base=base)
 
     def state_versions(self) -> list[Version]:
@@ -210,7 +161,7 @@ class Discussion:
         return self._states.all()
 
     def messages(self) -> list[StoredMessage]:
-        """Return all messages, also the places of deleted ones."""
+        """Return all messages, including placeholders of deleted ones."""
         return self.log.read()
 
     def last_messages(self, count: int) -> list[StoredMessage]:
@@ -218,12 +169,16 @@ class Discussion:
         return self.log.tail(count)
 
     def export(self) -> dict[str, str]:
-        """Return everything as the texts of plain files, by name (`files`)."""
+        """Return the discussion as the texts of plain files, by name (`files`)."""
         return exported(self._engine, self.ref)
 
     def import_from(self, files: Mapping[str, str]) -> Imported:
-        """Read the texts of such files (`restoring.import_discussion`)."""
+        """Import the texts of exported files (`restoring.import_discussion`)."""
         return import_discussion(self._engine, self.ref, files)
 
     def _summary_keeper(self) -> SummaryKeeper:
         return SummaryKeeper(self._engine, self.ref, settings=self._settings, generator=self._generator)
+
+
+Recollection = Discussion | StatelessDiscussion
+"""The memory of a conversation: of a stored discussion, or of given messages."""

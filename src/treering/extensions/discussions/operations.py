@@ -1,6 +1,6 @@
-"""What can be asked of discussions, declared once each. The scope of a call is the one below which they are kept.
+"""The operations on discussions, each declared once. The scope of a call is the scope below which they are stored.
 
-Memories are made by rules, which need no model, unless a plan says otherwise (`recording`, `updating`).
+Memories are made by rules, without a model, unless a plan specifies otherwise (`recording`, `updating`).
 """
 
 from dataclasses import dataclass, replace
@@ -15,9 +15,11 @@ from treering.extensions.discussions.files import read_state
 from treering.extensions.discussions.generators.generator import MakingPlan
 from treering.extensions.discussions.identity import home_of
 from treering.extensions.discussions.log.blocks import StoredMessage
-from treering.extensions.discussions.log.message_log import DeletedMessages, Recorded
-from treering.extensions.discussions.making import MakingReport, propose_outcomes
+from treering.extensions.discussions.log.deleting import DeletedMessages
+from treering.extensions.discussions.log.message_log import Recorded
+from treering.extensions.discussions.making import MakingReport
 from treering.extensions.discussions.memory import Discussion, DiscussionMemory
+from treering.extensions.discussions.proposing import propose_outcomes
 from treering.extensions.discussions.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
 from treering.extensions.discussions.summaries.memories import Memory
 from treering.extensions.discussions.summaries.versions import Version
@@ -26,17 +28,17 @@ from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Opera
 from treering.verbs.ingest.turns import Message
 from treering.verbs.reading import TimeZoneName
 
-_FEW = 20
+_MAX_IDS_IN_HINT = 20
 
 
 class DiscussionInput(Value):
-    """Which discussion."""
+    """A discussion."""
 
     id: str = Field(description="The id of the discussion.")
 
 
 class RecordInput(DiscussionInput):
-    """The messages."""
+    """Messages to record."""
 
     messages: tuple[Message, ...] = Field(description="A whole conversation, or its newest messages.")
     metadata: dict[str, JsonValue] = Field(
@@ -45,7 +47,7 @@ class RecordInput(DiscussionInput):
 
 
 class RecordOptions(Value):
-    """What follows."""
+    """Options of recording."""
 
     update: bool = Field(default=True, description="Then make the memories that are due.")
     propose: bool = Field(
@@ -55,7 +57,7 @@ class RecordOptions(Value):
 
 
 class UpdateOptions(Value):
-    """How patiently."""
+    """Options of an update."""
 
     wait_seconds: NonNegativeFloat = Field(
         default=0.0, description="Seconds to wait for another process that is making memories."
@@ -63,21 +65,21 @@ class UpdateOptions(Value):
 
 
 class ShowOptions(Value):
-    """How much to show."""
+    """How many memories and messages to show."""
 
     memories: NonNegativeInt = Field(default=5, description="Number of latest memories.")
     messages: NonNegativeInt = Field(default=5, description="Number of latest messages.")
 
 
 class DiscussionSearchInput(Value):
-    """What to look for, and where."""
+    """A query, and the discussion to search."""
 
     query: str = Field(description="Search query.")
     id: str | None = Field(default=None, description="Discussion to search; none: all.")
 
 
 class LookingOptions(Value):
-    """How to look."""
+    """Options of a search."""
 
     what: RecallKind = Field(default="both", description="Turns are the messages.")
     mode: RecallMode = Field(default="hybrid", description="How words and meaning are weighted.")
@@ -95,13 +97,13 @@ class EditInput(DiscussionInput):
 
 
 class PositionsInput(DiscussionInput):
-    """Which messages."""
+    """Messages of a discussion."""
 
     positions: tuple[NonNegativeInt, ...] = Field(description="Positions of the messages.")
 
 
 class Listed(Value):
-    """A discussion, and how many messages it has, deleted ones too."""
+    """A discussion and its number of messages, including deleted ones."""
 
     id: str
     messages: int
@@ -116,7 +118,7 @@ class Discussions(Value):
 class RecordReport(Value):
     """The result of recording. `made`: the result for the memories that were due.
 
-    `proposed`: the candidates that new messages gave, or the patch that waits for review.
+    `proposed`: the ids of candidates from new messages, or of the patch that awaits review.
     """
 
     id: str
@@ -142,20 +144,20 @@ class DiscussionShown(Value):
     memories: tuple[Memory, ...]
     messages: tuple[StoredMessage, ...]
     summary_id: str = ""
-    """The knowledge that the summary is, which names what it rests on; empty where there is none."""
+    """The id of the knowledge entry that contains the summary and its evidence; empty if there is none."""
     state_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundIn:
-    """Something that answers, and the discussion it is of."""
+    """A result and its discussion."""
 
     discussion: str
     found: DiscussionHit
     lines: tuple[int, ...] = ()
-    """The lines of its text that answer, counted from 0."""
+    """The lines of its text that answer the query, counted from 0."""
     columns: tuple[int, ...] = ()
-    """Where in each of `lines` the answer begins: what is said in one turn is often one long line."""
+    """The column at which the answer begins in each of `lines`: a turn is often one long line."""
 
 
 class DiscussionsFound(Value):
@@ -168,7 +170,7 @@ class DiscussionsFound(Value):
 
 
 class StateShown(Value):
-    """The state document. `file` holds it as the file that an edit is made of."""
+    """The state document. `file` is its text as a file to edit."""
 
     id: str
     state: str
@@ -195,14 +197,14 @@ _BY_RULES = MakingPlan()
 
 
 def known_discussion(call: Call, identity: str, plan: MakingPlan = _BY_RULES) -> Discussion:
-    """Return a discussion of which something is kept.
+    """Return a discussion that has stored data.
 
     Raises `NotFound` for any other, so that a mistyped id is not taken for an empty discussion.
     """
     discussions = _discussions(call, plan)
     discussion, ids = discussions.open(identity), discussions.ids()
     if discussion.id not in ids:
-        hint = nearest(discussion.id, ids) if 0 < len(ids) <= _FEW else "See `treering discussion list`."
+        hint = nearest(discussion.id, ids) if 0 < len(ids) <= _MAX_IDS_IN_HINT else "See `treering discussion list`."
         raise NotFound(f"There is no discussion {discussion.id!r} below the scope {call.scope}.", hint=hint)
     return discussion
 
@@ -251,7 +253,7 @@ def _show(call: Call, given: DiscussionInput, options: ShowOptions) -> Discussio
 
 
 def _search(call: Call, given: DiscussionSearchInput, options: LookingOptions) -> DiscussionsFound:
-    wanted = DiscussionSearch(
+    search = DiscussionSearch(
         what=options.what,
         mode=options.mode,
         limit=options.limit,
@@ -260,11 +262,11 @@ def _search(call: Call, given: DiscussionSearchInput, options: LookingOptions) -
         date_prefix=options.date,
         timezone=options.timezone,
     )
-    searched = _all_of(call) if given.id is None else known_discussion(call, given.id)
+    discussions = _all_discussions(call) if given.id is None else known_discussion(call, given.id)
     home = f"{home_of(call.scope)}/"
-    hits = searched.search(given.query, wanted)
+    hits = discussions.search(given.query, search)
     query = LineQuery(given.query, call.engine.quick)
-    found = tuple(_found_in(one.scope.removeprefix(home).partition("/")[0], one, query) for one in hits)
+    found = tuple(_found_in(hit.scope.removeprefix(home).partition("/")[0], hit, query) for hit in hits)
     return DiscussionsFound(query=given.query, found=found, warnings=hits.warnings, understood=hits.understood)
 
 
@@ -273,7 +275,7 @@ def _found_in(discussion: str, hit: DiscussionHit, query: LineQuery) -> FoundIn:
     return FoundIn(discussion, hit, answer.shown, answer.columns)
 
 
-def _all_of(call: Call) -> DiscussionMemory:
+def _all_discussions(call: Call) -> DiscussionMemory:
     discussions = DiscussionMemory(call.engine, within=call.scope)
     if not discussions.ids():
         raise NotFound(
@@ -312,15 +314,7 @@ def _delete(call: Call, given: PositionsInput, _options: Nothing, *, erase: bool
     return MessagesDeleted(id=discussion.id, report=discussion.delete(given.positions, erase=erase))
 
 
-LIST = Operation(
-    "discussion list",
-    "List the stored discussions.",
-    Nothing,
-    Nothing,
-    Discussions,
-    _list,
-    rights=READS,
-)
+LIST = Operation("discussion list", "List the stored discussions.", Nothing, Nothing, Discussions, _list, rights=READS)
 RECORD = Operation(
     "discussion record",
     "Store messages, and make the memories that are due.",
@@ -361,13 +355,7 @@ SEARCH = Operation(
     rights=READS,
 )
 STATE = Operation(
-    "discussion state",
-    "Show the state document.",
-    DiscussionInput,
-    Nothing,
-    StateShown,
-    _state,
-    rights=READS,
+    "discussion state", "Show the state document.", DiscussionInput, Nothing, StateShown, _state, rights=READS
 )
 EDIT = Operation(
     "discussion edit",
@@ -400,10 +388,10 @@ OPERATIONS = (LIST, RECORD, UPDATE, SHOW, SEARCH, STATE, EDIT, DELETE, ERASE)
 
 
 def recording(plan: MakingPlan) -> Operation[RecordReport]:
-    """Return `RECORD` as it makes memories by a plan."""
+    """Return `RECORD` with a plan for making memories."""
     return replace(RECORD, run=partial(_record, plan=plan))
 
 
 def updating(plan: MakingPlan) -> Operation[UpdateReport]:
-    """Return `UPDATE` as it makes memories by a plan."""
+    """Return `UPDATE` with a plan for making memories."""
     return replace(UPDATE, run=partial(_update, plan=plan))

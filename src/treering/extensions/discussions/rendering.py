@@ -1,4 +1,4 @@
-"""Discussions, as lines."""
+"""Text output for discussions."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -6,7 +6,8 @@ from treering.core.characters import one_line
 from treering.core.counting import counted_things
 from treering.core.fencing import fence
 from treering.extensions.discussions.log.blocks import StoredMessage
-from treering.extensions.discussions.log.message_log import DeletedMessages, Recorded
+from treering.extensions.discussions.log.deleting import DeletedMessages
+from treering.extensions.discussions.log.message_log import Recorded
 from treering.extensions.discussions.making import MakingReport
 from treering.extensions.discussions.operations import FoundIn
 from treering.extensions.discussions.restoring import Imported
@@ -19,11 +20,11 @@ from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.rendering_changes import render_erasure
 
 _SNIPPET_CHARS = 400
-_MOST_NOTES = 8
+_MAX_NOTES = 8
 
 
 def render_discussions(counts: Mapping[str, int], within: str) -> Iterator[IndentedLine]:
-    """Show which discussions there are, with their messages, deleted ones too."""
+    """Show the discussions and their numbers of messages, including deleted ones."""
     if not counts:
         yield line(f"There are no discussions below the scope {within}.")
     for name, count in counts.items():
@@ -31,7 +32,7 @@ def render_discussions(counts: Mapping[str, int], within: str) -> Iterator[Inden
 
 
 def render_recorded(name: str, recorded: Recorded) -> Iterator[IndentedLine]:
-    """Show what recording did."""
+    """Show the result of recording."""
     did = f"{recorded.appended} appended, {recorded.unchanged} unchanged, {recorded.withdrawn} withdrawn"
     yield line((f"Recorded in {name}: ", "bold"), f"{did}; {counted_things(recorded.count, 'message')} now.")
     if recorded.diverged_at is not None:
@@ -43,42 +44,42 @@ def render_recorded(name: str, recorded: Recorded) -> Iterator[IndentedLine]:
 
 
 def render_proposed(proposed: Sequence[str]) -> Iterator[IndentedLine]:
-    """Show the candidates that were proposed, or the patch that waits for review."""
+    """Show the proposed candidates, or the patch that awaits review."""
     if proposed:
         yield line(("Proposed: ", "bold"), ", ".join(proposed), indent=2)
 
 
 def render_made(made: MakingReport) -> Iterator[IndentedLine]:
-    """Show what became of the memories that were due."""
+    """Show the result for the memories that were due."""
     counts = {"done": made.done, "empty": made.empty, "failed": made.failed, "waiting": made.waiting}
     parts = [f"{count} {what}" for what, count in counts.items() if count]
-    told = [f"chunks of messages: {', '.join(parts)}"] if parts else []
-    told += [f"{made.condensed} condensed"] if made.condensed else []
-    told += ["a new summary"] if made.summary_version else []
-    told += ["a new state document"] if made.state_version else []
+    results = [f"chunks of messages: {', '.join(parts)}"] if parts else []
+    results += [f"{made.condensed} condensed"] if made.condensed else []
+    results += ["a new summary"] if made.summary_version else []
+    results += ["a new state document"] if made.state_version else []
     if made.busy:
         yield line("Another process is making its memories; use --wait to wait for it.")
-    elif not (told or made.errors):
+    elif not (results or made.errors):
         yield line("No memories are due.")
-    if told:
-        yield line(("Processed ", "bold") if parts else ("Made: ", "bold"), "; ".join(told), ".")
+    if results:
+        yield line(("Processed ", "bold") if parts else ("Made: ", "bold"), "; ".join(results), ".")
     yield from _each("failed: ", "red", made.errors)
     yield from _each("not used: ", "yellow", made.rejected)
 
 
 def render_notes(notes: Sequence[str]) -> Iterator[IndentedLine]:
-    """Show what a person should know of how something was read."""
-    yield from _each("note: ", "yellow", notes[:_MOST_NOTES])
-    if len(notes) > _MOST_NOTES:
-        yield line(f"{len(notes) - _MOST_NOTES} more notes; --json shows them")
+    """Show problems found while reading."""
+    yield from _each("note: ", "yellow", notes[:_MAX_NOTES])
+    if len(notes) > _MAX_NOTES:
+        yield line(f"{len(notes) - _MAX_NOTES} more notes; --json shows them")
 
 
 def render_shown(
     name: str, texts: Mapping[str, str], memories: Sequence[Memory], messages: Sequence[StoredMessage], *, fenced: bool
 ) -> Iterator[IndentedLine]:
-    """Show a discussion: its texts by what they are called, then memories and messages, oldest first."""
-    remembered = [f"{_span(memory.first, memory.last)}  {_remembered(memory)}" for memory in memories]
-    sections = {**texts, "Memories": "\n".join(remembered), "Messages": "\n".join(map(_said, messages))}
+    """Show a discussion: its texts by title, then memories and messages, oldest first."""
+    memory_lines = [f"{_span(memory.first, memory.last)}  {_memory_text(memory)}" for memory in memories]
+    sections = {**texts, "Memories": "\n".join(memory_lines), "Messages": "\n".join(map(_message_text, messages))}
     for title, text in sections.items():
         if text:
             yield line((title.upper(), "bold cyan"))
@@ -87,30 +88,28 @@ def render_shown(
 
 
 def render_found(found: Sequence[FoundIn], query: str, *, fenced: bool) -> Iterator[IndentedLine]:
-    """Show what was found, best first, each with its discussion, the lines that answer and what cites it."""
+    """Show search results, best first, each with its discussion, the lines that answer and its id."""
     terms = LineQuery(query).terms
-    for rank, placed in enumerate(found, start=1):
-        one = placed.found
-        place = f"{placed.discussion} {_span(one.first, one.last)}"
-        said = f", {one.at:%Y-%m-%d}" if one.at else ""
-        about = one.title or one.speaker
-        rows = shown_lines(one.text, placed.lines, terms, columns=placed.columns, max_chars=TUNING.lines.max_chars)
+    for rank, result in enumerate(found, start=1):
+        hit = result.found
+        place = f"{result.discussion} {_span(hit.first, hit.last)}"
+        day = f", {hit.at:%Y-%m-%d}" if hit.at else ""
+        about = hit.title or hit.speaker
+        rows = shown_lines(hit.text, result.lines, terms, columns=result.columns, max_chars=TUNING.lines.max_chars)
         text = lines_as_text(rows)
-        called, text = ("", titled(about, text)) if fenced else (one_line(about), text)
-        yield line(f"{rank}. ", (called, "bold"), f"  {one.score:.3f}  ({one.kind} {place}{said})")
+        label, text = ("", titled(about, text)) if fenced else (one_line(about), text)
+        yield line(f"{rank}. ", (label, "bold"), f"  {hit.score:.3f}  ({hit.kind} {place}{day})")
         yield line(_quoted(text, f"discussion:{place}", fenced=fenced), indent=3)
-        if one.reply:
-            yield line(
-                _quoted(f"{one.reply.speaker}: {_snippet(one.reply.text)}", f"discussion:{place}", fenced=fenced),
-                indent=3,
-            )
-        yield line((f"{one.source_id} {one.segment_id}" if one.source_id else one.id, "dim"), indent=3)
+        if hit.reply:
+            reply = f"{hit.reply.speaker}: {_snippet(hit.reply.text)}"
+            yield line(_quoted(reply, f"discussion:{place}", fenced=fenced), indent=3)
+        yield line((f"{hit.source_id} {hit.segment_id}" if hit.source_id else hit.id, "dim"), indent=3)
     if not found:
         yield line("No results.")
 
 
 def render_imported(path: str, imported: Imported, *, held: bool) -> Iterator[IndentedLine]:
-    """Show what came in from a folder; `held`: the discussion had messages before."""
+    """Show the result of importing a folder. `held`: the discussion already had messages."""
     state = f"the state document is {'new' if imported.state else 'unchanged'}"
     if held:
         yield line((f"Imported from {path}: ", "bold"), f"{state}.")
@@ -126,13 +125,13 @@ def render_imported(path: str, imported: Imported, *, held: bool) -> Iterator[In
 
 
 def render_imported_file(path: str, imported: ImportedFile) -> Iterator[IndentedLine]:
-    """Show what came in from a file of WilmerAI."""
-    told = [counted_things(imported.memories, "new memory")] if imported.memories else []
-    told += [f"{imported.withdrawn} withdrawn"] if imported.withdrawn else []
-    told += ["a text as its summary or state document"] if imported.summary else []
+    """Show the result of importing a file of WilmerAI."""
+    results = [counted_things(imported.memories, "new memory")] if imported.memories else []
+    results += [f"{imported.withdrawn} withdrawn"] if imported.withdrawn else []
+    results += ["a text as its summary or state document"] if imported.summary else []
     match imported.outcome:
         case "imported":
-            yield line((f"Imported from {path}: ", "bold"), f"{', '.join(told) or 'nothing new'}.")
+            yield line((f"Imported from {path}: ", "bold"), f"{', '.join(results) or 'nothing new'}.")
         case "unchanged":
             yield line(f"{path} was imported before and has not changed.")
         case "skipped":
@@ -141,16 +140,16 @@ def render_imported_file(path: str, imported: ImportedFile) -> Iterator[Indented
 
 
 def render_deleted(deleted: DeletedMessages) -> Iterator[IndentedLine]:
-    """Show what was taken away."""
+    """Show the result of deleting messages."""
     where = ", ".join(map(str, deleted.positions))
-    fallen = counted_things(len(deleted.withdrawn), "memory or version", "memories or versions")
-    yield line((f"Deleted {where}", "bold"), f"; {fallen} derived from it withdrawn.")
+    withdrawn = counted_things(len(deleted.withdrawn), "memory or version", "memories or versions")
+    yield line((f"Deleted {where}", "bold"), f"; {withdrawn} derived from it withdrawn.")
     if deleted.receipt:
         yield from render_erasure(deleted.receipt)
 
 
-def _each(what: str, style: str, told: Iterable[str]) -> Iterator[IndentedLine]:
-    yield from (line((what, style), one, indent=2) for one in told)
+def _each(label: str, style: str, texts: Iterable[str]) -> Iterator[IndentedLine]:
+    yield from (line((label, style), text, indent=2) for text in texts)
 
 
 def _span(first: int, last: int) -> str:
@@ -159,12 +158,12 @@ def _span(first: int, last: int) -> str:
     return str(first) if first == last else f"{first} to {last}"
 
 
-def _remembered(memory: Memory) -> str:
+def _memory_text(memory: Memory) -> str:
     title, summary = memory.item.title, memory.item.summary
     return title if title == summary else f"{title}\n{_indented(summary)}"
 
 
-def _said(message: StoredMessage) -> str:
+def _message_text(message: StoredMessage) -> str:
     when = f" [{message.at:%Y-%m-%d %H:%M}]" if message.at else ""
     what = "(deleted)" if message.deleted else f"{message.speaker}{when}: {message.text}"
     return f"{message.position}  {what}"

@@ -150,16 +150,16 @@ class DiscussionHits(list[DiscussionHit]):
 
     def __init__(
         self,
-        found: Iterable[DiscussionHit] = (),
+        hits: Iterable[DiscussionHit] = (),
         *,
         warnings: Sequence[str] = (),
         understood: Sequence[UnderstoodDays] = (),
     ) -> None:
-        super().__init__(found)
+        super().__init__(hits)
         self.understood: tuple[UnderstoodDays, ...] = tuple(understood)
-        """Which days words of the question such as "yesterday" were taken for, in `hybrid` mode."""
+        """The days that phrases such as "yesterday" were resolved to, in `hybrid` mode."""
         self.warnings: tuple[str, ...] = tuple(warnings)
-        """That the index is late, or that texts have no vector yet where these are asked for."""
+        """Whether the index is behind, or passages lack vectors in a mode that uses them."""
 
 
 def search(
@@ -173,52 +173,52 @@ def search(
     """
     if not query.strip():
         return DiscussionHits()
-    # Asked before the search: an index that catches up meanwhile is warned of in vain, one that is late never unsaid.
+    # Checked before the search: a warning may be outdated when the index catches up, but is never missing.
     lag = lag_of(engine.index)
-    looked = _Search(engine, scope, descend, options)
-    found = looked.found(query)
-    if options.expand_entities and found and len(found) < options.limit:
-        found += looked.relatives(found)
+    run = _Search(engine, scope, descend, options)
+    hits = run.hits(query)
+    if options.expand_entities and hits and len(hits) < options.limit:
+        hits += run.relatives(hits)
     by_meaning = options.mode in ("semantic", "hybrid")
     return DiscussionHits(
-        looked.with_replies(found[: options.limit]),
+        run.with_replies(hits[: options.limit]),
         warnings=lag_warning(lag) if by_meaning else behind_warning(lag.behind),
-        understood=looked.understood(query) if options.mode == "hybrid" else (),
+        understood=run.understood(query) if options.mode == "hybrid" else (),
     )
 
 
-def ranked_by_age(found: Sequence[DiscussionHit], half_life: float | None) -> list[DiscussionHit]:
-    """Put the best first; where age counts, in days after which something counts half, the newer before the older."""
-    aged = _with_age(found, half_life) if half_life else found
-    return sorted(aged, key=lambda one: -one.score)
+def ranked_by_age(hits: Sequence[DiscussionHit], half_life: float | None) -> list[DiscussionHit]:
+    """Return hits, best first. `half_life`: the age in days at which a score counts half."""
+    aged = _with_age(hits, half_life) if half_life else hits
+    return sorted(aged, key=lambda hit: -hit.score)
 
 
-def names_of(one: DiscussionHit) -> tuple[str, ...]:
-    """Return the names something found speaks of."""
-    if one.memory:
-        return one.memory.item.entities
-    (extraction,) = BuiltInExtractor().extract([Excerpt(one.text, speaker=one.speaker, form="dialogue")])
-    return tuple(entity.name for entity in extraction.entities if entity.name != one.speaker)
+def names_of(hit: DiscussionHit) -> tuple[str, ...]:
+    """Return the names mentioned in a hit."""
+    if hit.memory:
+        return hit.memory.item.entities
+    (extraction,) = BuiltInExtractor().extract([Excerpt(hit.text, speaker=hit.speaker, form="dialogue")])
+    return tuple(entity.name for entity in extraction.entities if entity.name != hit.speaker)
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A passage and how well it answers."""
+    """A passage and its score."""
 
     head: PassageHead
     score: float
 
 
 _Ask = Callable[[int], list[_Candidate]]
-"""Return so many candidates, best first."""
+"""Returns the given number of candidates, best first."""
 
 _Holds = Callable[[KeywordText], list[bool]]
-"""Tells for each thing that is looked for whether a text holds it."""
+"""Returns for each search term whether a text contains it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """One search: where, for what, and how."""
+    """One search with its scope and options."""
 
     engine: Engine
     scope: str
@@ -227,19 +227,19 @@ class _Search:
 
     @property
     def zone(self) -> TimeZone:
-        """The time zone whose days are meant."""
+        """The time zone of days in the query."""
         return parse_zone(self.options.timezone) if self.options.timezone else self.engine.time_zone
 
     def understood(self, query: str) -> tuple[UnderstoodDays, ...]:
-        """Return which days words of a question were taken for."""
+        """Return the days that phrases of a question were resolved to."""
         now = self.options.asked_at or self.engine.clock.now()
         return understood_days(Question.of(query, embedder=None, now=now, zone=self.zone), now)
 
-    def found(self, query: str) -> list[DiscussionHit]:
+    def hits(self, query: str) -> list[DiscussionHit]:
         match self.options.mode:
             case "keywords":
-                found = self._by_keywords(query)
-                return found if found or not is_question(query) else self._by_words(query)
+                hits = self._by_keywords(query)
+                return hits if hits or not is_question(query) else self._by_words(query)
             case "natural":
                 return self._by_words(query)
             case "semantic":
@@ -247,20 +247,20 @@ class _Search:
             case "hybrid":
                 return self._ordered(self._enough(lambda limit: self._retrieved(query, limit)), query)
 
-    def relatives(self, found: Sequence[DiscussionHit]) -> list[DiscussionHit]:
-        """Return what shares names with the best that was found, each worth less than all of that."""
-        known, least = {one.id for one in found}, min(one.score for one in found)
-        names = dict.fromkeys(name for one in found[: TUNING.conversations.leading] for name in names_of(one))
-        related = [one for one in self._by_keywords("; ".join(names)) if one.id not in known]
-        most = max((one.score for one in related), default=1.0)
-        return [replace(one, score=TUNING.conversations.related * least * one.score / most) for one in related]
+    def relatives(self, hits: Sequence[DiscussionHit]) -> list[DiscussionHit]:
+        """Return hits that share names with the best ones, with lower scores than all of them."""
+        known, lowest = {hit.id for hit in hits}, min(hit.score for hit in hits)
+        names = dict.fromkeys(name for hit in hits[: TUNING.conversations.leading] for name in names_of(hit))
+        related = [hit for hit in self._by_keywords("; ".join(names)) if hit.id not in known]
+        highest = max((hit.score for hit in related), default=1.0)
+        return [replace(hit, score=TUNING.conversations.related * lowest * hit.score / highest) for hit in related]
 
-    def with_replies(self, found: Sequence[DiscussionHit]) -> list[DiscussionHit]:
-        """Give messages that end in a question the one that answers them."""
-        asking = [one for one in found if one.kind == "turn" and asks(one.text)]
-        blocks = {identity: self.engine.ledger.get(identity) for identity in {one.source_id for one in asking}}
-        replies = {one.id: _reply(one, blocks[one.source_id]) for one in asking}
-        return [replace(one, reply=replies.get(one.id)) for one in found]
+    def with_replies(self, hits: Sequence[DiscussionHit]) -> list[DiscussionHit]:
+        """Return hits with the reply to each message that ends with a question."""
+        questions = [hit for hit in hits if hit.kind == "turn" and asks(hit.text)]
+        blocks = {identity: self.engine.ledger.get(identity) for identity in {hit.source_id for hit in questions}}
+        replies = {hit.id: _reply(hit, blocks[hit.source_id]) for hit in questions}
+        return [replace(hit, reply=replies.get(hit.id)) for hit in hits]
 
     def _by_keywords(self, query: str) -> list[DiscussionHit]:
         keywords = keywords_of(query, most=self.options.max_keywords)
@@ -268,22 +268,19 @@ class _Search:
 
         def ask(limit: int) -> list[_Candidate]:
             names = tuple(map(NamePart, terms.identifiers))
-            (found,) = index.text.search([TextRequest(reach, limit, (*terms.words, *terms.phrases), names=names)])
-            return self._candidates(found.words, found.names)
+            (answer,) = index.text.search([TextRequest(reach, limit, (*terms.words, *terms.phrases), names=names)])
+            return self._candidates(answer.words, answer.names)
 
-        return self._weighed(ask, lambda words: [words.hold(keyword) for keyword in keywords])
+        return self._weighted(ask, lambda text: [text.hold(keyword) for keyword in keywords])
 
     def _by_words(self, query: str) -> list[DiscussionHit]:
         terms, reach, index = query_terms(query), self._reach(), self.engine.index
 
         def ask(limit: int) -> list[_Candidate]:
-            (found,) = index.text.search([TextRequest(reach, limit, (*terms.words, *terms.phrases))])
-            return self._candidates(found.words)
+            (answer,) = index.text.search([TextRequest(reach, limit, (*terms.words, *terms.phrases))])
+            return self._candidates(answer.words)
 
-        return self._weighed(
-            ask,
-            lambda words: [f" {term} " in words.terms for term in terms.words],
-        )
+        return self._weighted(ask, _holds_words(terms.words))
 
     def _near(self, query: str, limit: int) -> list[_Candidate]:
         meaning = question_of(Call(self.engine, self.scope), query).meaning
@@ -294,77 +291,78 @@ class _Search:
         return self._candidates([Scored(key, score) for key, score in cosines.items()])
 
     def _retrieved(self, query: str, limit: int) -> list[_Candidate]:
-        """Search as the space itself does."""
+        """Search like the space itself."""
         engine = self.engine
         question = question_of(Call(engine, self.scope), query, now=self.options.asked_at, zone=self.zone)
         reach = self._reach()
         steps = [retrieval(question, reach=reach, limit=limit), known_words(question, reach)]
-        found, known = run_together(steps, index=engine.index, ledger=engine.ledger)
-        weak = Judgement.of(known, question, found).weak if self.options.related else frozenset()
-        return [_Candidate(hit.head, hit.score) for hit in found.hits if hit.head.key not in weak]
+        results, known = run_together(steps, index=engine.index, ledger=engine.ledger)
+        weak = Judgement.of(known, question, results).weak if self.options.related else frozenset()
+        return [_Candidate(hit.head, hit.score) for hit in results.hits if hit.head.key not in weak]
 
     def _candidates(self, *rankings: Sequence[Scored]) -> list[_Candidate]:
-        """Return passages of several rankings, best first; the best of each ranking scores 1."""
+        """Return the passages of several rankings, best first; the best passage of each ranking scores 1."""
         best: dict[int, float] = {}
         for ranking in rankings:
             top = max((hit.score for hit in ranking), default=0.0) or 1.0
             best |= {hit.key: max(hit.score / top, best.get(hit.key, 0.0)) for hit in ranking}
-        (found,) = self.engine.index.passages.read([PassageRequest(tuple(best))])
-        ranked = sorted(found.heads.values(), key=lambda head: (-best[head.key], head.key))
+        (passages,) = self.engine.index.passages.read([PassageRequest(tuple(best))])
+        ranked = sorted(passages.heads.values(), key=lambda head: (-best[head.key], head.key))
         return [_Candidate(head, best[head.key]) for head in ranked]
 
-    def _weighed(self, ask: _Ask, holds: _Holds) -> list[DiscussionHit]:
-        """Weigh what holds anything of what is looked for by where it does, and leave out the rest."""
+    def _weighted(self, ask: _Ask, holds: _Holds) -> list[DiscussionHit]:
+        """Weight hits by the fields that contain search terms, and drop those without any."""
         weights = self.options.weights or FieldWeights()
-        found = [replace(one, score=one.score * _share(one, holds, weights)) for one in self._enough(ask)]
-        return ranked_by_age([one for one in found if one.score > 0], self.options.recency)
+        hits = [replace(hit, score=hit.score * _share(hit, holds, weights)) for hit in self._enough(ask)]
+        return ranked_by_age([hit for hit in hits if hit.score > 0], self.options.recency)
 
-    def _ordered(self, found: list[DiscussionHit], query: str) -> list[DiscussionHit]:
-        """Keep the order, unless weights were given: then the fields that hold words of the query count."""
+    def _ordered(self, hits: list[DiscussionHit], query: str) -> list[DiscussionHit]:
+        """Keep the order unless weights or recency are given; with weights, fields that contain query words count."""
+        recency = self.options.recency
         if (weights := self.options.weights) is None:
-            return ranked_by_age(found, self.options.recency) if self.options.recency else found
-        terms = query_terms(query).words
-        extra = [_share(one, lambda words: [f" {term} " in words.terms for term in terms], weights) for one in found]
-        counted = [replace(one, score=one.score * (1 + more)) for one, more in zip(found, extra, strict=True)]
-        return ranked_by_age(counted, self.options.recency)
+            return ranked_by_age(hits, recency) if recency else hits
+        holds = _holds_words(query_terms(query).words)
+        return ranked_by_age(
+            [replace(hit, score=hit.score * (1 + _share(hit, holds, weights))) for hit in hits], recency
+        )
 
     def _enough(self, ask: _Ask) -> list[DiscussionHit]:
-        """Ask for more and more, until enough of it may be shown or there is no more."""
+        """Request more and more candidates until enough hits pass the filters."""
         options = self.options
         filtered = options.timed or options.recency
-        # Beside memories stand the summary, the state document and the like, which are no answers here.
+        # The summary, the state document and other texts next to memories are no results here.
         numbers = TUNING.conversations
         spare = 0 if options.what == "turns" else numbers.spare_candidates
         size = max(numbers.min_candidates, numbers.widening * options.limit) if filtered else options.limit + spare
         while True:
             candidates = ask(size)
-            found = [one for one in self._read(candidates) if options.passes(one.at, self.zone)]
-            if len(found) >= options.limit or len(candidates) < size or size >= _MOST:
-                return found
+            hits = [hit for hit in self._read(candidates) if options.passes(hit.at, self.zone)]
+            if len(hits) >= options.limit or len(candidates) < size or size >= _MAX_CANDIDATES:
+                return hits
             size *= numbers.widening
 
     def _read(self, candidates: Sequence[_Candidate]) -> list[DiscussionHit]:
-        """Read candidates in the ledger, which decides what holds; what is not a memory and no message is left out."""
+        """Read candidates from the ledger; skip those that are not current, and those that are no memory or message."""
         heads = self.engine.ledger.heads(candidate.head.object_id for candidate in candidates)
-        standing = {identity for identity, head in heads.items() if head.status in CURRENT[head.type]}
-        shown = [candidate for candidate in candidates if candidate.head.object_id in standing]
-        read = {**self._turns(shown), **self._memories(shown)}
-        return [read[candidate.head.key] for candidate in shown if candidate.head.key in read]
+        current = {identity for identity, head in heads.items() if head.status in CURRENT[head.type]}
+        shown = [candidate for candidate in candidates if candidate.head.object_id in current]
+        hits = {**self._turns(shown), **self._memories(shown)}
+        return [hits[candidate.head.key] for candidate in shown if candidate.head.key in hits]
 
     def _turns(self, candidates: Iterable[_Candidate]) -> dict[int, DiscussionHit]:
-        wanted = [(each, (each.head.object_id, each.head.part)) for each in candidates if each.head.part]
-        segments = self.engine.ledger.segments([place for _, place in wanted])
+        places = [(each, (each.head.object_id, each.head.part)) for each in candidates if each.head.part]
+        segments = self.engine.ledger.segments([place for _, place in places])
         return {
             each.head.key: _turn(each, segments[place], turn)
-            for each, place in wanted
+            for each, place in places
             if place in segments and isinstance(turn := segments[place].locator, Turn)
         }
 
     def _memories(self, candidates: Iterable[_Candidate]) -> dict[int, DiscussionHit]:
-        wanted = {each.head.object_id: each for each in candidates if not each.head.part}
-        items = [self.engine.ledger.get(identity) for identity in wanted]
-        read = memories_in(self.engine, [item for item in items if isinstance(item, Knowledge)])
-        return {wanted[memory.id].head.key: _memory(wanted[memory.id], memory) for memory in read}
+        by_id = {each.head.object_id: each for each in candidates if not each.head.part}
+        items = [self.engine.ledger.get(identity) for identity in by_id]
+        memories = memories_in(self.engine, [item for item in items if isinstance(item, Knowledge)])
+        return {by_id[memory.id].head.key: _memory(by_id[memory.id], memory) for memory in memories}
 
     def _reach(self) -> Reach:
         below = self.scope.rstrip("/") + "/"
@@ -389,10 +387,10 @@ def _turn(candidate: _Candidate, segment: Segment, turn: Turn) -> DiscussionHit:
     )
 
 
-def _reply(found: DiscussionHit, block: Object) -> TurnReply | None:
+def _reply(hit: DiscussionHit, block: Object) -> TurnReply | None:
     segments = block.segments if isinstance(block, Source) else ()
-    asked = next((segment for segment in segments if segment.segment_id == found.segment_id), None)
-    reply = reply_among(asked, segments) if asked else None
+    question = next((segment for segment in segments if segment.segment_id == hit.segment_id), None)
+    reply = reply_among(question, segments) if question else None
     if reply is None or not isinstance(turn := reply.locator, Turn):
         return None
     return TurnReply(turn.turn, reply.excerpt, reply.segment_id, turn.speaker, turn.at)
@@ -413,31 +411,34 @@ def _memory(candidate: _Candidate, memory: Memory) -> DiscussionHit:
     )
 
 
-def _share(one: DiscussionHit, holds: _Holds, weights: FieldWeights) -> float:
-    """Tell how much of what is looked for something holds, each counted by the weightiest field it stands in."""
-    told = [(getattr(weights, name), holds(KeywordText(text))) for name, text in one.fields.items() if text]
-    counted = [max(weight * held for weight, held in each) for each in _by_keyword(told)]
-    return sum(counted) / len(counted) if counted else 0.0
+def _holds_words(words: Sequence[str]) -> _Holds:
+    return lambda text: [f" {word} " in text.terms for word in words]
 
 
-def _by_keyword(told: Sequence[tuple[float, list[bool]]]) -> list[list[tuple[float, bool]]]:
-    """Turn what each field holds into where each keyword stands."""
-    return [[(weight, held[at]) for weight, held in told] for at in range(len(told[0][1]) if told else 0)]
+def _share(hit: DiscussionHit, holds: _Holds, weights: FieldWeights) -> float:
+    """Return the share of search terms in a hit; each counts with the highest weight of the fields that contain it."""
+    rows = [
+        [getattr(weights, name) * held for held in holds(KeywordText(text))]
+        for name, text in hit.fields.items()
+        if text
+    ]
+    best = [max(column) for column in zip(*rows, strict=True)]
+    return sum(best) / len(best) if best else 0.0
 
 
-def _with_age(found: Sequence[DiscussionHit], half_life: float) -> list[DiscussionHit]:
-    """Let scores fade by age in days. What has no time counts as the oldest."""
-    times = [one.at for one in found if one.at]
+def _with_age(hits: Sequence[DiscussionHit], half_life: float) -> list[DiscussionHit]:
+    """Reduce scores by age in days. Hits without a time count as the oldest."""
+    times = [hit.at for hit in hits if hit.at]
     if not times:
-        return list(found)
+        return list(hits)
     newest, oldest = max(times), min(times)
-    days = [(newest - (one.at or oldest)).total_seconds() / _DAY for one in found]
-    return [replace(one, score=one.score * 0.5 ** (age / half_life)) for one, age in zip(found, days, strict=True)]
+    days = [(newest - (hit.at or oldest)).total_seconds() / _DAY for hit in hits]
+    return [replace(hit, score=hit.score * 0.5 ** (age / half_life)) for hit, age in zip(hits, days, strict=True)]
 
 
 _DATE = re.compile(r"(\d{4}(-\d\d(-\d\d)?)?)?")
 _DAY = 86_400.0
-_MOST = 4_000
+_MAX_CANDIDATES = 4_000
 _KINDS: Mapping[str, Filter] = {
     "memories": And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", "summary"))),
     "turns": And((Compare("type", "eq", "source"), Compare("kind", "eq", "conversation"))),

@@ -1,4 +1,4 @@
-"""Messages at hand, read as a discussion is read. Nothing of it touches storage."""
+"""Reading given messages like a stored discussion. Nothing is stored."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from math import log
 from treering.core.canonical import chain_hashes
 from treering.extensions.discussions.generators.built_in import BuiltInGenerator
 from treering.extensions.discussions.generators.generator import GeneratedMemory, Generator
-from treering.extensions.discussions.keywords import KeywordText, is_question, keywords_of
+from treering.extensions.discussions.keywords import Keyword, KeywordText, is_question, keywords_of
 from treering.extensions.discussions.log.blocks import StoredMessage
-from treering.extensions.discussions.log.message_log import TranscriptMessage, transcript_of
+from treering.extensions.discussions.log.transcript import TranscriptMessage, transcript_of
 from treering.extensions.discussions.search import DiscussionHit, DiscussionSearch, names_of, ranked_by_age
 from treering.extensions.discussions.summaries.memories import Memory
 from treering.retrieval.text.analysis import query_terms
@@ -19,129 +19,129 @@ from treering.verbs.ingest.turns import Message
 
 
 class StatelessDiscussion:
-    """A discussion that is not kept: its messages stand for its memories. `memory.Recollection` for them.
+    """A discussion that is not stored, with the reading methods of `Discussion`: its messages serve as its memories.
 
-    Its summary is made anew for every object; without a refresh by rules, and never by a model.
+    Each object makes its own summary: by rules without a refresh, by the generator with one.
     """
 
     def __init__(self, messages: Sequence[Message], *, generator: Generator | None = None) -> None:
-        told = transcript_of(messages)
-        chains = chain_hashes(one.key for one in told)
-        self._kept = [_kept(at, one, chain) for at, (one, chain) in enumerate(zip(told, chains, strict=True))]
-        self._generator: Generator = generator or BuiltInGenerator()
+        transcript = transcript_of(messages)
+        chains = chain_hashes(one.key for one in transcript)
+        pairs = zip(transcript, chains, strict=True)
+        self._messages = [_message(at, one, chain) for at, (one, chain) in enumerate(pairs)]
+        self._generator = generator or BuiltInGenerator()
         self._summary = ""
 
     def recent_memories(self, count: int, *, skip: int = 0) -> list[Memory]:
-        """Return the last `count` messages but the last `skip`, oldest first."""
-        end = max(0, len(self._kept) - skip)
-        return [_memory(kept) for kept in self._kept[max(0, end - count) : end]]
+        """Return the last `count` messages before the last `skip`, oldest first."""
+        end = max(0, len(self._messages) - skip)
+        return [_memory(message) for message in self._messages[max(0, end - count) : end]]
 
     def all_memories(self) -> list[Memory]:
         """Return all messages."""
-        return [_memory(kept) for kept in self._kept]
+        return [_memory(message) for message in self._messages]
 
     def newer_memories(self) -> list[Memory]:
-        """Return all messages, for no summary tells of them."""
+        """Return all messages, because no summary covers them."""
         return self.all_memories()
 
     def search(self, query: str, options: DiscussionSearch) -> list[DiscussionHit]:
-        """Find messages by keywords, or by words in the other modes and for a question, best first."""
+        """Find messages, best first: by keywords, or by words in the other modes and for a question."""
         keywords = keywords_of(query, most=options.max_keywords) if options.mode == "keywords" else []
-        texts = [KeywordText(f"{kept.speaker}\n{kept.text}") for kept in self._kept]
-        found = self._found(_by_keywords([[words.hold(keyword) for keyword in keywords] for words in texts]), options)
-        if not found and (not keywords or is_question(query)):
+        texts = [KeywordText(f"{message.speaker}\n{message.text}") for message in self._messages]
+        hits = self._hits(_keyword_scores(keywords, texts), options)
+        if not hits and (not keywords or is_question(query)):
             terms = query_terms(query).words
-            found = self._found(_by_words(terms, [words.terms.split() for words in texts]), options)
-        if options.expand_entities and len(found) < options.limit:
-            found += self._relatives(found, texts, options)
-        return found[: options.limit]
+            hits = self._hits(_bm25_scores(terms, [text.terms.split() for text in texts]), options)
+        if options.expand_entities and len(hits) < options.limit:
+            hits += self._relatives(hits, texts, options)
+        return hits[: options.limit]
 
     def summary(self, *, refresh: bool = False) -> str:
-        """Return a summary of the messages, made by the generator where a fresh one is asked for."""
+        """Return a summary of the messages, made by the generator if `refresh`, else by rules."""
         if refresh:
             return self.fold_summary()
         return self._summary or self._folded(BuiltInGenerator())
 
     def fold_summary(self) -> str:
-        """Make a summary of the messages; an empty answer changes nothing."""
+        """Make a summary of the messages with the generator; an empty answer changes nothing."""
         self._summary = self._folded(self._generator) or self._summary
         return self._summary
 
     def write_summary(self, text: str) -> str:
-        """Take a summary for as long as this object lives; an empty one changes nothing. Give the one that stands."""
+        """Set the summary of this object, and return the current one; an empty text changes nothing."""
         self._summary = text.strip() or self._summary
         return self._summary
 
     def state(self) -> str:
-        """Return nothing: what is true now is kept only with a discussion."""
+        """Return an empty text: only stored discussions have a state document."""
         return ""
 
     def messages(self) -> list[StoredMessage]:
         """Return all messages."""
-        return list(self._kept)
+        return list(self._messages)
 
     def last_messages(self, count: int) -> list[StoredMessage]:
         """Return the last messages."""
-        return self._kept[max(0, len(self._kept) - count) :]
+        return self._messages[max(0, len(self._messages) - count) :]
 
     def _folded(self, generator: Generator) -> str:
         items = [memory.item for memory in self.all_memories()]
         return generator.fold("", items).text.strip() if items else ""
 
-    def _found(self, scores: Sequence[float], options: DiscussionSearch) -> list[DiscussionHit]:
-        pairs = zip(self._kept, scores, strict=False)
-        found = [_turn(kept, score) for kept, score in pairs if score > 0 and options.passes(kept.at)]
-        return ranked_by_age(found, options.recency)
+    def _hits(self, scores: Sequence[float], options: DiscussionSearch) -> list[DiscussionHit]:
+        pairs = zip(self._messages, scores, strict=False)
+        hits = [_turn(message, score) for message, score in pairs if score > 0 and options.passes(message.at)]
+        return ranked_by_age(hits, options.recency)
 
     def _relatives(
-        self, found: Sequence[DiscussionHit], texts: Sequence[KeywordText], options: DiscussionSearch
+        self, hits: Sequence[DiscussionHit], texts: Sequence[KeywordText], options: DiscussionSearch
     ) -> list[DiscussionHit]:
-        """Return what shares names with the best that was found."""
-        names = dict.fromkeys(name for one in found[: TUNING.conversations.leading] for name in names_of(one))
+        """Return messages that share names with the best hits."""
+        names = dict.fromkeys(name for hit in hits[: TUNING.conversations.leading] for name in names_of(hit))
         keywords = keywords_of("; ".join(names), most=options.max_keywords)
-        known = {one.id for one in found}
-        related = self._found(_by_keywords([[words.hold(keyword) for keyword in keywords] for words in texts]), options)
-        least = min((one.score for one in found), default=1.0)
-        return [replace(one, score=min(one.score, least)) for one in related if one.id not in known]
+        known = {hit.id for hit in hits}
+        related = self._hits(_keyword_scores(keywords, texts), options)
+        lowest = min((hit.score for hit in hits), default=1.0)
+        return [replace(hit, score=min(hit.score, lowest)) for hit in related if hit.id not in known]
 
 
-def _kept(position: int, told: TranscriptMessage, chain: str) -> StoredMessage:
-    message = told.message
+def _message(position: int, entry: TranscriptMessage, chain: str) -> StoredMessage:
+    message = entry.message
     return StoredMessage(
-        position, told.role, message.speaker, message.content, told.at, chain, source_id="", segment_ids=()
+        position, entry.role, message.speaker, message.content, entry.at, chain, source_id="", segment_ids=()
     )
 
 
-def _memory(kept: StoredMessage) -> Memory:
-    item = GeneratedMemory(title=(kept.speaker or _MESSAGE)[:_TITLE_CHARS], summary=_said(kept))
-    return Memory(f"{_MESSAGE} {kept.position}", item, first=kept.position, last=kept.position, at=kept.at)
+def _memory(message: StoredMessage) -> Memory:
+    text = f"{message.speaker}: {message.text}" if message.speaker else message.text
+    item = GeneratedMemory(title=(message.speaker or _MESSAGE)[:_TITLE_CHARS], summary=text)
+    position = message.position
+    return Memory(f"{_MESSAGE} {position}", item, first=position, last=position, at=message.at)
 
 
-def _said(kept: StoredMessage) -> str:
-    return f"{kept.speaker}: {kept.text}" if kept.speaker else kept.text
-
-
-def _turn(kept: StoredMessage, score: float) -> DiscussionHit:
+def _turn(message: StoredMessage, score: float) -> DiscussionHit:
     return DiscussionHit(
         kind="turn",
-        id=f"{_MESSAGE} {kept.position}",
-        first=kept.position,
-        last=kept.position,
-        text=kept.text,
+        id=f"{_MESSAGE} {message.position}",
+        first=message.position,
+        last=message.position,
+        text=message.text,
         score=score,
-        speaker=kept.speaker,
-        at=kept.at,
+        speaker=message.speaker,
+        at=message.at,
     )
 
 
-def _by_keywords(held: Sequence[Sequence[bool]]) -> list[float]:
-    """Score texts by the keywords they hold: the rarer one is, the more it counts."""
-    counts = [sum(column) for column in zip(*held, strict=True)]
-    rarity = [log(1 + len(held) / count) if count else 0.0 for count in counts]
-    return [sum(weight for weight, hit in zip(rarity, row, strict=True) if hit) for row in held]
+def _keyword_scores(keywords: Sequence[Keyword], texts: Sequence[KeywordText]) -> list[float]:
+    """Score texts by the keywords they contain; rare keywords count more."""
+    rows = [[text.hold(keyword) for keyword in keywords] for text in texts]
+    counts = [sum(column) for column in zip(*rows, strict=True)]
+    rarity = [log(1 + len(rows) / count) if count else 0.0 for count in counts]
+    return [sum(weight for weight, held in zip(rarity, row, strict=True) if held) for row in rows]
 
 
-def _by_words(terms: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
+def _bm25_scores(terms: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
     """Score texts by BM25 (Robertson and Zaragoza 2009)."""
     counted = [Counter(text) for text in texts]
     mean = sum(map(len, texts)) / len(texts) if texts else 0.0

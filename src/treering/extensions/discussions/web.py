@@ -1,4 +1,4 @@
-"""Discussions: the list of them, and one with its summary, state document, memories and last messages."""
+"""Web pages: the list of discussions, and one discussion with its memories and latest messages."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _FOUND = 20
 
 
 def list_discussions(view: PageView) -> Rendered:
-    """Show which discussions are kept, and what answers a question in any of them."""
+    """Show the stored discussions, and the results of a search in all of them."""
     listed = view.perform(discussion.LIST, {}).discussions
     question = view.text("q")
     found = view.perform(discussion.SEARCH, {"query": question}, limit=_FOUND) if question and listed else None
@@ -24,7 +24,7 @@ def list_discussions(view: PageView) -> Rendered:
 
 
 def show_discussion(view: PageView) -> Rendered:
-    """Show what is remembered of one discussion, and its last messages or what answers a question in it."""
+    """Show the memories of one discussion, and its latest messages or the results of a search."""
     identity = view.path["identity"]
     shown = view.perform(discussion.SHOW, {"id": identity}, memories=_MEMORIES, messages=_MESSAGES)
     question = view.text("q")

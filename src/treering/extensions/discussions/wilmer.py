@@ -1,9 +1,9 @@
-"""Importing what WilmerAI remembers of a discussion.
+"""Importing WilmerAI's memories of a discussion.
 
-Its memories come without the messages they were made of. So each file is kept as a Source of the discussion's scope
-(kind `note`, origin `wilmer#<file name>`), with a segment for every memory, word for word; an imported memory rests
-on its segment, and falls when that is withdrawn. Where the discussion holds the messages as well, the hashes of the
-file tell which memory belongs to which of them, and nothing more is made of these.
+The files contain memories without the messages they were made of. So each file is stored as a source in the scope of
+the discussion (kind `note`, origin `wilmer#<file name>`), with a verbatim segment for every memory; an imported memory
+has this segment as evidence, and is withdrawn with it. If the discussion also contains the messages, hashes in the file
+assign the memories to them, and no further memories are made of these messages.
 """
 
 from collections import Counter
@@ -38,10 +38,10 @@ Span = tuple[int, int]
 """Positions of a first and a last message."""
 
 Grounds = tuple[EvidenceRef, ...]
-"""What a memory rests on."""
+"""The evidence of a memory."""
 
 MADE_BY = "WilmerAI"
-"""What `made_by` of every imported memory and summary says."""
+"""The value of `made_by` for imported memories and summaries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,41 +88,41 @@ class WilmerImport:
             return self._bring_text(file, _FORMS[file.kind], entries, changes)
         covered = list(self._covered(file, entries))
         if result.outcome == "unchanged":
-            if covered:  # messages that were recorded since
+            if covered:  # messages recorded since the last import
                 self._apply(covered)
             return ImportedFile("unchanged", result.source_id, rejected=file.rejected)
-        resting = known_sources.citing(result.source_id) if result.outcome == "updated" else []
-        gone, made = self._differences(entries, _grounds(entries, changes, result.source_id), resting)
-        # What is withdrawn comes before the source changes: on purpose, and not left stale.
-        self._apply([*gone, *changes.operations(), *made, *covered])
-        return ImportedFile("imported", result.source_id, len(made), len(gone), rejected=file.rejected)
+        derived = known_sources.citing(result.source_id) if result.outcome == "updated" else []
+        gone, new = self._differences(entries, _grounds(entries, changes, result.source_id), derived)
+        # Withdrawals precede the change of the source, so that the memories are archived instead of stale.
+        self._apply([*gone, *changes.operations(), *new, *covered])
+        return ImportedFile("imported", result.source_id, len(new), len(gone), rejected=file.rejected)
 
     def _differences(
-        self, entries: Sequence["_Entry"], grounds: Sequence[Grounds], resting: Sequence[Knowledge]
+        self, entries: Sequence["_Entry"], grounds: Sequence[Grounds], derived: Sequence[Knowledge]
     ) -> tuple[list[Transition], list[Create]]:
-        """Return what withdraws memories that the file does not hold any more, and what creates those that are new."""
-        there = {ref.segment_id for refs in grounds for ref in refs}
-        known = {ref.segment_id for item in resting for ref in item.evidence_refs}
+        """Return the operations that withdraw memories missing from the file, and those that create new ones."""
+        present = {ref.segment_id for refs in grounds for ref in refs}
+        known = {ref.segment_id for item in derived for ref in item.evidence_refs}
         gone = [
             Transition(id=item.id, expected_revision=item.revision, to="archived")
-            for item in resting
-            if item.status in CURRENT["knowledge"] and any(ref.segment_id not in there for ref in item.evidence_refs)
+            for item in derived
+            if item.status in CURRENT["knowledge"] and any(ref.segment_id not in present for ref in item.evidence_refs)
         ]
-        fresh = [
+        new = [
             self._memory(entry.memory, refs, span)
             for entry, refs, span in zip(entries, grounds, self._spans(entries), strict=True)
             if refs[0].segment_id not in known
         ]
-        return gone, [Create(object=item) for item in _in_order(fresh)]
+        return gone, [Create(object=item) for item in _in_order(new)]
 
     def _bring_text(
         self, file: WilmerFile, form: Form, entries: Sequence["_Entry"], changes: SourceChanges
     ) -> ImportedFile:
-        """Keep a summary or a state document; where the discussion has one that it made itself, as a memory."""
+        """Store a summary or a state document; if the discussion has one of its own, store it as a memory."""
         (result,), (entry,), (span,) = changes.results, entries, self._spans(entries)
         if result.outcome == "unchanged" and self._engine.ledger.dependents(result.source_id):
             return ImportedFile("unchanged", result.source_id, rejected=file.rejected)
-        refs = self._kept(entry, changes)
+        refs = self._stored_grounds(entry, changes)
         versions = Versions(self._engine, self._ref, form)
         before = versions.current()
         if before and before.made_by != MADE_BY:
@@ -138,8 +138,8 @@ class WilmerImport:
         )
         return ImportedFile("imported", result.source_id, summary=True, rejected=file.rejected)
 
-    def _kept(self, entry: "_Entry", changes: SourceChanges) -> Grounds:
-        """Write the source of a single text, unless it is there; return what the text rests on."""
+    def _stored_grounds(self, entry: "_Entry", changes: SourceChanges) -> Grounds:
+        """Write the source of a single text if it is missing; return the evidence of the text."""
         (result,) = changes.results
         if operations := changes.operations():
             self._apply(operations)
@@ -149,11 +149,11 @@ class WilmerImport:
         return tuple(EvidenceRef(source_id=source.id, segment_id=part.segment_id) for part in segments)
 
     def _spans(self, entries: Sequence["_Entry"]) -> list[Span | None]:
-        """Return the positions of the messages that each memory tells of, where the discussion holds them."""
+        """Return the positions of the messages of each memory, if the discussion contains them."""
         return _spans([entry.memory for entry in entries], MessageLog(self._engine, self._ref).read())
 
     def _covered(self, file: WilmerFile, entries: Sequence["_Entry"]) -> Iterator[Operation]:
-        """Mark the messages that the memories tell of as read, and all up to the last one that was processed."""
+        """Mark the messages covered by the memories, and all up to the last processed one, as read."""
         log = MessageLog(self._engine, self._ref)
         positions = {position for span in self._spans(entries) if span for position in range(span[0], span[1] + 1)}
         if file.processed:
@@ -174,7 +174,7 @@ class WilmerImport:
         )
 
     def _pieces(self, memory: WilmerMemory) -> list[SegmentDraft]:
-        """Cut the text of a memory into segments: one, unless it is very long."""
+        """Split the text of a memory into segments: one, unless it is very long."""
         most = self._engine.limits.max_segment_chars
         place = Pointer(pointer=memory.pointer)
         texts = [memory.text]
@@ -184,7 +184,7 @@ class WilmerImport:
         return [SegmentDraft(place, text, heading=heading) for text in texts]
 
     def _draft(self, name: str, content: bytes, file: WilmerFile, entries: Sequence["_Entry"]) -> SourceDraft:
-        # Every summary is a source of its own: a newer one follows it, and the older stays what it was.
+        # Every summary is a separate source, so that a newer one does not change an older one.
         version = f"@{digest(file.memories[0].text)[:12]}" if file.kind in _FORMS else ""
         return SourceDraft(
             kind="note",
@@ -209,7 +209,7 @@ class _Entry:
 
 
 def _without_secrets(file: WilmerFile) -> WilmerFile:
-    """Return a file without secrets and without text recalled from this memory; of summaries, the last counts."""
+    """Return a file without secrets and recalled text; of several summaries, only the last one."""
     memories, rejected = list[WilmerMemory](), list(file.rejected)
     for memory in file.memories if file.kind == "memories" else file.memories[-1:]:
         text = cleaned(memory.text).text
@@ -230,13 +230,13 @@ def _cleaned_item(item: GeneratedMemory, text: str) -> GeneratedMemory:
 
 
 def _in_order(items: Sequence[Knowledge]) -> list[Knowledge]:
-    """Make ids in the order of the items: within one millisecond nothing else tells which came first."""
+    """Assign ids in the order of the items: within one millisecond, only the ids determine the order."""
     ids = sorted(item.id for item in items)
     return [item.model_copy(update={"id": identity}) for item, identity in zip(items, ids, strict=True)]
 
 
 def _grounds(entries: Sequence[_Entry], changes: SourceChanges, source_id: str) -> list[Grounds]:
-    """Return for each memory what it rests on, in the source as it will be."""
+    """Return the evidence of each memory in the new version of the source."""
     segments = iter(_segments_after(changes))
     return [
         tuple(EvidenceRef(source_id=source_id, segment_id=next(segments).segment_id) for _ in entry.pieces)
@@ -257,9 +257,9 @@ def _segments_after(changes: SourceChanges) -> Sequence[Segment]:
 
 
 def _spans(memories: Sequence[WilmerMemory], messages: Sequence[StoredMessage]) -> list[Span | None]:
-    """Return the positions of the messages each memory tells of, first and last, where the hashes tell.
+    """Return the first and last position of each memory's messages, if known from the hashes.
 
-    A message said twice tells nothing. A memory begins where the one before it ends.
+    Messages that occur twice are ignored. A memory begins after the end of the previous one.
     """
     hashes = {one.position: message_hash(one.text) for one in messages if not one.deleted}
     counted = Counter(hashes.values())
@@ -274,7 +274,7 @@ def _stretches(ends: Sequence[int | None]) -> Iterator[Span | None]:
         if end is None:
             yield None
         else:
-            if end != before:  # else it is another memory of the same messages
+            if end != before:  # otherwise it is another memory of the same messages
                 begin = before + 1 if before is not None and before < end else end
             yield begin, end
         before = end
@@ -284,22 +284,17 @@ _LISTS = ("entities", "key_phrases", "topics")
 _FORMS: Mapping[FileKind, Form] = {"summary": "rolling_summary", "state": "state_document"}
 
 
-# Messages that imported memories tell of: nothing more is made of them, as the program they come from would not.
-
-
 def cover(log: MessageLog, positions: Collection[int]) -> Iterator[Operation]:
-    """Mark the messages at some positions as read, as far as they are in no chunk yet."""
-    if not positions:
-        return
-    for head in log.blocks():
+    """Yield the operations that mark messages as read, as far as they are in no chunk yet."""
+    for head in log.blocks() if positions else ():
         block = log.block(head)
         states = [_read(run) for run in _runs(block, positions)]
         if states:
-            yield block.changed(chunks=sorted([*block.chunks, *states], key=lambda state: state.first))
+            yield block.changed(chunks=[*block.chunks, *states])
 
 
 def _runs(block: Block, positions: Collection[int]) -> Iterator[list[StoredMessage]]:
-    """Return the messages of a block that are to be marked, those that follow each other together."""
+    """Yield runs of consecutive messages of a block that are to be marked."""
     taken = {position for state in block.chunks for position in range(state.first, state.last + 1)}
 
     def is_free(message: StoredMessage) -> bool:

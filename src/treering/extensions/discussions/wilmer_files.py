@@ -1,14 +1,13 @@
-"""Reading the files in which WilmerAI keeps the memory of a discussion.
+"""Reading the files in which WilmerAI stores the memory of a discussion.
 
-They are `memories.json`, `chat_summary.json`, `vector_memory.db` and `state_document.md`, also under the names of
-older versions (`<id>_memories.jsonl` and the like). A file is read as what it is and nothing else: one that is
-encrypted, cut or of another kind is refused as a whole, and never taken for text. A single damaged item is reported,
-and the rest is kept.
+They are `memories.json`, `chat_summary.json`, `vector_memory.db` and `state_document.md`, or have the names of older
+versions (`<id>_memories.jsonl` and so on). A file that is encrypted, truncated or of another kind is rejected as a
+whole, and never read as text. A single damaged item is reported, and the others are imported.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Literal
@@ -29,31 +28,31 @@ FileKind = Literal["memories", "summary", "state", "tracker"]
 
 @dataclass(frozen=True, slots=True)
 class WilmerMemory:
-    """One memory of a file. `text` is what the file says word for word, `pointer` tells where (RFC 6901)."""
+    """One memory of a file. `text` is its exact text, `pointer` its place in the file (RFC 6901)."""
 
     pointer: str
     text: str
     item: GeneratedMemory
     hash: str = ""
-    """SHA-256 of the last message it tells of, where the file names it."""
+    """SHA-256 of the last message it covers, if the file contains it."""
     added: str = ""
-    """When it was written, as the file says it."""
+    """The time at which it was written, as in the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class WilmerFile:
-    """What a file holds. A `tracker` of condensations holds nothing to keep."""
+    """The content of a file. A `tracker` of condensations has no content to import."""
 
     kind: FileKind
     memories: tuple[WilmerMemory, ...] = ()
     rejected: tuple[str, ...] = ()
-    """What could not be used, and why."""
+    """Unusable parts, with reasons."""
     processed: str = ""
-    """SHA-256 of the last message of which memories were made, or nothing worth one, where the file says it."""
+    """SHA-256 of the last processed message, if the file contains it."""
 
 
 def read_file(name: str, content: bytes) -> WilmerFile:
-    """Read a file by its name. Raises `InvalidInput` for one that is not what its name says."""
+    """Read a file by its name. Raises `InvalidInput` if its content does not match its name."""
     kind = _kind_of(name)
     if len(content) > _MOST_BYTES:
         raise _refused(name, f"it has {len(content)} bytes; the maximum is {_MOST_BYTES}")
@@ -82,7 +81,7 @@ def _kind_of(name: str) -> FileKind:
 
 
 def _json(name: str, content: bytes) -> object:
-    """Return the JSON value of a file, or the list of those of its lines (older versions wrote `.jsonl`)."""
+    """Return the JSON value of a file, or the list of the values of its lines (older versions wrote `.jsonl`)."""
     try:
         text = content.decode("utf-8-sig")
         if name.lower().endswith(".jsonl") and not text.lstrip().startswith("["):
@@ -93,7 +92,7 @@ def _json(name: str, content: bytes) -> object:
 
 
 def _lines(text: str) -> list[object]:
-    """Return the value of each line, `None` for a damaged one. Raises `ValueError` where none is an object."""
+    """Return the value of each line, `None` for a damaged one. Raises `ValueError` if none is an object."""
     values = list[object]()
     for line in filter(str.strip, text.split("\n")):
         try:
@@ -134,7 +133,7 @@ def _database(name: str, content: bytes) -> WilmerFile:
     try:
         with closing(apsw.Connection(":memory:")) as rows:
             rows.deserialize("main", content)
-            # Foreign data: nothing in its schema may run functions of ours.
+            # Untrusted data: its schema must not call our functions.
             rows.execute("PRAGMA trusted_schema=OFF")
             for number, *texts in rows.execute(_MEMORIES):
                 report.take(number, *map(_decoded, texts))
@@ -145,7 +144,7 @@ def _database(name: str, content: bytes) -> WilmerFile:
 
 
 def _tracked(rows: apsw.Connection) -> str:
-    """Return the hash that the tracker of a database holds, whatever its column is called; empty without one."""
+    """Return the hash in the tracker of a database, whatever its column is called; empty if there is none."""
     if not rows.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (_TRACKER,)).fetchone():
         return ""
     values = (str(value) for row in rows.execute(_TRACKED) for value in row)
@@ -154,7 +153,7 @@ def _tracked(rows: apsw.Connection) -> str:
 
 @dataclass(slots=True)
 class _Rows:
-    """The rows of a database, as far as they are read."""
+    """The rows of a database read so far."""
 
     memories: list[WilmerMemory] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
@@ -184,7 +183,7 @@ def _plain(text: str) -> GeneratedMemory:
 
 
 def _described(text: str, metadata: object) -> GeneratedMemory:
-    """Make an item of a text and its metadata. Raises `TypeError` where that is not a JSON object."""
+    """Return an item of a text and its metadata. Raises `TypeError` if the metadata is not a JSON object."""
     if not isinstance(metadata, Mapping):
         raise TypeError("it is not an object")
     title, summary, mood = (_text(metadata.get(name)) for name in ("title", "summary", "sentiment"))
@@ -205,15 +204,12 @@ def _text(value: object) -> str:
 
 def _texts(value: object) -> tuple[str, ...]:
     """Return the texts of a list; a single text is a list of one."""
-    return tuple(_each(value if isinstance(value, list) else [value]))
-
-
-def _each(values: Iterable[object]) -> Iterator[str]:
-    yield from (text for value in values if (text := _text(value)))
+    values = value if isinstance(value, list) else [value]
+    return tuple(text for each in values if (text := _text(each)))
 
 
 def _is_unicode(text: str) -> bool:
-    """Tell whether a text can be written: JSON escapes can name half a character."""
+    """Return whether a text can be encoded: JSON escapes can contain lone surrogates."""
     return not any("\ud800" <= char <= "\udfff" for char in text)
 
 
@@ -238,12 +234,12 @@ _ENDINGS: Mapping[str, FileKind] = {
     "memories.json": "memories",
     "memories.jsonl": "memories",
 }
-# As bytes, so that one text that is not UTF-8 does not hide the others.
+# As bytes, so that a text that is not UTF-8 does not prevent reading the others.
 _MEMORIES = (
     "SELECT id, CAST(memory_text AS BLOB), CAST(date_added AS BLOB), CAST(metadata_json AS BLOB) "
     "FROM memories ORDER BY id"
 )
-# What Fernet (of the package cryptography) makes of a text: base 64 that begins with its version and the time.
+# The format of Fernet (package cryptography): base64 that begins with its version and the time.
 _TOKEN = re.compile(r"gAAAA[\w-]+=*")
 _SQLITE = b"SQLite format 3\0"
 _TRACKER = "vector_memory_tracker"
@@ -253,46 +249,37 @@ _MOST_BYTES = 200_000_000
 _MOST_TITLE = 300
 
 
-# A discussion as the files in which WilmerAI keeps one.
-
-
 MEMORIES, SUMMARY, DATABASE, STATE = "memories.jsonl", "summary.jsonl", "vector_memory.db", "state_document.md"
 
 
 def wilmer_files(discussion: Discussion) -> dict[str, bytes]:
-    """Return the files of a discussion by name, those that would be empty left out.
+    """Return the files of a discussion by name, without empty ones.
 
-    The database holds every memory with what it can be found by.
+    The database contains every memory with its search fields.
     """
-    told = [_Told(memory, _hash(memory, discussion.messages())) for memory in discussion.all_memories()]
+    messages = discussion.messages()
+    pairs = [(memory, _hash(memory, messages)) for memory in discussion.all_memories()]
     state = discussion.state()
     files = {
-        MEMORIES: _as_lines(_block(one.memory.item.summary, one.hash) for one in told),
-        SUMMARY: _as_lines(_summary(discussion, told)),
-        DATABASE: _as_database(discussion, told),
+        MEMORIES: _as_lines(_block(memory.item.summary, mark) for memory, mark in pairs),
+        SUMMARY: _as_lines(_summary(discussion, pairs)),
+        DATABASE: _as_database(discussion, [memory for memory, _ in pairs]),
         STATE: f"{state}\n".encode() if state else b"",
     }
     return {f"{discussion.id}_{name}": content for name, content in files.items() if content}
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """A memory, and the hash of the last message it tells of; empty where that is not kept."""
-
-    memory: Memory
-    hash: str
-
-
 def _hash(memory: Memory, messages: Sequence[StoredMessage]) -> str:
-    inside = [kept for kept in messages if memory.first <= kept.position <= memory.last and not kept.deleted]
+    """Return the hash of the last message that a memory covers; empty if it is not stored."""
+    inside = [one for one in messages if memory.first <= one.position <= memory.last and not one.deleted]
     return message_hash(inside[-1].text) if inside else ""
 
 
-def _summary(discussion: Discussion, told: Sequence[_Told]) -> Iterator[Mapping[str, str]]:
+def _summary(discussion: Discussion, pairs: Sequence[tuple[Memory, str]]) -> Iterator[Mapping[str, str]]:
     version = discussion.current_summary()
     if version:
-        known = [one.hash for one in told if one.memory.last <= version.last]
-        yield _block(version.text, known[-1] if known else "")
+        hashes = [mark for memory, mark in pairs if memory.last <= version.last]
+        yield _block(version.text, hashes[-1] if hashes else "")
 
 
 def _block(text: str, mark: str) -> Mapping[str, str]:
@@ -303,26 +290,26 @@ def _as_lines(lines: Iterator[Mapping[str, str]]) -> bytes:
     return "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines).encode()
 
 
-def _as_database(discussion: Discussion, told: Sequence[_Told]) -> bytes:
-    with closing(apsw.Connection(":memory:")) as made:
-        made.execute(_TABLES)
-        for number, one in enumerate(told, start=1):
-            item, at = one.memory.item, one.memory.at
+def _as_database(discussion: Discussion, memories: Sequence[Memory]) -> bytes:
+    with closing(apsw.Connection(":memory:")) as database:
+        database.execute(_TABLES)
+        for number, memory in enumerate(memories, start=1):
+            item = memory.item
             metadata = json.dumps(item.model_dump(mode="json"), ensure_ascii=False)
-            added = render_time(at) if at else ""
-            made.execute(_MEMORY, (number, discussion.id, item.summary, added, metadata))
+            added = render_time(memory.at) if memory.at else ""
+            database.execute(_MEMORY, (number, discussion.id, item.summary, added, metadata))
             words = (item.title, item.summary, "; ".join(item.entities), "; ".join(item.key_phrases), item.summary)
-            made.execute(_WORDS, (number, *words))
-        made.execute("INSERT INTO vector_memory_tracker VALUES (?, ?)", (discussion.id, _processed(discussion)))
-        return bytes(made.serialize("main"))
+            database.execute(_WORDS, (number, *words))
+        database.execute("INSERT INTO vector_memory_tracker VALUES (?, ?)", (discussion.id, _processed(discussion)))
+        return bytes(database.serialize("main"))
 
 
 def _processed(discussion: Discussion) -> str:
-    """Return the hash of the last message of which memories were made, or nothing worth one."""
+    """Return the hash of the last processed message."""
     states = [state for head in discussion.log.blocks() for state in discussion.log.block(head).chunks]
     last = max((state.last for state in states if state.status in {"done", "empty"}), default=-1)
-    found = [kept for kept in discussion.log.read(0, last) if not kept.deleted] if last >= 0 else []
-    return message_hash(found[-1].text) if found else ""
+    messages = [message for message in discussion.log.read(0, last) if not message.deleted] if last >= 0 else []
+    return message_hash(messages[-1].text) if messages else ""
 
 
 _TABLES = """

@@ -1,1 +1,1 @@
-"""Exams of a memory: questions with what has to be found, asked again after every change."""
+"""Exams of a memory: questions with expected results, repeated after every change."""

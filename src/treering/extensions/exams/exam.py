@@ -1,12 +1,12 @@
-"""Questions of an exam, and what a space answers to each: what was found, and how far down it stood."""
+"""Questions of an exam, and the answers of a space: which expected results were found, and at which rank."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from treering.core.canonical import digest, is_object, normalise_text
 from treering.core.errors import InvalidInput, NotFound
@@ -14,40 +14,37 @@ from treering.retrieval.text.analysis import estimate_tokens
 from treering.sources.reading.bounded_files import read_text_file
 from treering.sources.reading.bounded_yaml import parse_yaml
 from treering.surfaces.python.space import Space
+from treering.verbs.envelope import Value
 from treering.verbs.query.context import ContextReport
 from treering.verbs.query.search import SearchReport
 
 FOLDER = Path(".treering") / "exam"
 LOOKED_AT = 50
-"""Sources of a ranking in which what has to be found is looked for."""
+"""The number of ranked sources that are searched for expected results."""
 
 _LINES = re.compile(r"(?P<path>.+?)#L(?P<first>\d+)(?:-L?(?P<last>\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
 class ShownItem:
-    """A source or an object that an answer has, and by what a ranking found it, the best first."""
+    """A source or an object in an answer, with the search methods that found it, the best first."""
 
     object_id: str
     origin: str
     passages: tuple[tuple[str, str], ...]
-    """The place and the text of each passage that is shown of it."""
+    """The place and the text of each shown passage."""
     arms: tuple[str, ...] = ()
 
 
-class _Value(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
-
-
-class ExpectedFind(_Value):
-    """What a question has to find, or must not: exactly one of three."""
+class ExpectedFind(Value):
+    """An expected or forbidden result: exactly one of three."""
 
     file: str = ""
-    """The end of a path; with `#L3-L9`, it has to be found by a passage that has one of these lines."""
+    """The end of a path; with `#L3-L9`, a passage must contain one of these lines."""
     object: str = ""
     """An id."""
     says: str = ""
-    """Words that a passage has in this order; case and white space do not count."""
+    """Consecutive words of a passage; case and white space are ignored."""
 
     @model_validator(mode="after")
     def _one(self) -> "ExpectedFind":
@@ -59,7 +56,7 @@ class ExpectedFind(_Value):
         return self.file or self.object or f"“{self.says}”"
 
     def is_in(self, shown: ShownItem) -> bool:
-        """Tell whether something shown is it."""
+        """Return whether a shown item is this result."""
         if self.object:
             return shown.object_id == self.object
         if self.says:
@@ -71,35 +68,35 @@ class ExpectedFind(_Value):
         if named is None:
             return True
         first, last = int(named["first"]), int(named["last"] or named["first"])
-        held = (_LINES.match(place) for place, _ in shown.passages)
-        return any(one and int(one["first"]) <= last and int(one["last"] or one["first"]) >= first for one in held)
+        places = (_LINES.match(place) for place, _ in shown.passages)
+        return any(one and int(one["first"]) <= last and int(one["last"] or one["first"]) >= first for one in places)
 
 
-def _wanted(given: Any) -> Any:
+def _expected(given: Any) -> Any:
     if not isinstance(given, str):
         return given
     return {"object": given} if is_object(given) else {"file": given}
 
 
-ExpectedOrName = Annotated[ExpectedFind, BeforeValidator(_wanted)]
-"""A plain text is an id, or else a file."""
+ExpectedOrName = Annotated[ExpectedFind, BeforeValidator(_expected)]
+"""A plain text is an id or a file."""
 
 
-class ExamQuestion(_Value):
-    """A question, and what makes an answer right."""
+class ExamQuestion(Value):
+    """A question with its expected results."""
 
     ask: str = Field(min_length=1, max_length=10_000)
     id: str = ""
-    """By default made of the question."""
+    """Default: derived from the question."""
     scope: str = "/"
     must: tuple[ExpectedOrName, ...] = ()
     must_not: tuple[ExpectedOrName, ...] = ()
     refuse: bool = False
-    """Whether nothing here answers it, so that the right answer is to say so."""
+    """Whether the space contains no answer, so that the right answer is a refusal."""
     status: Literal["accepted", "candidate", "rejected"] = "accepted"
-    """A candidate was proposed, and counts once somebody made it `accepted`; a rejected one is not proposed again."""
+    """A candidate is a proposal that counts once a person marks it `accepted`; a rejected one is not proposed again."""
     source: str = ""
-    """Where it was taken from, such as `commit 1f3c…`."""
+    """Its origin, such as `commit 1f3c…`."""
 
     @model_validator(mode="after")
     def _has_an_answer(self) -> "ExamQuestion":
@@ -113,7 +110,7 @@ class ExamQuestion(_Value):
 
     @property
     def key(self) -> str:
-        """What it is called from run to run."""
+        """Its stable identifier across runs."""
         return self.id or digest(f"{self.scope}\n{self.ask}")[:12]
 
 
@@ -121,91 +118,91 @@ _QUESTIONS = TypeAdapter(tuple[ExamQuestion, ...])
 
 
 def read_questions(place: Path, *, below: Path | None = None) -> tuple[ExamQuestion, ...]:
-    """Read the questions of a file, or of all YAML files in a folder, in the order of their names.
+    """Read the questions of a file, or of all YAML files in a folder, sorted by name.
 
-    A link may lead to no place outside of the folder `below`, by default the one that holds the questions.
-    Raises `NotFound` where there are none, and `InvalidInput` for a file that is no exam and for a key used twice.
+    Links must not lead out of the folder `below`, by default the folder of the questions. Raises `NotFound` if there
+    are none, and `InvalidInput` for an invalid file or a repeated key.
     """
     files = sorted(place.glob("*.y*ml")) if place.is_dir() else [place]
     if not files or not files[0].is_file():
         raise NotFound(
             f"There is no exam at {place}.", hint="Put questions into a YAML file there, or run: treering exam make."
         )
-    found: dict[str, ExamQuestion] = {}
+    questions: dict[str, ExamQuestion] = {}
     for file in files:
         for question in _read(file, below or (place if place.is_dir() else place.parent)):
-            if question.key in found:
+            if question.key in questions:
                 raise InvalidInput(
                     f"{file}: the question {question.key} appears twice.", hint="Give each question a unique id."
                 )
-            found[question.key] = question
-    return tuple(found.values())
+            questions[question.key] = question
+    return tuple(questions.values())
 
 
 def _read(file: Path, below: Path) -> tuple[ExamQuestion, ...]:
     hint = "An exam is a YAML file with a list `questions`; see `treering exam run --help`."
     try:
-        held = parse_yaml(read_text_file(file, below=below))
-        return _QUESTIONS.validate_python(held["questions"] if isinstance(held, dict) else held)
+        data = parse_yaml(read_text_file(file, below=below))
+        return _QUESTIONS.validate_python(data["questions"] if isinstance(data, dict) else data)
     except ValidationError as error:
         first = error.errors()[0]
         number, *field = first["loc"] or ("",)
         where = f"question {int(number) + 1}" if isinstance(number, int) else "the list"
-        said = ".".join(map(str, field))
-        raise InvalidInput(f"{file}, {where}{f', {said}' if said else ''}: {first['msg']}.", hint=hint) from error
+        key = ".".join(map(str, field))
+        raise InvalidInput(f"{file}, {where}{f', {key}' if key else ''}: {first['msg']}.", hint=hint) from error
     except KeyError as error:
         raise InvalidInput(f"{file} is not an exam: it has no list of questions.", hint=hint) from error
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{file} is not an exam: {error}.", hint=hint) from error
 
 
-class FoundExpected(_Value):
-    """One thing that had to be found: its place in the ranking from 1, `None` where it was not among the first 50."""
+class FoundExpected(Value):
+    """An expected result: its rank in the ranking from 1, `None` if it is not among the first 50."""
 
     wanted: str
     rank: int | None
     arms: tuple[str, ...] = ()
-    """By what it was found, such as `words` and `vectors`, the best first."""
+    """The search methods that found it, such as `words` and `vectors`, the best first."""
 
 
-class ExamAnswer(_Value):
-    """What a space answered to a question."""
+class ExamAnswer(Value):
+    """The answer of a space to a question."""
 
     key: str
     ask: str
     refuse: bool
     found: tuple[FoundExpected, ...]
     forbidden: tuple[FoundExpected, ...]
-    """What must not be found, and was among the first ten."""
+    """Forbidden results among the first ten."""
     refused: bool
-    """Whether the context said that nothing answers it."""
+    """Whether the context stated that there is no answer."""
     tokens: int | None
-    """Of the pack, until all that had to be found stood in it; `None` where not all of it did."""
+    """The tokens of the pack up to the last expected result; `None` if one is missing."""
     packed: int
-    """Passages and objects in the pack."""
+    """The number of passages and objects in the pack."""
     packed_right: int
-    """Those of them that had to be found."""
+    """The number of expected ones among them."""
 
     @property
     def is_right(self) -> bool:
-        """Whether it was refused as wanted, or all was found among the first ten, and nothing that must not be."""
+        """Whether it was refused as expected, or all expected and no forbidden results are among the first ten."""
         if self.refuse != self.refused:
             return False
         return not self.forbidden and all(one.rank is not None and one.rank <= FIRST for one in self.found)
 
     def recall(self, first: int) -> float | None:
-        """Return the part of what had to be found that was among the first so many; `None` where nothing had to be."""
+        """Return the share of expected results among the first ranks; `None` if none are expected."""
         if not self.found:
             return None
         return sum(one.rank is not None and one.rank <= first for one in self.found) / len(self.found)
 
 
 FIRST = 10
-"""Sources of a ranking that count as shown."""
+"""The number of ranked sources that count as shown."""
 
 
 def answered(space: Space, question: ExamQuestion, *, semantic: bool = True, max_tokens: int = 4_000) -> ExamAnswer:
-    """Ask a space for a ranking and for a context, and look for what the answer must and must not have."""
+    """Ask a space for a ranking and a context, and search them for expected and forbidden results."""
     options = {"limit": LOOKED_AT, "semantic": semantic, "explain": True, "group": "source", "lines": 0}
     ranked = _ranked(space.query("search", question.scope, {"text": question.ask}, options))
     limits = {"semantic": semantic, "max_tokens": max_tokens}
@@ -216,24 +213,24 @@ def answered(space: Space, question: ExamQuestion, *, semantic: bool = True, max
         key=question.key,
         ask=question.ask,
         refuse=question.refuse,
-        found=tuple(_placed(wanted, ranked) for wanted in question.must),
-        forbidden=tuple(one for wanted in question.must_not if (one := _placed(wanted, ranked[:FIRST])).rank),
+        found=tuple(_placed(expected, ranked) for expected in question.must),
+        forbidden=tuple(one for each in question.must_not if (one := _placed(each, ranked[:FIRST])).rank),
         refused=refused,
         tokens=_tokens_until(question.must, packed),
         packed=len(packed),
-        packed_right=sum(any(wanted.is_in(one) for wanted in question.must) for one in packed),
+        packed_right=sum(any(expected.is_in(one) for expected in question.must) for one in packed),
     )
 
 
 def ask_all(
     space: Space, questions: Sequence[ExamQuestion], *, semantic: bool, told: Callable[[int, int], None]
 ) -> tuple[ExamAnswer, ...]:
-    """Ask every question, and tell after each how many are done."""
-    given: list[ExamAnswer] = []
+    """Ask every question; call `told` with the progress after each."""
+    answers: list[ExamAnswer] = []
     for number, question in enumerate(questions, 1):
-        given.append(answered(space, question, semantic=semantic))
+        answers.append(answered(space, question, semantic=semantic))
         told(number, len(questions))
-    return tuple(given)
+    return tuple(answers)
 
 
 def _ranked(report: SearchReport) -> list[ShownItem]:
@@ -263,11 +260,11 @@ def _packed(report: ContextReport) -> list[ShownItem]:
     return shown
 
 
-def _placed(wanted: ExpectedFind, ranked: Sequence[ShownItem]) -> FoundExpected:
+def _placed(expected: ExpectedFind, ranked: Sequence[ShownItem]) -> FoundExpected:
     for rank, one in enumerate(ranked, 1):
-        if wanted.is_in(one):
-            return FoundExpected(wanted=str(wanted), rank=rank, arms=one.arms)
-    return FoundExpected(wanted=str(wanted), rank=None)
+        if expected.is_in(one):
+            return FoundExpected(wanted=str(expected), rank=rank, arms=one.arms)
+    return FoundExpected(wanted=str(expected), rank=None)
 
 
 def _tokens_until(must: Sequence[ExpectedFind], packed: Sequence[ShownItem]) -> int | None:

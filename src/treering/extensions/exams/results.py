@@ -1,13 +1,13 @@
-"""What an exam came to: figures with intervals, what changed since the run before, and forms to write it in."""
+"""The results of an exam: metrics with intervals, changes since the previous run, and output formats."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from treering.core.canonical import Instant
 from treering.core.counting import counted_things
@@ -19,19 +19,15 @@ from treering.verbs.engine import Engine, held
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 
 RUNS = "runs.jsonl"
-"""The file beside the questions with one line for each run."""
+"""The file next to the questions with one line for each run."""
 
 _ROUNDS = 2_000
 _CUTOFFS = (1, 3, 5, FIRST)
 _SHOWN = 20
 
 
-class _Value(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
-
-
-class Estimate(_Value):
-    """A mean in percent (tokens: as they are), with its 95 % interval over questions, and how many of them count."""
+class Estimate(Value):
+    """A mean in percent (tokens: absolute), with its 95 % interval over questions, and the number of questions."""
 
     mean: float
     low: float
@@ -42,17 +38,17 @@ class Estimate(_Value):
         return f"{self.mean:.1f} [{self.low:.1f}, {self.high:.1f}]"
 
 
-class ExamRun(_Value):
+class ExamRun(Value):
     """One run of an exam."""
 
     at: Instant
     sequence: int
-    """How far the space's log had come."""
+    """The sequence number of the space's log."""
     answers: tuple[ExamAnswer, ...]
 
 
-class ChangedAnswer(_Value):
-    """A question that is answered otherwise than in the run before: each thing wanted, with its places then and now."""
+class ChangedAnswer(Value):
+    """A question whose answer changed since the previous run: each expected result, with its ranks then and now."""
 
     key: str
     ask: str
@@ -60,22 +56,22 @@ class ChangedAnswer(_Value):
     wanted: tuple[str, ...]
 
 
-class ExamReport(_Value):
-    """A run with its figures, and what changed since the run before."""
+class ExamReport(Value):
+    """A run with its metrics, and the changes since the previous run."""
 
     run: ExamRun
     figures: Mapping[str, Estimate]
     gains: Mapping[str, Estimate] = {}
-    """By how much each figure rose, over the questions of both runs."""
+    """The increase of each metric, over the questions of both runs."""
     moved: tuple[ChangedAnswer, ...] = ()
     missed: tuple[str, ...] = ()
-    """Which figures are below what was asked for, and by how much."""
+    """The metrics below their required minimum, with the differences."""
 
 
 def report_on(run: ExamRun, before: ExamRun | None, least: Mapping[str, float]) -> ExamReport:
-    """Sum up a run, and compare it with the one before, question by question.
+    """Summarize a run, and compare it with the previous one, question by question.
 
-    `least`: the least a figure may be. Raises `InvalidInput` for a figure that there is not.
+    `least`: the required minimum of metrics. Raises `InvalidInput` for an unknown metric.
     """
     measured = {answer.key: _measures(answer) for answer in run.answers}
     figures = _figures(measured)
@@ -98,7 +94,7 @@ def report_on(run: ExamRun, before: ExamRun | None, least: Mapping[str, float]) 
         for answer in run.answers
         if answer.key in old
     }
-    moved = (found for answer in run.answers if answer.key in old and (found := _moved(old[answer.key], answer)))
+    moved = (change for answer in run.answers if answer.key in old and (change := _moved(old[answer.key], answer)))
     return ExamReport(
         run=run,
         figures=figures,
@@ -109,19 +105,19 @@ def report_on(run: ExamRun, before: ExamRun | None, least: Mapping[str, float]) 
 
 
 NAMES = (*(f"recall@{first}" for first in _CUTOFFS), "all@10", "precision", "clean", "refused", "answered", "tokens")
-"""Figures: parts of the evidence among the first; questions with all of it among the first ten; the part of a pack that
-had to be found; questions without what must not be found; of those to be refused, the refused; of the others, the
-answered; tokens of a pack until all evidence stands in it."""
+"""Metrics: shares of the expected results among the first ranks; questions with all of them among the first ten; the
+share of expected results in a pack; questions without forbidden results; the refused ones of the questions to refuse;
+the answered ones of the others; tokens of a pack up to the last expected result."""
 
 
 def _measures(answer: ExamAnswer) -> dict[str, float]:
-    found: dict[str, float | None] = {f"recall@{first}": answer.recall(first) for first in _CUTOFFS}
-    found["all@10"] = None if not answer.found else float(answer.recall(FIRST) == 1.0)
-    found["precision"] = answer.packed_right / answer.packed if answer.found and answer.packed else None
-    found["clean"] = float(not answer.forbidden)
-    found["refused" if answer.refuse else "answered"] = float(answer.refused == answer.refuse)
-    told = {name: 100 * value for name, value in found.items() if value is not None}
-    return {**told, "tokens": float(answer.tokens)} if answer.tokens is not None else told
+    values: dict[str, float | None] = {f"recall@{first}": answer.recall(first) for first in _CUTOFFS}
+    values["all@10"] = None if not answer.found else float(answer.recall(FIRST) == 1.0)
+    values["precision"] = answer.packed_right / answer.packed if answer.found and answer.packed else None
+    values["clean"] = float(not answer.forbidden)
+    values["refused" if answer.refuse else "answered"] = float(answer.refused == answer.refuse)
+    measures = {name: 100 * value for name, value in values.items() if value is not None}
+    return {**measures, "tokens": float(answer.tokens)} if answer.tokens is not None else measures
 
 
 def _figures(measured: Mapping[str, Mapping[str, float]]) -> dict[str, Estimate]:
@@ -130,7 +126,7 @@ def _figures(measured: Mapping[str, Mapping[str, float]]) -> dict[str, Estimate]
 
 
 def _estimate(values: Sequence[float]) -> Estimate:
-    """Estimate a mean, and its interval by drawing questions again."""
+    """Estimate a mean with its bootstrap interval over questions."""
     held = np.array(values)
     drawn = np.random.default_rng(0).integers(len(held), size=(_ROUNDS, len(held)))
     low, high = np.percentile(held[drawn].mean(axis=1), (2.5, 97.5))
@@ -140,14 +136,14 @@ def _estimate(values: Sequence[float]) -> Estimate:
 def _moved(old: ExamAnswer, new: ExamAnswer) -> ChangedAnswer | None:
     then = {one.wanted: one for one in old.found}
     changed = [(then[one.wanted], one) for one in new.found if one.wanted in then and then[one.wanted].rank != one.rank]
-    told = [f"{now.wanted}: {_place(before)} → {_place(now)}" for before, now in changed]
+    changes = [f"{now.wanted}: {_place(before)} → {_place(now)}" for before, now in changed]
     if old.refused != new.refused:
-        told.append(f"{'refused' if old.refused else 'answered'} → {'refused' if new.refused else 'answered'}")
-    if not told:
+        changes.append(f"{'refused' if old.refused else 'answered'} → {'refused' if new.refused else 'answered'}")
+    if not changes:
         return None
     worse = [_rank(now) > _rank(before) for before, now in changed]
     better = not any(worse) and new.refused <= old.refused if not new.refuse else new.refused
-    return ChangedAnswer(key=new.key, ask=new.ask, better=better, wanted=tuple(told))
+    return ChangedAnswer(key=new.key, ask=new.ask, better=better, wanted=tuple(changes))
 
 
 def _rank(found: FoundExpected) -> float:
@@ -160,16 +156,13 @@ def _place(found: FoundExpected) -> str:
     return f"{found.rank} by {', '.join(found.arms)}" if found.arms else str(found.rank)
 
 
-# Runs are kept beside the questions, so that they go with the repository.
-
-
 _MAX_BYTES_OF_RUNS = 50_000_000
 
 
 def last_run(folder: Path, *, below: Path) -> ExamRun | None:
-    """Return the last run that was kept. Raises `Corrupt` for a file that holds something else.
+    """Return the last stored run. Raises `Corrupt` if the file does not end with a run.
 
-    A link may lead to no place outside of the folder `below`.
+    Links must not lead out of the folder `below`.
     """
     try:
         lines = read_text_file(folder / RUNS, below=below, max_bytes=_MAX_BYTES_OF_RUNS).splitlines()
@@ -182,26 +175,23 @@ def last_run(folder: Path, *, below: Path) -> ExamRun | None:
 
 
 def keep_run(folder: Path, run: ExamRun, *, below: Path) -> None:
-    """Add a run to those that were kept. A link may lead to no place outside of the folder `below`."""
+    """Append a run to the file of runs. Links must not lead out of the folder `below`."""
     check_inside(folder / RUNS, below)
     with (folder / RUNS).open("a", encoding="utf-8") as file:
         file.write(f"{run.model_dump_json()}\n")
-
-
-# The last runs are kept in the space, too, for the web page: in the log of jobs, where no question finds them.
 
 
 _ALL = "exams"
 _MOST_KEPT = 20
 
 
-class KeptRun(_Value):
-    """A run that is kept, as the list of all has it."""
+class KeptRun(Value):
+    """A stored run, as in the list of all."""
 
     number: int
-    """Counted from 1; the run before may be of another exam."""
+    """Counted from 1; the previous run may be of another exam."""
     exam: str
-    """The file or folder of its questions, as it was named."""
+    """The file or folder of its questions, as given."""
     at: Instant
     sequence: int
     questions: int
@@ -210,20 +200,20 @@ class KeptRun(_Value):
     gains: Mapping[str, Estimate] = {}
 
 
-class ExamHistory(_Value):
-    """The runs that are kept, the newest first, and one of them with its answers."""
+class ExamHistory(Value):
+    """The stored runs, newest first, and one of them with its answers."""
 
     runs: tuple[KeptRun, ...] = ()
     shown: KeptRun | None = None
     answers: tuple[ExamAnswer, ...] = ()
-    """Without those that told of what was erased since."""
+    """Without answers with content that was erased since."""
     moved: tuple[ChangedAnswer, ...] = ()
 
 
 def keep_in_space(engine: Engine, exam: str, report: ExamReport) -> None:
-    """Add a run to those that a space keeps, of which it keeps the last 20. A space that is only read keeps none.
+    """Store a run in a space, which stores the last 20 runs. A read-only space stores none.
 
-    Raises `Unavailable` after a bounded wait for another process that adds one.
+    Raises `Unavailable` after a bounded wait for another process that stores a run.
     """
     jobs = engine.feedback
     if jobs is None:
@@ -244,15 +234,15 @@ def keep_in_space(engine: Engine, exam: str, report: ExamReport) -> None:
             figures=report.figures,
             gains=report.gains,
         )
-        told = report.model_dump(mode="json", include={"run", "moved"})
-        # An erasure takes from a list the lines that name what is erased (`retrieval.index.projection.Named`).
-        jobs.save(_row(number), {"scope": None, "answers": told["run"]["answers"], "moved": told["moved"]})
+        data = report.model_dump(mode="json", include={"run", "moved"})
+        # An erasure removes the rows of a list that name erased content (`retrieval.index.projection.Named`).
+        jobs.save(_row(number), {"scope": None, "answers": data["run"]["answers"], "moved": data["moved"]})
         runs = [one.model_dump(mode="json") for one in (run, *before)]
         jobs.save(_ALL, {"scope": None, "runs": runs[:_MOST_KEPT]})
 
 
 def _row(number: int) -> str:
-    """Name the row of a run: that of the oldest is used again."""
+    """Return the name of the row of a run; the row of the oldest run is reused."""
     return f"exam:{number % _MOST_KEPT}"
 
 
@@ -264,14 +254,14 @@ def _listed(jobs: JobLog) -> tuple[KeptRun, ...]:
 
 
 class HistoryInput(Value):
-    """Which run is shown."""
+    """The run to show."""
 
     run: int = Field(default=0, ge=0)
     """Its number; 0: the newest."""
 
 
 def history(call: Call, given: HistoryInput, _options: Nothing) -> ExamHistory:
-    """Return the runs that are kept, and one of them with its answers. Raises `NotFound` for one that is not."""
+    """Return the stored runs, and one of them with its answers. Raises `NotFound` for an unknown run."""
     jobs = call.engine.feedback
     runs = _listed(jobs) if jobs else ()
     if jobs is None or not runs:
@@ -280,9 +270,9 @@ def history(call: Call, given: HistoryInput, _options: Nothing) -> ExamHistory:
     if shown is None:
         raise NotFound(f"Run {given.run} does not exist.", hint=f"Stored runs: {runs[-1].number} to {runs[0].number}.")
     row = jobs.find(_row(shown.number)) or {}
-    told = {name: row.get(name, ()) for name in ("answers", "moved")}
+    results = {name: row.get(name, ()) for name in ("answers", "moved")}
     try:
-        return ExamHistory.model_validate({"runs": runs, "shown": shown, **told})
+        return ExamHistory.model_validate({"runs": runs, "shown": shown, **results})
     except ValidationError as error:
         raise Corrupt(f"Run {shown.number} cannot be read.", hint="Restore the space from a backup.") from error
 
@@ -298,11 +288,8 @@ HISTORY = Operation(
 )
 
 
-# Forms of a report: for people, for pull requests, for build servers.
-
-
 def as_lines(report: ExamReport) -> Iterator[str]:
-    """Yield what a person reads at a terminal."""
+    """Yield the lines of the report for a terminal."""
     yield counted_things(len(report.run.answers), "question")
     for name, figure in report.figures.items():
         gain = report.gains.get(name)
@@ -318,7 +305,7 @@ def as_lines(report: ExamReport) -> Iterator[str]:
 
 
 def as_markdown(report: ExamReport) -> str:
-    """Write what a pull request shows."""
+    """Return the report for a pull request."""
     rows = [
         f"| {name} | {figure} | {figure.questions} | {_gain(report.gains.get(name))} |"
         for name, figure in report.figures.items()
@@ -339,7 +326,7 @@ def as_markdown(report: ExamReport) -> str:
 
 
 def as_junit(report: ExamReport) -> str:
-    """Write what build servers read: a case for each question, and one for each figure that is too low."""
+    """Return the report for build servers: a case for each question, and one for each metric that is too low."""
     wrong = {answer.key: why_wrong(answer) for answer in report.run.answers if not answer.is_right}
     cases = [
         f'<testcase classname="exam" name={quoteattr(f"{answer.key} {_short(answer.ask)}")}>'
@@ -357,13 +344,13 @@ def as_junit(report: ExamReport) -> str:
 
 
 def as_json(report: ExamReport) -> str:
-    """Write all of it for programs."""
+    """Return the whole report for programs."""
     held: Any = TypeAdapter(ExamReport).dump_python(report, mode="json")
     return json.dumps(held, indent=2, ensure_ascii=False) + "\n"
 
 
 def why_wrong(answer: ExamAnswer) -> list[str]:
-    """Say what is wrong with an answer that is not right."""
+    """Return the problems of a wrong answer."""
     if answer.refuse != answer.refused:
         return [
             "answered, although the space contains no answer"

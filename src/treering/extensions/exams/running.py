@@ -1,4 +1,4 @@
-"""What the commands of exams do: run one, and propose questions from what a repository and a space tell."""
+"""Implementation of the exam commands: run an exam, and propose questions from a repository and a space."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,9 +40,9 @@ def run_exam(
     keep: bool,
     form: str,
 ) -> bool:
-    """Run an exam and print its report; return whether no figure is below what was asked for.
+    """Run an exam and print its report; return whether no metric is below its required minimum.
 
-    Raises `NotFound` where there are no questions.
+    Raises `NotFound` if there are no questions.
     """
     below = Path() if place is None else None
     place = place or FOLDER
@@ -53,8 +53,8 @@ def run_exam(
         raise NotFound(f"No question at {place} is accepted.", hint="Accept some of them, or use --candidates.")
     before = last_run(folder, below=below or folder)
     with opened(access) as space, bars() as advance:
-        given = ask_all(space, questions, semantic=semantic, told=lambda done, total: advance("asking", done, total))
-        run = ExamRun(at=space.engine.clock.now(), sequence=space.engine.ledger.sequence(), answers=given)
+        answers = ask_all(space, questions, semantic=semantic, told=lambda done, total: advance("asking", done, total))
+        run = ExamRun(at=space.engine.clock.now(), sequence=space.engine.ledger.sequence(), answers=answers)
         report = report_on(run, before, least)
         if keep:
             keep_in_space(space.engine, str(place), report)
@@ -73,7 +73,7 @@ def run_exam(
 
 
 def make_exam(access: Access, place: Path | None, *, commits: int) -> None:
-    """Write questions that are not known yet into `proposed.yaml` of an exam."""
+    """Write new questions into `proposed.yaml` of an exam."""
     folder, below = place or FOLDER, place or Path()
     if folder.suffix in (".yaml", ".yml"):
         raise InvalidInput(
@@ -83,13 +83,13 @@ def make_exam(access: Access, place: Path | None, *, commits: int) -> None:
     file = folder / PROPOSED
     before = read_questions(file, below=below) if file.is_file() else ()
     with opened(access) as space:
-        made = proposed(space, Path(), commits=commits, known=known)
-    if made:
+        questions = proposed(space, Path(), commits=commits, known=known)
+    if questions:
         check_inside(file, below)
-        write_proposed(file, made, before)
-    facts = {"file": str(file), "proposed": len(made), "known": len(known)}
-    said = f"{counted_things(len(made), 'question')} proposed in {file}; accept the useful ones."
-    answer(access, facts, [line(said if made else "Nothing new to propose.")])
+        write_proposed(file, questions, before)
+    facts = {"file": str(file), "proposed": len(questions), "known": len(known)}
+    message = f"{counted_things(len(questions), 'question')} proposed in {file}; accept the useful ones."
+    answer(access, facts, [line(message if questions else "Nothing new to propose.")])
 
 
 def _known(folder: Path, below: Path) -> tuple[ExamQuestion, ...]:
@@ -99,12 +99,9 @@ def _known(folder: Path, below: Path) -> tuple[ExamQuestion, ...]:
         return ()
 
 
-# Questions that are proposed, each with its answer and its origin.
-
-
 PROPOSED = "proposed.yaml"
 _MOST_FILES = 4
-"""Of a commit that makes a question: what touches more is about no one place."""
+"""The maximum number of files of a commit that becomes a question: larger commits are not about one place."""
 _LEAST_WORDS = 4
 _NO_QUESTION = re.compile(
     r"^(merge|revert|bump|release|version|update (changelog|dependenc)|prepare|format|lint|typo|fixup|squash|wip)\b",
@@ -123,10 +120,10 @@ _HEAD = """\
 
 
 def proposed(space: Space, folder: Path, *, commits: int, known: Iterable[ExamQuestion]) -> tuple[ExamQuestion, ...]:
-    """Propose questions that are not known yet: of the last commits of a repository, and of decisions in the space.
+    """Propose new questions from the last commits of a repository and from decisions in the space.
 
-    A commit asks with its subject for the files that it touched, where they are there today. Raises `NotFound` where
-    the folder is in no repository.
+    The question of a commit is its subject; the expected results are its files, if they still exist. Raises `NotFound`
+    if the folder is in no repository.
     """
     keys = {question.key for question in known}
     made = [*_of_history(open_repository(folder), commits), *_of_decisions(space)]
@@ -134,15 +131,15 @@ def proposed(space: Space, folder: Path, *, commits: int, known: Iterable[ExamQu
 
 
 def write_proposed(file: Path, questions: Sequence[ExamQuestion], before: Sequence[ExamQuestion]) -> None:
-    """Write proposals behind those that were there."""
-    held = [
+    """Write proposals after the existing ones."""
+    rows = [
         one.model_dump(mode="json", exclude_defaults=True) | {"status": one.status} for one in (*before, *questions)
     ]
-    for one in held:
+    for one in rows:
         one["must"] = [wanted if len(wanted) > 1 else next(iter(wanted.values())) for wanted in one.get("must", [])]
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        text = yaml.safe_dump({"questions": held}, allow_unicode=True, sort_keys=False, width=100)
+        text = yaml.safe_dump({"questions": rows}, allow_unicode=True, sort_keys=False, width=100)
         file.write_text(_HEAD + text, encoding="utf-8")
     except OSError as error:
         raise InvalidInput(f"Cannot write {file}: {error.strerror}.", hint="Choose another folder.") from error
@@ -152,21 +149,21 @@ def _of_history(repository: GitRepository, commits: int) -> Iterator[ExamQuestio
     head = repository.head()
     if head is None:
         return
-    there = {entry.path for entry in repository.entries(head)}
+    existing = {entry.path for entry in repository.entries(head)}
     for commit in repository.history(head, last=commits):
-        asked = _TYPE.sub("", commit.subject).strip()
+        question = _TYPE.sub("", commit.subject).strip()
         paths = [path for path in commit.paths if not _NO_ANSWER.search(path)]
-        tells = len(asked.split()) >= _LEAST_WORDS and not _NO_QUESTION.match(commit.subject)
-        if tells and 0 < len(paths) <= _MOST_FILES and there.issuperset(paths):
+        is_question = len(question.split()) >= _LEAST_WORDS and not _NO_QUESTION.match(commit.subject)
+        if is_question and 0 < len(paths) <= _MOST_FILES and existing.issuperset(paths):
             must = tuple(ExpectedFind(file=path) for path in paths)
             source = f"commit {commit.commit[:12]} of {commit.when:%Y-%m-%d}"
             yield ExamQuestion(
-                ask=asked, id=f"commit-{commit.commit[:12]}", must=must, status="candidate", source=source
+                ask=question, id=f"commit-{commit.commit[:12]}", must=must, status="candidate", source=source
             )
 
 
 def _of_decisions(space: Space) -> Iterator[ExamQuestion]:
-    """Ask the question of each decision that stands, for itself and for the file that it rests on."""
+    """Yield the question of each active decision, with the decision and its source files as expected results."""
     ledger = space.engine.ledger
     for item in ledger.select(Selection(scope="/", descend=True, types=("knowledge",))):
         if not isinstance(item, Knowledge) or not isinstance(item.payload, Decision) or item.status != "active":

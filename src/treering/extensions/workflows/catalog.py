@@ -1,4 +1,4 @@
-"""The table of all node types: those that come with workflows, then those that parts bring."""
+"""The table of all node types: the built-in ones, and those of extensions."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,11 +19,12 @@ from treering.registry import brought_by_name
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.engine import held
 
-# Nodes that need no memory: a model's answer, a text, a lock.
-
-
 LOCK_SECONDS = 60.0
-"""How long a run that shows no sign of life keeps others out."""
+"""The time after which the lock of an inactive run expires."""
+CHUNK = "chunk"
+BEFORE = "previous_result"
+_KEY_CHARS = 24
+_Item = TypeVar("_Item")
 
 
 class StandardSettings(AskingSettings):
@@ -39,33 +40,33 @@ class ResponseSettings(NodeSettings):
 
 
 class LockSettings(NodeSettings):
-    """A lock: its name, and whether every discussion has one of this name, or the space has a single one."""
+    """A lock: its name, and whether it applies to each discussion separately or to the whole space."""
 
     workflow_lock_id: Text = NOTHING
     per_discussion: bool = True
     seconds: float = Field(default=LOCK_SECONDS, gt=0, le=86_400)
 
 
-def ask(told: StandardSettings, step: Step) -> str:
+def ask(settings: StandardSettings, step: Step) -> str:
     """Ask the model."""
-    return step.ask(step.fill(told.prompt), system=step.fill(told.system_prompt))
+    return step.ask(step.fill(settings.prompt), system=step.fill(settings.system_prompt))
 
 
-def respond(told: ResponseSettings, step: Step) -> str:
+def respond(settings: ResponseSettings, step: Step) -> str:
     """Return the text."""
-    return step.fill(told.content)
+    return step.fill(settings.content)
 
 
-def lock(told: LockSettings, step: Step) -> str | RunEnded:
-    """Hold a lock until the run ends, or end it here because another run holds it.
+def lock(settings: LockSettings, step: Step) -> str | RunEnded:
+    """Hold a lock until the run ends, or end the run because another one holds the lock.
 
-    Messages at hand have nothing that two runs could want at once: there it does nothing.
+    Does nothing without a stored discussion.
     """
     scene = step.scene
     if scene.leases is None:
         return ""
-    name = step.fill(told.workflow_lock_id)
-    lease = step.hold(held(scene.leases, _lease_name(scene, told, name), step.run_id, told.seconds))
+    name = step.fill(settings.workflow_lock_id)
+    lease = step.hold(held(scene.leases, _lease_name(scene, settings, name), step.run_id, settings.seconds))
     called = f"the lock {name!r}" if name else "the lock"
     if lease is None:
         return RunEnded(f"Another run holds {called}.")
@@ -73,8 +74,8 @@ def lock(told: LockSettings, step: Step) -> str | RunEnded:
     return ""
 
 
-def _lease_name(scene: Scene, told: LockSettings, name: str) -> str:
-    return f"workflow:{scene.scope if told.per_discussion else ''}:{name}"
+def _lease_name(scene: Scene, settings: LockSettings, name: str) -> str:
+    return f"workflow:{scene.scope if settings.per_discussion else ''}:{name}"
 
 
 NODES = (
@@ -86,18 +87,10 @@ NODES = (
 )
 
 
-# A prompt for each chunk of a conversation, one after the other; what was answered is kept, and not asked again.
-
-
-CHUNK = "chunk"
-BEFORE = "previous_result"
-_KEY_CHARS = 24
-
-
 class ChunkSettings(AskingSettings):
-    """The prompt for each chunk. Its templates may use `{chunk}` and `{previous_result}`, what the chunk before gave.
+    """The prompt for each chunk. Its templates may contain `{chunk}` and `{previous_result}`, the previous answer.
 
-    `chunkSize` messages are a chunk; the last `lookbackMessages` and an incomplete chunk wait.
+    A chunk has `chunkSize` messages; the last `lookbackMessages` and an incomplete chunk wait.
     """
 
     prompt: Text
@@ -106,45 +99,46 @@ class ChunkSettings(AskingSettings):
     custom_delimiter: str = DELIMITER
 
 
-def process(told: ChunkSettings, step: Step) -> str | RunEnded:
+def process(settings: ChunkSettings, step: Step) -> str | RunEnded:
     """Ask the model about each chunk and return all answers in order.
 
-    In a kept discussion each answer is durable before the next chunk is read. It is used again as long as the
-    messages of its chunk, the texts of the prompts and, where they use it, the result before it are the same, so a
-    run that broke off goes on where it was. Other variables in the prompts do not count.
+    In a stored discussion each answer is durable before the next chunk is read. It is reused while the messages of the
+    chunk, the prompts and, if they contain it, the previous result are the same, so that an interrupted run continues.
+    Other variables in the prompts are not compared.
     """
     results: list[str] = []
-    for messages in _chunks(step.scene.recollection.messages(), told):
+    for messages in _chunks(step.scene.recollection.messages(), settings):
         if step.cancelled():
             return RunEnded("The run was cancelled.", cancelled=True)
-        results.append(_result(told, step, messages, before=results[-1] if results else ""))
-    return text_or_placeholder(told.custom_delimiter.join(results), "messages")
+        results.append(_result(settings, step, messages, before=results[-1] if results else ""))
+    return text_or_placeholder(settings.custom_delimiter.join(results), "messages")
 
 
-def _result(told: ChunkSettings, step: Step, messages: Sequence[StoredMessage], *, before: str) -> str:
-    kept, key = step.scene.results, _key(told, step, messages, before)
-    known = kept.find(key) if kept else None
+def _result(settings: ChunkSettings, step: Step, messages: Sequence[StoredMessage], *, before: str) -> str:
+    results, key = step.scene.results, _key(settings, step, messages, before)
+    known = results.find(key) if results else None
     if known is not None:
         return known
     own = {CHUNK: transcript_text(messages), BEFORE: before}
-    answer = plain_text(step.ask(step.fill(told.prompt, own), system=step.fill(told.system_prompt, own)))
-    if kept:
-        kept.keep(key, answer, messages, made_by=step.model_id)
+    answer = plain_text(step.ask(step.fill(settings.prompt, own), system=step.fill(settings.system_prompt, own)))
+    if results:
+        results.keep(key, answer, messages, made_by=step.model_id)
     return answer
 
 
-def _key(told: ChunkSettings, step: Step, messages: Sequence[StoredMessage], before: str) -> str:
-    uses_before = BEFORE in {*told.prompt.names, *told.system_prompt.names}
-    segments = [segment for kept in messages for segment in kept.segment_ids]
-    words = [step.node_id, told.prompt.text, told.system_prompt.text, segments, before if uses_before else ""]
+def _key(settings: ChunkSettings, step: Step, messages: Sequence[StoredMessage], before: str) -> str:
+    uses_before = BEFORE in {*settings.prompt.names, *settings.system_prompt.names}
+    segments = [segment for message in messages for segment in message.segment_ids]
+    words = [step.node_id, settings.prompt.text, settings.system_prompt.text, segments, before if uses_before else ""]
     return digest(canonical_json(words))[:_KEY_CHARS]
 
 
-def _chunks(messages: Sequence[StoredMessage], told: ChunkSettings) -> Iterator[list[StoredMessage]]:
-    """Return the complete chunks. They begin at fixed positions, so a deleted message changes only its own."""
-    end = (messages[-1].position + 1 if messages else 0) - told.lookback_messages
-    for first in range(0, end - told.chunk_size + 1, told.chunk_size):
-        chunk = [kept for kept in messages if first <= kept.position < first + told.chunk_size and not kept.deleted]
+def _chunks(messages: Sequence[StoredMessage], settings: ChunkSettings) -> Iterator[list[StoredMessage]]:
+    """Yield the complete chunks. They begin at fixed positions, so that a deleted message changes only its own."""
+    end = (messages[-1].position + 1 if messages else 0) - settings.lookback_messages
+    size = settings.chunk_size
+    for first in range(0, end - size + 1, size):
+        chunk = [one for one in messages if first <= one.position < first + size and not one.deleted]
         if chunk:
             yield chunk
 
@@ -159,12 +153,6 @@ CHUNK_NODES = (
         variables=(CHUNK, BEFORE),
     ),
 )
-
-
-# A conversation in few tokens: recent messages as they were said, older ones as memories, the oldest as a summary.
-
-
-_Item = TypeVar("_Item")
 
 
 class CompactorSettings(NodeSettings):
@@ -193,12 +181,12 @@ class Windows:
         return "\n\n".join(f"## {name}\n\n{text}" for name, text in parts.items() if text)
 
 
-def compact(told: CompactorSettings, step: Step) -> str:
-    """Return the conversation in few tokens. No model is asked: memories and summary are those that are kept."""
+def compact(settings: CompactorSettings, step: Step) -> str:
+    """Return the conversation in few tokens, from stored memories and summary, without a model."""
     recollection = step.scene.recollection
-    kept = [each for each in recollection.messages() if not each.deleted]
-    messages = kept[: len(kept) - told.skip] if told.skip else kept
-    recent = _newest(messages, [f"{each.speaker}: {each.text}" for each in messages], told.recent_context_tokens)
+    messages = [each for each in recollection.messages() if not each.deleted]
+    messages = messages[: len(messages) - settings.skip] if settings.skip else messages
+    recent = _newest(messages, [f"{each.speaker}: {each.text}" for each in messages], settings.recent_context_tokens)
     older = messages[: len(messages) - len(recent)]
     if not older:
         return text_or_placeholder(str(Windows("", "", transcript_text(recent))), "messages")
@@ -206,24 +194,24 @@ def compact(told: CompactorSettings, step: Step) -> str:
     memories = [memory for memory in recollection.all_memories() if memory.first < begins]
     return str(
         Windows(
-            oldest=cut_to_tokens(recollection.summary(), told.oldest_context_tokens),
-            old=_old(older, memories, told.old_context_tokens),
+            oldest=cut_to_tokens(recollection.summary(), settings.oldest_context_tokens),
+            old=_old(older, memories, settings.old_context_tokens),
             recent=transcript_text(recent),
         )
     )
 
 
 def _old(messages: Sequence[StoredMessage], memories: Sequence[Memory], tokens: int) -> str:
-    """Return memories, and messages that no memory tells of, in order: as many of the newest as fit."""
-    told = {position for memory in memories for position in range(memory.first, memory.last + 1)}
-    untold = [(kept.position, f"{kept.speaker}: {kept.text}") for kept in messages if kept.position not in told]
-    lines = sorted([*((memory.first, memory.item.summary) for memory in memories), *untold], key=lambda line: line[0])
-    texts = [text for _, text in lines]
+    """Return memories and messages without memories, in order: as many of the newest as fit."""
+    covered = {position for memory in memories for position in range(memory.first, memory.last + 1)}
+    uncovered = [(one.position, f"{one.speaker}: {one.text}") for one in messages if one.position not in covered]
+    entries = [*((memory.first, memory.item.summary) for memory in memories), *uncovered]
+    texts = [text for _, text in sorted(entries, key=lambda entry: entry[0])]
     return "\n".join(_newest(texts, texts, tokens))
 
 
 def _newest(items: Sequence[_Item], texts: Iterable[str], tokens: int) -> Sequence[_Item]:
-    """Return as many of the last items as fit into so many tokens."""
+    """Return as many of the last items as fit into the token budget."""
     left = tokens
     for count, text in enumerate(reversed(list(texts))):
         left -= estimate_tokens(text) + 1
@@ -245,4 +233,4 @@ COMPACTING_NODES = (
 
 _BUILT_IN = NodeTypes([*NODES, *MEMORY_NODES, *SEARCH_NODES, *COMPACTING_NODES, *CHUNK_NODES])
 NODE_TYPES = _BUILT_IN.with_types(*brought_by_name("node_types", attrgetter("name"), taken=_BUILT_IN))
-"""What a workflow is checked against where no other table is given; `with_types` gives one with more."""
+"""The default table for checking workflows; `with_types` returns an extended one."""

@@ -68,7 +68,7 @@ def from_data(data: object, *, types: NodeTypes = NODE_TYPES, known: WorkflowEnv
 
 
 def verify(workflow: Workflow, known: WorkflowEnvironment) -> None:
-    """Check a workflow again in the current environment. Raises `InvalidInput` as `from_data` does."""
+    """Check a workflow again in the current environment. Raises `InvalidInput` like `from_data`."""
     header = workflow.header
     declared = _Declared(tuple(header.endpoints), tuple(header.presets), tuple(header.variables))
     _refuse(_unresolved([node.mentions for node in workflow.nodes], declared, known))
@@ -83,7 +83,7 @@ class _Declared:
 
 @dataclass(frozen=True, slots=True)
 class _CheckedEntry:
-    """What one entry of the list came to: a node or problems, and the names it uses in either case."""
+    """The result of checking one entry: a node or problems, and the names it uses in either case."""
 
     id: str
     mentions: Mentions
@@ -118,12 +118,12 @@ def _identity(raw: Mapping[str, object], position: int) -> str:
 
 
 def _mentions(where: str, raw: Mapping[str, object], kind: NodeType[Any]) -> Mentions:
-    """Return the names an entry uses, read without regard to what else is wrong with it."""
+    """Return the names an entry uses, independent of its other problems."""
     keys = spellings(kind.settings)
 
     def written(field: str) -> str:
-        found = next((raw[key] for key in keys.get(field, ()) if key in raw), "")
-        return found if isinstance(found, str) else ""
+        value = next((raw[key] for key in keys.get(field, ()) if key in raw), "")
+        return value if isinstance(value, str) else ""
 
     templates = [(keys[name][0], _template(written(name))) for name in template_fields(kind.settings)]
     return Mentions(
@@ -142,11 +142,11 @@ def _template(text: str) -> Template:
     try:
         return Template.parse(text)
     except ValueError:
-        return Template()  # told of where the field itself is checked
+        return Template()  # the error is reported for the field itself
 
 
 def _header(rest: Mapping[str, object], problems: list[_Problem]) -> tuple[Header, _Declared]:
-    """Return what is written besides the nodes, and its names even where something else about it is wrong."""
+    """Return the header, and its names even if it has other problems."""
     for name in _names(rest.get("variables")):
         if not NAME.fullmatch(name) or NUMBERED.fullmatch(name) or name in CHAT_VARIABLES:
             what = "the name is already used" if NAME.fullmatch(name) else "use letters, digits and underscores"
@@ -187,7 +187,7 @@ def _unresolved(mentions: Sequence[Mentions], declared: _Declared, known: Workfl
 
 
 def _variables(position: int, one: Mentions, declared: _Declared, known: WorkflowEnvironment) -> list[str]:
-    """Return the variables a node may use."""
+    """Return the variables that a node may use."""
     return [
         *one.own,
         *(f"agent{number}Output" for number in range(1, position)),
@@ -198,7 +198,7 @@ def _variables(position: int, one: Mentions, declared: _Declared, known: Workflo
 
 
 def _wrong_variable(name: str, position: int, count: int, variables: Sequence[str], known: WorkflowEnvironment) -> str:
-    """Say what is wrong with a variable; an empty text where nothing is."""
+    """Return the problem with a variable; an empty text if there is none."""
     if name in variables:
         return ""
     numbered = NUMBERED.fullmatch(name)
@@ -221,16 +221,16 @@ def _wrong_endpoint(one: Mentions, declared: _Declared, known: WorkflowEnvironme
     if one.preset and one.preset not in presets:
         which = nearest(one.preset, presets) if presets else "None is given."
         yield _problem(f"{one.where}, preset", f"unknown preset {one.preset!r}. {which}")
-    there = sorted(known.endpoints if known.endpoints is not None else declared.endpoints)
-    if known.endpoints is None and not there:
+    endpoints = sorted(known.endpoints if known.endpoints is not None else declared.endpoints)
+    if known.endpoints is None and not endpoints:
         return
     where = f"{one.where}, endpointName"
-    if not there:
+    if not endpoints:
         yield _problem(where, "no language model was given for its endpoint")
-    elif one.endpoint and one.endpoint not in there:
-        yield _problem(where, f"unknown endpoint {one.endpoint!r}. {nearest(one.endpoint, there)}")
-    elif not one.endpoint and len(there) > 1:
-        yield _problem(where, f"it must name its endpoint: {', '.join(there)}")
+    elif one.endpoint and one.endpoint not in endpoints:
+        yield _problem(where, f"unknown endpoint {one.endpoint!r}. {nearest(one.endpoint, endpoints)}")
+    elif not one.endpoint and len(endpoints) > 1:
+        yield _problem(where, f"it must name its endpoint: {', '.join(endpoints)}")
 
 
 def _unknown_type(where: str, given: object, types: NodeTypes) -> _Problem:
@@ -246,10 +246,10 @@ def _of_fields(where: str, error: ValidationError, settings: type[BaseModel]) ->
     for item in error.errors(include_url=False, include_input=False, include_context=False):
         key = ".".join(map(str, item["loc"]))
         if item["type"] == "extra_forbidden":
-            said = _unknown_key(item["loc"], settings)
+            problem = _unknown_key(item["loc"], settings)
         else:
-            said = item["msg"].removeprefix("Value error, ")
-        yield _problem(f"{where}, {key}" if where else key, said)
+            problem = item["msg"].removeprefix("Value error, ")
+        yield _problem(f"{where}, {key}" if where else key, problem)
 
 
 def _unknown_key(loc: tuple[int | str, ...], settings: type[BaseModel]) -> str:
@@ -264,35 +264,32 @@ def _problem(where: str, what: str) -> _Problem:
 
 
 def _refuse(problems: Iterator[_Problem] | Sequence[_Problem]) -> None:
-    found = list(problems)
-    if not found:
+    listed = list(problems)
+    if not listed:
         return
-    first = found[0]
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    first = listed[0]
+    more = f" (and {len(listed) - 1} more)" if len(listed) > 1 else ""
     raise InvalidInput(
         f"The workflow cannot run. {first['field']}: {first['problem']}{more}",
-        hint="Correct the workflow; nothing was run." if len(found) == 1 else "See details.fields for every problem.",
-        details={"fields": found},
+        hint="Correct the workflow; nothing was run." if len(listed) == 1 else "See details.fields for every problem.",
+        details={"fields": listed},
     )
 
 
-# A workflow as text: JSON or YAML into the data that `parts.workflows` checks.
-
-
-MOST_CHARS = 200_000
-MOST_DEPTH = 20
+MAX_CHARS = 200_000
+MAX_DEPTH = 20
 
 
 def load(text: str, *, types: NodeTypes = NODE_TYPES, known: WorkflowEnvironment = ANYTHING) -> Workflow:
-    """Read and check a workflow (`checking.from_data`). Raises `InvalidInput` as it and `read` do."""
+    """Read and check a workflow. Raises `InvalidInput` like `from_data` and `read`."""
     return from_data(read(text), types=types, known=known)
 
 
 def read(text: str) -> object:
-    """Parse JSON or YAML. Raises `InvalidInput` for other text, for one that is too long, or for expanding aliases."""
-    if len(text) > MOST_CHARS:
+    """Parse JSON or YAML. Raises `InvalidInput` for invalid or too long text, and for expanding aliases."""
+    if len(text) > MAX_CHARS:
         raise InvalidInput(
-            f"The workflow has {len(text)} characters; the maximum is {MOST_CHARS}.", hint="Move long texts out of it."
+            f"The workflow has {len(text)} characters; the maximum is {MAX_CHARS}.", hint="Move long texts out of it."
         )
     try:
         if text.lstrip()[:1] not in {"{", "[", "/"}:
@@ -300,7 +297,7 @@ def read(text: str) -> object:
         try:
             return parse_json(text, unique_keys=True)
         except MalformedJson:
-            with suppress(MalformedYaml):  # what begins as JSON does may be YAML
+            with suppress(MalformedYaml):  # YAML may begin like JSON
                 return _yaml(text)
             raise
     except ValueError as error:
@@ -308,4 +305,4 @@ def read(text: str) -> object:
 
 
 def _yaml(text: str) -> object:
-    return parse_yaml(text, aliases=False, unique_keys=True, max_depth=MOST_DEPTH)
+    return parse_yaml(text, aliases=False, unique_keys=True, max_depth=MAX_DEPTH)

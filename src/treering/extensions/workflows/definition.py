@@ -22,12 +22,9 @@ from treering.core.errors import InvalidInput
 from treering.extensions.discussions.log.blocks import StoredMessage
 from treering.extensions.discussions.memory import Recollection
 
-# Templates: texts with `{names}` in them, and what the names of a conversation stand for.
-
-
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NUMBERED = re.compile(r"agent([1-9][0-9]{0,3})(Input|Output)")
-"""What nodes before gave, and what the workflow was given: `{agent1Output}`, `{agent1Input}`."""
+"""The outputs of earlier nodes, and the inputs of the workflow: `{agent1Output}`, `{agent1Input}`."""
 
 _MARK = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}|[{}]")
 _SHOWN_CHARS = 24
@@ -92,8 +89,9 @@ class ChatVariable:
 
 
 def transcript_text(messages: Sequence[StoredMessage], *, speakers: bool = True) -> str:
-    """Write messages as text, each from a new line; with who said it, or without. Deleted ones say nothing."""
-    return "\n".join(f"{kept.speaker}: {kept.text}" if speakers else kept.text for kept in messages if not kept.deleted)
+    """Return messages as text, one per line, with or without speakers, and without deleted ones."""
+    spoken = (message for message in messages if not message.deleted)
+    return "\n".join(f"{message.speaker}: {message.text}" if speakers else message.text for message in spoken)
 
 
 def _parts(text: str) -> Iterator[str | Variable]:
@@ -123,7 +121,7 @@ def _time_12h(now: datetime) -> str:
     return f"{now.hour % 12 or 12:02d}:{now.minute:02d} {'AM' if now.hour < 12 else 'PM'}"
 
 
-# Names of months and days are written out: those of `strftime` depend on the machine's language.
+# Names of months and days are spelled out: those of `strftime` depend on the locale.
 _MONTHS = "January February March April May June July August September October November December".split()
 _DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 _COUNTS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "ten": 10, "twenty": 20}
@@ -156,10 +154,10 @@ def _pretty(now: datetime) -> str:
 
 
 CHAT_VARIABLES: Mapping[str, ChatVariable] = {one.name: one for one in _chat_variables()}
-"""All variables that every workflow of a conversation may use, by name."""
+"""The variables that every workflow in a conversation may use, by name."""
 
 RECALLED = frozenset({"current_chat_summary", "current_state_document"})
-"""Those that tell what was remembered, rather than what is being said."""
+"""Variables with recalled content, as opposed to the current messages."""
 
 
 MOST_NODES = 200
@@ -177,7 +175,7 @@ def _as_template(value: object) -> Template:
 
 
 def _as_text(value: object) -> object:
-    """YAML reads `id: 1` as a number; it is a name all the same."""
+    """Return numbers as text: YAML reads `id: 1` as a number."""
     return str(value) if type(value) is int else value
 
 
@@ -186,7 +184,7 @@ Text = Annotated[
     BeforeValidator(_as_template),
     PlainSerializer(lambda template: template.text, return_type=str),
 ]
-"""A text in which variables are put."""
+"""A text with variables."""
 
 NOTHING = Template()
 
@@ -243,7 +241,7 @@ class Header(BaseModel):
 
 
 def split(data: object) -> tuple[list[object], dict[str, object]]:
-    """Return the nodes that are written, and everything else. Raises `InvalidInput` where there are none."""
+    """Return the nodes, and everything else. Raises `InvalidInput` if there are no nodes."""
     rest = {str(key): value for key, value in data.items()} if isinstance(data, Mapping) else {}
     nodes = rest.pop("nodes", None) if rest else data
     if not isinstance(nodes, list) or not nodes:
@@ -254,12 +252,12 @@ def split(data: object) -> tuple[list[object], dict[str, object]]:
 
 
 def spellings(settings: type[BaseModel]) -> dict[str, tuple[str, ...]]:
-    """Return for each field how its key may be written, the usual way first."""
+    """Return the spellings of each field's key, the preferred one first."""
     return {name: tuple(dict.fromkeys(_spellings(settings, name))) for name in settings.model_fields}
 
 
 def template_fields(settings: type[BaseModel]) -> list[str]:
-    """Return the fields in which variables are put."""
+    """Return the fields that are templates."""
     return [name for name, info in settings.model_fields.items() if _holds_template(info.annotation)]
 
 

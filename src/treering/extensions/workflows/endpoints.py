@@ -1,4 +1,4 @@
-"""The models that a command line names for workflows, and the file that says how memories are made."""
+"""The models and node types that a command line names, and the file that configures how memories are made."""
 
 import json
 import sys
@@ -29,22 +29,19 @@ from treering.surfaces.cli.flags import MakingFlags, ModelFlags
 from treering.surfaces.cli.printing import tell
 from treering.system.machine import SystemClock
 
-# The file that says how memories of discussions are made: by which workflows, models and prompts, and when.
-
-
 OpenEndpoints = Callable[[Mapping[str, str], Sequence[str]], Mapping[str, LanguageModel]]
-"""Opens the models of endpoints: those declared, by name, and what other names are asked for."""
+"""Opens the models of endpoints: the declared ones by name, and further required names."""
 
 WORKFLOW_FOLDERS = ("", "Workflows", "workflows")
-"""Where workflows are looked for beside the file, where it does not say."""
+"""The default folders of workflows, relative to the file."""
 _ENDINGS = (".json", ".yaml", ".yml")
-_PLACES = {
+_PLACEHOLDERS = {
     "[TextChunk]": "[chunk]",
     "[Memory_file]": "[recent_memories]",
     "[Full_Memory_file]": "[all_memories]",
     "[Chat_Summary]": "[summary]",
 }
-"""The places of prompts as other programs call them."""
+"""The placeholders of other programs, and ours."""
 
 
 def _written_prompt(value: object) -> object:
@@ -58,16 +55,16 @@ class _Part(BaseModel):
 
 
 class WrittenPrompt(_Part):
-    """A prompt with its places in `[…]`, and the system prompt it goes with."""
+    """A prompt with placeholders in `[…]`, and its system prompt."""
 
     prompt: str
     system_prompt: str = ""
 
     @property
     def read(self) -> Prompt:
-        """The prompt, its places called as they are here."""
+        """The prompt with our placeholders."""
         text = self.prompt
-        for theirs, ours in _PLACES.items():
+        for theirs, ours in _PLACEHOLDERS.items():
             text = text.replace(theirs, ours)
         return Prompt(text, self.system_prompt)
 
@@ -76,7 +73,7 @@ _Prompt = Annotated[WrittenPrompt | None, BeforeValidator(_written_prompt)]
 
 
 class WrittenPrompts(_Part):
-    """The prompts of direct calls of a model, as far as they are not the usual ones."""
+    """The prompts of direct model calls that differ from the defaults."""
 
     memories: _Prompt = None
     condense: _Prompt = None
@@ -85,12 +82,12 @@ class WrittenPrompts(_Part):
 
 
 class DiscussionConfig(_Part):
-    """What the file may say. Everything is optional.
+    """The content of the file. Everything is optional.
 
     With `useVectorForQualityMemory` memories are made by the workflow `vectorMemoryWorkflowName`, else by
-    `fileMemoryWorkflowName`; where that is not named, by a model that is asked directly, and by rules where none is
-    given. The summary, the state document and condensations are made by workflows that are named for them, else by a
-    direct call where the file says `endpointName` or `prompts` or no workflow makes memories, else by rules.
+    `fileMemoryWorkflowName`; without one, by a direct model call, or by rules if no model is given. The summary, the
+    state document and condensations are made by their workflows; without one, by a direct call if the file contains
+    `endpointName` or `prompts` or no workflow makes memories, else by rules.
     """
 
     use_vector_for_quality_memory: bool = False
@@ -123,7 +120,7 @@ class DiscussionConfig(_Part):
 
     @property
     def settings(self) -> DiscussionSettings:
-        """When memories are made, and of how much. Raises `InvalidInput` for numbers that make no sense together."""
+        """The settings of the discussions. Raises `InvalidInput` for numbers that do not fit together."""
         given = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
         return DiscussionSettings(**given)
 
@@ -134,18 +131,18 @@ class DiscussionConfig(_Part):
 
     @property
     def asks_directly(self) -> bool:
-        """Whether the file says something of direct calls of a model."""
+        """Whether the file configures direct model calls."""
         return bool(self.endpoint_name or self.prompt or self.system_prompt or self.prompts != WrittenPrompts())
 
     def read_prompts(self) -> Prompts:
-        """Return the prompts of direct calls. Raises `InvalidInput` for a place that is not known or is missing."""
+        """Return the prompts of direct calls. Raises `InvalidInput` for an unknown or missing placeholder."""
         written = self.prompts.model_dump(exclude_none=True)
         own = {name: getattr(self.prompts, name).read for name in written}
         if self.prompt or self.system_prompt:
             text = self.prompt or DEFAULT_PROMPTS.memories.text
             own["memories"] = WrittenPrompt(prompt=text, system_prompt=self.system_prompt).read
-        kept = {name: getattr(DEFAULT_PROMPTS, name) for name in ("memories", "condense", "fold", "merge")}
-        return Prompts(**{**kept, **own})
+        defaults = {name: getattr(DEFAULT_PROMPTS, name) for name in ("memories", "condense", "fold", "merge")}
+        return Prompts(**{**defaults, **own})
 
 
 _SETTINGS = (
@@ -161,7 +158,7 @@ _SETTINGS = (
 
 
 def read_config(path: Path) -> DiscussionConfig:
-    """Read a file. Raises `InvalidInput` that names each wrong key, and `OSError`."""
+    """Read a file. Raises `InvalidInput` that names each invalid key, and `OSError`."""
     data = read(path.read_bytes().decode(errors="replace"))
     if not isinstance(data, dict):
         raise InvalidInput(
@@ -175,7 +172,7 @@ def read_config(path: Path) -> DiscussionConfig:
 
 @dataclass(frozen=True, slots=True)
 class PlanReader:
-    """Makes plans of files: with what opens models, counts calls, and knows types of nodes."""
+    """Makes plans from files, with a function that opens models, a shared budget, and node types."""
 
     clock: Clock
     open_endpoints: OpenEndpoints
@@ -183,10 +180,9 @@ class PlanReader:
     types: NodeTypes
 
     def plan(self, path: Path | None) -> MakingPlan:
-        """Return the plan of a file, or without one that of the models that are given.
+        """Return the plan of a file, or without one the plan for the given models.
 
-        Raises `InvalidInput` for what is wrong in the file or in a workflow it names, and `NotFound` where there is
-        no such workflow.
+        Raises `InvalidInput` for problems in the file or in its workflows, and `NotFound` for a missing workflow.
         """
         config = read_config(path) if path else DiscussionConfig()
         workflows = self._workflows(config, path.parent if path else Path())
@@ -239,7 +235,7 @@ class PlanReader:
 
 
 def _model(endpoint: str, models: Mapping[str, LanguageModel]) -> LanguageModel:
-    """Return the model of an endpoint, or of the only one. Raises `InvalidInput` where that is not clear."""
+    """Return the model of an endpoint, or the only one. Raises `InvalidInput` if that is ambiguous."""
     if endpoint in models:
         return models[endpoint]
     if endpoint:
@@ -254,25 +250,25 @@ def _model(endpoint: str, models: Mapping[str, LanguageModel]) -> LanguageModel:
 
 
 def _workflow_file(name: str, folders: Sequence[Path]) -> Path:
-    """Return the file of a workflow. Raises `InvalidInput` for a path, `NotFound` where there is none of the name."""
+    """Return the file of a workflow. Raises `InvalidInput` for a path, `NotFound` if there is none with the name."""
     if Path(name).name != name or name in {"", ".", ".."}:
         raise InvalidInput(f"{name!r} is not a valid workflow name.", hint="Give the file name without its folder.")
     tried = [folder / f"{name}{ending}" for folder in folders for ending in ("", *_ENDINGS)]
-    found = next((path for path in tried if path.is_file()), None)
-    if found is None:
+    file = next((path for path in tried if path.is_file()), None)
+    if file is None:
         places = ", ".join(str(folder) for folder in folders)
         raise NotFound(f"There is no workflow {name!r}.", hint=f"Create {name}.json in one of: {places}.")
-    return found
+    return file
 
 
 def _wrong(path: Path, error: ValidationError) -> InvalidInput:
     problems = []
     for item in error.errors(include_url=False, include_input=False, include_context=False):
         key = ".".join(map(str, item["loc"]))
-        said = item["msg"].removeprefix("Value error, ")
+        problem = item["msg"].removeprefix("Value error, ")
         if item["type"] == "extra_forbidden":
-            said = f"unknown key. {nearest(str(item['loc'][-1]), _KEYS)}"
-        problems.append({"field": key, "problem": said})
+            problem = f"unknown key. {nearest(str(item['loc'][-1]), _KEYS)}"
+        problems.append({"field": key, "problem": problem})
     first, more = problems[0], f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return InvalidInput(
         f"{path.name}, {first['field']}: {first['problem']}{more}",
@@ -288,9 +284,9 @@ _SCRIPT = 'Use a list of texts such as `["Hello"]`, or one such list per endpoin
 
 
 class GivenModels:
-    """What the command line says of models: `NAME=MODEL`, where they are, or answers written beforehand.
+    """The models on the command line: `NAME=MODEL` and their address, or scripted answers.
 
-    All calls of them share a `budget`. Raises what `load_node_types` raises.
+    All their calls share a `budget`. Raises the errors of `load_node_types`.
     """
 
     def __init__(self, flags: ModelFlags) -> None:
@@ -299,26 +295,24 @@ class GivenModels:
         self._flags = flags
 
     def opened(self, declared: Mapping[str, str], names: Iterable[str]) -> dict[str, LanguageModel]:
-        """Open the models that may be asked: those given, else those declared; `names` are what else is asked for.
+        """Open the given models, else the declared ones; `names` are further required names.
 
-        Raises what opening a model raises.
+        Raises the errors of opening a model.
         """
         if self._flags.scripted:
             return _scripted(self._flags.scripted, [*declared, *names])
         models = {name: model for name, model in declared.items() if model} | named_models(self._flags.endpoint or ())
         if not models:
             return {}
-        from treering.extensions.encoder.language_models import (
-            open_model,  # it needs an extra, which no other command does
-        )
+        from treering.extensions.encoder.language_models import open_model
 
         url = self._flags.endpoint_url or None
         return {name: open_model(model, base_url=url) for name, model in models.items()}
 
     def plan(self, config: Path | None, *, endpoints: OpenEndpoints | None = None) -> MakingPlan:
-        """Return the plan of a file, or that of the models that are given, and tell its warnings.
+        """Return the plan of a file, or of the given models, and print its warnings.
 
-        Raises what `PlanReader.plan` raises.
+        Raises the errors of `PlanReader.plan`.
         """
         plan = PlanReader(SystemClock(), endpoints or self.opened, self.budget, self.types).plan(config)
         for warning in plan.warnings:
@@ -327,21 +321,21 @@ class GivenModels:
 
 
 def plan_of(flags: MakingFlags) -> MakingPlan:
-    """Return how memories are made by what the command line says: by rules, where it says nothing."""
+    """Return the plan for making memories by the options of the command line; by rules if there are none."""
     return GivenModels(flags).plan(flags.config)
 
 
 def named_models(endpoints: Sequence[str]) -> dict[str, str]:
-    """Read `NAME=MODEL`. Raises `InvalidInput` for what is not."""
-    found = {}
+    """Read `NAME=MODEL`. Raises `InvalidInput` for other forms."""
+    models = {}
     for given in endpoints:
         name, equals, model = given.partition("=")
         if not (name and equals and model):
             raise InvalidInput(
                 f"--endpoint needs NAME=MODEL, not {given!r}.", hint="For example main=openai:gpt-5-mini."
             )
-        found[name] = model
-    return found
+        models[name] = model
+    return models
 
 
 def _scripted(path: Path, names: Sequence[str]) -> dict[str, LanguageModel]:
@@ -355,23 +349,20 @@ def _scripted(path: Path, names: Sequence[str]) -> dict[str, LanguageModel]:
 
 
 def _answers(path: Path, data: object) -> list[str]:
-    """Return the answers: texts, or lists, which stand for their JSON."""
+    """Return the answers: texts, or lists, which become JSON."""
     if not isinstance(data, list) or not all(isinstance(answer, str | list) for answer in data):
         raise InvalidInput(f"{path.name} must contain a list of answers.", hint=_SCRIPT)
     return [answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False) for answer in data]
-
-
-# Types of workflow nodes that somebody else wrote, named as `module:NAME`.
 
 
 _HOW = "Give module:NAME of a NodeType, or of a list of them, such as my_nodes:FIRST_FIVE."
 
 
 def load_node_types(names: Sequence[str]) -> NodeTypes:
-    """Return the table of node types with those that are named as `module:NAME`, of modules in the working folder too.
+    """Return the node types with additional ones, named as `module:NAME`; modules may be in the working folder.
 
-    What is named may be a `NodeType`, several, or a table of them. Importing a module runs it. Raises `InvalidInput`
-    for a malformed name, a module that cannot be imported, and what is not a node type.
+    NAME may be a `NodeType`, several, or a table of them. Importing a module runs it. Raises `InvalidInput` for a
+    malformed name, a module that cannot be imported, and anything else than node types.
     """
     types = NODE_TYPES
     for name in names:
@@ -393,10 +384,10 @@ def _named(name: str) -> list[NodeType[Any]]:
         known = [each for each in vars(module) if not each.startswith("_")]
         hint = nearest(attribute, known) if known else _HOW
         raise InvalidInput(f"The module {module_name!r} has no {attribute!r}.", hint=hint)
-    found = list(_types_in(getattr(module, attribute)))
-    if not found or not all(isinstance(one, NodeType) for one in found):
+    types = list(_types_in(getattr(module, attribute)))
+    if not types or not all(isinstance(one, NodeType) for one in types):
         raise InvalidInput(f"{name} is neither a NodeType nor a list of them.", hint=_HOW)
-    return found
+    return types
 
 
 def _types_in(value: object) -> Iterable[Any]:
@@ -411,7 +402,7 @@ def _types_in(value: object) -> Iterable[Any]:
 
 @contextmanager
 def _working_folder() -> Iterator[None]:
-    """Let modules of the working folder be found, which the command `treering` does not do by itself."""
+    """Make modules of the working folder importable, which the command `treering` does not do by default."""
     folder = str(Path.cwd())
     sys.path.insert(0, folder)
     try:

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from treering.core.canonical import canonical_json, digest
-from treering.core.errors import InvalidInput, TreeringError, Unavailable
+from treering.core.errors import InvalidInput, Unavailable
 from treering.extensions.discussions.generators.generator import (
     Background,
     Chunk,
@@ -17,8 +18,8 @@ from treering.extensions.discussions.generators.parsing import (
     ParsedMemories,
     PlainAnswer,
     UnreadableAnswer,
-    better_of,
     parse_items,
+    repaired,
     written_text,
 )
 from treering.extensions.workflows.checking import WorkflowEnvironment, from_data, verify
@@ -30,7 +31,7 @@ from treering.ports.runtime import Clock
 from treering.retrieval.extraction.asking import Budget
 
 RECENT = 3
-"""How many of the last memories a workflow for file memories is given."""
+"""The number of last memories that a workflow for file memories gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class WorkflowGenerator:
             return self._generated(self._workflows.memories, chunk.text)
         if self._workflows.file_memories:
             recent, known = background.recent()[-RECENT:], background.everything()
-            inputs = (chunk.text, _told(recent), _told(known), background.summary())
+            inputs = (chunk.text, _listed(recent), _listed(known), background.summary())
             return self._generated(self._workflows.file_memories, *inputs, text_will_do=True)
         return self._otherwise.memories(chunk, background)
 
@@ -114,13 +115,13 @@ class WorkflowGenerator:
         """Merge several memories into one."""
         if not self._workflows.condensing:
             return self._otherwise.condense(memories)
-        return self._generated(self._workflows.condensing, _told(memories), text_will_do=True)
+        return self._generated(self._workflows.condensing, _listed(memories), text_will_do=True)
 
     def fold(self, summary: str, memories: Sequence[GeneratedMemory]) -> GeneratedText:
         """Return the rolling summary with newer memories merged in."""
         if not self._workflows.summary:
             return self._otherwise.fold(summary, memories)
-        return _written(self._run(self._workflows.summary, _told(memories), summary))
+        return _written(self._run(self._workflows.summary, _listed(memories), summary))
 
     def merge(self, facts: str, document: str) -> GeneratedText:
         """Return the state document with new facts merged in."""
@@ -132,15 +133,15 @@ class WorkflowGenerator:
         return self._runner.run(workflow, inputs=inputs, material=True)
 
     def _generated(self, workflow: Workflow, *inputs: str, text_will_do: bool = False) -> Generated:
-        """Run a workflow that makes memories; an answer that cannot be read is repaired once, where a model gave it.
+        """Run a workflow that makes memories; request an unreadable answer of a model once more.
 
-        Plain text makes one memory: at once with `text_will_do`, else where repairing it does not help.
+        Plain text makes one memory: at once with `text_will_do`, else if the repeated request fails.
         """
         report = self._run(workflow, *inputs)
         parsed, usage = parse_items(report.text), report.usage
         enough = isinstance(parsed, PlainAnswer) and text_will_do
         if not isinstance(parsed, ParsedMemories) and not enough and workflow.returned.mentions.asks:
-            parsed, more = self._repaired(workflow, inputs[0], report.text, parsed)
+            parsed, more = repaired(parsed, partial(self._ask_again, workflow, inputs[0], report.text, parsed.why))
             usage += more
         if isinstance(parsed, PlainAnswer):
             return Generated(parsed.items, usage=usage)
@@ -152,34 +153,26 @@ class WorkflowGenerator:
             )
         return Generated(parsed.items, parsed.rejected, usage)
 
-    def _repaired(
-        self, workflow: Workflow, chunk: str, text: str, first: PlainAnswer | UnreadableAnswer
-    ) -> tuple[ParsedMemories | PlainAnswer | UnreadableAnswer, Usage]:
-        """Ask the model once more for JSON. Plain text, which is paid for, is kept where that fails."""
-        try:
-            again = self._run(_repairing(workflow.returned), chunk, text, first.why)
-        except TreeringError:
-            if isinstance(first, PlainAnswer):
-                return first, Usage()
-            raise
-        return better_of(first, parse_items(again.text)), again.usage
+    def _ask_again(self, workflow: Workflow, chunk: str, text: str, problem: str) -> tuple[str, Usage]:
+        report = self._run(_repairing(workflow.returned), chunk, text, problem)
+        return report.text, report.usage
 
 
-def _told(memories: Sequence[GeneratedMemory]) -> str:
-    return "\n\n".join(map(_told_one, memories))
+def _listed(memories: Sequence[GeneratedMemory]) -> str:
+    return "\n\n".join(map(_titled, memories))
 
 
-def _told_one(item: GeneratedMemory) -> str:
-    """Write a memory with its title, unless that is the beginning of its text."""
+def _titled(item: GeneratedMemory) -> str:
+    """Return a memory with its title, unless its text begins with that."""
     begins = item.title.rstrip("…")
     return item.summary if item.summary.startswith(begins) else f"{item.title}: {item.summary}"
 
 
 def _repairing(node: WorkflowNode) -> Workflow:
-    """Return a workflow that asks the model of a node to put into form what it gave."""
-    asked = {"type": "Standard", "systemPrompt": _REPAIR_SYSTEM, "prompt": _REPAIR}
+    """Return a workflow that asks the model of a node to correct its answer."""
+    standard = {"type": "Standard", "systemPrompt": _REPAIR_SYSTEM, "prompt": _REPAIR}
     keys = {"endpoint_name", "preset", "max_output_tokens"}
-    return from_data([{**asked, **node.settings.model_dump(include=keys, exclude_defaults=True)}])
+    return from_data([{**standard, **node.settings.model_dump(include=keys, exclude_defaults=True)}])
 
 
 def _written(report: RunReport) -> GeneratedText:
@@ -192,8 +185,8 @@ def _version(workflows: GeneratorWorkflows, models: Mapping[str, LanguageModel],
         + [workflow.header.model_dump(mode="json")]
         for name, (workflow, _) in workflows.given.items()
     }
-    asked = {name: model.model_id for name, model in models.items()}
-    return digest(canonical_json([written, asked, otherwise.name, _REPAIR]))[:12]
+    model_ids = {name: model.model_id for name, model in models.items()}
+    return digest(canonical_json([written, model_ids, otherwise.name, _REPAIR]))[:12]
 
 
 _REPAIR_SYSTEM = (

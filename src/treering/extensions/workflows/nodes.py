@@ -1,4 +1,4 @@
-"""Nodes that read, search and write what is remembered of a conversation. Those that read ask no model."""
+"""Nodes that read, search and write the memory of a conversation. Those that read call no model."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
@@ -15,9 +15,13 @@ from treering.extensions.workflows.registry import AnySettings, NodeType, Step
 from treering.retrieval.text.analysis import cut_to_tokens
 
 DELIMITER = "\n\n---\n\n"
-"""Between results of a search, and results of chunks."""
+"""The separator of search results, and of the results of chunks."""
+RECENCY_DAYS = 180.0
+"""The default half-life of the score of a match, if recency counts."""
 
 _Count = Annotated[int, Field(ge=1, le=1_000)]
+_Weight = Annotated[float, Field(ge=0, le=100)]
+_Mode = Literal["keywords", "natural", "semantic", "hybrid"]
 
 
 class ListSettings(NodeSettings):
@@ -28,9 +32,10 @@ class ListSettings(NodeSettings):
 
 
 class RecentSettings(ListSettings):
-    """How many of the last memories, or of messages at hand how many of the last turns. `skip`: but the last so many.
+    """The number of last memories, or of last turns without a stored discussion. `skip`: omit the last ones.
 
-    `limit` counts both; `maxSummaryChunksFromFile` only memories, `maxTurnsToPull` only turns, before `limit`.
+    `limit` applies to both; `maxSummaryChunksFromFile` only to memories, `maxTurnsToPull` only to turns; both take
+    precedence over `limit`.
     """
 
     limit: int = Field(default=3, ge=1, le=1_000)
@@ -40,7 +45,7 @@ class RecentSettings(ListSettings):
 
 
 class SummarySettings(NodeSettings):
-    """Whether the summary is brought up to date first. `isManualConfig: false` says the same."""
+    """Whether the summary is updated first. `isManualConfig: false` means the same."""
 
     refresh: bool = False
     is_manual_config: bool | None = None
@@ -59,87 +64,87 @@ class WriteSettings(NodeSettings):
 
 
 class ConversationSettings(ListSettings):
-    """How many of the last memories, and at most how many of the messages that none of them tells of."""
+    """The number of last memories, and the maximum number of messages without memories."""
 
     limit: int = Field(default=3, ge=0, le=1_000)
     max_turns_to_pull: int = Field(default=40, ge=0, le=10_000)
 
 
-def listed(memories: Sequence[Memory], told: ListSettings, missing: Missing = "memories") -> str:
-    """Write memories one after the other."""
-    texts = [f"{_dated(memory) if told.include_dates else ''}{memory.item.summary}" for memory in memories]
-    return text_or_placeholder(told.custom_delimiter.join(texts), missing)
+def listed(memories: Sequence[Memory], settings: ListSettings, missing: Missing = "memories") -> str:
+    """Join the texts of memories."""
+    texts = [f"{_dated(memory) if settings.include_dates else ''}{memory.item.summary}" for memory in memories]
+    return text_or_placeholder(settings.custom_delimiter.join(texts), missing)
 
 
-def recent(told: RecentSettings, step: Step) -> str:
+def recent(settings: RecentSettings, step: Step) -> str:
     """Return the last memories."""
-    own = told.max_summary_chunks_from_file if step.scene.is_kept else told.max_turns_to_pull
-    other = told.max_turns_to_pull if step.scene.is_kept else told.max_summary_chunks_from_file
-    count = own or (told.limit if "limit" in told.model_fields_set else other or told.limit)
-    return listed(step.scene.recollection.recent_memories(count, skip=told.skip), told)
+    own = settings.max_summary_chunks_from_file if step.scene.is_kept else settings.max_turns_to_pull
+    other = settings.max_turns_to_pull if step.scene.is_kept else settings.max_summary_chunks_from_file
+    count = own or (settings.limit if "limit" in settings.model_fields_set else other or settings.limit)
+    return listed(step.scene.recollection.recent_memories(count, skip=settings.skip), settings)
 
 
-def everything(told: ListSettings, step: Step) -> str:
+def everything(settings: ListSettings, step: Step) -> str:
     """Return all memories."""
-    return listed(step.scene.recollection.all_memories(), told)
+    return listed(step.scene.recollection.all_memories(), settings)
 
 
-def newer(told: ListSettings, step: Step) -> str:
-    """Return the memories that the summary does not tell of yet."""
-    return listed(step.scene.recollection.newer_memories(), told, "newer_memories")
+def newer(settings: ListSettings, step: Step) -> str:
+    """Return the memories that the summary does not cover yet."""
+    return listed(step.scene.recollection.newer_memories(), settings, "newer_memories")
 
 
-def conversation(told: ConversationSettings, step: Step) -> str:
-    """Return the last memories, then what was said since, as it was said."""
+def conversation(settings: ConversationSettings, step: Step) -> str:
+    """Return the last memories, then the messages since, verbatim."""
     recollection = step.scene.recollection
-    memories = recollection.recent_memories(told.limit) if told.limit else []
+    memories = recollection.recent_memories(settings.limit) if settings.limit else []
     last = max((memory.last for memory in memories), default=-1)
-    messages = recollection.last_messages(told.max_turns_to_pull) if told.max_turns_to_pull else []
-    since = transcript_text([kept for kept in messages if kept.position > last])
-    parts = [listed(memories, told) if memories else "", since]
-    return text_or_placeholder(told.custom_delimiter.join(part for part in parts if part), "messages")
+    messages = recollection.last_messages(settings.max_turns_to_pull) if settings.max_turns_to_pull else []
+    since = transcript_text([message for message in messages if message.position > last])
+    parts = [listed(memories, settings) if memories else "", since]
+    return text_or_placeholder(settings.custom_delimiter.join(part for part in parts if part), "messages")
 
 
-def full_summary(told: SummarySettings, step: Step) -> str:
-    """Return the summary, brought up to date first where that is asked."""
-    refresh = told.refresh or told.is_manual_config is False
+def full_summary(settings: SummarySettings, step: Step) -> str:
+    """Return the summary, updated first if requested."""
+    refresh = settings.refresh or settings.is_manual_config is False
     return text_or_placeholder(step.scene.recollection.summary(refresh=refresh), "summary")
 
 
-def current_summary(_told: NodeSettings, step: Step) -> str:
-    """Return the summary as it stands."""
+def current_summary(_settings: NodeSettings, step: Step) -> str:
+    """Return the current summary."""
     return text_or_placeholder(step.scene.recollection.summary(), "summary")
 
 
-def fold_summary(_told: NodeSettings, step: Step) -> str:
-    """Fold new memories into the summary, and return it."""
+def fold_summary(_settings: NodeSettings, step: Step) -> str:
+    """Merge new memories into the summary, and return it."""
     return text_or_placeholder(step.scene.recollection.fold_summary(), "summary")
 
 
-def write_summary(told: WriteSettings, step: Step) -> str:
-    """Save a summary, and return the one that stands then: a text that says nothing replaces nothing."""
-    text = step.fill(told.input)
+def write_summary(settings: WriteSettings, step: Step) -> str:
+    """Save a summary, and return the current one: a placeholder replaces nothing."""
+    text = step.fill(settings.input)
     recollection = step.scene.recollection
-    stands = recollection.summary() if is_placeholder(text) else recollection.write_summary(text)
-    return text_or_placeholder(stands, "summary")
+    summary = recollection.summary() if is_placeholder(text) else recollection.write_summary(text)
+    return text_or_placeholder(summary, "summary")
 
 
-def state(_told: NodeSettings, step: Step) -> str:
+def state(_settings: NodeSettings, step: Step) -> str:
     """Return the current facts."""
     return text_or_placeholder(step.scene.recollection.state(), "state")
 
 
-def create(_told: NodeSettings, step: Step) -> str:
-    """Make the memories that are due. Of messages at hand none are made."""
+def create(_settings: NodeSettings, step: Step) -> str:
+    """Make the memories that are due; does nothing without a stored discussion."""
     creator = step.scene.creator
     if creator is None:
         return ""
-    made = creator.update()
-    step.used(made.usage)
-    if made.busy:
+    report = creator.update()
+    step.used(report.usage)
+    if report.busy:
         return "Another process is making memories."
-    failed = f", {made.failed} failed and will be retried" if made.failed else ""
-    return f"{made.done + made.empty} chunks were read{failed}."
+    failed = f", {report.failed} failed and will be retried" if report.failed else ""
+    return f"{report.done + report.empty} chunks were read{failed}."
 
 
 def _dated(memory: Memory) -> str:
@@ -178,16 +183,6 @@ MEMORY_NODES: tuple[NodeType[Any], ...] = (
 )
 
 
-# Nodes that look something up: in what is remembered, and in what was said. None of them asks a model.
-
-
-RECENCY_DAYS = 180.0
-"""After so many days a match counts half, where recency is to count and no number is given."""
-
-_Weight = Annotated[float, Field(ge=0, le=100)]
-_Mode = Literal["keywords", "natural", "semantic", "hybrid"]
-
-
 class KeywordSettings(NodeSettings):
     """Keywords, split on `;`."""
 
@@ -198,10 +193,10 @@ class KeywordSettings(NodeSettings):
 
 
 class VectorSettings(NodeSettings):
-    """What to look for, and how.
+    """A search and its options.
 
-    `input`: keywords split on `;`, or in the other modes a question, for which `semanticQuery` may give better words.
-    `bm25Weights`: of title, summary, entities, key phrases and topics. `datePrefix`: only what was said then.
+    `input`: keywords separated by `;`, or in the other modes a question, optionally reworded in `semanticQuery`.
+    `bm25Weights`: of title, summary, entities, key phrases and topics. `datePrefix`: only messages of this time.
     """
 
     input: Text
@@ -221,7 +216,7 @@ class VectorSettings(NodeSettings):
 
 
 class QualitySettings(NodeSettings):
-    """What to look for; how many places, each with how many messages around it, and how many tokens in all."""
+    """A query; the number of results, the number of messages around each, and the token budget."""
 
     input: Text = Field(validation_alias=AliasChoices("input", "keywords", "promptToSearch"))
     limit: int = Field(default=8, ge=1, le=100)
@@ -229,73 +224,74 @@ class QualitySettings(NodeSettings):
     max_tokens: int = Field(default=4_000, ge=1)
 
 
-def search_memories(told: KeywordSettings, step: Step) -> str:
-    """Look for keywords in memories."""
-    return _by_keywords(told, step, "memories")
+def search_memories(settings: KeywordSettings, step: Step) -> str:
+    """Search memories for keywords."""
+    return _by_keywords(settings, step, "memories")
 
 
-def search_turns(told: KeywordSettings, step: Step) -> str:
-    """Look for keywords in what was said."""
-    return _by_keywords(told, step, "turns")
+def search_turns(settings: KeywordSettings, step: Step) -> str:
+    """Search messages for keywords."""
+    return _by_keywords(settings, step, "turns")
 
 
-def vector_search(told: VectorSettings, step: Step) -> str:
-    """Look for memories."""
-    mode: _Mode = "keywords" if told.search_mode == "keyword" else told.search_mode
-    meant = "" if mode == "keywords" else step.fill(told.semantic_query)
+def vector_search(settings: VectorSettings, step: Step) -> str:
+    """Search memories."""
+    mode: _Mode = "keywords" if settings.search_mode == "keyword" else settings.search_mode
+    question = "" if mode == "keywords" else step.fill(settings.semantic_query)
     options = DiscussionSearch(
         what="memories",
         mode=mode,
-        limit=told.limit,
-        weights=FieldWeights(*told.bm25_weights) if told.bm25_weights else None,
-        recency=told.recency_half_life_days or (RECENCY_DAYS if told.use_recency_scoring else None),
-        date_prefix=told.date_prefix,
-        expand_entities=told.use_entity_expansion,
+        limit=settings.limit,
+        weights=FieldWeights(*settings.bm25_weights) if settings.bm25_weights else None,
+        recency=settings.recency_half_life_days or (RECENCY_DAYS if settings.use_recency_scoring else None),
+        date_prefix=settings.date_prefix,
+        expand_entities=settings.use_entity_expansion,
     )
-    found = step.scene.recollection.search(meant or step.fill(told.input), options)
-    return _listed(found, dates=told.include_dates, delimiter=told.custom_delimiter)
+    hits = step.scene.recollection.search(question or step.fill(settings.input), options)
+    return _listed(hits, dates=settings.include_dates, delimiter=settings.custom_delimiter)
 
 
-def quality_search(told: QualitySettings, step: Step) -> str:
-    """Look in memories and in what was said, by words and by meaning, and show each place with what is around it."""
+def quality_search(settings: QualitySettings, step: Step) -> str:
+    """Search memories and messages by words and by meaning, and show each result with the messages around it."""
     recollection = step.scene.recollection
-    query = step.fill(told.input)
-    options = DiscussionSearch(what="both", mode="hybrid", limit=told.limit, expand_entities=True)
-    found = recollection.search(query, options)
-    memories = _listed([one for one in found if one.kind == "memory"], dates=True, delimiter="\n")
-    turns = [one for one in found if one.kind == "turn"]
-    if not found:
+    query = step.fill(settings.input)
+    options = DiscussionSearch(what="both", mode="hybrid", limit=settings.limit, expand_entities=True)
+    hits = recollection.search(query, options)
+    memories = _listed([one for one in hits if one.kind == "memory"], dates=True, delimiter="\n")
+    turns = [one for one in hits if one.kind == "turn"]
+    if not hits:
         return text_or_placeholder("", "found")
-    stretches = _stretches(recollection.messages(), turns, told.around) if turns else []
-    parts = [memories if len(turns) < len(found) else "", *stretches]
-    return cut_to_tokens(DELIMITER.join(part for part in parts if part), told.max_tokens)
+    stretches = _stretches(recollection.messages(), turns, settings.around) if turns else []
+    parts = [memories if len(turns) < len(hits) else "", *stretches]
+    return cut_to_tokens(DELIMITER.join(part for part in parts if part), settings.max_tokens)
 
 
-def _by_keywords(told: KeywordSettings, step: Step, what: Literal["memories", "turns"]) -> str:
-    options = DiscussionSearch(what=what, mode="keywords", limit=told.limit)
-    found = step.scene.recollection.search(step.fill(told.keywords), options)
-    return _listed(found, dates=told.include_dates, delimiter=told.custom_delimiter)
+def _by_keywords(settings: KeywordSettings, step: Step, what: Literal["memories", "turns"]) -> str:
+    options = DiscussionSearch(what=what, mode="keywords", limit=settings.limit)
+    hits = step.scene.recollection.search(step.fill(settings.keywords), options)
+    return _listed(hits, dates=settings.include_dates, delimiter=settings.custom_delimiter)
 
 
-def _listed(found: Sequence[DiscussionHit], *, dates: bool, delimiter: str) -> str:
-    return text_or_placeholder(delimiter.join(_shown(one, dates=dates) for one in found), "found")
+def _listed(hits: Sequence[DiscussionHit], *, dates: bool, delimiter: str) -> str:
+    return text_or_placeholder(delimiter.join(_shown(hit, dates=dates) for hit in hits), "found")
 
 
-def _shown(found: DiscussionHit, *, dates: bool) -> str:
-    said_at = f"[{found.at:%Y-%m-%d}] " if dates and found.at else ""
-    speaker = f"{found.speaker}: " if found.kind == "turn" and found.speaker else ""
-    return f"{said_at}{speaker}{found.text}"
+def _shown(hit: DiscussionHit, *, dates: bool) -> str:
+    day = f"[{hit.at:%Y-%m-%d}] " if dates and hit.at else ""
+    speaker = f"{hit.speaker}: " if hit.kind == "turn" and hit.speaker else ""
+    return f"{day}{speaker}{hit.text}"
 
 
-def _stretches(messages: Sequence[StoredMessage], found: Sequence[DiscussionHit], around: int) -> list[str]:
-    """Return the messages around each found one, in order; stretches that touch are one."""
-    wanted = {position for one in found for position in range(one.first - around, one.last + around + 1)}
-    shown = [kept for kept in messages if kept.position in wanted and not kept.deleted]
+def _stretches(messages: Sequence[StoredMessage], hits: Sequence[DiscussionHit], around: int) -> list[str]:
+    """Return the messages around each hit, in order; adjacent stretches are joined."""
+    positions = {position for hit in hits for position in range(hit.first - around, hit.last + around + 1)}
     stretches: list[list[StoredMessage]] = []
-    for kept in shown:
-        if not stretches or kept.position != stretches[-1][-1].position + 1:
+    for message in messages:
+        if message.position not in positions or message.deleted:
+            continue
+        if not stretches or message.position != stretches[-1][-1].position + 1:
             stretches.append([])
-        stretches[-1].append(kept)
+        stretches[-1].append(message)
     return [transcript_text(stretch) for stretch in stretches]
 
 

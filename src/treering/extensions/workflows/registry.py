@@ -1,29 +1,33 @@
-"""Types of nodes in an extensible table, and the conversation they work on (`Scene`)."""
+"""Types of nodes in an extensible table, their conversation (`Scene`), and their running nodes (`Step`)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
-from treering.core.errors import Conflict, InvalidInput, InvalidPatch
-from treering.core.evidence import EvidenceRef
-from treering.core.filters import And, Compare
-from treering.core.objects import Knowledge, Summary
-from treering.core.patch import Create
-from treering.extensions.discussions.identity import DiscussionRef, apply_patch
-from treering.extensions.discussions.log.blocks import StoredMessage
+from treering.core.errors import InvalidInput
+from treering.core.fencing import fence
 from treering.extensions.discussions.memory import Discussion, Recollection
-from treering.extensions.discussions.summaries.memories import citing
-from treering.extensions.workflows.definition import NAME, Header, NodeSettings, Template
-from treering.ports.ledger import Selection
-from treering.ports.models import Usage
+from treering.extensions.workflows.definition import (
+    CHAT_VARIABLES,
+    NAME,
+    NUMBERED,
+    RECALLED,
+    AskingSettings,
+    ChatContext,
+    Header,
+    NodeSettings,
+    Preset,
+    Template,
+)
+from treering.extensions.workflows.results import StoredResults
+from treering.ports.models import LanguageModel, Usage
 from treering.ports.runtime import Leases
-from treering.verbs.crystallize.drafting import make
+from treering.retrieval.extraction.asking import Budget, most_used
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import Call
 
-# What a workflow runs in: a conversation, and what may be changed there.
+_ORIGIN = "memory of the conversation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class Scene:
     system_prompt: str = ""
     scope: str = ""
     creator: Discussion | None = None
-    results: "StoredResults | None" = None
+    results: StoredResults | None = None
     leases: Leases | None = None
 
     @property
@@ -60,62 +64,6 @@ def scene_of(engine: Engine, discussion: Discussion, *, system_prompt: str = "")
     )
 
 
-# What was made of each chunk of a kept discussion, kept with it: it falls when one of its messages is withdrawn.
-
-
-@dataclass(frozen=True, slots=True)
-class StoredResults:
-    """The results of one discussion, each knowledge of its own that rests on the messages of its chunk."""
-
-    engine: Engine
-    ref: DiscussionRef
-
-    def find(self, key: str) -> str | None:
-        """Return the result that is kept under a key. What that costs does not grow with the discussion."""
-        named = {"kind": "summary", "scope": self.ref.scope, "title": self._title(key), "status": "active"}
-        where = And(tuple(Compare(name, "eq", value) for name, value in named.items()))
-        found = self.engine.ledger.select(Selection(scope=self.ref.scope, types=("knowledge",), where=where))
-        return next((item.summary for item in found if isinstance(item, Knowledge) and _is_of(item, key)), None)
-
-    def keep(self, key: str, text: str, messages: Sequence[StoredMessage], *, made_by: str) -> None:
-        """Keep a result, without secrets. Where another run was first, its result stays.
-
-        Raises `Conflict` where a message was withdrawn meanwhile, `Denied` where the space asks for a review.
-        """
-        evidence = citing(messages)
-        fields = {
-            "kind": "summary",
-            "title": self._title(key),
-            "summary": text,
-            "status": "active",
-            "evidence_refs": [ref.model_dump(mode="json") for ref in evidence],
-            "payload": self._payload(key, messages, made_by).model_dump(mode="json"),
-            "memory_source": "system_generated",
-        }
-        item = make(Call(self.engine, self.ref.scope), Knowledge, fields)
-        told = f"What was made of messages {messages[0].position} to {messages[-1].position}"
-        try:
-            apply_patch(self.engine, self.ref, [Create(object=item)], reason=told)
-        except InvalidPatch as error:
-            if self._stand(evidence):
-                raise
-            raise Conflict("A message was withdrawn in the meantime.", hint="Run the workflow again.") from error
-
-    def _payload(self, key: str, messages: Sequence[StoredMessage], made_by: str) -> Summary:
-        return Summary(form="digest", key=key, first=messages[0].position, last=messages[-1].position, made_by=made_by)
-
-    def _title(self, key: str) -> str:
-        return f"Discussion {self.ref.id}: made of a chunk, {key}"
-
-    def _stand(self, evidence: Sequence[EvidenceRef]) -> bool:
-        places = [(ref.source_id, ref.segment_id) for ref in evidence]
-        return len(self.engine.ledger.segments(places)) == len(set(places))
-
-
-def _is_of(item: Knowledge, key: str) -> bool:
-    return isinstance(item.payload, Summary) and item.payload.key == key
-
-
 AnySettings = TypeVar("AnySettings", bound=NodeSettings)
 AnyHeld = TypeVar("AnyHeld")
 
@@ -127,59 +75,6 @@ class RunEnded:
     why: str
     cancelled: bool = False
     """Whether it ends because of a cancellation."""
-
-
-class Step(Protocol):
-    """The interface of a running node."""
-
-    @property
-    def scene(self) -> Scene:
-        """Return the conversation of the workflow. Raises `InvalidInput` if there is none."""
-        ...
-
-    @property
-    def node_id(self) -> str:
-        """The id of the node."""
-        ...
-
-    @property
-    def run_id(self) -> str:
-        """The unique id of this run."""
-        ...
-
-    @property
-    def model_id(self) -> str:
-        """The id of the model used by `ask`."""
-        ...
-
-    @property
-    def now(self) -> datetime:
-        """The start time of the run."""
-        ...
-
-    def fill(self, template: Template, own: Mapping[str, str] | None = None) -> str:
-        """Insert the values of variables into a template; `own` are variables of this type of node."""
-        ...
-
-    def ask(self, prompt: str, *, system: str = "") -> str:
-        """Call the node's model, within the budget. Raises the errors of the model and the budget."""
-        ...
-
-    def used(self, usage: Usage) -> None:
-        """Record usage of models outside `ask`."""
-        ...
-
-    def hold(self, held: AbstractContextManager[AnyHeld]) -> AnyHeld:
-        """Enter a context that is left when the run ends in any way."""
-        ...
-
-    def end_when(self, over: Callable[[], bool], why: str) -> None:
-        """End the run before a later node if `over` returns a reason then."""
-        ...
-
-    def cancelled(self) -> bool:
-        """Return whether the run should stop; call it between parts of long work."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +89,7 @@ class NodeType(Generic[AnySettings]):
     name: str
     summary: str
     settings: type[AnySettings]
-    run: Callable[[AnySettings, Step], str | RunEnded]
+    run: Callable[[AnySettings, "Step"], str | RunEnded]
     remembers: bool = False
     variables: tuple[str, ...] = ()
     creates: bool = False
@@ -227,18 +122,15 @@ class NodeTypes(Mapping[str, NodeType[Any]]):
         return len(self._types)
 
 
-# A checked workflow: its nodes in the order in which they run, and the names they use.
-
-
 @dataclass(frozen=True, slots=True)
 class Mentions:
-    """The names one node uses, and where: what has to be there before anything runs."""
+    """The names that one node uses, which must exist before a workflow runs."""
 
     where: str
     templates: tuple[tuple[str, Template], ...] = ()
-    """By the key they are written under."""
+    """By key."""
     own: tuple[str, ...] = ()
-    """Variables that only nodes of its type have."""
+    """Variables of its node type."""
     asks: bool = False
     remembers: bool = False
     type: str = ""
@@ -280,3 +172,151 @@ class Workflow:
     @property
     def _returning(self) -> list[WorkflowNode]:
         return [node for node in self.nodes if node.settings.return_to_user]
+
+
+@dataclass(frozen=True, slots=True)
+class RunData:
+    """The common data of all nodes of a run."""
+
+    endpoints: Mapping[str, LanguageModel]
+    presets: Mapping[str, Preset]
+    budget: Budget
+    inputs: tuple[str, ...]
+    variables: Mapping[str, str]
+    scene: Scene | None
+    now: datetime
+    run_id: str
+    cancelled: Callable[[], bool]
+    material: bool
+    ends: list[tuple[Callable[[], bool], str]] = field(default_factory=list)
+    """Conditions that end the run, with reasons."""
+
+    def ended(self) -> RunEnded | None:
+        """Return the reason to end the run before the next node, if there is one."""
+        if self.cancelled():
+            return RunEnded("The run was cancelled.", cancelled=True)
+        return next((RunEnded(why) for over, why in self.ends if over()), None)
+
+
+class Step:
+    """One node of one run, as its type sees it."""
+
+    def __init__(
+        self, node: WorkflowNode, run: RunData, outputs: tuple[str, ...], held: ExitStack, memories: frozenset[int]
+    ) -> None:
+        self.usage: Usage = Usage()
+        self._recalled = False
+        self._memories = memories
+        self._node = node
+        self._run = run
+        self._outputs = outputs
+        self._held = held
+
+    @property
+    def scene(self) -> Scene:
+        """Return the conversation of the workflow. Raises `InvalidInput` if there is none."""
+        if self._run.scene is None:
+            raise InvalidInput(
+                "It needs a conversation, but the workflow runs without one.", hint="Run the workflow in a discussion."
+            )
+        return self._run.scene
+
+    @property
+    def node_id(self) -> str:
+        """The id of the node."""
+        return self._node.id
+
+    @property
+    def run_id(self) -> str:
+        """The unique id of this run."""
+        return self._run.run_id
+
+    @property
+    def model_id(self) -> str:
+        """The id of the model used by `ask`."""
+        return self._model.model_id
+
+    @property
+    def now(self) -> datetime:
+        """The start time of the run."""
+        return self._run.now
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The outputs of earlier nodes."""
+        return self._outputs
+
+    def fill(self, template: Template, own: Mapping[str, str] | None = None) -> str:
+        """Insert the values of variables into a template."""
+        mine = own or {}
+        return template.fill(lambda name: self._put_in(mine[name]) if name in mine else self._shown(name))
+
+    @property
+    def recalls(self) -> bool:
+        """Whether the output is, or contains, recalled content; a model's answer does not count as recalled."""
+        return self._node.type.remembers or (self._recalled and not self._node.mentions.asks)
+
+    def ask(self, prompt: str, *, system: str = "") -> str:
+        """Call the node's model, within the budget."""
+        model, most = self._model, self._max_output_tokens
+        answer = self._run.budget.spend(
+            most_used(model, prompt, system=system, max_output_tokens=most),
+            lambda: model.answer(prompt, system=system, max_output_tokens=most),
+        )
+        self.used(answer.usage)
+        return answer.text
+
+    def used(self, usage: Usage) -> None:
+        """Add the usage of models."""
+        self.usage += usage
+
+    def hold(self, held: AbstractContextManager[AnyHeld]) -> AnyHeld:
+        """Enter a context that is left when the run ends in any way."""
+        return self._held.enter_context(held)
+
+    def end_when(self, over: Callable[[], bool], why: str) -> None:
+        """End the run before a later node if `over` returns true then."""
+        self._run.ends.append((over, why))
+
+    def cancelled(self) -> bool:
+        """Return whether the run should stop."""
+        return self._run.cancelled()
+
+    def _shown(self, name: str) -> str:
+        return self._put_in(self._value(name)) if self._is_recalled(name) else self._value(name)
+
+    def _put_in(self, recalled: str) -> str:
+        """Return recalled content for a template: fenced as data if a model reads it."""
+        self._recalled = True
+        return fence(recalled, origin=_ORIGIN) if self._node.mentions.asks and recalled.strip() else recalled
+
+    def _is_recalled(self, name: str) -> bool:
+        numbered = NUMBERED.fullmatch(name)
+        if numbered:
+            return self._run.material if numbered[2] == "Input" else int(numbered[1]) - 1 in self._memories
+        return name in RECALLED
+
+    def _value(self, name: str) -> str:
+        numbered = NUMBERED.fullmatch(name)
+        if numbered:
+            return (self._run.inputs if numbered[2] == "Input" else self._outputs)[int(numbered[1]) - 1]
+        if name in self._run.variables:
+            return self._run.variables[name]
+        scene = self.scene
+        chat = ChatContext(scene.recollection, self._run.now, scene.discussion_id, scene.system_prompt)
+        return CHAT_VARIABLES[name].value(chat)
+
+    @property
+    def _asking(self) -> AskingSettings:
+        settings = self._node.settings
+        return settings if isinstance(settings, AskingSettings) else AskingSettings(type=settings.type)
+
+    @property
+    def _model(self) -> LanguageModel:
+        name = self._asking.endpoint_name
+        return self._run.endpoints[name] if name else next(iter(self._run.endpoints.values()))
+
+    @property
+    def _max_output_tokens(self) -> int:
+        preset = self._run.presets[self._asking.preset] if self._asking.preset else Preset()
+        return self._asking.max_output_tokens or preset.max_output_tokens

@@ -1,4 +1,4 @@
-"""What `treering workflow` does."""
+"""Implementation of `treering workflow`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ _SUFFIXES = (".yaml", ".json")
 
 
 def run(asked: "RunFlags", making: MakingFlags, access: Access, writing: WriteFlags) -> None:
-    """Run a workflow and print what it returns."""
+    """Run a workflow and print its result."""
     if asked.discussion and asked.messages:
         raise InvalidInput("--discussion and --messages cannot be combined.", hint="Give only one of them.")
     given = GivenModels(making)
@@ -50,22 +50,22 @@ def run(asked: "RunFlags", making: MakingFlags, access: Access, writing: WriteFl
 
 
 def check(file: Path, endpoints: tuple[str, ...], nodes: tuple[str, ...], access: Access) -> None:
-    """Say what a workflow needs; raise what is wrong with it."""
+    """Report the needs of a workflow; raise its problems."""
     named = frozenset(named_models(endpoints))
     known = WorkflowEnvironment(endpoints=named or None)
     workflow = load(_text_of(file), types=load_node_types(nodes), known=known)
     needs = _needs(workflow)
-    told = [f"{name}: {', '.join(map(str, what))}" for name, what in needs.items() if what]
+    lines = [f"{name}: {', '.join(map(str, what))}" for name, what in needs.items() if what]
     count = len(workflow.nodes)
-    answer(access, needs, [line((f"ok, {count} {'node' if count == 1 else 'nodes'}", "green")), *map(line, told)])
+    answer(access, needs, [line((f"ok, {count} {'node' if count == 1 else 'nodes'}", "green")), *map(line, lines)])
 
 
 def examples(name: str, access: Access) -> None:
-    """List the workflows that come with Treering, or print one."""
+    """List the built-in example workflows, or print one."""
     known = example_texts()
     if not name:
-        told = {one: _told_of(text) for one, text in known.items()}
-        answer(access, told, [line((one, "bold"), f"  {what}") for one, what in told.items()])
+        descriptions = {one: _description(text) for one, text in known.items()}
+        answer(access, descriptions, [line((one, "bold"), f"  {what}") for one, what in descriptions.items()])
         return
     if name not in known:
         raise NotFound(f"There is no example {name!r}.", hint=nearest(name, known))
@@ -76,28 +76,29 @@ def examples(name: str, access: Access) -> None:
 
 
 def example_texts() -> dict[str, str]:
-    """Return the workflows that come with Treering, by name."""
-    found = sorted((each for each in _EXAMPLES.iterdir() if each.name.endswith(_SUFFIXES)), key=lambda each: each.name)
-    return {each.name.rpartition(".")[0]: each.read_text(encoding="utf-8") for each in found}
+    """Return the built-in example workflows, by name."""
+    examples = sorted(
+        (each for each in _EXAMPLES.iterdir() if each.name.endswith(_SUFFIXES)), key=lambda each: each.name
+    )
+    return {each.name.rpartition(".")[0]: each.read_text(encoding="utf-8") for each in examples}
 
 
 def _needs(workflow: Workflow) -> Mapping[str, Sequence[str | int]]:
     mentions = [node.mentions for node in workflow.nodes]
     names = {name for one in mentions for _, template in one.templates for name in template.names}
-    inputs = [int(found[1]) for found in map(NUMBERED.fullmatch, names) if found and found[2] == "Input"]
-    asked = {one.endpoint for one in mentions if one.asks and one.endpoint} | set(workflow.header.endpoints)
+    inputs = [int(match[1]) for match in map(NUMBERED.fullmatch, names) if match and match[2] == "Input"]
+    endpoints = {one.endpoint for one in mentions if one.asks and one.endpoint} | set(workflow.header.endpoints)
     return {
         "nodes": [f"{node.id} ({node.type.name})" for node in workflow.nodes],
         "returns": [workflow.returned.id],
         "warnings": workflow.warnings,
         "inputs": list(range(1, max(inputs, default=0) + 1)),
-        "endpoints": sorted(asked) or (["any one"] if any(one.asks for one in mentions) else []),
+        "endpoints": sorted(endpoints) or (["any one"] if any(one.asks for one in mentions) else []),
         "needs a conversation": ["yes"] if any(one.remembers for one in mentions) else [],
     }
 
 
-def _told_of(text: str) -> str:
-    """Return what an example says of itself."""
+def _description(text: str) -> str:
     data = read(text)
     return str(data.get("description", "")).strip() if isinstance(data, dict) else ""
 
@@ -115,8 +116,8 @@ def _scene(asked: "RunFlags", plan: MakingPlan, access: Access, writing: WriteFl
             yield scene_of(space.engine, discussion, system_prompt=asked.system)
             embed_later(space, writing)
     elif asked.messages:
-        said = StatelessDiscussion(_messages(asked.messages), generator=plan.generator)
-        yield Scene(said, system_prompt=asked.system)
+        stateless = StatelessDiscussion(_messages(asked.messages), generator=plan.generator)
+        yield Scene(stateless, system_prompt=asked.system)
     else:
         yield None
 
@@ -132,14 +133,14 @@ def _messages(path: Path) -> list[Message]:
 
 
 def _models(given: GivenModels, workflow: Workflow) -> Mapping[str, LanguageModel]:
-    """Open the models a workflow may ask, or its memories may be made by."""
+    """Open the models that the nodes of a workflow or the generator of its memories may call."""
     asks = any(node.mentions.asks or node.type.creates for node in workflow.nodes)
     named = {node.mentions.endpoint for node in workflow.nodes if node.mentions.endpoint}
     return given.opened(workflow.header.endpoints, sorted(named)) if asks else {}
 
 
 def _plan(making: MakingFlags, given: GivenModels, models: Mapping[str, LanguageModel]) -> MakingPlan:
-    """Return how memories are made: as a file says, or by the only model there is, or by rules."""
+    """Return the plan for making memories: of a file, with the only given model, or by rules."""
     if making.config is None and len(models) != 1:
         return MakingPlan()
 

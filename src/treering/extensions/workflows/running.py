@@ -1,32 +1,21 @@
 """Run a workflow: node after node, each with the outputs of earlier ones."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Literal, TypeVar
+from contextlib import ExitStack
+from typing import Literal
 
-from treering.core.errors import InvalidInput, TreeringError
-from treering.core.fencing import fence
+from treering.core.errors import TreeringError
 from treering.extensions.workflows.checking import WorkflowEnvironment, verify
 from treering.extensions.workflows.definition import (
-    CHAT_VARIABLES,
-    NUMBERED,
-    RECALLED,
-    AskingSettings,
-    ChatContext,
     Preset,
-    Template,
 )
-from treering.extensions.workflows.registry import RunEnded, Scene, Workflow, WorkflowNode
+from treering.extensions.workflows.registry import RunData, RunEnded, Scene, Step, Workflow, WorkflowNode
 from treering.ports.models import LanguageModel, Usage
 from treering.ports.runtime import Clock
-from treering.retrieval.extraction.asking import Budget, most_used
+from treering.retrieval.extraction.asking import Budget
 from treering.verbs.engine import Progress, silent
 from treering.verbs.envelope import Value
 
-AnyHeld = TypeVar("AnyHeld")
-_ORIGIN = "memory of the conversation"
 REQUESTS = 200
 """The maximum number of model calls per run without a budget."""
 
@@ -58,7 +47,7 @@ class RunReport(Value):
 
 
 def never() -> bool:
-    """Ask for no stop."""
+    """Return `False`: the default for `cancelled`."""
     return False
 
 
@@ -100,7 +89,7 @@ class Runner:
         ones in `details["outputs"]`.
         """
         verify(workflow, self._known(len(inputs), scene))
-        given = _Given(
+        given = RunData(
             endpoints=self._endpoints,
             presets={**workflow.header.presets, **self._presets},
             budget=self._budget or Budget(requests=REQUESTS),
@@ -118,7 +107,7 @@ class Runner:
     def _known(self, inputs: int, scene: Scene | None) -> WorkflowEnvironment:
         return WorkflowEnvironment(frozenset(self._endpoints), frozenset(self._presets), inputs, chat=scene is not None)
 
-    def _through(self, workflow: Workflow, given: "_Given", held: ExitStack, progress: Progress) -> RunReport:
+    def _through(self, workflow: Workflow, given: RunData, held: ExitStack, progress: Progress) -> RunReport:
         steps: list[StepReport] = []
         memories: set[int] = set()
         for node in workflow.nodes:
@@ -127,8 +116,8 @@ class Runner:
                 return _report(workflow, steps, Usage(), ended)
             progress(node.settings.title or node.id, node.position - 1, len(workflow.nodes))
             begun = self._clock.elapsed()
-            step = NodeStep(node, given, tuple(report.output for report in steps), held, frozenset(memories))
-            output = _told(node, step)
+            step = Step(node, given, tuple(report.output for report in steps), held, frozenset(memories))
+            output = _output(node, step)
             if isinstance(output, RunEnded):
                 return _report(workflow, steps, step.usage, output)
             seconds = self._clock.elapsed() - begun
@@ -138,156 +127,8 @@ class Runner:
         return _report(workflow, steps, Usage(), None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """What all nodes of a run have in common."""
-
-    endpoints: Mapping[str, LanguageModel]
-    presets: Mapping[str, Preset]
-    budget: Budget
-    inputs: tuple[str, ...]
-    variables: Mapping[str, str]
-    scene: Scene | None
-    now: datetime
-    run_id: str
-    cancelled: Callable[[], bool]
-    material: bool
-    ends: list[tuple[Callable[[], bool], str]] = field(default_factory=list)
-    """What ends the run when it comes true, and why."""
-
-    def ended(self) -> RunEnded | None:
-        """Tell whether the run is to end before the next node."""
-        if self.cancelled():
-            return RunEnded("The run was cancelled.", cancelled=True)
-        return next((RunEnded(why) for over, why in self.ends if over()), None)
-
-
-class NodeStep:
-    """A `registry.Step`: one node of one run."""
-
-    def __init__(
-        self, node: WorkflowNode, given: _Given, outputs: tuple[str, ...], held: ExitStack, memories: frozenset[int]
-    ) -> None:
-        self.usage: Usage = Usage()
-        self._recalled = False
-        self._memories = memories
-        self._node = node
-        self._given = given
-        self._outputs = outputs
-        self._held = held
-
-    @property
-    def scene(self) -> Scene:
-        """Return the conversation the workflow runs in. Raises `InvalidInput` where there is none."""
-        if self._given.scene is None:
-            raise InvalidInput(
-                "It needs a conversation, but the workflow runs without one.", hint="Run the workflow in a discussion."
-            )
-        return self._given.scene
-
-    @property
-    def node_id(self) -> str:
-        """Name the node."""
-        return self._node.id
-
-    @property
-    def run_id(self) -> str:
-        """Name this run, unlike any other."""
-        return self._given.run_id
-
-    @property
-    def model_id(self) -> str:
-        """Name the model that `ask` asks."""
-        return self._model.model_id
-
-    @property
-    def now(self) -> datetime:
-        """Tell when the run began."""
-        return self._given.now
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """What the nodes before gave."""
-        return self._outputs
-
-    def fill(self, template: Template, own: Mapping[str, str] | None = None) -> str:
-        """Put the values of variables into a template."""
-        mine = own or {}
-        return template.fill(lambda name: self._put_in(mine[name]) if name in mine else self._shown(name))
-
-    @property
-    def recalls(self) -> bool:
-        """Tell whether what the node gives is, or holds, what was remembered; a model's answer is its own words."""
-        return self._node.type.remembers or (self._recalled and not self._node.mentions.asks)
-
-    def ask(self, prompt: str, *, system: str = "") -> str:
-        """Ask the node's model, inside the budget."""
-        model, most = self._model, self._max_output_tokens
-        answer = self._given.budget.spend(
-            most_used(model, prompt, system=system, max_output_tokens=most),
-            lambda: model.answer(prompt, system=system, max_output_tokens=most),
-        )
-        self.used(answer.usage)
-        return answer.text
-
-    def used(self, usage: Usage) -> None:
-        """Count what was used of models."""
-        self.usage += usage
-
-    def hold(self, held: AbstractContextManager[AnyHeld]) -> AnyHeld:
-        """Enter what is left when the run ends, however it ends."""
-        return self._held.enter_context(held)
-
-    def end_when(self, over: Callable[[], bool], why: str) -> None:
-        """Have the run end before a later node where `over` says so then."""
-        self._given.ends.append((over, why))
-
-    def cancelled(self) -> bool:
-        """Tell whether somebody wants the run to stop."""
-        return self._given.cancelled()
-
-    def _shown(self, name: str) -> str:
-        return self._put_in(self._value(name)) if self._is_recalled(name) else self._value(name)
-
-    def _put_in(self, recalled: str) -> str:
-        """Put what was remembered into a template: fenced as data where a model reads it."""
-        self._recalled = True
-        return fence(recalled, origin=_ORIGIN) if self._node.mentions.asks and recalled.strip() else recalled
-
-    def _is_recalled(self, name: str) -> bool:
-        numbered = NUMBERED.fullmatch(name)
-        if numbered:
-            return self._given.material if numbered[2] == "Input" else int(numbered[1]) - 1 in self._memories
-        return name in RECALLED
-
-    def _value(self, name: str) -> str:
-        numbered = NUMBERED.fullmatch(name)
-        if numbered:
-            return (self._given.inputs if numbered[2] == "Input" else self._outputs)[int(numbered[1]) - 1]
-        if name in self._given.variables:
-            return self._given.variables[name]
-        scene = self.scene
-        chat = ChatContext(scene.recollection, self._given.now, scene.discussion_id, scene.system_prompt)
-        return CHAT_VARIABLES[name].value(chat)
-
-    @property
-    def _asking(self) -> AskingSettings:
-        settings = self._node.settings
-        return settings if isinstance(settings, AskingSettings) else AskingSettings(type=settings.type)
-
-    @property
-    def _model(self) -> LanguageModel:
-        name = self._asking.endpoint_name
-        return self._given.endpoints[name] if name else next(iter(self._given.endpoints.values()))
-
-    @property
-    def _max_output_tokens(self) -> int:
-        preset = self._given.presets[self._asking.preset] if self._asking.preset else Preset()
-        return self._asking.max_output_tokens or preset.max_output_tokens
-
-
-def _told(node: WorkflowNode, step: NodeStep) -> str | RunEnded:
-    """Run a node; an error names it."""
+def _output(node: WorkflowNode, step: Step) -> str | RunEnded:
+    """Run a node; add its name to errors."""
     try:
         return node.type.run(node.settings, step)
     except TreeringError as error:
@@ -296,7 +137,7 @@ def _told(node: WorkflowNode, step: NodeStep) -> str | RunEnded:
 
 def _named(error: TreeringError, node: WorkflowNode, outputs: Sequence[str]) -> TreeringError:
     ours = [each for each in type(error).__mro__ if issubclass(each, TreeringError)]
-    # The nearest class that is made of a message, a hint and details: others make their message themselves.
+    # The nearest class with the standard constructor; others build their messages themselves.
     kind = next(each for each in ours if each.__init__ is TreeringError.__init__)
     message = f"{node.mentions.where} ({node.type.name}): {error.message}"
     details = {**error.details, "node": node.id, "outputs": list(outputs)}

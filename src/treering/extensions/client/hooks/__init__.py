@@ -1,1 +1,1 @@
-"""Where an agent system meets its memory: tools, tool runs, graph nodes, state, nested loops."""
+"""Connections of an agent system to its memory: tools, tool runs, graph nodes, state, nested loops."""

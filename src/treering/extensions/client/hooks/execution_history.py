@@ -33,14 +33,17 @@ class ExecutionHistoryMemoryBridge:
         return len(await self.memory_client.store_once(traces_of(history, session_id)))
 
 
-# Execution histories as memories: one trace for each step, in order, and one analysis of what failed.
-
-
 FAILURE_IMPORTANCE = 0.8
-_MOST_TRACE_CHARS = 20_000
-"""Of a result or an error in a trace; the rest is cut off."""
+_MAX_TRACE_CHARS = 20_000
+"""The maximum length of a result or an error in a trace."""
 _SUCCESS = "success"
 _FAILED = "failed"
+MOST_CHARS = 2_000
+"""The maximum length of parameters, of a result and of an error of a tool run."""
+_DEEPEST = 20
+_READ_CHARS = 4 * MOST_CHARS
+"""The number of characters read of each: more than is stored, so that secrets at the limit are recognized."""
+_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +62,23 @@ class _Step:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it was a success."""
+        """Whether it succeeded."""
         return self.status_word.casefold() == _SUCCESS
 
     @property
     def failed(self) -> bool:
-        """Whether it failed; what is skipped or runs still has not."""
+        """Whether it failed; skipped and running steps have not."""
         return self.status_word.casefold() == _FAILED
 
     @property
     def content(self) -> str:
-        """What is remembered of it."""
-        said = f"Result: {_told(self.result)}" if self.succeeded else f"Error: {_told(self.error)}"
-        return f"Tool {self.tool} - Step {self.step_name}\n{said}"
+        """The text of its memory."""
+        outcome = f"Result: {_shortened(self.result)}" if self.succeeded else f"Error: {_shortened(self.error)}"
+        return f"Tool {self.tool} - Step {self.step_name}\n{outcome}"
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What is known of it."""
+        """The metadata of its memory."""
         return {
             "memory_type": "execution_trace",
             "tool": self.tool,
@@ -89,9 +92,9 @@ class _Step:
 
     @property
     def identity(self) -> list[Any]:
-        """What tells it from other steps. Nothing of its contents: an id outlives what is erased."""
-        told = (self.step_name, self.tool, self.status_word, self.timestamp, self.retry_count)
-        return [plain_value(one) for one in told]
+        """The values that identify it. They contain none of its texts, because ids remain after an erasure."""
+        values = (self.step_name, self.tool, self.status_word, self.timestamp, self.retry_count)
+        return [plain_value(one) for one in values]
 
 
 def traces_of(history: Any, session_id: str) -> list[KeyedMemory]:
@@ -116,29 +119,26 @@ def traces_of(history: Any, session_id: str) -> list[KeyedMemory]:
 
 def _items(history: Any) -> Sequence[Any]:
     items = history["items"] if isinstance(history, Mapping) and "items" in history else history
-    found = items if isinstance(items, Sequence) else getattr(items, "items", None)
-    if not isinstance(found, Sequence) or isinstance(found, str):
+    sequence = items if isinstance(items, Sequence) else getattr(items, "items", None)
+    if not isinstance(sequence, Sequence) or isinstance(sequence, str):
         raise InvalidInput(
             f"{type(history).__name__} is not an execution history: it has no `items` list.",
             hint="Pass an object with `items`, or the list itself.",
         )
-    return found
+    return sequence
 
 
 def _patterns(history: Any, steps: Iterable[_Step]) -> dict[str, int]:
-    """Return how many steps failed for each kind of error, as the host tells them, else by what its errors begin with.
-
-    There are none where no step failed.
-    """
+    """Return the number of failed steps for each kind of error: from the host, else by the beginning of the error."""
     failed = [step for step in steps if step.failed]
     host = getattr(history, "get_failure_patterns", None)
-    told = plain_value(host()) if failed and callable(host) else {}
-    return told or dict(Counter(_kind_of(step.error) for step in failed))
+    patterns = plain_value(host()) if failed and callable(host) else {}
+    return patterns or dict(Counter(_kind_of(step.error) for step in failed))
 
 
 def _kind_of(error: Any) -> str:
-    """Return the kind of an error: what stands before its first colon or line end, such as `TimeoutError`."""
-    text = str(_told(error)).strip()
+    """Return the kind of an error: the text before its first colon or line end, such as `TimeoutError`."""
+    text = str(_shortened(error)).strip()
     return shortened(text.partition("\n")[0].partition(":")[0].strip() or "unknown", 80)
 
 
@@ -155,21 +155,10 @@ def _analysis(patterns: Mapping[str, int], session_id: str, steps: Iterable[_Ste
     )
 
 
-def _told(value: Any) -> Any:
-    """Return a result or an error without secrets and not too long."""
+def _shortened(value: Any) -> Any:
+    """Return a result or an error without secrets and within the limit."""
     plain = screened(plain_value(value)).value
-    return plain if len(text := str(plain)) <= _MOST_TRACE_CHARS else shortened(text, _MOST_TRACE_CHARS)
-
-
-# Tool runs as memories: what a tool was given, what it gave, and how long it took, without secrets and capped.
-
-
-MOST_CHARS = 2_000
-"""Of parameters, of a result and of an error; the rest is cut off."""
-_DEEPEST = 20
-_READ_CHARS = 4 * MOST_CHARS
-"""Read of each. More than what is kept, so that no secret is cut in half before it is looked for."""
-_Part = TypeVar("_Part")
+    return plain if len(text := str(plain)) <= _MAX_TRACE_CHARS else shortened(text, _MAX_TRACE_CHARS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +173,7 @@ class ToolRun:
     result: Any = None
     error: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Metadata besides, such as the session."""
+    """Additional metadata, such as the session."""
 
     @property
     def memory(self) -> tuple[str, dict[str, Any]]:
@@ -192,7 +181,7 @@ class ToolRun:
         parameters = capped(self.parameters)
         result = capped(self.result) if self.success else None
         error = None if self.success else str(capped(self.error or "unknown error"))
-        told = f"Result: {result}" if self.success else f"Error: {error}"
+        outcome = f"Result: {result}" if self.success else f"Error: {error}"
         metadata = {
             "memory_type": "tool_execution",
             "tool_name": self.tool,
@@ -202,7 +191,7 @@ class ToolRun:
             "result_summary": result,
             "error": error,
         }
-        return f"Tool {self.tool} executed with params: {parameters}\n{told}", {**self.extra, **metadata}
+        return f"Tool {self.tool} executed with params: {parameters}\n{outcome}", {**self.extra, **metadata}
 
 
 def run_of(
@@ -210,29 +199,30 @@ def run_of(
 ) -> ToolRun:
     """Return the run of a tool that ended with a result or an exception.
 
-    A result whose `success` is false, or whose `is_error` is true as in MCP, is a failure, and its `error` or `content`
-    says why. One whose `success` is true gave its `data`.
+    A result with a false `success`, or a true `is_error` as in MCP, is a failure with the reason in `error` or
+    `content`. If `success` is true, the result is in `data`.
     """
     if isinstance(outcome, BaseException):
         return ToolRun(tool, parameters, duration, success=False, error=_error_text(outcome), extra=extra)
-    said = _read(outcome, "success")
-    if said is False or _read(outcome, "is_error") is True:
-        why = next((found for name in ("error", "content") if (found := _read(outcome, name)) is not None), None)
-        told = why if isinstance(why, str) or why is None else str(capped(why))
-        return ToolRun(tool, parameters, duration, success=False, error=told, extra=extra)
-    data = _read(outcome, "data") if said is True else None
+    success = _read(outcome, "success")
+    if success is False or _read(outcome, "is_error") is True:
+        reasons = (_read(outcome, name) for name in ("error", "content"))
+        reason = next((one for one in reasons if one is not None), None)
+        error = reason if isinstance(reason, str) or reason is None else str(capped(reason))
+        return ToolRun(tool, parameters, duration, success=False, error=error, extra=extra)
+    data = _read(outcome, "data") if success is True else None
     return ToolRun(tool, parameters, duration, success=True, result=outcome if data is None else data, extra=extra)
 
 
 def _error_text(error: BaseException) -> str:
-    """Return what an exception says, with what its cause says where it does not say that."""
+    """Return the message of an exception, with the message of its cause unless it contains that."""
     text = str(error) or type(error).__name__
     cause = str(error.__cause__ or "")
     return text if cause in text else f"{text}: {cause}"
 
 
 def capped(value: Any) -> Any:
-    """Return a value as JSON data, without secrets, in at most `MOST_CHARS` characters: what is longer as cut text."""
+    """Return a value as JSON data without secrets. If it is longer than `MOST_CHARS`, it becomes truncated text."""
     plain = screened(_Pruning().pruned(value)).value
     if isinstance(plain, str):
         return shortened(plain, MOST_CHARS)
@@ -241,13 +231,13 @@ def capped(value: Any) -> Any:
 
 
 class _Pruning:
-    """Makes JSON data of the first part of a value, so that nobody goes through all of a large one."""
+    """Converts the first part of a value to JSON data, without reading all of a large one."""
 
     def __init__(self) -> None:
         self._room = _READ_CHARS
 
     def pruned(self, value: Any, depth: int = 0) -> Any:
-        """Return a value as JSON data, as far as there is room."""
+        """Return a value as JSON data, truncated at the limit."""
         self._room -= 1
         if isinstance(value, str):
             return self._text(value)
@@ -268,9 +258,9 @@ class _Pruning:
         return self._text(plain) if isinstance(plain, str) else plain
 
     def _text(self, text: str) -> str:
-        kept = text[: max(self._room, 0)]
-        self._room -= len(kept)
-        return well_formed(kept)
+        part = text[: max(self._room, 0)]
+        self._room -= len(part)
+        return well_formed(part)
 
     def _first(self, parts: Iterable[_Part]) -> Iterator[_Part]:
         for part in parts:

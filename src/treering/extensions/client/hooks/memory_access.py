@@ -45,14 +45,14 @@ class MemoryAccess:
 
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
-    """What a graph node or a nested loop runs with: its memory, and what was retrieved for the node."""
+    """The memory of a running graph node or nested loop, and the memories retrieved for the node."""
 
     access: MemoryAccess
     recalled: RetrievedMemories
 
 
 NODE: ContextVar[NodeMemory | None] = ContextVar("treering_node_memory", default=None)
-"""The memory of the node or loop that runs: the runs of tools that it calls are kept in it."""
+"""The memory of the running node or loop, in which the runs of its tools are stored."""
 
 
 def memory_access(
@@ -95,19 +95,19 @@ def recalled_memories() -> RetrievedMemories:
 
 
 def read_field(holder: Any, name: str) -> Any:
-    """Return a field of a host's object, or a key of its mapping; `None` where it has none."""
+    """Return a field of a host's object, or a value of its mapping; `None` if it is missing."""
     if isinstance(holder, Mapping):
         return holder.get(name)
     return getattr(holder, name, None)
 
 
 def has_field(holder: Any, name: str) -> bool:
-    """Tell whether a host's object has a field, or its mapping a key."""
+    """Return whether a host's object has a field, or its mapping a key."""
     return name in holder if isinstance(holder, Mapping) else hasattr(holder, name)
 
 
 def write_field(holder: Any, name: str, value: Any) -> bool:
-    """Set a field of a host's object, or a key of its mapping; tell whether it could be set."""
+    """Set a field of a host's object, or a key of its mapping; return whether that was possible."""
     if isinstance(holder, MutableMapping):
         holder[name] = value
         return True
@@ -119,7 +119,7 @@ def write_field(holder: Any, name: str, value: Any) -> bool:
 
 
 class _Decorator(Protocol[_Given]):
-    """Returns what it decorates; without that, a function that does."""
+    """A decorator that can be used with or without options."""
 
     @overload
     def __call__(self, decorated: _Decorated, /, *given: _Given.args, **named: _Given.kwargs) -> _Decorated: ...
@@ -129,15 +129,15 @@ class _Decorator(Protocol[_Given]):
 
 
 def with_or_without_first(decorator: Callable[Concatenate[Any, _Given], Any]) -> _Decorator[_Given]:
-    """Tell type checkers that a decorator returns what it is given first, or, given only options, a decorator."""
+    """Declare the type of a decorator that returns the decorated object, or, given only options, a decorator."""
     return cast("_Decorator[_Given]", decorator)
 
 
 async def attempted(work: Awaitable[_Answer], what: str) -> _Answer | None:
-    """Return what memory work gives; `None` where it fails, which is logged: the host's own work goes on."""
+    """Return the result of memory work; if it fails, log the error and return `None`, so that the host continues."""
     try:
         return await work
-    except Exception:  # noqa: BLE001 - whatever it is, the host's own work goes on
+    except Exception:  # noqa: BLE001 - the host's work must continue after any error
         _LOG.warning("%s failed; the run continues without it.", what, exc_info=True)
         return None
 
@@ -149,7 +149,7 @@ def _client_of(holder: Any) -> MemorySystemClient | None:
             f"{CLIENT} is a BlockingMemoryClient, which would block the event loop.",
             hint="Pass a MemorySystemClient; its `sync` has the blocking methods.",
         )
-    # A host may have written the state as text: what it made of a client then is not a client.
+    # A host may have serialized the state as text, which is then not a client.
     return client if hasattr(client, "retrieve") and hasattr(client, "store") else None
 
 
@@ -157,34 +157,34 @@ def _config_of(holder: Any) -> MemoryConfig | None:
     config = read_field(holder, CONFIG)
     if isinstance(config, Mapping):
         return MemoryConfig.read(config)
-    # A host may have written the state as text: what it made of a configuration then is not one.
+    # A host may have serialized the state as text, which is then not a configuration.
     return config if isinstance(config, MemoryConfig) else None
 
 
 def _found_again(state: Any) -> MemorySystemClient | None:
-    """Return the client of a state that was resumed without it."""
+    """Return a client for a state that was resumed without one."""
     config = _config_of(state)
     if config is None or not config.enabled:
         return None
     alike = (client for client in live_clients() if client.config == config)
-    found = next(alike, None) or MemorySystemClient(config)
-    write_field(state, CLIENT, found)
-    return found
+    client = next(alike, None) or MemorySystemClient(config)
+    write_field(state, CLIENT, client)
+    return client
 
 
 def _session_of(state: Any, deps: Any) -> str | None:
-    told = session_text(read_field(state, STATE_SESSION))
-    given = session_text(read_field(deps, SESSION)) or session_text(read_field(state, SESSION))
-    if told is not None or not has_field(state, STATE_SESSION):
-        return told or given
-    made = given or f"run-{uuid4().hex}"
-    return made if write_field(state, STATE_SESSION, made) else given
+    state_session = session_text(read_field(state, STATE_SESSION))
+    session = session_text(read_field(deps, SESSION)) or session_text(read_field(state, SESSION))
+    if state_session is not None or not has_field(state, STATE_SESSION):
+        return state_session or session
+    session_id = session or f"run-{uuid4().hex}"
+    return session_id if write_field(state, STATE_SESSION, session_id) else session
 
 
 def _profile_of(deps: Any, agent_type: str | None, config: MemoryConfig) -> AgentProfile | None:
-    told = read_field(deps, PROFILE)
-    if told is not None:
-        given = config.profile(told) if isinstance(told, str) else AgentProfile.model_validate(told)
+    profile = read_field(deps, PROFILE)
+    if profile is not None:
+        given = config.profile(profile) if isinstance(profile, str) else AgentProfile.model_validate(profile)
         if agent_type in {None, given.agent_type}:
             return given
     return config.profile(agent_type) if agent_type in config.profiles else None
@@ -196,14 +196,14 @@ def _own_profile(client: MemorySystemClient) -> AgentProfile | None:
 
 
 def _with_settings(profile: AgentProfile | None, config: MemoryConfig | None) -> AgentProfile | None:
-    """Return a profile with the settings of an agent's own configuration, where it says nothing itself."""
-    said = config.retrieval.model_fields_set if config else set()
-    if config is None or not said & {"min_similarity", *Switches.model_fields}:
+    """Return a profile with an agent's own retrieval settings as defaults."""
+    explicit = config.retrieval.model_fields_set if config else set()
+    if config is None or not explicit & {"min_similarity", *Switches.model_fields}:
         return profile
     base = profile or AgentProfile(agent_type="")
-    own = Switches(**{name: getattr(config.retrieval, name) for name in said if name in Switches.model_fields})
+    own = Switches(**{name: getattr(config.retrieval, name) for name in explicit if name in Switches.model_fields})
     threshold = base.relevance_threshold
-    if threshold is None and "min_similarity" in said:
+    if threshold is None and "min_similarity" in explicit:
         threshold = config.retrieval.min_similarity
     return base.model_copy(update={"relevance_threshold": threshold, "switches": base.switches.over(own)})
 
@@ -212,33 +212,30 @@ def _excluded(names: set[str | None], *configs: MemoryConfig | None) -> bool:
     return any(names & set(config.excluded_agents) for config in configs if config)
 
 
-# Fields of a host's state and dependencies that hold its memory, as dataclasses to inherit from.
-
-
 @dataclass(frozen=True, slots=True)
 class _LeftOut:
-    """Stands for a client in a pickled state."""
+    """A placeholder for a client in a pickled state."""
 
     key: str | None
 
 
 @dataclass
 class _WithoutClient:
-    """Leaves the client out when it is pickled, and finds it again where the process still has it."""
+    """Excludes the client from pickles, and looks it up in the process on unpickling."""
 
     def __getstate__(self) -> dict[str, Any]:
-        # Fields by name as well: where a host's dataclass has slots, its own are not in `__dict__`.
+        # Also fields by name: those of a dataclass with slots are not in `__dict__`.
         own = {one.name: getattr(self, one.name) for one in fields(self) if hasattr(self, one.name)}
-        kept = {**vars(self), **own}
-        client = kept.get(CLIENT)
+        values = {**vars(self), **own}
+        client = values.get(CLIENT)
         if isinstance(client, MemorySystemClient | BlockingMemoryClient):
-            kept[CLIENT] = _LeftOut(client.key if isinstance(client, MemorySystemClient) else None)
-        return kept
+            values[CLIENT] = _LeftOut(client.key if isinstance(client, MemorySystemClient) else None)
+        return values
 
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        for name, value in kept.items():
-            found = live_client(value.key or "") if isinstance(value, _LeftOut) else value
-            object.__setattr__(self, name, found)
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        for name, value in values.items():
+            restored = live_client(value.key or "") if isinstance(value, _LeftOut) else value
+            object.__setattr__(self, name, restored)
 
 
 @dataclass(kw_only=True)
@@ -266,9 +263,6 @@ class MemoryDependencies(_WithoutClient):
     session_id: str | None = None
     agent_profile: AgentProfile | str | None = None
     """A profile, or the name of one."""
-
-
-# The tools by which an agent uses its memory itself: `retrieve_memory` and `store_memory`.
 
 
 NO_CLIENT = "Memory client not available"
@@ -312,12 +306,12 @@ async def store_memory(
 
 
 for _tool in (retrieve_memory, store_memory):
-    # An object with `deps`. Pydantic AI takes a context of its own type, which this module cannot name, or of none.
+    # An object with `deps`. Pydantic AI needs its own context type, which is not imported here, or no annotation.
     del _tool.__annotations__["ctx"]
 
 
 def memory_tools(deps: Any) -> list[Callable[..., Coroutine[Any, Any, Any]]]:
-    """Return both tools for dependencies, as functions without a context, for frameworks that give tools none."""
+    """Return both tools for dependencies, as functions without a context, for frameworks without tool contexts."""
     return [_bound(tool, _Context(deps)) for tool in (retrieve_memory, store_memory)]
 
 
@@ -355,10 +349,10 @@ async def _stored(
     own: dict[str, Any] = {"agent_type": access.agent_type or UNKNOWN_AGENT, "importance": importance}
     if access.session_id is not None:
         own["session_id"] = access.session_id
-    # What the agent says under another name of `importance` gives way, too.
-    told = {key: value for key, value in (metadata or {}).items() if key != "importance_score"}
+    # The agent's value under the alias of `importance` is replaced too.
+    others = {key: value for key, value in (metadata or {}).items() if key != "importance_score"}
     try:
-        memory_id = await access.client.store(content, {**told, **own})
+        memory_id = await access.client.store(content, {**others, **own})
     except TreeringError as error:
         return _not_stored(error.message)
     return {"success": True, "memory_id": memory_id, "timestamp": render_time(datetime.now(UTC))}
@@ -369,7 +363,7 @@ def _not_stored(reason: str) -> dict[str, Any]:
 
 
 def _bound(tool: Callable[..., Coroutine[Any, Any, Any]], context: _Context) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """Return a tool without its context: not in its parameters, nor in its description."""
+    """Return a tool without its context, in its parameters and its description."""
 
     @wraps(tool)
     async def bound(*given: Any, **named: Any) -> Any:

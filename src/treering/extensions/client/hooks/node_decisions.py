@@ -1,4 +1,4 @@
-"""What a graph node decided, as the text that is stored of it: its result, or what it changed in the state."""
+"""The decision of a graph node as text: its result, or its changes to the state."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -26,11 +26,11 @@ def fields_as_text(holder: Any) -> Fields:
 
 
 def decision_text(name: str, result: Any, before: Fields, after: Fields) -> str | None:
-    """Return what the node `name` decided, or `None` if it neither returned nor changed anything.
+    """Return the decision of the node `name`, or `None` if it neither returned nor changed anything.
 
-    A node that returns a value, or ends a run with one (pydantic-graph's `End`), decided that. One that returns the
-    next node, or nothing, decided what it changed in the state: the field it is named after (`plan` of a `PlanNode`),
-    else each changed field; and if it changed none, what it gives the next node.
+    The decision is the returned value, or the value with which the node ends a run (pydantic-graph's `End`). If the
+    node returns the next node or nothing, the decision is its change of the state: the field it is named after (`plan`
+    of a `PlanNode`), else each changed field; without changes, the fields of the next node.
     """
     if type(result).__name__ == "End" and hasattr(result, "data"):
         result = result.data

@@ -34,7 +34,7 @@ Content = Callable[[Any, Any], str | MemoryDocument | None]
 
 @dataclass(frozen=True, slots=True)
 class _Hook:
-    """What is retrieved before a node runs, and what is stored after it."""
+    """The options of a decorated node."""
 
     client: MemorySystemClient | None
     name: str | None
@@ -173,16 +173,13 @@ def _metadata(access: MemoryAccess, name: str, ctx: Any) -> dict[str, Any]:
 
 
 def _question(ctx: Any) -> str | None:
-    told = (read_field(_state_of(ctx), "question"), read_field(ctx, "inputs"))
-    return next((text for text in told if isinstance(text, str) and text.strip()), None)
+    candidates = (read_field(_state_of(ctx), "question"), read_field(ctx, "inputs"))
+    return next((text for text in candidates if isinstance(text, str) and text.strip()), None)
 
 
 def _state_of(ctx: Any) -> Any:
-    """Return the state of a context; a plain function may be given the state itself."""
+    """Return the state of a context; a plain function may get the state itself."""
     return read_field(ctx, "state") if has_field(ctx, "state") else ctx
-
-
-# Nested loops: a context of its own for what a loop remembers, which its parent gets when the loop has ended.
 
 
 _Holder = TypeVar("_Holder")
@@ -231,5 +228,5 @@ def _with_session(holder: _Holder, name: str, session_id: str) -> _Holder:
     if isinstance(inner, dict):
         inner[name] = session_id
     else:
-        object.__setattr__(inner, name, session_id)  # a frozen one is its copy's own, too
+        object.__setattr__(inner, name, session_id)  # also works for frozen copies
     return inner

@@ -26,16 +26,18 @@ from treering.extensions.client.hooks.memory_access import (
 from treering.extensions.client.items.documents import AGENT
 from treering.extensions.client.profiles import AgentProfile
 
-# What is known of a tool's run before it begins: which tool, with which parameters, and whose memory keeps it.
+Client = MemorySystemClient | BlockingMemoryClient
 
-
+_LOG = logging.getLogger(__name__)
+_RUN = "run"
+_CALL_TOOL = "call_tool"
 _CONTEXTS = frozenset({"Context", "RunContext", "RunContextWrapper", "ToolContext"})
-"""Types that frameworks give their tools, by name, as none of them need be installed."""
+"""Context types that frameworks pass to tools, by name, because the frameworks need not be installed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedCall:
-    """A tool's run that is to be kept, and the client that keeps it."""
+    """A tool's run to be stored, and the client that stores it."""
 
     tool: str
     parameters: Mapping[str, Any]
@@ -43,9 +45,9 @@ class LoggedCall:
     extra: Mapping[str, Any]
 
     def is_same(self, inner: "LoggedCall") -> bool:
-        """Tell whether a run that begins inside this one is this one: of the same tool, with the same parameters.
+        """Return whether a run that begins inside this one is the same: the same tool with the same parameters.
 
-        It may have more of them, as defaults are filled in on the way.
+        The inner run may have more parameters, because defaults are filled in on the way.
         """
         missing = object()
         alike = all(inner.parameters.get(name, missing) == value for name, value in self.parameters.items())
@@ -54,7 +56,7 @@ class LoggedCall:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What is given with a tool, and the object whose method it is."""
+    """The options of a wrapped tool, and the object whose method it is."""
 
     name: str | None = None
     client: MemorySystemClient | BlockingMemoryClient | None = None
@@ -68,14 +70,14 @@ class Owner:
     """The arguments are the name of a tool and its parameters."""
 
     def holding(self, instance: Any, *, is_method: bool, is_server: bool) -> "Owner":
-        """Return this with the object whose method is wrapped."""
+        """Return the options with the object whose method is wrapped."""
         return replace(self, instance=instance, is_method=is_method, is_server=is_server)
 
 
 def call_of(
     function: Callable[..., Any], owner: Owner, given: tuple[Any, ...], named: Mapping[str, Any]
 ) -> LoggedCall | None:
-    """Return the run that a call of a tool begins; `None` where no client keeps it."""
+    """Return the run that a call of a tool begins; `None` without a client to store it."""
     if owner.is_method:
         instance, given = given[0], given[1:]
     else:
@@ -91,10 +93,10 @@ def call_of(
     session = owner.session_id or _first(holders, STATE_SESSION) or _first(holders, SESSION) or _of_node("session_id")
     agent = owner.agent_type or _agent_of(holders) or _of_node("agent_type")
     extra = {SESSION: session, AGENT: agent}
-    kept = capped(parameters)
+    capped_parameters = capped(parameters)
     return LoggedCall(
         tool=name,
-        parameters=kept if isinstance(kept, Mapping) else {"…": kept},
+        parameters=capped_parameters if isinstance(capped_parameters, Mapping) else {"…": capped_parameters},
         client=client.sync if isinstance(client, MemorySystemClient) else client,
         extra={key: value for key, value in extra.items() if value is not None},
     )
@@ -107,20 +109,20 @@ def _parameters(
     placeholder = (None,) if owner.is_method else ()
     try:
         bound = inspect.signature(function).bind(*placeholder, *given, **named)
-    except (TypeError, ValueError):  # invalid input, which the tool itself will say; or it tells no signature
+    except (TypeError, ValueError):  # invalid input, which the tool itself reports, or no signature
         return {**{str(at): one for at, one in enumerate(given)}, **named}
-    told: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for name, value in list(bound.arguments.items())[len(placeholder) :]:
         takes_rest = bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
-        told |= value if takes_rest else {name: value}
-    data = {name: value for name, value in told.items() if not _is_context(value)}
+        by_name |= value if takes_rest else {name: value}
+    data = {name: value for name, value in by_name.items() if not _is_context(value)}
     only = next(iter(data.values())) if len(data) == 1 else None
     is_run = (owner.is_method or owner.instance is not None) and not owner.is_server
     return only if is_run and isinstance(only, Mapping) else data
 
 
 def _is_context(value: Any) -> bool:
-    """Tell whether an argument is the context that a framework gives its tools beside their parameters."""
+    """Return whether an argument is the context that a framework passes to tools next to their parameters."""
     return type(value).__name__ in _CONTEXTS
 
 
@@ -130,9 +132,9 @@ def _of_server(parameters: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 
 def _name(instance: Any, function: Callable[..., Any]) -> str:
-    told = read_field(read_field(instance, "spec"), "name") or read_field(instance, "name")
-    if isinstance(told, str):
-        return told
+    name = read_field(read_field(instance, "spec"), "name") or read_field(instance, "name")
+    if isinstance(name, str):
+        return name
     if instance is not None:
         return type(instance).__name__
     inner = inspect.unwrap(function)
@@ -145,8 +147,8 @@ def _agent_of(holders: list[Any]) -> str | None:
     profile = _first(holders, PROFILE)
     if isinstance(profile, AgentProfile):
         return profile.agent_type
-    told = profile or _first(holders, AGENT)
-    return told if isinstance(told, str) else None
+    name = profile or _first(holders, AGENT)
+    return name if isinstance(name, str) else None
 
 
 def _first(holders: list[Any], name: str) -> Any:
@@ -158,13 +160,8 @@ def _of_node(name: str) -> Any:
     return getattr(node.access, name) if node else None
 
 
-_LOG = logging.getLogger(__name__)
-_RUN = "run"
-_CALL_TOOL = "call_tool"
 _RUNNING: ContextVar[tuple[LoggedCall, ...]] = ContextVar("treering_running_tools", default=())
-"""The runs that are being logged, so that what two registries wrap is one run all the same."""
-
-Client = MemorySystemClient | BlockingMemoryClient
+"""The runs being logged, so that a tool wrapped by two registries is stored once."""
 
 
 @with_or_without_first
@@ -199,10 +196,10 @@ def _wrapped(tool: Any, *, given: Owner) -> Any:
     if inspect.isroutine(tool):
         return _logged(tool, given)
     for method in (_CALL_TOOL, _RUN):
-        if callable(found := getattr(tool, method, None)):
+        if callable(function := getattr(tool, method, None)):
             is_class = isinstance(tool, type)
             owner = given.holding(None if is_class else tool, is_method=is_class, is_server=method == _CALL_TOOL)
-            return _with_method(tool, method, _logged(found, owner))
+            return _with_method(tool, method, _logged(function, owner))
     if isinstance(tool, type) or not callable(tool):
         raise InvalidInput(
             f"{getattr(tool, '__name__', type(tool).__name__)} is not a function and has no method `run`.",
@@ -250,22 +247,22 @@ class _Run:
     unfinished: tuple[type[Exception], ...]
 
     def keep(self, outcome: Any) -> None:
-        """Store how it ended. What goes wrong with that is logged."""
+        """Store the outcome; log errors."""
         if isinstance(outcome, self.unfinished):
             return
         try:
             lasted = perf_counter() - self.began
             run = run_of(self.call.tool, self.call.parameters, lasted, outcome, self.call.extra)
             self.call.client.store(*run.memory)
-        except Exception:  # noqa: BLE001 - whatever it is, the tool goes on
+        except Exception:  # noqa: BLE001 - the tool must continue after any error
             _LOG.warning("A run of the tool %s was not saved in memory.", self.call.tool, exc_info=True)
 
 
 def _begun(function: Callable[..., Any], owner: Owner, given: tuple[Any, ...], named: Mapping[str, Any]) -> _Run | None:
-    """Return the run that begins, or `None` where it is not to be kept."""
+    """Return the run that begins, or `None` if it is not stored."""
     try:
         call = call_of(function, owner, given, named)
-    except Exception:  # noqa: BLE001 - whatever it is, the tool goes on
+    except Exception:  # noqa: BLE001 - the tool must continue after any error
         _LOG.warning("A tool run is not saved in memory: it cannot be described.", exc_info=True)
         return None
     if call is None or any(outer.is_same(call) for outer in _RUNNING.get()):
@@ -296,7 +293,7 @@ async def _awaited(work: Awaitable[Any], run: _Run) -> Any:
         await _kept(run, error)
         raise
     except BaseException as error:
-        # Who is cancelled cannot wait: each await would be cancelled, too.
+        # A canceled task cannot wait: each await would be canceled, too.
         _keeping(run, error)
         raise
     finally:
@@ -311,7 +308,7 @@ async def _kept(run: _Run, outcome: Any) -> None:
 
 
 def _keeping(run: _Run, outcome: Any) -> "asyncio.Future[None] | None":
-    """Store how a run ended, off the event loop where there is one. It is stored even where nobody waits for it."""
+    """Store the outcome of a run, off the event loop if there is one, even if nothing waits for it."""
     try:
         return asyncio.get_running_loop().run_in_executor(None, run.keep, outcome)
     except RuntimeError:  # there is no loop, or it has ended its threads

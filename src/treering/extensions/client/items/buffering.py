@@ -1,4 +1,4 @@
-"""Background writing: memories are in a journal at once, and in the ledger in batches."""
+"""Background writing: memories are written to a journal at once, and to the ledger in batches."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,8 +10,10 @@ from treering.core.errors import TreeringError, Unavailable
 from treering.extensions.client.items.recording import MemoryEntry
 
 _LOG = logging.getLogger(__name__)
-_BATCHES_WAITING = 8
-"""So many batches may wait; then storing waits until one is written."""
+_MAX_BATCHES = 8
+"""The maximum number of waiting batches; then storing blocks until one is written."""
+_ROOM_TIMEOUT = 30.0
+_RETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,25 +40,25 @@ class SetAside:
     @property
     def metadata(self) -> Mapping[str, Any]:
         """The metadata of the memory."""
-        told = self.data.get("metadata")
-        return told if isinstance(told, Mapping) else {}
+        metadata = self.data.get("metadata")
+        return metadata if isinstance(metadata, Mapping) else {}
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedEntry:
-    """An entry that the ledger does not take, whatever comes later, and why."""
+    """An entry that the ledger refuses permanently, and the error."""
 
     entry: MemoryEntry
     error: Exception
 
     @property
     def reason(self) -> str:
-        """Say why it cannot be written."""
+        """The reason as text."""
         return self.error.message if isinstance(self.error, TreeringError) else f"{self.error!r:.500}"
 
 
 class WriteJournal:
-    """Stores entries that are not in the ledger yet. This one, for spaces in memory, only those that were set aside."""
+    """Stores entries that are not in the ledger yet. For spaces in memory, only refused ones are stored."""
 
     def __init__(self) -> None:
         self._aside: dict[str, SetAside] = {}
@@ -92,12 +94,11 @@ class WriteJournal:
 
 
 class WriteBuffer:
-    """Writes entries in batches, behind the caller. Safe to use from many threads.
+    """Writes entries in batches in the background. Thread-safe.
 
-    `write` puts a batch into the ledger, and returns those entries that the ledger will never take: these are set
-    aside. It may be given what it has written before, and writes that once. A batch is written when `size` entries
-    wait, when the oldest has waited `interval` seconds, and by `flush`. Where writing fails the entries stay, and
-    `flush` raises what `write` raised.
+    `write` writes a batch to the ledger, and returns entries that the ledger refuses permanently: they are set aside.
+    It must be idempotent. A batch is written when `size` entries are waiting, when the oldest has waited for `interval`
+    seconds, and by `flush`. If writing fails, the entries stay, and `flush` raises the error of `write`.
     """
 
     def __init__(
@@ -120,14 +121,14 @@ class WriteBuffer:
         self._waiting += self._left_by_others()
 
     def add(self, entry: MemoryEntry) -> None:
-        """Keep an entry in the journal, and have it written. Waits while too many wait already.
+        """Write an entry to the journal, and enqueue it. Blocks while too many entries are waiting.
 
-        Raises `Unavailable` where waiting does not help: the ledger cannot be written.
+        Raises `Unavailable` if the ledger cannot be written.
         """
         with self._changed:
             self._start()
-            if len(self._waiting) >= self._size * _BATCHES_WAITING:
-                self._changed.wait_for(self._has_room, timeout=_PATIENCE)
+            if len(self._waiting) >= self._size * _MAX_BATCHES:
+                self._changed.wait_for(self._has_room, timeout=_ROOM_TIMEOUT)
             if not self._has_room():
                 raise Unavailable(
                     f"{len(self._waiting)} memories are waiting to be written, but writing is blocked.",
@@ -139,24 +140,24 @@ class WriteBuffer:
                 self._changed.notify_all()
 
     def flush(self) -> None:
-        """Write all that waits. Raises what the ledger raises; the entries stay then."""
+        """Write all waiting entries. Raises the errors of the ledger; the entries then stay."""
         with self._writing:
             with self._changed:
-                taken = list(self._waiting)
-                if taken:
+                batch = list(self._waiting)
+                if batch:
                     self._journal.cut()
-            if not taken:
+            if not batch:
                 return
-            for start in range(0, len(taken), self._size):
-                for refused in self._write(taken[start : start + self._size]):
+            for start in range(0, len(batch), self._size):
+                for refused in self._write(batch[start : start + self._size]):
                     self._set_aside(refused.entry.data, refused.reason)
             self._journal.drop()
             with self._changed:
-                del self._waiting[: len(taken)]
+                del self._waiting[: len(batch)]
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Write all that waits, and end."""
+        """Write all waiting entries, and stop."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -168,20 +169,20 @@ class WriteBuffer:
             self._journal.close()
 
     def _left_by_others(self) -> list[MemoryEntry]:
-        found: list[MemoryEntry] = []
+        entries: list[MemoryEntry] = []
         for data in self._journal.left():
             try:
-                found.append(MemoryEntry.read(data))
+                entries.append(MemoryEntry.read(data))
             except (KeyError, TypeError, ValueError) as error:
                 self._set_aside(data, f"It is not a journal entry: {error!r}.")
-        return found
+        return entries
 
     def _set_aside(self, data: Mapping[str, Any], reason: str) -> None:
         self._journal.set_aside(data, reason)
         _LOG.warning("Memory %s could not be written and was set aside: %s", data.get("id", "without an id"), reason)
 
     def _has_room(self) -> bool:
-        return len(self._waiting) < self._size * _BATCHES_WAITING
+        return len(self._waiting) < self._size * _MAX_BATCHES
 
     def _start(self) -> None:
         if self._writer is None:
@@ -201,11 +202,7 @@ class WriteBuffer:
             except (TreeringError, OSError) as error:
                 _LOG.warning("Memories are waiting to be written: %s", error)
                 with self._changed:
-                    self._changed.wait_for(lambda: self._closed, timeout=_AGAIN)
+                    self._changed.wait_for(lambda: self._closed, timeout=_RETRY_SECONDS)
 
     def _is_due(self) -> bool:
         return self._closed or len(self._waiting) >= self._size
-
-
-_PATIENCE = 30.0
-_AGAIN = 5.0

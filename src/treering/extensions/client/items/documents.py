@@ -20,16 +20,16 @@ from treering.core.patch import LinkType
 from treering.core.scope import ROOT, parse_scope
 
 ALIASES: Mapping[str, str] = {"importance": "importance_score", "tool_name": "tool"}
-"""Names that hosts use, and the one that is kept and compared."""
+"""Alternative names of metadata keys that hosts use, and the name that is compared."""
 
 TIMES: Mapping[str, str] = {"timestamp": "timestamp", "created_at": "timestamp", "updated_at": "updated_at"}
-"""Names of times. `timestamp` is when what a memory tells of happened; `created_at` says that, too."""
+"""Names of times. `timestamp` is the time of the remembered event; `created_at` is an alias."""
 
 HAPPENED = "timestamp"
 CONTEXT = "context"
-"""Names the nested context a memory lies in, as long as that is not merged."""
+"""The metadata key of the nested context of a memory until it is merged."""
 PART_OF = "part_of"
-"""Names the nested context a memory was merged from."""
+"""The metadata key of the nested context from which a memory was merged."""
 SESSION = "session_id"
 AGENT = "agent_type"
 USER = "user_id"
@@ -51,17 +51,17 @@ def normalised(given: Mapping[str, Any] | None, *, now: datetime) -> dict[str, A
 
     There is always a `timestamp`: the given one, else `now`. Raises `InvalidInput` for an invalid time or importance.
     """
-    kept: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     for key, value in (given or {}).items():
         name = _text(key)
         plain = moment_text(name, value) if name in TIMES and value is not None else plain_value(value)
-        kept[name] = plain
+        metadata[name] = plain
         if known_name(name) not in (given or {}):
-            kept[known_name(name)] = plain
-    if kept.get("importance_score") is not None:
-        kept["importance_score"] = checked_share("importance_score", kept["importance_score"])
-    kept[HAPPENED] = kept.get(HAPPENED) or render_time(now)
-    return kept
+            metadata[known_name(name)] = plain
+    if metadata.get("importance_score") is not None:
+        metadata["importance_score"] = checked_share("importance_score", metadata["importance_score"])
+    metadata[HAPPENED] = metadata.get(HAPPENED) or render_time(now)
+    return metadata
 
 
 def moment_text(name: str, value: Any) -> str:
@@ -85,9 +85,9 @@ def checked_share(name: str, value: Any) -> float:
 
 
 def plain_value(value: Any, *, inside: Sequence[Any] = ()) -> Any:
-    """Return a value as JSON data: models and dataclasses as objects, sets as lists, anything unknown as its text.
+    """Return a value as JSON data: models and dataclasses as objects, sets as lists, unknown types as text.
 
-    `inside`: what it stands in. What stands in itself, or deeper than JSON should be, is kept as its text.
+    `inside`: the enclosing values. Recursive and very deeply nested values become text.
     """
     if len(inside) > _DEEPEST or any(value is one for one in inside):
         return _text(value)
@@ -117,7 +117,7 @@ def _moment_or_text(value: datetime, inside: Sequence[Any]) -> str:
 def _text(value: Any, _inside: Sequence[Any] = ()) -> str:
     try:
         text = str(value)
-    except Exception:  # noqa: BLE001 - an object of a host may raise anything where it is asked for its text
+    except Exception:  # noqa: BLE001 - `str` of a host's object may raise anything
         text = f"<{type(value).__name__}>"
     return well_formed(text)
 
@@ -142,7 +142,7 @@ def _list(value: Any, inside: Sequence[Any]) -> list[Any]:
 
 
 def _fields(value: Any, inside: Sequence[Any]) -> dict[str, Any]:
-    """Return the fields of a model or a dataclass; they may hold what the model itself cannot write as JSON."""
+    """Return the fields of a model or a dataclass; they may contain values that the model cannot write as JSON."""
     if isinstance(value, BaseModel):
         return _mapping({**dict(value), **(value.model_extra or {})}, inside)
     return _mapping({one.name: getattr(value, one.name, None) for one in fields(value)}, inside)
@@ -168,7 +168,7 @@ _FORMS: Sequence[tuple[Callable[[Any], bool], Callable[[Any, Sequence[Any]], Any
 
 
 PREFIX = "memory:"
-"""How the origins of memories begin."""
+"""The prefix of the origins of memories."""
 
 RELATIONS: Mapping[str, LinkType] = {
     "follows": "follows",
@@ -177,7 +177,7 @@ RELATIONS: Mapping[str, LinkType] = {
     "similar_to": "similar_to",
     "part_of": "part_of",
 }
-"""Metadata keys that name other memories, and the link that each makes."""
+"""Metadata keys that name other memories, and the type of the links made of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class MemoryItem:
     similarity_score: float
     timestamp: datetime
     lines: tuple[int, ...] = ()
-    """The lines of `content` that answer the query, counted from 0, if it has more than are worth showing."""
+    """The lines of `content` that answer the query, counted from 0, if it is longer than an excerpt."""
 
 
 class RetrievedMemories(list[MemoryItem]):
@@ -252,21 +252,21 @@ class MemoryDocument(BaseModel):
         return given
 
     def __copy__(self) -> Self:
-        """Return a copy, which is another memory: it gets another id, unless the host named one."""
+        """Return a copy, which is a new memory with a new id, unless the host named one."""
         return super().__copy__()._with_fresh_id()
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """Return a deep copy. Hosts copy their state so: the copy of a stored memory has its id."""
+        """Return a deep copy. Hosts copy their state this way: the copy of a stored memory has the same id."""
         copied = super().__deepcopy__(memo)
         return copied if self._is_stored else copied._with_fresh_id()
 
     @property
     def unused_id(self) -> str | None:
-        """The generated id; `None` if the host named one, or a memory was stored under it already."""
+        """The generated id; `None` if the host named one, or it is already used by a stored memory."""
         return None if self._has_own_id or self._is_stored else self.id
 
     def mark_stored(self) -> None:
-        """Note that a memory is stored under the generated id."""
+        """Record that a memory is stored under the generated id."""
         self._is_stored = True
 
     @property
@@ -292,26 +292,26 @@ class MemoryDocument(BaseModel):
                 f"{type(document).__name__} has no text in `content`.",
                 hint="Pass a text, a MemoryDocument, or an object with content, id and metadata.",
             )
-        found = {name: getattr(document, name, None) for name in cls.model_fields if name != "content"}
-        told = {name: value for name, value in found.items() if value is not None}
-        return cls(content=content, **{**told, "metadata": dict(told.get("metadata", {}))})
+        values = {name: getattr(document, name, None) for name in cls.model_fields if name != "content"}
+        fields = {name: value for name, value in values.items() if value is not None}
+        return cls(content=content, **{**fields, "metadata": dict(fields.get("metadata", {}))})
 
     @property
     def told(self) -> dict[str, Any]:
         """All its fields except the content, as metadata."""
-        left_out = {"content", "metadata", "id", "embedding"}
-        fields = {name: value for name, value in self if name not in left_out and _is_told(self, name, value)}
+        omitted = {"content", "metadata", "id", "embedding"}
+        fields = {name: value for name, value in self if name not in omitted and _is_set(self, name, value)}
         own = {"document_id": self.id} if self._has_own_id else {}
         return {**self.metadata, **own, **fields}
 
 
-def _is_told(document: MemoryDocument, name: str, value: Any) -> bool:
+def _is_set(document: MemoryDocument, name: str, value: Any) -> bool:
     field = type(document).model_fields[name]
     return value is not None and value != field.get_default(call_default_factory=True)
 
 
 def relation_type(name: str) -> LinkType:
-    """Return the link that a relation such as `FOLLOWS` is. Raises `InvalidInput` naming the nearest known."""
+    """Return the link type of a relation such as `FOLLOWS`. Raises `InvalidInput` naming the nearest known one."""
     known = RELATIONS.get(name.casefold())
     if known is None:
         raise InvalidInput(
@@ -321,34 +321,31 @@ def relation_type(name: str) -> LinkType:
 
 
 def related_ids(metadata: Mapping[str, Any]) -> list[tuple[LinkType, str]]:
-    """Return the objects that metadata names, with the relation to each."""
-    named: list[tuple[LinkType, str]] = []
+    """Return the ids in metadata of related objects, with the relations."""
+    ids: list[tuple[LinkType, str]] = []
     for key, link in RELATIONS.items():
         value = metadata.get(key)
         several = value if isinstance(value, list) else [value]
-        named += [(link, one) for one in several if isinstance(one, str) and one]
-    return named
+        ids += [(link, one) for one in several if isinstance(one, str) and one]
+    return ids
 
 
 def item_of(source: Source, similarity: float = 1.0) -> MemoryItem:
-    """Return the memory that a source holds."""
+    """Return the memory stored in a source."""
     shown = {name: value for name, value in source.metadata.items() if name != CONTEXT}
-    told = shown.get(HAPPENED)
+    happened_at = shown.get(HAPPENED)
     return MemoryItem(
         id=source.id,
         content=content_of(source),
         metadata=shown,
         similarity_score=round(similarity, 4),
-        timestamp=parse_time(told) if isinstance(told, str) else source.captured_at,
+        timestamp=parse_time(happened_at) if isinstance(happened_at, str) else source.captured_at,
     )
 
 
 def content_of(source: Source) -> str:
-    """Return the text of a memory: its segments together are that, word for word."""
+    """Return the text of a memory, the concatenation of its segments."""
     return "".join(part.excerpt for part in sorted(source.segments, key=lambda part: part.position))
-
-
-# Sessions and nested contexts, and the scopes they lie in.
 
 
 _HOME = "/session"

@@ -53,7 +53,7 @@ SCOPES: tuple[RecallScope, ...] = ("session", "lineage", "agent", "user", "space
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Who stores and retrieves: the type of the agent, and the user it works for, where they are known."""
+    """The type of the agent that stores and retrieves, and the user it works for, if known."""
 
     agent_type: str | None = None
     user_id: str | None = None
@@ -61,27 +61,27 @@ class Who:
 
 @dataclass(frozen=True, slots=True)
 class Ages:
-    """How old what is retrieved may be, in seconds; `None`: no limit."""
+    """The maximum age of retrieved memories, in seconds; `None`: no limit."""
 
     session_ttl: float | None = None
     """Since it was stored."""
     max_age: float | None = None
-    """Since what it tells of happened."""
+    """Since the remembered event."""
 
 
 def metadata_filter(filters: Mapping[str, Any] | None) -> Filter:
-    """Read filters over metadata: a value, a list of values, or `{"gte": …, "exists": …}` for each key.
+    """Read filters on metadata: a value, a list of values, or `{"gte": …, "exists": …}` for each key.
 
-    Raises `InvalidInput` for an unknown operator or an operand that makes no sense.
+    Raises `InvalidInput` for an unknown operator or an invalid operand.
     """
-    named = {f"{METADATA}{known_name(str(key))}": _operand(str(key), value) for key, value in (filters or {}).items()}
-    return over_lists(parse_filter(named))
+    by_field = {f"{METADATA}{known_name(str(key))}": _operand(str(key), one) for key, one in (filters or {}).items()}
+    return over_lists(parse_filter(by_field))
 
 
 def reach_of(
     *, scope: RecallScope, session_id: str | None, who: Who, ages: Ages, where: Filter, now: datetime
 ) -> Reach:
-    """Return what a retrieval may see. Raises `InvalidInput` where its scope needs an agent or user nobody named."""
+    """Return the memories visible to a retrieval. Raises `InvalidInput` if its scope needs an unknown agent or user."""
     own = Compare("scope", "eq", scope_of(session_id))
     wide = scope in {"agent", "user", "space"} or session_id is None
     parts: list[Filter] = [
@@ -108,13 +108,13 @@ def reach_of(
 
 
 def _young(ages: Ages, now: datetime) -> list[Filter]:
-    """Return what leaves out that which is too old."""
-    found: list[Filter] = []
+    """Return the conditions on the age."""
+    conditions: list[Filter] = []
     if ages.session_ttl is not None:
-        found.append(Compare("created_at", "gte", render_time(now - timedelta(seconds=ages.session_ttl))))
+        conditions.append(Compare("created_at", "gte", render_time(now - timedelta(seconds=ages.session_ttl))))
     if ages.max_age is not None:
-        found.append(Compare(f"{METADATA}{HAPPENED}", "gte", render_time(now - timedelta(seconds=ages.max_age))))
-    return found
+        conditions.append(Compare(f"{METADATA}{HAPPENED}", "gte", render_time(now - timedelta(seconds=ages.max_age))))
+    return conditions
 
 
 def _by(key: str, value: str | None, scope: str) -> Filter:
@@ -149,12 +149,12 @@ def _value(key: str, value: Any) -> Any:
 
 
 _MOST_UNRELATED = 500
-"""Passages or memories that are compared with a query, besides what search takes for related to it."""
+"""The maximum number of passages or memories compared with a query in addition to search results."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryQuery:
-    """What is asked of a memory."""
+    """A query of a memory, with its options."""
 
     query: str
     limit: int
@@ -166,63 +166,63 @@ class MemoryQuery:
 
     @property
     def wants_unrelated(self) -> bool:
-        """Whether memories are wanted that search takes for unrelated to the query."""
+        """Whether memories are included that the search considers unrelated to the query."""
         return self.min_similarity < TUNING.client.related
 
 
-def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
+def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
     """Return the memories that answer best; without a query the newest."""
-    if not asked.query.strip():
-        return RetrievedMemories(_listed(engine, asked))
-    call = Call(engine, asked.reach.scope)
-    question = question_of(call, asked.query, now=asked.reach.now)
+    if not request.query.strip():
+        return RetrievedMemories(_listed(engine, request))
+    call = Call(engine, request.reach.scope)
+    question = question_of(call, request.query, now=request.reach.now)
     client = TUNING.client
     searching = retrieval(
         question,
-        reach=asked.reach,
-        limit=min(max(asked.limit * client.candidates_per_memory, client.min_candidates), client.max_candidates),
+        reach=request.reach,
+        limit=min(max(request.limit * client.candidates_per_memory, client.min_candidates), client.max_candidates),
         by_source=1,
         repeating=True,
         whole=True,
     )
-    steps = [searching, known_words(question, asked.reach)]
-    found, known = run_together(steps, index=engine.index, ledger=engine.ledger)
-    note_recalled(engine, found.hits[: asked.limit])
-    best = max((hit.score for hit in found.hits), default=0.0) or 1.0
+    steps = [searching, known_words(question, request.reach)]
+    results, known = run_together(steps, index=engine.index, ledger=engine.ledger)
+    note_recalled(engine, results.hits[: request.limit])
+    best = max((hit.score for hit in results.hits), default=0.0) or 1.0
     like = _Likeness(known.idf, question.meaning)
     candidates = [
         FoundMemory(hit.source, content_of(hit.source), hit.score / best, like(hit.text, _cosine(hit.fused)))
-        for hit in found.hits
+        for hit in results.hits
         if hit.source
     ]
-    weak = Judgement.of(known, question, found).weak
-    unlike = {hit.source.id for hit in found.hits if hit.source and hit.head.key in weak}
+    weak = Judgement.of(known, question, results).weak
+    unlike = {hit.source.id for hit in results.hits if hit.source and hit.head.key in weak}
     near = [one for one in candidates if one.similarity >= TUNING.client.related and one.source.id not in unlike]
-    if asked.wants_unrelated:
+    if request.wants_unrelated:
         far = [one for one in candidates if one not in near]
-        if len(candidates) <= asked.limit:
-            far += _unrelated(engine, question, asked.reach, like, candidates)
+        if len(candidates) <= request.limit:
+            far += _unrelated(engine, question, request.reach, like, candidates)
         near += _ranked_behind(near, far)
-    near = [one for one in near if one.similarity >= asked.min_similarity]
+    near = [one for one in near if one.similarity >= request.min_similarity]
     weighing = Weighing(
-        query=asked.query,
-        now=asked.reach.now or engine.clock.now(),
-        switches=asked.switches,
-        priorities=asked.priorities,
+        query=request.query,
+        now=request.reach.now or engine.clock.now(),
+        switches=request.switches,
+        priorities=request.priorities,
         reranker=engine.reranker,
-        no_reranker=asked.no_reranker,
-        referred=lambda ids: [one for one in _sources(engine, ids).values() if is_visible(one, asked.reach)],
+        no_reranker=request.no_reranker,
+        referred=lambda ids: [one for one in _sources(engine, ids).values() if is_visible(one, request.reach)],
     )
     ranked = weighed(near, weighing)
     trace: dict[str, Any] = {
         "candidates": len(candidates),
         "below_min_similarity": max(0, len(candidates) - len(near)),
-        "switches": list(asked.switches.names),
+        "switches": list(request.switches.names),
         "warnings": [*warnings_of(question), *ranked.warnings],
         "not_used": list(ranked.not_used),
     }
-    query = LineQuery(asked.query, engine.quick)
-    items = [_with_lines(item_of(one.source, one.similarity), query) for one in ranked.found[: asked.limit]]
+    query = LineQuery(request.query, engine.quick)
+    items = [_with_lines(item_of(one.source, one.similarity), query) for one in ranked.memories[: request.limit]]
     return RetrievedMemories(items, trace=trace)
 
 
@@ -234,7 +234,7 @@ def _with_lines(item: MemoryItem, query: LineQuery) -> MemoryItem:
 
 @dataclass(frozen=True, slots=True)
 class _Likeness:
-    """How similar texts are to a query."""
+    """Computes the similarity of texts to a query."""
 
     idf: IdfWeights
     meaning: Meaning | None
@@ -244,11 +244,11 @@ class _Likeness:
         return of_relevance(near, self.idf.coverage(index_text(text).split()))
 
 
-def _listed(engine: Engine, asked: MemoryQuery) -> list[MemoryItem]:
+def _listed(engine: Engine, request: MemoryQuery) -> list[MemoryItem]:
     """Return the newest memories in reach, newest first."""
-    visible = (one for one in _newest(engine, asked.reach).values() if is_visible(one, asked.reach))
+    visible = (one for one in _newest(engine, request.reach).values() if is_visible(one, request.reach))
     items = sorted(map(item_of, visible), key=lambda item: item.timestamp, reverse=True)
-    return items[: asked.limit]
+    return items[: request.limit]
 
 
 def _cosine(fused: Fused) -> float | None:
@@ -257,7 +257,7 @@ def _cosine(fused: Fused) -> float | None:
 
 
 def _ranked_behind(near: Sequence[FoundMemory], far: Sequence[FoundMemory]) -> list[FoundMemory]:
-    """Rank memories by their similarity behind others, so that a lower threshold adds memories and changes no order."""
+    """Rank memories by similarity behind others, so that a lower threshold only adds memories at the end."""
     floor = min((one.score for one in near), default=1.0)
     ranked = sorted(far, key=lambda one: -one.similarity)
     return [replace(one, score=floor * (1 + one.similarity) / 2) for one in ranked]
@@ -266,7 +266,7 @@ def _ranked_behind(near: Sequence[FoundMemory], far: Sequence[FoundMemory]) -> l
 def _unrelated(
     engine: Engine, question: Question, reach: Reach, like: _Likeness, related: Sequence[FoundMemory]
 ) -> list[FoundMemory]:
-    """Return memories in reach that search takes for unrelated to a query, the newest first."""
+    """Return memories in reach that the search considers unrelated to a query, newest first."""
     count = engine.index.passages.count(reach)
     if count <= sum(len(passages_of(one.source)) for one in related):
         return []
@@ -301,18 +301,18 @@ def _cosines(engine: Engine, question: Question, reach: Reach, *, limit: int) ->
 def _newest(engine: Engine, reach: Reach) -> dict[str, Source]:
     """Read the newest memories in the scopes of a reach."""
     where = _of_ledger(reach.where)
-    wanted = Selection(reach.scope, reach.descend, ("source",), where, newest=_MOST_UNRELATED)
-    return {one.id: one for one in engine.ledger.select(wanted) if isinstance(one, Source)}
+    selection = Selection(reach.scope, reach.descend, ("source",), where, newest=_MOST_UNRELATED)
+    return {one.id: one for one in engine.ledger.select(selection) if isinstance(one, Source)}
 
 
 def _of_ledger(where: Filter) -> Filter:
-    """Return those of the conditions of a filter that a ledger knows: what all of them let pass, they let pass."""
+    """Return the conditions of a filter that a ledger can check; their conjunction is weaker than the filter."""
     parts = where.parts if isinstance(where, And) else (where,)
     return And(tuple(one for one in parts if isinstance(one, Compare) and one.field in FIELDS - {"role"}))
 
 
 def _sources(engine: Engine, ids: Sequence[str]) -> dict[str, Source]:
-    """Read memories; those that are gone or not what the audit log says are left out."""
+    """Read memories; skip those that are gone or differ from the audit log."""
     if not ids:
         return {}
     (read,) = engine.ledger.read([ObjectRequest(objects=tuple(dict.fromkeys(ids)))])
@@ -320,5 +320,5 @@ def _sources(engine: Engine, ids: Sequence[str]) -> dict[str, Source]:
 
 
 def is_visible(source: Source, reach: Reach) -> bool:
-    """Tell whether a memory that was not searched for may be shown to a read: state, scope and filters."""
+    """Return whether a memory that was not searched for is visible: by state, scope and filters."""
     return is_shown(head_of(source), reach) and matches(reach.where, record_of(passages_of(source)[0]))

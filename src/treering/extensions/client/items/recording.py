@@ -1,4 +1,4 @@
-"""From what a host stores to the operations that write it: one source for each memory, with its links."""
+"""Recording: from the input of a host to the operations that write it, one source for each memory, with links."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,12 +38,12 @@ from treering.verbs.ingest.turns import cleaned, lossless
 
 _TITLE = 80
 _KEYED = datetime(2026, 1, 1, tzinfo=UTC)
-"""The time in ids that are made of keys: an id has one, and a key has none."""
+"""The time in ids derived from keys, which need one."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEntry:
-    """One memory as it will be written: its id is given before that."""
+    """One memory to be written; it already has its id."""
 
     id: str
     content: str
@@ -67,13 +67,13 @@ class MemoryEntry:
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> "MemoryEntry":
-        """Read an entry from what a journal kept."""
+        """Read an entry from the data of a journal."""
         return cls(data["id"], data["content"], data["metadata"], parse_time(data["stored_at"]))
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedMemory:
-    """A memory that is stored once, however often it is given: `key` identifies it, such as a message's id."""
+    """A memory that is stored only once. `key` identifies it, such as the id of a message."""
 
     key: str
     content: str
@@ -81,22 +81,21 @@ class KeyedMemory:
 
     @property
     def id(self) -> str:
-        """The id it is stored under: the same key has the same id in every process."""
+        """The id of the stored memory, which is the same in every process."""
         return keyed_id(self.key)
 
 
 def keyed_id(key: str) -> str:
-    """Return the id of what is stored under a key."""
+    """Return the id of a memory with a key."""
     return make_id("source", at=_KEYED, entropy=bytes.fromhex(digest(f"{PREFIX}{key}")))
 
 
 def entry_of(
     engine: Engine, content: object, metadata: Mapping[str, Any] | None, who: Who, *, identity: str | None = None
 ) -> MemoryEntry:
-    """Return what is stored of a text: without text recalled from a space and without secrets.
+    """Return the entry of a text, without recalled passages and secrets.
 
-    `identity`: its id; by default a new one.
-    Raises `InvalidInput` where it is not text, too long, or nothing is left of it.
+    `identity`: its id; by default a new one. Raises `InvalidInput` if it is not text, too long, or becomes empty.
     """
     if not isinstance(content, str) or not content.strip():
         raise InvalidInput(
@@ -114,18 +113,18 @@ def entry_of(
     if not text.strip():
         raise InvalidInput("The content contains only text recalled from this memory.", hint="Store only new text.")
     now = engine.clock.now()
-    told = screened(normalised(_with_author(metadata or {}, who), now=now)).value
-    session_id = session_text(told.get(SESSION))
+    fields = screened(normalised(_with_author(metadata or {}, who), now=now)).value
+    session_id = session_text(fields.get(SESSION))
     if session_id is not None:
-        told[SESSION] = session_id
-    told.pop(CONTEXT, None)
+        fields[SESSION] = session_id
+    fields.pop(CONTEXT, None)
     if is_nested(session_id):
-        told[CONTEXT] = session_id
-    return MemoryEntry(identity or fresh_id("source", engine.clock), text, told, now)
+        fields[CONTEXT] = session_id
+    return MemoryEntry(identity or fresh_id("source", engine.clock), text, fields, now)
 
 
 def check_writable(engine: Engine, entry: MemoryEntry) -> None:
-    """Raise `InvalidInput` for an entry that no ledger takes: its metadata, its session or its length."""
+    """Raise `InvalidInput` for an entry that no ledger accepts, because of its metadata, session or length."""
     try:
         parse_scope(scope_of(entry.session_id))
     except InvalidInput as error:
@@ -136,16 +135,16 @@ def check_writable(engine: Engine, entry: MemoryEntry) -> None:
     try:
         check_object(source_of(engine, entry, scope=scope_of(entry.session_id), prefix=PREFIX))
     except ValidationError as error:
-        told = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        field = ".".join(map(str, told["loc"])) or "memory"
+        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        field = ".".join(map(str, problem["loc"])) or "memory"
         raise InvalidInput(
-            f"{field}: {told['msg'].removeprefix('Value error, ')}", hint="Correct the metadata, and store it again."
+            f"{field}: {problem['msg'].removeprefix('Value error, ')}", hint="Correct the metadata, and store it again."
         ) from error
 
 
 def operations_of(engine: Engine, entries: Sequence[MemoryEntry], known: Iterable[str]) -> list[Operation]:
-    """Return what writes entries. A relation to what is neither among them nor `known` stays in the metadata alone."""
-    there = {*known, *(entry.id for entry in entries)}
+    """Return the operations that write entries. Relations to objects that are not `known` stay in the metadata only."""
+    existing = {*known, *(entry.id for entry in entries)}
     creating: list[Operation] = [
         Create(object=source_of(engine, entry, scope=scope_of(entry.session_id), prefix=PREFIX)) for entry in entries
     ]
@@ -153,13 +152,13 @@ def operations_of(engine: Engine, entries: Sequence[MemoryEntry], known: Iterabl
         AddLink(link=Link(type=link, source=entry.id, target=target))
         for entry in entries
         for link, target in related_ids(entry.metadata)
-        if target in there and target != entry.id
+        if target in existing and target != entry.id
     ]
     return [*creating, *linking]
 
 
 def named_ids(entries: Iterable[MemoryEntry]) -> list[str]:
-    """Return the objects that entries name."""
+    """Return the ids of the objects that entries refer to."""
     return list(dict.fromkeys(target for entry in entries for _, target in related_ids(entry.metadata)))
 
 
@@ -169,7 +168,7 @@ def _with_author(metadata: Mapping[str, Any], who: Who) -> dict[str, Any]:
 
 
 def source_of(engine: Engine, entry: MemoryEntry, *, scope: str, prefix: str) -> Source:
-    """Return the source that holds a memory. `prefix`: how the origins of memories of this kind begin."""
+    """Return the source of a memory. `prefix`: the prefix of the origins of such memories."""
     salt = fresh_salt(engine.clock)
     flags = instruction_flags(entry.content)
     return Source(
@@ -192,7 +191,7 @@ def source_of(engine: Engine, entry: MemoryEntry, *, scope: str, prefix: str) ->
 
 
 def text_drafts(engine: Engine, text: str) -> list[SegmentDraft]:
-    """Return the segments of a text: put together, they are the text."""
+    """Return the segments of a text, whose concatenation is the text."""
     if not text:
         return []
     most = engine.limits.max_segment_chars
@@ -202,5 +201,5 @@ def text_drafts(engine: Engine, text: str) -> list[SegmentDraft]:
 
 
 def first_line(text: str) -> str:
-    """Return what a text begins with, as a title; nothing for an empty one."""
+    """Return the first line of a text that is not blank, shortened, as a title; empty if there is none."""
     return shortened(next((line.strip() for line in text.splitlines() if line.strip()), ""), _TITLE)

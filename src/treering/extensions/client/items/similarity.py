@@ -1,4 +1,4 @@
-"""How similar a memory is to a query, on one scale from 0 to 1 for every embedder: by meaning, and by words."""
+"""The similarity of a memory to a query, calibrated from 0 to 1 for every embedder."""
 
 from treering.retrieval.search.relevance import relevance_of
 from treering.retrieval.tuning import TUNING
@@ -8,7 +8,7 @@ _RELEVANCE = TUNING.relevance
 
 
 def of_cosine(cosine: float, *, unrelated_below: float) -> float:
-    """Bring a cosine to the scale: `unrelated_below`, which belongs to the embedder, is `related`."""
+    """Calibrate a cosine: `unrelated_below`, a property of the embedder, becomes `related`."""
     room = max(1.0 - unrelated_below, 1e-6)
     above = (cosine - unrelated_below) / room
     if above >= 0:
@@ -17,9 +17,9 @@ def of_cosine(cosine: float, *, unrelated_below: float) -> float:
 
 
 def of_relevance(near: float | None, coverage: float) -> float:
-    """Bring a relevance (`relevance_of`) to the scale: the least that answers in a small space is `related`.
+    """Calibrate a relevance (`relevance_of`): the minimum for answers in a small space becomes `related`.
 
-    `near`: `None` for a text that has no vector; without a word of the query it has nothing in common with it.
+    `near`: `None` for a text without a vector, which is only similar through common words.
     """
     above = relevance_of(_RELEVANCE.nearness_unknown if near is None else near, coverage) - _RELEVANCE.min_relevance
     if above >= 0:

@@ -1,13 +1,13 @@
-"""The behaviour switches: pure functions that weigh, drop and add memories that search has found.
+"""The ranking switches: pure functions that weight, drop and add memories among search results.
 
-Each factor is a round number; none was tuned. Scores are relative to the best found, from 0 to 1.
+Each factor is a round number; none was tuned. Scores are relative to the best result, from 0 to 1.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from math import sqrt
+from math import prod, sqrt
 from typing import Any
 
 from treering.core.canonical import parse_time
@@ -23,12 +23,12 @@ _CLIENT = TUNING.client
 
 NO_RERANKER = "no reranking model is available"
 RERANKED = 20
-"""Memories that a cross-encoder reads at most."""
+"""The maximum number of memories that a cross-encoder reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundMemory:
-    """A candidate: its score relative to the best one, and how like the query it is."""
+    """A candidate: its score relative to the best one, and its similarity to the query."""
 
     source: Source
     text: str
@@ -37,13 +37,13 @@ class FoundMemory:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """What was stored with it."""
+        """The metadata of the memory."""
         return self.source.metadata
 
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """What candidates are weighed by."""
+    """The query and the options of the ranking."""
 
     query: str
     now: datetime
@@ -51,24 +51,24 @@ class Weighing:
     priorities: tuple[str, ...] = ()
     reranker: Reranker | None = None
     no_reranker: str = NO_RERANKER
-    """Why there is none, where there is none."""
+    """The reason if there is no reranker."""
     referred: Callable[[Sequence[str]], Sequence[Source]] = lambda _: ()
-    """Gives those of some memories that may be shown."""
+    """Returns the visible memories among some ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Candidates, best first, and what could not be done."""
+    """Candidates, best first, and steps that were skipped."""
 
-    found: tuple[FoundMemory, ...]
+    memories: tuple[FoundMemory, ...]
     not_used: tuple[str, ...] = ()
     warnings: tuple[str, ...] = field(default=())
 
 
-def weighed(found: Sequence[FoundMemory], by: Weighing) -> Ranked:
-    """Rank candidates by priorities, importance and the switches that are on."""
+def weighed(candidates: Sequence[FoundMemory], by: Weighing) -> Ranked:
+    """Rank candidates by priorities, importance and the enabled switches."""
     on = by.switches
-    ranked = _sorted(_times(one, _standing_factor(one, by)) for one in found)
+    ranked = _sorted(_times(one, _standing_factor(one, by)) for one in candidates)
     not_used: tuple[str, ...] = ()
     if on.enable_reranking:
         ranked, not_used = _reranked(ranked, by)
@@ -92,10 +92,10 @@ def _standing_factor(one: FoundMemory, by: Weighing) -> float:
 
 
 def _priority(one: FoundMemory, priorities: Sequence[str]) -> float:
-    """Return what the first priority that a memory matches adds: by memory type, tag or metadata key."""
+    """Return the bonus for the first priority that a memory matches: by memory type, tag or metadata key."""
     tags = one.metadata.get("tags")
-    told = [one.metadata.get(TYPE), *(tags if isinstance(tags, list) else [tags])]
-    names = {*one.metadata, *(name for name in told if isinstance(name, str))}
+    values = [one.metadata.get(TYPE), *(tags if isinstance(tags, list) else [tags])]
+    names = {*one.metadata, *(name for name in values if isinstance(name, str))}
     for place, priority in enumerate(priorities):
         if priority in names:
             return _CLIENT.priority * (1 - place / len(priorities))
@@ -103,7 +103,7 @@ def _priority(one: FoundMemory, priorities: Sequence[str]) -> float:
 
 
 def _by_age(one: FoundMemory, by: Weighing) -> float:
-    """Return the part of its weight that a memory keeps at its age, times its own `temporal_weight`."""
+    """Return the share of its weight that a memory has at its age, times its own `temporal_weight`."""
     half_life = _CLIENT.half_life_days * 86_400.0
     faded: float = 0.5 ** (max((by.now - _happened(one)).total_seconds(), 0.0) / half_life)
     weight = one.metadata.get("temporal_weight")
@@ -124,8 +124,8 @@ def _by_failure(one: FoundMemory, by: Weighing) -> float:
     failed = _succeeded(one.metadata) is False or one.metadata.get(TYPE) == "failure_analysis"
     if not failed:
         return 1.0
-    said = [one.metadata.get(name) for name in ("tool", "error", "patterns", "error_type")]
-    words = set(index_text(" ".join(str(part) for part in said if part)).split())
+    values = [one.metadata.get(name) for name in ("tool", "error", "patterns", "error_type")]
+    words = set(index_text(" ".join(str(part) for part in values if part)).split())
     return _CLIENT.same_failure if words & set(telling_terms(by.query)) else _CLIENT.failure
 
 
@@ -142,32 +142,32 @@ _BAD = frozenset({"failed", "failure", "error", "exception", "timeout"})
 
 
 def _succeeded(metadata: Mapping[str, Any]) -> bool | None:
-    """Tell whether what a memory tells of succeeded; `None` where it does not say."""
-    said = metadata.get("success")
-    if isinstance(said, bool):
-        return said
+    """Return whether the remembered event was a success; `None` if unknown."""
+    success = metadata.get("success")
+    if isinstance(success, bool):
+        return success
     status = str(metadata.get("status") or metadata.get("outcome") or "").casefold()
     return True if status in _GOOD else False if status in _BAD else None
 
 
 def _reranked(ranked: Sequence[FoundMemory], by: Weighing) -> tuple[list[FoundMemory], tuple[str, ...]]:
-    """Rank the best by half of what a cross-encoder says of them and half of the score so far."""
+    """Rank the best candidates by the mean of the cross-encoder's score and the score so far."""
     if by.reranker is None:
         return list(ranked), (f"reranking: {by.no_reranker}",)
     best = ranked[:RERANKED]
     if not best:
         return [], ()
-    said = by.reranker.score(by.query, [one.text for one in best])
-    low, high = float(said.min()), float(said.max())
-    placed = [(float(score) - low) / (high - low) if high > low else 0.5 for score in said]
+    scores = by.reranker.score(by.query, [one.text for one in best])
+    low, high = float(scores.min()), float(scores.max())
+    placed = [(float(score) - low) / (high - low) if high > low else 0.5 for score in scores]
     mixed = [replace(one, score=(one.score + place) / 2) for one, place in zip(best, placed, strict=True)]
-    # What was not read stays behind what was.
+    # Candidates that were not read stay behind.
     rest = [replace(one, score=one.score / 2) for one in ranked[RERANKED:]]
     return _sorted([*mixed, *rest]), ()
 
 
 def _newest_first(ranked: Sequence[FoundMemory]) -> list[FoundMemory]:
-    """Raise each score by its place among the others in time: the newest by half, the oldest by nothing."""
+    """Raise each score by its rank in time: the newest by half, the oldest not at all."""
     by_time = sorted(range(len(ranked)), key=lambda at: _happened(ranked[at]))
     last = max(len(ranked) - 1, 1)
     raised = {at: 1 + _CLIENT.newest * place / last for place, at in enumerate(by_time)}
@@ -175,27 +175,27 @@ def _newest_first(ranked: Sequence[FoundMemory]) -> list[FoundMemory]:
 
 
 def _without_duplicates(ranked: Sequence[FoundMemory]) -> list[FoundMemory]:
-    """Keep the best of those with one URL, or with the same or nearly the same text."""
-    seen, kept = set[str](), list[FoundMemory]()
+    """Return the best of each group with the same URL, or the same or nearly the same text."""
+    seen, distinct = set[str](), list[FoundMemory]()
     for one in ranked:
         keys = {_url(one.metadata), " ".join(one.text.casefold().split())} - {""}
         if not keys & seen:
-            kept.append(one)
+            distinct.append(one)
         seen |= keys
-    candidates = [Candidate(at, one.score, one.text) for at, one in enumerate(kept)]
-    choice = diversify(candidates, len(kept), duplicate_at=_CLIENT.duplicate_at, repetition_cost=0.0)
-    return [kept[at] for at in sorted(choice.keys)]
+    candidates = [Candidate(at, one.score, one.text) for at, one in enumerate(distinct)]
+    choice = diversify(candidates, len(distinct), duplicate_at=_CLIENT.duplicate_at, repetition_cost=0.0)
+    return [distinct[at] for at in sorted(choice.keys)]
 
 
 def _url(metadata: Mapping[str, Any]) -> str:
-    """Return the address of what a memory tells of, without what does not change the page."""
-    told = next((metadata[name] for name in ("url", "visited_url", "source_url") if metadata.get(name)), "")
-    found = _ADDRESS.match(str(told))
-    return found["host"].casefold() + found["path"].rstrip("/") + found["query"] if found else str(told)
+    """Return the URL of a memory, without parts that do not change the page."""
+    url = str(next((metadata[name] for name in ("url", "visited_url", "source_url") if metadata.get(name)), ""))
+    match = _ADDRESS.match(url)
+    return match["host"].casefold() + match["path"].rstrip("/") + match["query"] if match else url
 
 
 def _by_marginal_relevance(ranked: Sequence[FoundMemory]) -> list[FoundMemory]:
-    """Order by maximal marginal relevance (Carbonell & Goldstein 1998), likeness being the cosine of words."""
+    """Order by maximal marginal relevance (Carbonell & Goldstein 1998), with the cosine of words as similarity."""
     words = [frozenset(index_text(one.text).split()) for one in ranked]
     left, chosen = list(range(len(ranked))), list[int]()
     likest, share = [0.0] * len(ranked), _CLIENT.mmr_lambda
@@ -213,7 +213,7 @@ def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
 
 
 def _with_references(ranked: Sequence[FoundMemory], by: Weighing) -> list[FoundMemory]:
-    """Put what each memory refers to right behind it, where it does not stand above already."""
+    """Insert the references of each memory after it, unless they are already ranked above."""
     by_id = {one.source.id: one for one in ranked}
     named = [identity for one in ranked for identity in _references(one.metadata) if identity not in by_id]
     added = {source.id: source for source in by.referred(list(dict.fromkeys(named)))}
@@ -234,7 +234,7 @@ def _beside(source: Source, one: FoundMemory) -> FoundMemory:
 
 
 def _references(metadata: Mapping[str, Any]) -> Iterable[str]:
-    """Return the memories that one refers to."""
+    """Yield the ids that a memory refers to."""
     several = metadata.get("references")
     yield from (one for one in (several if isinstance(several, list) else [several]) if isinstance(one, str))
     crossed = metadata.get("cross_references")
@@ -243,8 +243,8 @@ def _references(metadata: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _happened(one: FoundMemory) -> datetime:
-    told = one.metadata.get(HAPPENED)
-    return parse_time(told) if isinstance(told, str) else one.source.captured_at
+    happened_at = one.metadata.get(HAPPENED)
+    return parse_time(happened_at) if isinstance(happened_at, str) else one.source.captured_at
 
 
 def _times(one: FoundMemory, factor: float) -> FoundMemory:
@@ -252,11 +252,8 @@ def _times(one: FoundMemory, factor: float) -> FoundMemory:
 
 
 def _product(factors: Iterable[float]) -> float:
-    whole = 1.0
-    for factor in factors:
-        whole *= factor
-    return whole
+    return prod(factors, start=1.0)
 
 
-def _sorted(found: Iterable[FoundMemory]) -> list[FoundMemory]:
-    return sorted(found, key=lambda one: -one.score)
+def _sorted(memories: Iterable[FoundMemory]) -> list[FoundMemory]:
+    return sorted(memories, key=lambda one: -one.score)

@@ -1,7 +1,7 @@
-"""The body of a chat request: its messages read, and its text edited without touching anything else.
+"""The body of a chat request: reading its messages, and editing its text without changing anything else.
 
-A body belongs to the client and the upstream, whose fields and numbers are not ours to know. So nothing is written
-anew: only the strings that change are replaced where they stand in the JSON text.
+The fields and numbers of a body belong to the client and the upstream. So the body is not serialized again: only the
+strings that change are replaced in the JSON text.
 """
 
 import json
@@ -18,14 +18,14 @@ from treering.verbs.ingest.turns import Message
 Json = Mapping[str, "Json"] | Sequence["Json"] | str | bool | None
 
 
-def _left_alone(_number: str) -> None:
-    """Read a number as nothing: nobody looks at it, and one of thousands of digits is too long for Python."""
+def _ignored(_number: str) -> None:
+    """Ignore numbers: they are not needed, and Python rejects those with thousands of digits."""
 
 
-_DECODER = JSONDecoder(parse_int=_left_alone, parse_float=_left_alone, parse_constant=_left_alone)
+_DECODER = JSONDecoder(parse_int=_ignored, parse_float=_ignored, parse_constant=_ignored)
 _SPACE = re.compile(r"[ \t\n\r]*")
-MOST_MESSAGES = 2_000
-"""So many of the newest messages are remembered: storing takes some milliseconds for each that is new."""
+MAX_MESSAGES = 2_000
+"""The maximum number of latest messages that are stored: storing takes some milliseconds per new message."""
 _LEADING = ("system", "developer")
 _USER = "user"
 _TEXT_PART = "text"
@@ -35,7 +35,7 @@ _PARTS = {
     **dict.fromkeys(("file", "input_file"), "file"),
     **dict.fromkeys(("video_url", "input_video", "video"), "video"),
 }
-"""Parts that are no text, by their type."""
+"""The names of parts without text, by type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,49 +45,49 @@ class ChatBody:
     text: str
     """The JSON text, without the tags that may name a discussion."""
     messages: tuple[Message, ...]
-    """What was said last, as far as it is text; a message without text is empty. At most `MOST_MESSAGES`."""
+    """The text of the latest messages, empty for those without text. At most `MAX_MESSAGES`."""
     tags: tuple[str, ...] = ()
-    """The discussions that tags name, unchecked: each once."""
+    """The discussions that tags name, unchecked and distinct."""
     user: str | None = None
     """The field `user`."""
 
     def with_recalled(self, block: str) -> bytes:
         """Return the body with a recalled text for the model.
 
-        It goes to the end of the system message that leads the conversation, or becomes one: many upstreams take
-        only one, and only in front.
+        The text is appended to the leading system message, or becomes one: many upstreams accept only one, and only at
+        the beginning.
         """
-        edit = _insertion(self.text, block)
-        return _edited(self.text, [edit]).encode()
+        return _edited(self.text, [_insertion(self.text, block)]).encode()
 
     @property
     def data(self) -> bytes:
-        """The body as it is passed on where nothing is recalled."""
+        """The body to forward if nothing is recalled."""
         return self.text.encode()
 
 
 def read_chat_body(data: bytes, *, tags: bool) -> ChatBody | None:
     """Read a chat request; return `None` if it is not one, and leave the error to the upstream.
 
-    `tags`: the client may name the discussion by a tag, in its first system message or else in the last message of
-    the user. Nobody else's words name one: what a tool gave, or what an answer repeats, is text.
+    `tags`: the client may name the discussion by a tag in its first system message, or else in the last user message.
+    Tags in other messages are text: results of tools and answers may quote them.
     """
     try:
         text = data.decode()
-        asked, _ = _DECODER.raw_decode(text, _after_space(text, 0))
-        if not isinstance(asked, Mapping) or not isinstance(asked.get("messages"), list):
+        request, _ = _DECODER.raw_decode(text, _after_space(text, 0))
+        if not isinstance(request, Mapping) or not isinstance(request.get("messages"), list):
             return None
-        user = asked.get("user")
-        body = ChatBody(text, _said(asked["messages"][-MOST_MESSAGES:]), user=user if isinstance(user, str) else None)
+        user = request.get("user")
+        messages = tuple(map(_message, request["messages"][-MAX_MESSAGES:]))
+        body = ChatBody(text, messages, user=user if isinstance(user, str) else None)
         return _without_tags(body) if tags else body
     except (ValueError, RecursionError):
         return None
 
 
 def text_of(content: Json) -> str:
-    """Return the text of a message's content: a string, parts of which some are text, or nothing.
+    """Return the text of a message's content: a string, or a list of parts some of which are text.
 
-    Without text, parts are named: a message that is a picture alone is `[image]`.
+    Without text, other parts are named: a message with only a picture is `[image]`.
     """
     match content:
         case str():
@@ -104,7 +104,7 @@ def text_of(content: Json) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A value, and where it stands in the JSON text."""
+    """A value and its position in the JSON text."""
 
     start: int
     end: int
@@ -116,10 +116,6 @@ class _Edit:
     start: int
     end: int
     text: str
-
-
-def _said(messages: Sequence[Json]) -> tuple[Message, ...]:
-    return tuple(_message(one) for one in messages)
 
 
 def _message(data: Json) -> Message:
@@ -134,23 +130,24 @@ def _message(data: Json) -> Message:
 
 
 def _without_tags(body: ChatBody) -> ChatBody:
-    system, user = _naming(_messages_of(body.text))
+    system, user = _tagged_messages(_messages_of(body.text))
     edits: list[_Edit] = []
-    named: list[tuple[str, ...]] = []
+    tags_by_message: list[tuple[str, ...]] = []
     for message in (system, user):
         texts = [(literal, str(literal.value)) for literal in _texts(body.text, message)]
-        named.append(tuple(dict.fromkeys(name for _, text in texts for name in _named(text))))
+        tags_by_message.append(tuple(dict.fromkeys(tag for _, text in texts for tag in _own_tags(text))))
         edits += [
             _Edit(literal.start, literal.end, json.dumps(bare))
             for literal, text in texts
             if (bare := without_tags(text).text) != text
         ]
     text = _edited(body.text, sorted(edits, key=lambda edit: edit.start))
-    return replace(body, text=text, tags=named[0] or named[1], messages=tuple(map(_bare, body.messages)))
+    messages = tuple(map(_without_user_tags, body.messages))
+    return replace(body, text=text, tags=tags_by_message[0] or tags_by_message[1], messages=messages)
 
 
-def _naming(messages: Iterable[_Part]) -> tuple[_Part | None, _Part | None]:
-    """Return the first system message and the last one of the user."""
+def _tagged_messages(messages: Iterable[_Part]) -> tuple[_Part | None, _Part | None]:
+    """Return the messages that may contain tags: the first system message and the last user message."""
     system: _Part | None = None
     user: _Part | None = None
     for message in messages:
@@ -160,14 +157,14 @@ def _naming(messages: Iterable[_Part]) -> tuple[_Part | None, _Part | None]:
     return system, user
 
 
-def _named(text: str) -> Iterator[str]:
-    """Yield the ids that a text names itself, and not what it quotes of this memory."""
+def _own_tags(text: str) -> Iterator[str]:
+    """Yield the ids of the tags in a text, except in quoted memories."""
     own, _ = without_recalled(text)
     yield from (name.strip() for name in without_tags(own).ids)
 
 
-def _bare(message: Message) -> Message:
-    """Return a message of the user without tags: each was the last one once, and is told again with the next."""
+def _without_user_tags(message: Message) -> Message:
+    """Return a user message without tags: earlier ones had a tag when they were the last message."""
     tagged = without_tags(message.content) if message.role == _USER else None
     return message.model_copy(update={"content": tagged.text}) if tagged and tagged.ids else message
 
@@ -204,7 +201,7 @@ def _insertion(text: str, block: str) -> _Edit:
 
 
 def _leading(messages: Iterable[_Part]) -> _Part | None:
-    """Return the last of the system messages that stand in front."""
+    """Return the last of the leading system messages."""
     last: _Part | None = None
     for message in messages:
         if _role(message) not in _LEADING:
@@ -218,7 +215,7 @@ def _messages_of(text: str) -> Iterator[_Part]:
 
 
 def _array(text: str) -> _Part:
-    """Return the list of messages, which a body has that could be read."""
+    """Return the list of messages of a valid body."""
     messages = _member(text, _Part(_after_space(text, 0), len(text), {}), "messages")
     if messages is None:
         raise ValueError("no messages")
@@ -226,15 +223,15 @@ def _array(text: str) -> _Part:
 
 
 def _member(text: str, holder: _Part, name: str) -> _Part | None:
-    """Return a member of an object; the last of several of one name, as JSON is commonly read."""
+    """Return a member of an object; of several with the same name, the last one, like most JSON parsers."""
     if not isinstance(holder.value, Mapping):
         return None
-    found = [part for key, part in _members(text, holder.start) if key == name]
-    return found[-1] if found else None
+    parts = [part for key, part in _members(text, holder.start) if key == name]
+    return parts[-1] if parts else None
 
 
 def _members(text: str, start: int) -> Iterator[tuple[str, _Part]]:
-    """Yield the members of the object that begins at `start`, in a text that is known to be JSON."""
+    """Yield the members of the object that begins at `start` in valid JSON text."""
     at = _after_space(text, start + 1)
     while text[at] != "}":
         key, end = _DECODER.raw_decode(text, at)
@@ -264,12 +261,12 @@ def _next(text: str, part: _Part) -> int:
 
 
 def _after_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
 def _edited(text: str, edits: Sequence[_Edit]) -> str:
-    """Apply edits, which are in order and do not overlap."""
+    """Apply edits, which must be in order and must not overlap."""
     parts, at = [], 0
     for edit in edits:
         parts += [text[at : edit.start], edit.text]

@@ -9,10 +9,8 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from itertools import count
-from threading import Condition, Lock, Thread
+from dataclasses import dataclass
+from threading import Lock
 from time import monotonic
 from typing import Literal, Protocol, TypeVar
 from uuid import uuid4
@@ -20,16 +18,19 @@ from uuid import uuid4
 from treering.core.errors import InvalidInput, NotFound, TimedOut, TreeringError, Unavailable
 from treering.core.patch import Author
 from treering.extensions.discussions.chat.companion import NOTHING, RECALLED_TOKENS, Companion, Reminder
+from treering.extensions.discussions.chat.timers import Timers
+from treering.extensions.discussions.generators.built_in import BuiltInGenerator
 from treering.extensions.discussions.generators.generator import DiscussionSettings, Generator
 from treering.extensions.discussions.identity import DiscussionRef, discussion_ref
 from treering.extensions.discussions.log.message_log import Recorded
+from treering.extensions.discussions.memory import Discussion
 from treering.ports.models import Embedder
 from treering.ports.runtime import MEMORIES, Check, Claim, interruptible
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
 
-MOST_WAITING = 1_000
-"""Exchanges that may wait to be stored; of a memory that stands still no more are held."""
+MAX_WAITING = 1_000
+"""The maximum number of exchanges that wait to be stored; further ones are dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +75,10 @@ class Storing:
 
 
 class OpenEngine(Protocol):
-    """Return the engine of the space with the discussions."""
+    """Opens the engine of the space with the discussions."""
 
     def __call__(self, *, create: bool) -> Engine:
-        """Return them. Raises `NotFound` where there is no space and none is to be made."""
+        """Return the engine. Raises `NotFound` if the space does not exist and `create` is false."""
         ...
 
 
@@ -102,13 +103,13 @@ class ChatMemory:
         self._bounds = bounds
         self._ending = ending
         self._embedder = embedder
-        self._generator = generator
-        self._settings = settings
+        self._generator = generator or BuiltInGenerator()
+        self._settings = settings or DiscussionSettings()
         self._recalling = ThreadPoolExecutor(_RECALLS_AT_ONCE, "recalling")
-        # One thread each: exchanges are stored in their order, and never wait for a generator.
-        self._keeping = ThreadPoolExecutor(1, "keeping")
+        # One thread each: exchanges are stored in order, and never wait for a generator.
+        self._storing = ThreadPoolExecutor(1, "storing")
         self._making = ThreadPoolExecutor(1, "making")
-        self._alarms = Alarms()
+        self._timers = Timers()
         self._lock = Lock()
         self._waiting = 0
         self._unstored = 0
@@ -119,12 +120,12 @@ class ChatMemory:
 
     def warm(self) -> None:
         """Load the models for the first recall in the background. Returns at once."""
-        self._making.submit(self._warm).add_done_callback(self._made)
+        self._making.submit(self._warm).add_done_callback(self._report_making)
 
     def take_over(self) -> None:
         """Make memories promised by processes that have ended, in the background. Returns at once."""
         if not self._is_closed:
-            self._making.submit(self._take_over).add_done_callback(self._made)
+            self._making.submit(self._take_over).add_done_callback(self._report_making)
 
     def recall(self, place: DiscussionRef, messages: Sequence[Message]) -> Future[Recall]:
         """Recall memories for a conversation within the time limit. Canceling the future saves the work.
@@ -132,9 +133,9 @@ class ChatMemory:
         Earlier exchanges are stored first, for at most half of the time, so that consecutive questions can recall them.
         """
         recall: Future[Recall] = Future()
-        self._alarms.after(self._bounds.wait_seconds, lambda: self._skip(recall))
-        began, ready = monotonic(), self._behind_what_waits()
-        ready.add_done_callback(lambda _: self._ask(recall, place, messages, began))
+        self._timers.after(self._bounds.wait_seconds, lambda: self._skip(recall))
+        began, ready = monotonic(), self._earlier_stored()
+        ready.add_done_callback(lambda _: self._search(recall, place, messages, began))
         return recall
 
     def keep(
@@ -147,56 +148,56 @@ class ChatMemory:
         """
         storing: Future[Storing] = Future()
         with self._lock:
-            full = self._waiting >= MOST_WAITING
+            full = self._waiting >= MAX_WAITING
             self._unstored += full
             self._waiting += not full
         if full:
-            _LOG.warning("An exchange was not stored: %d others are already waiting.", MOST_WAITING)
+            _LOG.warning("An exchange was not stored: %d others are already waiting.", MAX_WAITING)
             _settle(storing, Storing("lost"))
             return storing
-        keeping = self._keeping.submit(self._keep, place, messages, answer, author)
-        keeping.add_done_callback(lambda kept: self._count(kept, storing))
-        if self._is_behind:  # who waited first for a store that stands still has waited for all
-            self._tell_late(storing)
+        task = self._storing.submit(self._store, place, messages, answer, author)
+        task.add_done_callback(lambda done: self._report_storing(done, storing))
+        if self._is_behind:  # an earlier exchange has already waited for the full time
+            self._report_late(storing)
         else:
-            self._alarms.after(self._bounds.store_seconds, lambda: self._tell_late(storing))
+            self._timers.after(self._bounds.store_seconds, lambda: self._report_late(storing))
         return storing
 
     def close(self) -> None:
         """Store pending exchanges, stop work, and close the space. Pending memories are made later."""
         self._is_closed = True
         self._recalling.shutdown(cancel_futures=True)
-        self._keeping.shutdown()
+        self._storing.shutdown()
         self._making.shutdown(cancel_futures=True)
-        self._alarms.stop()
+        self._timers.stop()
 
-    def _behind_what_waits(self) -> "Future[None]":
-        """Return what is settled when everything before is stored, or half the time is over."""
+    def _earlier_stored(self) -> "Future[None]":
+        """Return a future that completes when all earlier exchanges are stored, or half of the time is over."""
         ready: Future[None] = Future()
         if self._waiting:
-            self._keeping.submit(lambda: _settle(ready, None))
-            self._alarms.after(self._bounds.wait_seconds / 2, lambda: _settle(ready, None))
+            self._storing.submit(lambda: _settle(ready, None))
+            self._timers.after(self._bounds.wait_seconds / 2, lambda: _settle(ready, None))
         else:
             ready.set_result(None)
         return ready
 
-    def _ask(self, recall: Future[Recall], place: DiscussionRef, messages: Sequence[Message], began: float) -> None:
+    def _search(self, recall: Future[Recall], place: DiscussionRef, messages: Sequence[Message], began: float) -> None:
         if recall.done() or self._is_closed:
             self._skip(recall)
             return
-        asked = self._recalling.submit(self._remind, place, messages)
-        # Where nobody waits any more: what has not begun never will, what has ends by itself.
-        recall.add_done_callback(lambda _: asked.cancel())
-        asked.add_done_callback(lambda done: self._tell(recall, done, began))
+        search = self._recalling.submit(self._remind, place, messages)
+        # If the recall is canceled, a waiting search is canceled too; a running one ends by its own limit.
+        recall.add_done_callback(lambda _: search.cancel())
+        search.add_done_callback(lambda done: self._report_recall(recall, done, began))
 
-    def _tell(self, recall: Future[Recall], asked: Future[Reminder], began: float) -> None:
-        if asked.cancelled():
+    def _report_recall(self, recall: Future[Recall], search: Future[Reminder], began: float) -> None:
+        if search.cancelled():
             self._skip(recall)
             return
-        error = asked.exception()
+        error = search.exception()
         if error is None:
             milliseconds = round((monotonic() - began) * 1_000)
-            _settle(recall, Recall("recalled", asked.result(), "", milliseconds, self._unstored))
+            _settle(recall, Recall("recalled", search.result(), "", milliseconds, self._unstored))
             return
         code = error.code if isinstance(error, TreeringError) else TreeringError.code
         if _settle(recall, Recall("failed", reason=code, unstored=self._unstored)):
@@ -205,39 +206,39 @@ class ChatMemory:
     def _skip(self, recall: Future[Recall]) -> None:
         _settle(recall, Recall("skipped", reason="timeout", unstored=self._unstored))
 
-    def _tell_late(self, storing: Future[Storing]) -> None:
+    def _report_late(self, storing: Future[Storing]) -> None:
         if _settle(storing, Storing("late")):
             with self._lock:
                 self._is_behind = self._waiting > 0
 
     def _remind(self, place: DiscussionRef, messages: Sequence[Message]) -> Reminder:
         try:
-            with interruptible(_ends_after(_LONGEST_RECALL)):
+            with interruptible(_ends_after(_MAX_RECALL_SECONDS)):
                 return self._companion(self._open_engine(create=False), place).remind(messages)
         except NotFound:
             return NOTHING  # no space yet
 
-    def _keep(self, place: DiscussionRef, messages: Sequence[Message], answer: str, author: Author | None) -> Recorded:
+    def _store(self, place: DiscussionRef, messages: Sequence[Message], answer: str, author: Author | None) -> Recorded:
         engine = self._open_engine(create=True)
         engine = engine.with_author(author) if author else engine
-        # Promised before it is stored: whatever ends this process then, its memories are made by another.
+        # Promised before storing: if this process ends, another one makes the memories.
         claim = promise_memories(engine, place, self._owner)
         recorded = self._companion(engine, place).keep(messages, answer)
         with self._lock:
             new = place not in self._due
             self._due[place] = claim
         if new:
-            self._making.submit(self._make, place).add_done_callback(self._made)
+            self._making.submit(self._make, place).add_done_callback(self._report_making)
         return recorded
 
     def _make(self, place: DiscussionRef) -> None:
         with self._lock:
             claim = self._due.pop(place)
-        self._work_up(place, claim)
+        self._make_memories(place, claim)
 
-    def _work_up(self, place: DiscussionRef, claim: Claim | None) -> None:
+    def _make_memories(self, place: DiscussionRef, claim: Claim | None) -> None:
         engine = self._open_engine(create=False).with_progress(self._check_ending)
-        report = self._companion(engine, place).make_memories()
+        report = self._discussion(engine, place).update()
         settle_promise(engine, claim, busy=report.busy)
 
     def _take_over(self) -> None:
@@ -246,7 +247,7 @@ class ChatMemory:
         except NotFound:
             return  # no space yet
         while not self._ends and (claimed := claim_memories(engine, self._owner)):
-            self._work_up(*claimed)
+            self._make_memories(*claimed)
 
     def _warm(self) -> None:
         if self._embedder:
@@ -254,21 +255,24 @@ class ChatMemory:
         self._remind(_WARMING, (Message(role="user", content=_WARMING.id),))
 
     def _companion(self, engine: Engine, place: DiscussionRef) -> Companion:
-        return Companion(engine, place, generator=self._generator, settings=self._settings, tokens=self._bounds.tokens)
+        return Companion(self._discussion(engine, place), tokens=self._bounds.tokens)
 
-    def _count(self, kept: Future[Recorded], storing: Future[Storing]) -> None:
-        error = kept.exception()
+    def _discussion(self, engine: Engine, place: DiscussionRef) -> Discussion:
+        return Discussion(engine, place, settings=self._settings, generator=self._generator)
+
+    def _report_storing(self, task: Future[Recorded], storing: Future[Storing]) -> None:
+        error = task.exception()
         if error:
             _log("stored", error)
         with self._lock:
             self._waiting -= 1
             self._unstored += error is not None
             self._is_behind &= self._waiting > 0
-        _settle(storing, Storing("lost") if error else Storing("stored", kept.result().is_apart))
+        _settle(storing, Storing("lost") if error else Storing("stored", task.result().is_apart))
 
-    def _made(self, made: Future[None]) -> None:
-        error = None if made.cancelled() else made.exception()
-        # What an end cuts short goes on with the next exchange.
+    def _report_making(self, task: Future[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        # Interrupted work continues with the next exchange.
         if error and not self._ends:
             _log("worked up", error)
 
@@ -283,15 +287,18 @@ class ChatMemory:
 
 _LOG = logging.getLogger(__name__)
 _RECALLS_AT_ONCE = 4
-_LONGEST_RECALL = 30.0
-"""Seconds after which a recall ends that nobody waits for any more. What it has loaded serves the next one."""
+_MAX_RECALL_SECONDS = 30.0
+"""The limit of a recall after its caller stopped waiting. The loaded data serves the next recall."""
 _WARMING = DiscussionRef("warming")
+_CLAIM_SECONDS = 120.0
+"""The time after which other processes take over the memories promised by a process that has ended."""
+_RETRY_SECONDS = 5.0
 
 _T = TypeVar("_T")
 
 
 def _settle(future: Future[_T], value: _T) -> bool:
-    """Give a future its result, unless it has one or is cancelled. Tell whether it was given."""
+    """Set the result of a future, unless it is done or canceled; return whether it was set."""
     try:
         future.set_result(value)
     except InvalidStateError:
@@ -314,76 +321,8 @@ def _log(what: str, error: BaseException) -> None:
     _LOG.warning("A conversation was not %s: %s", what, error, exc_info=None if expected else error)
 
 
-# Calls at their times, all in one thread: for work that must not be waited for longer than a while.
-
-
-class Alarms:
-    """Calls functions after a while. They must be short, and raise nothing. The thread begins with the first."""
-
-    def __init__(self) -> None:
-        self._alarms: list[_Alarm] = []
-        self._order = count()
-        self._changed = Condition()
-        self._stopped = False
-        self._thread: Thread | None = None
-
-    def after(self, seconds: float, call: Callable[[], object]) -> None:
-        """Call a function after so many seconds; at once where the alarms are stopped."""
-        with self._changed:
-            stopped = self._stopped
-            if not stopped:
-                heappush(self._alarms, _Alarm(monotonic() + seconds, next(self._order), call))
-                self._begin()
-                self._changed.notify()
-        if stopped:
-            call()
-
-    def stop(self) -> None:
-        """Make the calls that wait, and end the thread."""
-        with self._changed:
-            self._stopped = True
-            thread = self._thread
-            self._changed.notify()
-        if thread:
-            thread.join()
-
-    def _begin(self) -> None:
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="alarms", daemon=True)
-            self._thread.start()
-
-    def _run(self) -> None:
-        while call := self._next():
-            call()
-
-    def _next(self) -> Callable[[], object] | None:
-        """Wait for the next call. Return nothing where none will come."""
-        with self._changed:
-            while not self._stopped:
-                left = self._alarms[0].at - monotonic() if self._alarms else None
-                if left is not None and left <= 0:
-                    break
-                self._changed.wait(left)
-            return heappop(self._alarms).call if self._alarms else None
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class _Alarm:
-    at: float
-    order: int
-    call: Callable[[], object] = field(compare=False)
-
-
-# Memories that were promised when an exchange was stored: whatever process ends, another one makes them.
-
-
-_CLAIM_SECONDS = 120.0
-"""So long after a process died others make the memories that it had promised."""
-_AGAIN_SECONDS = 5.0
-
-
 def promise_memories(engine: Engine, place: DiscussionRef, owner: str) -> Claim | None:
-    """Note, before an exchange is stored, that its memories are to be made, by `owner` first."""
+    """Record, before an exchange is stored, that `owner` will make its memories."""
     if engine.backlog is None:
         return None
     key = json.dumps([place.within, place.id])
@@ -391,7 +330,7 @@ def promise_memories(engine: Engine, place: DiscussionRef, owner: str) -> Claim 
 
 
 def claim_memories(engine: Engine, owner: str) -> tuple[DiscussionRef, Claim] | None:
-    """Claim the memories of a discussion that nobody is at, though they were promised."""
+    """Claim promised memories of a discussion whose owner has ended."""
     claim = engine.backlog.claim(MEMORIES, owner, seconds=_CLAIM_SECONDS) if engine.backlog else None
     if claim is None:
         return None
@@ -400,10 +339,10 @@ def claim_memories(engine: Engine, owner: str) -> tuple[DiscussionRef, Claim] | 
 
 
 def settle_promise(engine: Engine, claim: Claim | None, *, busy: bool) -> None:
-    """Note that memories were made. `busy`: another process is at them, and may not have seen the newest exchange."""
+    """Record that memories were made. `busy`: another process is making them and may have missed the last exchange."""
     if claim is None or engine.backlog is None:
         return
     if busy:
-        engine.backlog.postpone(claim, seconds=_AGAIN_SECONDS)
+        engine.backlog.postpone(claim, seconds=_RETRY_SECONDS)
     else:
         engine.backlog.done(claim)

@@ -1,8 +1,8 @@
 """Requests that a chat client makes for its own use: a title, tags, follow-up questions, a summary of the chat.
 
-They come with the id of the chat and have its messages pasted in. Nobody said them, so they are no memory. They are
-known by what they ask for (a short text of that kind, about the chat, and nothing else), which the prompts of Open
-WebUI, LibreChat, NextChat, LobeChat and SillyTavern have in common.
+They have the id of the chat and include its messages, but they are not part of the conversation, so they are not
+stored. They are recognized by the task that the prompts of Open WebUI, LibreChat, NextChat, LobeChat and SillyTavern
+have in common: a short text of that kind, about the chat, and nothing else.
 """
 
 import re
@@ -12,12 +12,12 @@ from treering.verbs.ingest.turns import Message
 
 
 def is_client_task(messages: Sequence[Message]) -> bool:
-    """Return whether the last message of a request asks for something that a client needs for itself."""
+    """Return whether the last message of a request is a task of the client itself."""
     last = next((message for message in reversed(messages) if message.content.strip()), None)
     if last is None or last.role == "assistant":
         return False
     goes_on = any(message.role == "assistant" for message in messages)
-    # Some clients put the task into the system message, and the chat alone into that of the user.
+    # Some clients put the task into the system message, and only the chat into the user message.
     is_pasted = not goes_on and _PASTED.search(last.content)
     system = (message.content for message in messages if is_pasted and message.role in _SYSTEM)
     return any(_asks_for_label(text) for text in (last.content, *system)) or (goes_on and _asks_for_recap(last.content))
@@ -34,7 +34,7 @@ def _asks_for_recap(text: str) -> bool:
 
 _SYSTEM = frozenset({"system", "developer"})
 _LOOKED_AT = 600
-"""Characters in which a prompt says what it asks for."""
+"""The number of characters in which a prompt states its task."""
 _MAKE = r"(?:generate|create|provide|write|suggest|give|make|produce|propose|name|come up with|determine|predict)"
 _SHORT_TEXT = r"(?:titles?|tags|topic|emoji|follow[- ]?up (?:questions?|prompts?)|search quer(?:y|ies)|completion)"
 _LABEL = re.compile(rf"\b{_MAKE}\b[^.\n]{{0,120}}\b{_SHORT_TEXT}\b|\bautocomplet|\btitle generator\b", re.IGNORECASE)

@@ -40,29 +40,27 @@ from treering.extensions.server.workers import EVENTS
 from treering.verbs.envelope import READS, WRITES
 from treering.verbs.ingest.turns import Message
 
-# Memory beside the chat endpoint: what a request may ask of it, and what a header tells of it.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySettings(ChatBounds):
-    """What memory may cost a chat, and where it is. Raises `InvalidInput` for numbers and scopes that make no sense."""
+    """The limits and location of memory for chats. Raises `InvalidInput` for invalid numbers and scopes."""
 
     within: str = ROOT
-    """The scope below which discussions are kept; a request may name one below it."""
+    """The scope below which discussions are stored; a request may name a scope below it."""
     tags: bool = False
-    """Whether a tag in the client's first system message, or in the last one of the user, may name the discussion."""
+    """Whether a tag in the client's first system message, or in the last user message, may name the discussion."""
 
     def __post_init__(self) -> None:
         ChatBounds.__post_init__(self)
         parse_scope(self.within)
 
-    def scope(self, asked: str | None, *, caller: Caller) -> str:
-        """Return the scope a request names, else that of its key where that is below the common one, else the latter.
+    def scope(self, requested: str | None, *, caller: Caller) -> str:
+        """Return the scope of a request: its own, else that of its key if it is below the common one, else the latter.
 
-        Raises `InvalidInput`, and `Denied` for one outside.
+        Raises `InvalidInput`, and `Denied` for a scope outside the common one.
         """
         common = caller.scope if is_within(caller.scope, self.within) else self.within
-        scope = caller.scope_for(parse_scope(asked) if asked is not None else common)
+        scope = caller.scope_for(parse_scope(requested) if requested is not None else common)
         if not is_within(scope, self.within):
             raise Denied(
                 f"The scope {scope} is not below {self.within}, the scope of this server's discussions.",
@@ -72,17 +70,17 @@ class MemorySettings(ChatBounds):
 
 
 def recall_header(recall: Recall) -> str:
-    """Say how recalling went."""
-    how = (
+    """Return the header value with the result of a recall."""
+    value = (
         f"recalled; hits={recall.reminder.hits}; ms={recall.milliseconds}"
         if recall.how == "recalled"
         else f"{recall.how}; reason={recall.reason}"
     )
-    return f"{how}; unstored={recall.unstored}" if recall.unstored else how
+    return f"{value}; unstored={recall.unstored}" if recall.unstored else value
 
 
 def storing_header(storing: Storing) -> str:
-    """Say what became of an exchange, if there is anything to be told of it."""
+    """Return the addition to the header value for a stored exchange, which is often empty."""
     match storing.how:
         case "late":
             return "; stored=late"
@@ -94,7 +92,7 @@ def storing_header(storing: Storing) -> str:
 
 DISCUSSION_HEADER = "X-Treering-Discussion"
 _OPEN_WEBUI_HEADER = "X-OpenWebUI-Chat-Id"
-"""Open WebUI names the chat by it, if it is told to forward who asks (ENABLE_FORWARD_USER_INFO_HEADERS)."""
+"""Open WebUI sends the chat's id in it if ENABLE_FORWARD_USER_INFO_HEADERS is set."""
 SCOPE_HEADER = "X-Treering-Scope"
 MEMORY_HEADER = "X-Treering-Memory"
 
@@ -129,30 +127,30 @@ class ModelList(BaseModel):
 
 
 class ChatEndpoint:
-    """Answers `/v1/chat/completions` and `/v1/models` by asking the upstream; without one it says so."""
+    """Answers `/v1/chat/completions` and `/v1/models` with the upstream; fails if there is none."""
 
     def __init__(self, upstream: Upstream | None, memory: ChatMemory, settings: MemorySettings) -> None:
         self._upstream = upstream
         self._memory = memory
         self._settings = settings
-        # Bodies with pictures are long: reading them holds up nobody else, and waits for no tool.
+        # Bodies with pictures are long: reading them must not block other requests.
         self._readers = CapacityLimiter(_READ_AT_ONCE)
 
     async def complete(self, request: Request) -> Response:
         """Answer a chat."""
-        upstream = self._asked_upstream()
+        upstream = self._required_upstream()
         data = await read_body(request)
         read = partial(read_chat_body, data, tags=self._settings.tags)
         chat = await run_sync(read, limiter=self._readers)
-        asked = _asked(request, data, chat, self._settings)
-        return await while_connected(request.receive, self._answer(upstream, request, asked))
+        parsed = _parsed(request, data, chat, self._settings)
+        return await while_connected(request.receive, self._answer(upstream, request, parsed))
 
     async def models(self, request: Request) -> Response:
-        """Tell which models there are."""
-        upstream = self._asked_upstream()
+        """Return the upstream's models."""
+        upstream = self._required_upstream()
         return await while_connected(request.receive, self._models(upstream, request))
 
-    def _asked_upstream(self) -> Upstream:
+    def _required_upstream(self) -> Upstream:
         if self._upstream is None:
             raise InvalidInput(
                 "This server has no upstream to answer a chat.",
@@ -164,46 +162,45 @@ class ChatEndpoint:
         answer = await upstream.ask(request, "GET", "models")
         return _response(answer, await _whole(answer), headers_of(answer))
 
-    async def _answer(self, upstream: Upstream, request: Request, asked: "_Asked") -> Response:
-        body, told = asked.body, asked.told
-        keep: Keep = _forget
-        if asked.chat and asked.place:
-            recall = await asyncio.wrap_future(self._memory.recall(asked.place, asked.chat.messages))
-            told = recall_header(recall)
-            keep = partial(self._keep, asked.place, asked.chat.messages, caller_of(request).author)
+    async def _answer(self, upstream: Upstream, request: Request, parsed: "_ParsedRequest") -> Response:
+        body, header = parsed.body, parsed.header
+        keep: Keep = _store_nothing
+        if parsed.chat and parsed.place:
+            recall = await asyncio.wrap_future(self._memory.recall(parsed.place, parsed.chat.messages))
+            header = recall_header(recall)
+            keep = partial(self._keep, parsed.place, parsed.chat.messages, caller_of(request).author)
             if recall.reminder.text:
-                body = await run_sync(asked.chat.with_recalled, recall.reminder.text, limiter=self._readers)
+                body = await run_sync(parsed.chat.with_recalled, recall.reminder.text, limiter=self._readers)
         answer = await upstream.ask(request, "POST", "chat/completions", body)
         if answer.headers.get("content-type", "").casefold().startswith(EVENTS):
-            return ForwardedAnswer(answer, _headers(answer, told), keep)
+            return ForwardedAnswer(answer, _headers(answer, header), keep)
         data = await _whole(answer)
-        said = answer_of(data) if answer.status_code == HTTPStatus.OK else None
-        if said is not None:
-            told += await keep(said)
-        return _response(answer, data, _headers(answer, told))
+        text = answer_of(data) if answer.status_code == HTTPStatus.OK else None
+        if text is not None:
+            header += await keep(text)
+        return _response(answer, data, _headers(answer, header))
 
-    async def _keep(self, place: DiscussionRef, messages: Sequence[Message], author: Author | None, said: str) -> str:
-        keeping = self._memory.keep(place, messages, said, author=author)
-        return storing_header(await asyncio.wrap_future(keeping))
+    async def _keep(self, place: DiscussionRef, messages: Sequence[Message], author: Author | None, text: str) -> str:
+        return storing_header(await asyncio.wrap_future(self._memory.keep(place, messages, text, author=author)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A request as it is passed on, what could be read of it, and where it is kept, if anywhere."""
+class _ParsedRequest:
+    """A request to forward, its parsed chat, and the discussion in which it is stored, if any."""
 
     body: bytes
     chat: ChatBody | None
     place: DiscussionRef | None
-    told: str
-    """What is said of memory where there is none."""
+    header: str
+    """The header value for requests without memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedChats:
-    """What answers chats, what memory may cost them, and how their memories are made."""
+    """The upstream of chats, the limits of their memory, and how memories are made."""
 
     upstream: UpstreamPlace | None = None
-    """None: nothing answers."""
+    """None: chats are not answered."""
     memory: MemorySettings = field(default_factory=MemorySettings)
     making: MakingPlan = field(default_factory=MakingPlan)
 
@@ -241,7 +238,7 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = {
         "user": "releases",
     },
 }
-"""Bodies to copy, by what one wants."""
+"""Example bodies, by purpose."""
 
 
 def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
@@ -290,40 +287,39 @@ def _header(name: str, description: str) -> Schema:
     return {"name": name, "in": "header", "description": description, "schema": {"type": "string"}}
 
 
-async def _forget(_said: str) -> str:
-    """Keep nothing: the conversation has no discussion."""
+async def _store_nothing(_text: str) -> str:
     return ""
 
 
-def _asked(request: Request, data: bytes, chat: ChatBody | None, settings: MemorySettings) -> _Asked:
-    """Say what a request asks. Raises `InvalidInput` for a header or tag that names no discussion, and `Denied`."""
+def _parsed(request: Request, data: bytes, chat: ChatBody | None, settings: MemorySettings) -> _ParsedRequest:
+    """Return the parsed request. Raises `InvalidInput` for a header or tag with an invalid id, and `Denied`."""
     scope = settings.scope(_header_value(request, SCOPE_HEADER), caller=caller_of(request))
     if chat is None:
-        return _Asked(data, None, None, _OFF)
+        return _ParsedRequest(data, None, None, _OFF)
     if (_header_value(request, MEMORY_HEADER) or "").strip().casefold() == _OFF:
-        return _Asked(chat.data, None, None, _DECLINED)
-    named = _header_value(request, DISCUSSION_HEADER)
-    named = _header_value(request, _OPEN_WEBUI_HEADER) if named is None else named
-    named = _tagged(chat) if named is None else named
-    place, told = (discussion_ref(named, within=scope), _OFF) if named is not None else _place_of_user(chat, scope)
+        return _ParsedRequest(chat.data, None, None, _DECLINED)
+    name = _header_value(request, DISCUSSION_HEADER)
+    name = _header_value(request, _OPEN_WEBUI_HEADER) if name is None else name
+    name = _tagged(chat) if name is None else name
+    place, header = (discussion_ref(name, within=scope), _OFF) if name is not None else _place_of_user(chat, scope)
     if place and is_client_task(chat.messages):
-        return _Asked(chat.data, chat, None, _TASK)
-    return _Asked(chat.data, chat, place, told)
+        return _ParsedRequest(chat.data, chat, None, _TASK)
+    return _ParsedRequest(chat.data, chat, place, header)
 
 
 def _place_of_user(chat: ChatBody, scope: str) -> tuple[DiscussionRef | None, str]:
-    """Return the discussion that the field `user` names, and what is said of memory without one."""
+    """Return the discussion named by the field `user`, and the header value if there is none."""
     if chat.user is None:
         return None, _UNNAMED
     try:
         return discussion_ref(chat.user, within=scope), _OFF
     except InvalidInput:
-        # The field has uses of its own, which are not ours to refuse.
+        # The field also has other uses, so an invalid id is not an error.
         return None, _FOREIGN_USER
 
 
 def _tagged(chat: ChatBody) -> str | None:
-    """Return the id that a tag names. Raises `InvalidInput` for several, of which one may be pasted text."""
+    """Return the id in a tag. Raises `InvalidInput` for several, because one may be pasted text."""
     if len(chat.tags) > 1:
         raise InvalidInput(
             f"The message contains {len(chat.tags)} discussion ids: {', '.join(map(repr, chat.tags[:2]))}.",
@@ -337,8 +333,8 @@ def _header_value(request: Request, name: str) -> str | None:
     return value.encode("latin-1").decode("utf-8", "replace") if value is not None else None
 
 
-def _headers(answer: httpx.Response, told: str) -> list[Header]:
-    return [*headers_of(answer), (MEMORY_HEADER.casefold().encode(), told.encode())]
+def _headers(answer: httpx.Response, header: str) -> list[Header]:
+    return [*headers_of(answer), (MEMORY_HEADER.casefold().encode(), header.encode())]
 
 
 async def _whole(answer: httpx.Response) -> bytes:

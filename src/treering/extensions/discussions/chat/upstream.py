@@ -1,4 +1,4 @@
-"""The model behind the chat endpoint: a server that speaks OpenAI's API, and passing on what it says as it comes."""
+"""The upstream of the chat endpoint: a server with OpenAI's API, whose answers are forwarded as they arrive."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ ANSWER_SECONDS = 600.0
 Header = tuple[bytes, bytes]
 
 _NO_KEY: Header = (b"authorization", b"Bearer treering")
-"""What a client sends that has no key of its own, but has to send some."""
+"""The key that clients without a key send if they must send one."""
 _CONNECT_SECONDS = 10.0
 _HOP_BY_HOP = frozenset(
     (
@@ -34,12 +34,12 @@ _HOP_BY_HOP = frozenset(
         *("trailer", "transfer-encoding", "upgrade", "content-length"),
     )
 )
-# What speaks of the connection to this server, or of pages and cookies of this machine, is not the upstream's affair.
+# Headers about the connection to this server, or about pages and cookies of this machine, are not forwarded.
 _NOT_SENT = _HOP_BY_HOP | {"host", "accept-encoding", "expect", "cookie", "origin", "referer"}
-# What speaks of the upstream's own site would be taken for this one's.
+# Headers about the upstream's own site would be taken as statements about this one.
 _NOT_GIVEN = _HOP_BY_HOP | {
     *("set-cookie", "location", "alt-svc", "strict-transport-security", "server", "date"),
-    "content-encoding",  # it is undone here
+    "content-encoding",  # the answer is decoded here
 }
 _OURS = "x-treering-"
 _OF_SITES = ("access-control-", "forwarded", "x-forwarded-")
@@ -47,14 +47,14 @@ _OF_SITES = ("access-control-", "forwarded", "x-forwarded-")
 
 @dataclass(frozen=True, slots=True)
 class UpstreamPlace:
-    """Where the upstream is, and how it is asked. Raises `InvalidInput` for what is not an address of an API."""
+    """The address of the upstream, its key and timeout. Raises `InvalidInput` if it is not the address of an API."""
 
     url: str
-    """What an OpenAI client has as its base URL, such as `https://api.openai.com/v1`."""
+    """The base URL as OpenAI clients take it, such as `https://api.openai.com/v1`."""
     key: str = field(default="", repr=False)
-    """Sent for clients that send none."""
+    """Sent for clients that send no key."""
     seconds: float = ANSWER_SECONDS
-    """How long the upstream may be silent."""
+    """The timeout for the upstream to send data."""
 
     def __post_init__(self) -> None:
         try:
@@ -63,7 +63,7 @@ class UpstreamPlace:
         except ValueError:
             fits = False
         if not fits or "@" in parts.netloc or parts.query or parts.fragment:
-            # The URL is not shown: it may hold a key.
+            # The URL is not shown: it may contain a key.
             raise InvalidInput(
                 "--upstream needs an http(s) URL without a user name, query or fragment.",
                 hint="Give the base URL of an OpenAI-compatible API, such as https://api.openai.com/v1; its key "
@@ -72,32 +72,32 @@ class UpstreamPlace:
 
 
 class Upstream:
-    """Asks one upstream, and no other: a redirection is not followed, and the environment's proxies are not used."""
+    """Client of one upstream. Redirects are not followed, and proxies of the environment are not used."""
 
     def __init__(self, place: UpstreamPlace) -> None:
         self._place = place
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(place.seconds, connect=min(_CONNECT_SECONDS, place.seconds), pool=None),
-            # How many requests there are at once is bounded at the door.
+            # The server limits the number of concurrent requests.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
             trust_env=False,
             follow_redirects=False,
-            # One client speaks for everybody: a cookie that one answer sets must not go out with another's request.
+            # The client is shared: a cookie from one answer must not be sent with another request.
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
         )
 
     async def ask(
         self, request: Request, method: Literal["GET", "POST"], path: str, body: bytes | None = None
     ) -> httpx.Response:
-        """Pass a request on; return the answer, of which only the head is read yet. It has to be closed.
+        """Forward a request; return the answer with its body unread. The caller must close it.
 
-        Raises `Refusal`: 504 where the upstream is silent too long, 502 where it cannot be reached or sends elsewhere.
+        Raises `Refusal`: 504 if the upstream times out, 502 if it cannot be reached or redirects.
         """
         query = f"?{request.url.query}" if request.url.query else ""
         url = f"{self._place.url.rstrip('/')}/{path}{query}"
-        asked = self._client.build_request(method, url, content=body, headers=self._headers(request))
+        upstream_request = self._client.build_request(method, url, content=body, headers=self._headers(request))
         try:
-            answer = await self._client.send(asked, stream=True)
+            answer = await self._client.send(upstream_request, stream=True)
         except httpx.HTTPError as error:
             raise upstream_failure(error) from error
         if answer.is_redirect:
@@ -118,12 +118,12 @@ class Upstream:
         sent = [header for header in sent if header != _NO_KEY and not is_own_key(*header)]
         if self._place.key and all(name != b"authorization" for name, _ in sent):
             sent.append((b"authorization", f"Bearer {self._place.key}".encode()))
-        # Chunks of a packed answer wait for each other.
+        # Chunks of a compressed answer are delayed until a block is complete.
         return [*sent, (b"accept-encoding", b"identity")]
 
 
 def headers_of(answer: httpx.Response) -> list[Header]:
-    """Return the headers of an answer that are for the client, too."""
+    """Return the headers of an answer that are forwarded to the client."""
     return [
         (name.lower(), value)
         for name, value in answer.headers.raw
@@ -132,7 +132,7 @@ def headers_of(answer: httpx.Response) -> list[Header]:
 
 
 def upstream_failure(error: httpx.HTTPError) -> Refusal:
-    """Tell what broke between this server and the upstream. Nothing of the request is said in it."""
+    """Return the refusal for an error between this server and the upstream, without content of the request."""
     if isinstance(error, httpx.TimeoutException):
         return _refusal(HTTPStatus.GATEWAY_TIMEOUT, "The upstream did not answer in time.", hint="Try again.")
     return _refusal(
@@ -146,15 +146,12 @@ def _refusal(status: HTTPStatus, message: str, *, hint: str) -> Refusal:
     return Refusal(status, Unavailable(message, hint=hint), code=status.name.casefold())
 
 
-def _passes(name: str, held_back: Iterable[str]) -> bool:
-    return name not in held_back and not name.startswith((_OURS, *_OF_SITES))
-
-
-# Passing on what an upstream says while it says it, and hearing what it comes to.
+def _passes(name: str, excluded: Iterable[str]) -> bool:
+    return name not in excluded and not name.startswith((_OURS, *_OF_SITES))
 
 
 Keep = Callable[[str], Awaitable[str]]
-"""Stores what a model said, and gives what is to be told of that."""
+"""Stores a model's answer, and returns an addition to the header value."""
 
 _T = TypeVar("_T")
 _DATA = b"data:"
@@ -162,9 +159,9 @@ _END = b"[DONE]"
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T:
-    """Return what work gives; where the client hangs up before, end it and raise `ClientDisconnect`.
+    """Return the result of work; cancel it and raise `ClientDisconnect` if the client disconnects first.
 
-    To be called when the request's body has been read.
+    Call it after reading the request's body.
     """
     working, leaving = asyncio.create_task(work), asyncio.create_task(wait_for_disconnect(receive))
     try:
@@ -179,7 +176,7 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T
 
 
 class StreamedAnswer:
-    """The answer of a model, put together from the events that tell it."""
+    """The answer of a model, assembled from its events."""
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
@@ -189,7 +186,7 @@ class StreamedAnswer:
         self._failed = False
 
     def hear(self, data: bytes) -> None:
-        """Take the next bytes, which may end anywhere."""
+        """Process the next bytes, which may end anywhere."""
         first, *more = data.split(b"\n")
         self._rest.append(first)
         if not more:
@@ -201,12 +198,12 @@ class StreamedAnswer:
 
     @property
     def answer(self) -> str | None:
-        """What was said, in the first of several choices; nothing where it was not said to its end."""
+        """The text of the first choice; `None` if it is incomplete."""
         return "".join(self._words) if self._finished and not self._failed else None
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will be said."""
+        """Whether the stream is complete."""
         return self._ended
 
     def _hear_line(self, line: bytes) -> None:
@@ -224,18 +221,17 @@ class StreamedAnswer:
 
 
 def answer_of(data: bytes) -> str | None:
-    """Return the text of a whole answer, of the first of several choices; nothing where it is not an answer."""
+    """Return the text of the first choice of a complete answer; `None` if it is not an answer."""
     answer = _json(data)
     choice = _first_choice(answer)
     return _content(choice["message"]) if "message" in choice and not answer.get("error") else None
 
 
 class ForwardedAnswer(Response):
-    """An answer that is passed on as it comes, byte for byte.
+    """An answer that is forwarded byte for byte as it arrives.
 
-    `keep` is given what the model said, if it said all of it; the end of the answer is passed on after that. A client
-    that hangs up ends the upstream's work; where the upstream breaks off, the client is told so by an event of
-    OpenAI's shape.
+    `keep` is called with the complete text before the end of the answer is forwarded. If the client disconnects, the
+    request to the upstream ends; if the upstream breaks off, the client gets an error event in OpenAI's format.
     """
 
     def __init__(self, answer: httpx.Response, headers: Sequence[Header], keep: Keep) -> None:
@@ -251,7 +247,7 @@ class ForwardedAnswer(Response):
             with suppress(ClientDisconnect):
                 await while_connected(receive, self._pass_on(send))
         finally:
-            await self._kept()
+            await self._store()
             await self._answer.aclose()
 
     async def _pass_on(self, send: Send) -> None:
@@ -260,18 +256,18 @@ class ForwardedAnswer(Response):
         try:
             async for data in self._answer.aiter_bytes():
                 self._heard.hear(data)
-                # Before the client hears that it is the end: what was answered whole is stored, whatever happens then.
+                # Store before the client gets the end: a complete answer is then stored whatever happens later.
                 if self._heard.ended:
-                    await self._kept()
+                    await self._store()
                 await send({"type": "http.response.body", "body": data, "more_body": True})
         except httpx.HTTPError as error:
             refusal = upstream_failure(error)
             last = b"\n\ndata: " + openai_error(refusal.status_code, refusal.failure) + b"\n\n"
-        await self._kept()
+        await self._store()
         await send({"type": "http.response.body", "body": last, "more_body": False})
 
-    async def _kept(self) -> None:
-        """Have kept once what was said."""
+    async def _store(self) -> None:
+        """Store the answer once, when it is complete."""
         keep, answer = self._keep, self._heard.answer
         if keep and answer is not None:
             self._keep = None
@@ -288,8 +284,8 @@ def _json(data: bytes) -> Mapping[str, Any]:
 
 def _first_choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     choices = answer.get("choices")
-    found = [one for one in choices if isinstance(one, Mapping)] if isinstance(choices, list) else []
-    return next((one for one in found if one.get("index", 0) == 0), {})
+    mappings = [one for one in choices if isinstance(one, Mapping)] if isinstance(choices, list) else []
+    return next((one for one in mappings if one.get("index", 0) == 0), {})
 
 
 def _content(message: object) -> str:

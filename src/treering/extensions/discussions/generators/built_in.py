@@ -57,24 +57,24 @@ class BuiltInGenerator:
 
         Machine messages are omitted: commits, builds, files, arrivals.
         """
-        said = [sentence for line in _spoken(chunk) for sentence in _sentences(line)]
-        kept = best(said, most=_SENTENCES, words=_WORDS)
-        return Generated((_item(kept, said),) if kept else ())
+        sentences = [sentence for line in _spoken(chunk) for sentence in _sentences(line)]
+        best_sentences = best(sentences, most=_SENTENCES, words=_WORDS)
+        return Generated((_item(best_sentences, sentences),) if best_sentences else ())
 
     def condense(self, memories: Sequence[GeneratedMemory]) -> Generated:
         """Merge several memories into one: their most informative sentences."""
-        said = [sentence for memory in memories for sentence in sentences_in(memory)]
-        kept = best(said, most=2 * _SENTENCES, words=2 * _WORDS) or said[:_SENTENCES]
+        sentences = [sentence for memory in memories for sentence in sentences_in(memory)]
+        best_sentences = best(sentences, most=2 * _SENTENCES, words=2 * _WORDS) or sentences[:_SENTENCES]
         named = _distinct(name for memory in memories for name in memory.entities)
         phrases = _distinct(phrase for memory in memories for phrase in memory.key_phrases)
         topics = _distinct(topic for memory in memories for topic in memory.topics)
-        if not kept:
+        if not best_sentences:
             return Generated(())
-        item = _item(kept, kept)
+        item = _item(best_sentences, best_sentences)
         shared = {
-            # The days that were named only as seen from another day are in the sentences since they became memories.
-            "summary": told(kept),
-            "utterances": utterances_of(kept),
+            # Relative days were made absolute when the sentences became memories.
+            "summary": told(best_sentences),
+            "utterances": utterances_of(best_sentences),
             "entities": tuple(named[: 2 * _ENTITIES]) or item.entities,
             "key_phrases": tuple(phrases[: 2 * _PHRASES]) or item.key_phrases,
             "topics": tuple(topics[:_ENTITIES]),
@@ -96,11 +96,11 @@ class BuiltInGenerator:
         only if both give a value for the same single-valued thing in the same words (`Ada: my phone number is …`).
         """
         lines = document.rstrip().split("\n") if document.strip() else []
-        known = {_said(line) for line in lines}
+        known = {_comparable(line) for line in lines}
         for line in filter(str.strip, facts.split("\n")):
             fact = f"- {ended(POINT.sub('', line).strip())}"
-            if weight_of_line(fact) >= _TELLING and _said(fact) not in known:
-                known.add(_said(fact))
+            if weight_of_line(fact) >= _MIN_WEIGHT and _comparable(fact) not in known:
+                known.add(_comparable(fact))
                 lines = _with_fact(lines, fact)
         return GeneratedText("\n".join(_within_bounds(lines)))
 
@@ -112,9 +112,9 @@ _PHRASES = 8
 _TITLE_PARTS = 3
 _TITLE_WORDS = 8  # of a sentence that names nothing
 _TITLE_CHARS = 80
-_TELLING = 1.6  # a fact that belongs into the state document
+_MIN_WEIGHT = 1.6  # the minimum weight of a fact in the state document
 _PARTS = frozenset({"user", "assistant", "human", "ai", "model", "bot"})
-"""Roles: they speak in every discussion, so they name nobody."""
+"""Roles, which occur in every discussion and are therefore no entities."""
 
 _TITLES: dict[Sort, str] = {"decision": "Decision: ", "preference": "Preference: ", "open": "To do: ", "fact": ""}
 _SECTIONS: dict[Sort, str] = {
@@ -134,7 +134,7 @@ _SLOT = re.compile(
 
 
 def _spoken(chunk: Chunk) -> Iterator[SpokenLine]:
-    """Return what people and models say; of a message that begins with a notice, nothing."""
+    """Yield the lines that people and models wrote; skip messages that begin with a notice."""
     speakers = {line.speaker for line in chunk.lines}
     for line in chunk.lines:
         if not is_notice(line.text) and not is_machine(line.speaker, speakers):
@@ -147,12 +147,12 @@ def _sentences(line: SpokenLine) -> list[Sentence]:
     return sentences_of(line.text, speaker=line.speaker, when=when, message=line.position)
 
 
-def _item(kept: Sequence[Sentence], said: Sequence[Sentence]) -> GeneratedMemory:
-    entities = [name for name in entities_of(kept) if name.lower() not in _PARTS]
-    phrases = phrases_of([*kept, *said])
-    stated = [dated(sentence) for sentence in kept]
+def _item(selected: Sequence[Sentence], sentences: Sequence[Sentence]) -> GeneratedMemory:
+    entities = [name for name in entities_of(selected) if name.lower() not in _PARTS]
+    phrases = phrases_of([*selected, *sentences])
+    stated = [dated(sentence) for sentence in selected]
     return GeneratedMemory(
-        title=_title(kept, entities, phrases),
+        title=_title(selected, entities, phrases),
         summary=told(stated),
         utterances=utterances_of(stated),
         entities=tuple(entities[:_ENTITIES]),
@@ -160,10 +160,10 @@ def _item(kept: Sequence[Sentence], said: Sequence[Sentence]) -> GeneratedMemory
     )
 
 
-def _title(kept: Sequence[Sentence], entities: Sequence[str], phrases: Sequence[str]) -> str:
-    """Name what the most telling sentence speaks of, then what else is named."""
-    top = max(kept, key=lambda sentence: sentence.weight)
-    speakers = {sentence.speaker for sentence in kept}
+def _title(sentences: Sequence[Sentence], entities: Sequence[str], phrases: Sequence[str]) -> str:
+    """Return the topics of the most informative sentence, then other topics."""
+    top = max(sentences, key=lambda sentence: sentence.weight)
+    speakers = {sentence.speaker for sentence in sentences}
     named = [name for name in [*entities_of([top]), *phrases_of([top])] if name not in speakers]
     others = [name for name in [*entities, *phrases] if name not in speakers]
     parts = _distinct([*named, *others])[:_TITLE_PARTS]
@@ -175,7 +175,7 @@ def _distinct(texts: Iterable[str]) -> list[str]:
 
 
 def _shortened(lines: Sequence[str]) -> list[str]:
-    """Return the lines without those that tell the least, so that they are short enough; the best one stays."""
+    """Return the lines within the limit, without the least informative ones; the best line always stays."""
     over = estimate_tokens("\n".join(lines)) - SUMMARY_TOKENS
     if over <= 0:
         return list(lines)
@@ -188,13 +188,13 @@ def _shortened(lines: Sequence[str]) -> list[str]:
     return [line for at, line in enumerate(lines) if at not in gone]
 
 
-def _said(line: str) -> str:
-    """Return what a line says, for telling whether two say the same: without its mark, its day and its end."""
+def _comparable(line: str) -> str:
+    """Return a line without its bullet, day and final punctuation, for comparison."""
     return normalise_text(bare_line(line)).rstrip(" .!。！")
 
 
 def _with_fact(lines: Sequence[str], fact: str) -> list[str]:
-    """Return the lines with a fact in the place of what it replaces, or else at the end of its section."""
+    """Return the lines with a fact added: in place of the fact it replaces, or at the end of its section."""
     slot = _slot(fact)
     for at, line in enumerate(lines):
         if slot and POINT.match(line) and _slot(line) == slot:
@@ -210,14 +210,14 @@ def _with_fact(lines: Sequence[str], fact: str) -> list[str]:
 
 
 def _slot(line: str) -> str:
-    found = _SLOT.match(_said(line))
-    return found["slot"] if found else ""
+    match = _SLOT.match(_comparable(line))
+    return match["slot"] if match else ""
 
 
 def _within_bounds(lines: Sequence[str]) -> list[str]:
-    """Return the lines without the points that tell the least, oldest first, as far as the document is too long.
+    """Return the lines within the limit, without the least informative points, oldest first.
 
-    Only points in the sections that are written here go: the rest was written by somebody.
+    Only points in the generated sections are removed; a person wrote the rest.
     """
     over = estimate_tokens("\n".join(lines)) - STATE_TOKENS
     gone: set[int] = set()

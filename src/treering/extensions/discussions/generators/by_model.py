@@ -3,9 +3,10 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 
 from treering.core.canonical import canonical_json, digest
-from treering.core.errors import InvalidInput, TreeringError, Unavailable, nearest
+from treering.core.errors import InvalidInput, Unavailable, nearest
 from treering.core.fencing import fence
 from treering.extensions.discussions.generators.generator import (
     Background,
@@ -15,11 +16,10 @@ from treering.extensions.discussions.generators.generator import (
     GeneratedText,
 )
 from treering.extensions.discussions.generators.parsing import (
-    ParsedMemories,
     PlainAnswer,
     UnreadableAnswer,
-    better_of,
     parse_items,
+    repaired,
     written_text,
 )
 from treering.ports.models import Answer, LanguageModel, Usage
@@ -62,8 +62,8 @@ class Prompts:
     @property
     def version(self) -> str:
         """The version of these prompts."""
-        told = {each.name: [getattr(self, each.name).text, getattr(self, each.name).system] for each in fields(self)}
-        return digest(canonical_json([told, _SHAPE]))[:_VERSION_CHARS]
+        prompts = {each.name: [getattr(self, each.name).text, getattr(self, each.name).system] for each in fields(self)}
+        return digest(canonical_json([prompts, _SHAPE]))[:_VERSION_CHARS]
 
 
 _PLACE = re.compile(r"\[([a-z][a-z_]*)\]")
@@ -186,33 +186,26 @@ class ModelGenerator:
         return GeneratedText(written_text(answer.text), answer.usage)
 
     def _items(self, prompt: Prompt, material: Mapping[str, Callable[[], str]], *, as_text: bool = False) -> Generated:
-        asked = _filled(prompt.text, material) + ("" if as_text else _SHAPE)
-        answer = self._answer(asked, prompt.system)
-        found, usage = parse_items(answer.text), answer.usage
-        if isinstance(found, UnreadableAnswer) or (isinstance(found, PlainAnswer) and not as_text):
-            found, more = self._repaired(asked, answer.text, found, prompt.system)
+        request = _filled(prompt.text, material) + ("" if as_text else _SHAPE)
+        answer = self._answer(request, prompt.system)
+        result, usage = parse_items(answer.text), answer.usage
+        if isinstance(result, UnreadableAnswer) or (isinstance(result, PlainAnswer) and not as_text):
+            ask_again = partial(self._ask_again, request, answer.text, result.why, prompt.system)
+            result, more = repaired(result, ask_again)
             usage += more
-        if isinstance(found, PlainAnswer):
-            return Generated(found.items, usage=usage)
-        if isinstance(found, UnreadableAnswer):
+        if isinstance(result, PlainAnswer):
+            return Generated(result.items, usage=usage)
+        if isinstance(result, UnreadableAnswer):
             raise Unavailable(
-                f"The model {self._model.model_id} returned no memories: {found.why}.",
+                f"The model {self._model.model_id} returned no memories: {result.why}.",
                 hint="Try again, allow longer answers, or use another model.",
                 details={"model": self._model.model_id, "requests": usage.requests},
             )
-        return Generated(found.items, found.rejected, usage)
+        return Generated(result.items, result.rejected, usage)
 
-    def _repaired(
-        self, asked: str, answer: str, first: PlainAnswer | UnreadableAnswer, system: str
-    ) -> tuple[ParsedMemories | PlainAnswer | UnreadableAnswer, Usage]:
-        """Ask once more for the right shape. Plain text, which is paid for, is kept where that does not help."""
-        try:
-            again = self._answer(repair_prompt(asked, answer, first.why, shape="JSON list"), system)
-        except TreeringError:
-            if isinstance(first, PlainAnswer):
-                return first, Usage()
-            raise
-        return better_of(first, parse_items(again.text)), again.usage
+    def _ask_again(self, request: str, answer: str, problem: str, system: str) -> tuple[str, Usage]:
+        second = self._answer(repair_prompt(request, answer, problem, shape="JSON list"), system)
+        return second.text, second.usage
 
     def _answer(self, prompt: str, system: str) -> Answer:
         longest = self._max_output_tokens
@@ -221,7 +214,7 @@ class ModelGenerator:
 
 
 def _filled(text: str, material: Mapping[str, Callable[[], str]]) -> str:
-    """Put material into the places of a prompt; what stands in the material itself is no place."""
+    """Fill the placeholders of a prompt; placeholders in the material itself stay."""
     return _PLACE.sub(lambda place: material[place[1]](), text)
 
 

@@ -38,8 +38,8 @@ class SpokenLine:
     """Its position in the discussion."""
 
     def __str__(self) -> str:
-        said = f" [{self.at:%Y-%m-%d %H:%M}]" if self.at else ""
-        return f"{self.speaker}{said}: {self.text}"
+        time = f" [{self.at:%Y-%m-%d %H:%M}]" if self.at else ""
+        return f"{self.speaker}{time}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,6 @@ class Generator(Protocol):
     def merge(self, facts: str, document: str) -> GeneratedText:
         """Return the state document (the current facts) with new facts merged in: one per line of `facts`."""
         ...
-
-
-# How a discussion is remembered.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,26 @@
-"""Memories from whatever a language model or a workflow writes: found, checked one by one, the useless ones named."""
+"""Parsing memories from the output of a language model or a workflow: each item is validated, with reasons."""
 
 import json
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue, ValidationError
 
+from treering.core.errors import TreeringError
 from treering.core.fencing import cut
 from treering.extensions.discussions.generators.generator import GeneratedMemory
 from treering.extensions.discussions.identity import is_placeholder
+from treering.ports.models import Usage
 from treering.retrieval.extraction.asking import json_values
 from treering.retrieval.extraction.extractive import entities_of, phrases_of, sentences_of
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedMemories:
-    """The memories of an answer, and of each item that could not be used, why. Neither: there was nothing to keep."""
+    """The memories of an answer, and the reason for each unusable item. Both are empty if nothing was worth storing."""
 
     items: tuple[GeneratedMemory, ...] = ()
     rejected: tuple[str, ...] = ()
@@ -26,52 +28,60 @@ class ParsedMemories:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableAnswer:
-    """An answer that holds no memory and does not say that there is none."""
+    """An answer that neither contains a memory nor states that there is none."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class PlainAnswer:
-    """An answer in plain text, and the memories it makes where no other form is asked for or given.
+    """An answer in plain text, and the memories made of it if no other format is requested or given.
 
-    They are one, or one for each block that `CHUNK_BREAK` parts from the next.
+    There is one, or one for each block between occurrences of `CHUNK_BREAK`.
     """
 
     items: tuple[GeneratedMemory, ...]
 
     @property
     def why(self) -> str:
-        """Say what is missing where a JSON list was asked for."""
+        """The problem if a JSON list was requested."""
         return "it is plain text without JSON"
 
 
-def better_of(
-    first: PlainAnswer | UnreadableAnswer, second: ParsedMemories | PlainAnswer | UnreadableAnswer
-) -> ParsedMemories | PlainAnswer | UnreadableAnswer:
-    """Return the answer to keep of a first one and of that which was asked for in its place."""
-    return first if isinstance(first, PlainAnswer) and not isinstance(second, ParsedMemories) else second
+def repaired(
+    first: PlainAnswer | UnreadableAnswer, ask_again: Callable[[], tuple[str, Usage]]
+) -> tuple[ParsedMemories | PlainAnswer | UnreadableAnswer, Usage]:
+    """Request an answer once more in the right format. If that fails, use the plain text of the first answer."""
+    try:
+        answer, usage = ask_again()
+    except TreeringError:
+        if isinstance(first, PlainAnswer):
+            return first, Usage()
+        raise
+    second = parse_items(answer)
+    is_better = isinstance(second, ParsedMemories) or isinstance(first, UnreadableAnswer)
+    return second if is_better else first, usage
 
 
 def parse_items(answer: str) -> ParsedMemories | PlainAnswer | UnreadableAnswer:
-    """Read the memories in an answer: a JSON list of them, several values, an object that holds some, or plain text.
+    """Parse the memories in an answer: a JSON list, several values, an object that contains some, or plain text.
 
-    What is written around the JSON and what was only thought (`<think>…</think>`) does not count. An item that does
-    not fit is rejected, the others are kept; where none is left the answer is unreadable. So is a refusal.
+    Text around the JSON and thoughts (`<think>…</think>`) are ignored. Invalid items are rejected, the others used;
+    if none is valid, the answer is unreadable. So is a refusal.
     """
-    said = without_thoughts(answer)
-    written = list(json_values(said, begins="{["))
-    if not written and said.strip() and (_NOTHING.fullmatch(said.strip()) or is_placeholder(said)):
+    spoken = without_thoughts(answer)
+    values = list(json_values(spoken, begins="{["))
+    if not values and spoken.strip() and (_NOTHING.fullmatch(spoken.strip()) or is_placeholder(spoken)):
         return ParsedMemories()
-    candidates = [found for value in written for found in _candidates(json.loads(value))]
-    plain = _plain(said) if _is_prose(said, written, candidates) else None
+    candidates = [each for value in values for each in _candidates(json.loads(value))]
+    plain = _plain(spoken) if _is_prose(spoken, values, candidates) else None
     if plain:
         return plain
-    return _parsed(candidates, cut=_is_cut(said, written)) if written else _after_all(answer)
+    return _parsed(candidates, cut=_is_cut(spoken, values)) if values else _in_thoughts(answer)
 
 
 def plain_item(text: str) -> GeneratedMemory:
-    """Make a memory of a text: called by its first words, with the names and phrases that stand in it."""
+    """Return a memory of a text, with its first words as title and the names and phrases in it."""
     summary = text if len(text) <= _MOST_SUMMARY else f"{text[: _MOST_SUMMARY - 1].rstrip()}…"
     sentences = sentences_of(summary)
     return GeneratedMemory(
@@ -83,38 +93,38 @@ def plain_item(text: str) -> GeneratedMemory:
 
 
 def first_words(text: str) -> str:
-    """Return what a memory without a title is called: the beginning of its first line that has any words."""
+    """Return a title for a text without one: the beginning of its first line with words."""
     lines = (line.strip(_MARKUP) for line in text.splitlines())
     line = next((line for line in lines if line), text.strip())
     return line if len(line) <= _MOST_FIRST else f"{line[: _MOST_FIRST - 1].rsplit(' ', 1)[0]}…"
 
 
 def plain_text(answer: str) -> str:
-    """Return the text an answer consists of, without thoughts and without a code fence around all of it."""
-    said = without_thoughts(answer).strip()
-    fenced = _FENCED.fullmatch(said)
-    return sound_text(fenced["inside"] if fenced else said).strip()
+    """Return the text of an answer, without thoughts and without an enclosing code fence."""
+    spoken = without_thoughts(answer).strip()
+    fenced = _FENCED.fullmatch(spoken)
+    return sound_text(fenced["inside"] if fenced else spoken).strip()
 
 
 def written_text(answer: str) -> str:
-    """Return the summary or document an answer consists of, empty where it only says that there is none yet."""
+    """Return the summary or document in an answer; empty if it only states that there is none yet."""
     text = plain_text(answer)
     return "" if is_placeholder(text) else text
 
 
 def without_thoughts(answer: str) -> str:
-    """Take out what a model only thought. A thought that never ends takes the rest of the answer with it."""
+    """Remove the thoughts of a model. A thought without an end extends to the end of the answer."""
     spoken = _OPENING.split(cut(answer, list(_thoughts(answer))), maxsplit=1)[0]
     return _CLOSING.split(spoken)[-1]
 
 
 def sound_text(text: str) -> str:
-    """Return a text that every store can keep: without lone surrogates and control characters."""
+    """Return a text without lone surrogates and control characters, which some stores reject."""
     return _UNSOUND.sub("", text)
 
 
 def _thoughts(answer: str) -> Iterator[tuple[int, int]]:
-    """Find the thoughts that end, each by its own name. In time that grows with the length, however many begin."""
+    """Yield the spans of complete thoughts, matched by tag name, in linear time."""
     ends: dict[str, list[int]] = defaultdict(list)
     for closing in _CLOSING.finditer(answer):
         ends[closing[1].lower()].append(closing.end())
@@ -141,7 +151,7 @@ _FIELD = re.compile(r'"(?:title|summary)"\s*:')
 _SEPARATOR = re.compile(r"[;\n]")
 
 CHUNK_BREAK = "--ChunkBreak--"
-"""What parts memories from each other in the texts of other programs."""
+"""The separator of memories in the texts of other programs."""
 _WORD = re.compile(r"[^\W\d_]{2}|[\u2e80-\u9fff\uac00-\ud7af]")
 _WORDS = re.compile(r"\w\W+\w|[\u2e80-\u9fff\uac00-\ud7af]{4}")
 _REFUSAL = re.compile(
@@ -164,52 +174,52 @@ _LISTS = ("entities", "key_phrases", "topics")
 _DEEPEST = 3
 
 
-def _is_prose(said: str, written: Sequence[str], candidates: Sequence[JsonValue]) -> bool:
-    """Tell whether an answer is plain text: `[1]` or `[Monday]` in a sentence is not a list of memories."""
-    if (written and not candidates) or any(isinstance(candidate, dict) for candidate in candidates):
+def _is_prose(answer: str, values: Sequence[str], candidates: Sequence[JsonValue]) -> bool:
+    """Return whether an answer is plain text: `[1]` or `[Monday]` in a sentence is not a list of memories."""
+    if (values and not candidates) or any(isinstance(candidate, dict) for candidate in candidates):
         return False
-    return _WORD.search(_outside(said, written)) is not None
+    return _WORD.search(_outside(answer, values)) is not None
 
 
-def _plain(said: str) -> PlainAnswer | None:
-    """Read plain text: blocks of words that are neither a refusal nor broken JSON."""
-    if _FIELD.search(said):
+def _plain(answer: str) -> PlainAnswer | None:
+    """Parse plain text: blocks of words that are neither a refusal nor invalid JSON."""
+    if _FIELD.search(answer):
         return None
-    blocks = [plain_text(block) for block in said.split(CHUNK_BREAK)]
-    told = [block for block in blocks if not is_placeholder(block) and _WORDS.search(block)]
-    if not told or any(_REFUSAL.match(block) for block in told):
+    blocks = [plain_text(block) for block in answer.split(CHUNK_BREAK)]
+    blocks = [block for block in blocks if not is_placeholder(block) and _WORDS.search(block)]
+    if not blocks or any(_REFUSAL.match(block) for block in blocks):
         return None
-    return PlainAnswer(tuple(map(plain_item, told[:_MOST_ITEMS])))
+    return PlainAnswer(tuple(map(plain_item, blocks[:_MOST_ITEMS])))
 
 
-def _after_all(answer: str) -> ParsedMemories | UnreadableAnswer:
-    """Read an answer of which everything seems to be a thought: perhaps one was never ended. The last value counts."""
+def _in_thoughts(answer: str) -> ParsedMemories | UnreadableAnswer:
+    """Parse the last value of an answer that consists of thoughts: perhaps one has no end."""
     last = list(json_values(answer, begins="{["))[-1:]
-    found = _parsed([one for value in last for one in _candidates(json.loads(value))], cut=_is_cut(answer, last))
-    return found if isinstance(found, ParsedMemories) and found.items else UnreadableAnswer("it contains no JSON")
+    parsed = _parsed([one for value in last for one in _candidates(json.loads(value))], cut=_is_cut(answer, last))
+    return parsed if isinstance(parsed, ParsedMemories) and parsed.items else UnreadableAnswer("it contains no JSON")
 
 
-def _is_cut(said: str, written: Sequence[str]) -> bool:
-    """Tell whether something of an item stands outside of the values: JSON that ends too early, or is not JSON."""
-    return _FIELD.search(_outside(said, written)) is not None
+def _is_cut(answer: str, values: Sequence[str]) -> bool:
+    """Return whether part of an item is outside the values: truncated or invalid JSON."""
+    return _FIELD.search(_outside(answer, values)) is not None
 
 
-def _outside(said: str, written: Sequence[str]) -> str:
-    """Return what stands around the JSON values of an answer."""
-    for value in written:
-        said = said.replace(value, "", 1)
-    return said
+def _outside(answer: str, values: Sequence[str]) -> str:
+    """Return the text around the JSON values of an answer."""
+    for value in values:
+        answer = answer.replace(value, "", 1)
+    return answer
 
 
 def _parsed(candidates: Sequence[JsonValue], *, cut: bool) -> ParsedMemories | UnreadableAnswer:
     items: dict[GeneratedMemory, None] = {}
     rejected = []
     for number, candidate in enumerate(candidates[:_MOST_ITEMS], start=1):
-        made = _item(candidate)
-        if isinstance(made, GeneratedMemory):
-            items[made] = None
+        item = _item(candidate)
+        if isinstance(item, GeneratedMemory):
+            items[item] = None
         else:
-            rejected.append(f"item {number}: {made}")
+            rejected.append(f"item {number}: {item}")
     if len(candidates) > _MOST_ITEMS:
         rejected.append(f"{len(candidates) - _MOST_ITEMS} items were ignored: the maximum is {_MOST_ITEMS}")
     if cut:
@@ -220,16 +230,16 @@ def _parsed(candidates: Sequence[JsonValue], *, cut: bool) -> ParsedMemories | U
 
 
 def _candidates(value: JsonValue, depth: int = 0) -> list[JsonValue]:
-    """Return what may be memories: the entries of a list, wherever it hangs, or a single object.
+    """Return the candidates in a value: the entries of lists at any depth, or a single object.
 
-    An empty list or object holds none, which says that there is nothing to remember.
+    An empty list or object has none, which means that there is nothing to remember.
     """
     match value:
         case list() if depth < _DEEPEST:
-            found: list[JsonValue] = []
+            entries: list[JsonValue] = []
             for each in value:
-                found += _candidates(each, depth + 1) if isinstance(each, list) else [each]
-            return found
+                entries += _candidates(each, depth + 1) if isinstance(each, list) else [each]
+            return entries
         case dict() if depth < _DEEPEST and not _looks_like_item(value):
             inside = [each for each in value.values() if isinstance(each, list | dict)]
             if not inside:
@@ -244,7 +254,7 @@ def _looks_like_item(value: dict[str, JsonValue]) -> bool:
 
 
 def _item(value: JsonValue) -> GeneratedMemory | str:
-    """Make a memory of a value, or say why there is none in it."""
+    """Return the memory in a value, or the reason why it is invalid."""
     if not isinstance(value, dict):
         return "it is not a JSON object"
     fields: dict[str, object] = {
@@ -261,7 +271,7 @@ def _item(value: JsonValue) -> GeneratedMemory | str:
 
 
 def _short(value: JsonValue, most: int) -> JsonValue:
-    """Return a text of at most so many characters; what is not text is left for the check."""
+    """Return a text of at most `most` characters; other values are left for validation."""
     return _bounded(value, most) if isinstance(value, str) else value
 
 
@@ -271,10 +281,10 @@ def _bounded(text: str, most: int) -> str:
 
 
 def _words(value: JsonValue) -> list[str]:
-    """Return the entries of a list; a text stands for several: `a; b`, or `a, b`. What is not a word is left out."""
-    given: Sequence[JsonValue] = value if isinstance(value, list) else ()
+    """Return the distinct entries of a list or of a text such as `a; b` or `a, b`; skip entries that are not text."""
+    entries: Sequence[JsonValue] = value if isinstance(value, list) else ()
     if isinstance(value, str):
-        given = _SEPARATOR.split(value) if _SEPARATOR.search(value) else value.split(",")
-    texts = (str(each) for each in given if isinstance(each, str | int | float) and not isinstance(each, bool))
+        entries = _SEPARATOR.split(value) if _SEPARATOR.search(value) else value.split(",")
+    texts = (str(each) for each in entries if isinstance(each, str | int | float) and not isinstance(each, bool))
     words = (_bounded(text, _MOST_WORD) for text in texts)
     return [*dict.fromkeys(word for word in words if word)][:_MOST_WORDS]

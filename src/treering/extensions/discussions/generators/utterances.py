@@ -1,4 +1,4 @@
-"""What a memory states, sentence by sentence, each with its speaker as data: a text names nobody by how it looks."""
+"""The sentences of a memory, with speakers as data: the form of a text alone names no speaker."""
 
 import re
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ from treering.retrieval.extraction.extractive import Sentence, sentence_of, sent
 
 
 def utterances_of(sentences: Sequence[Sentence]) -> tuple[Utterance, ...]:
-    """Return sentences as a memory stores them."""
+    """Return sentences in the form that a memory stores."""
     return tuple(Utterance(text=one.text, speaker=one.speaker, day=one.when, message=one.message) for one in sentences)
 
 
 def sentences_in(memory: GeneratedMemory) -> list[Sentence]:
-    """Return the sentences of a memory, weighed; without utterances those of its summary, which nobody says."""
+    """Return the sentences of a memory with weights; without utterances, those of its summary, without speakers."""
     if not memory.utterances:
         return sentences_of(memory.summary)
     return [sentence_of(one.text, one.speaker, one.day, one.message) for one in memory.utterances]
@@ -28,17 +28,17 @@ def lines_of(memory: GeneratedMemory) -> list[str]:
 
 
 def bare_line(line: str) -> str:
-    """Return a line without its mark and its day."""
+    """Return a line without its bullet and its day."""
     return _DAY.sub("", POINT.sub("", line))
 
 
 def words_of_line(line: str) -> str:
-    """Return a line without what may be its speaker, too. Good for weighing; who spoke cannot be read off a line."""
+    """Return a line also without its possible speaker, for weighing; a line does not prove who spoke."""
     return _SPEAKER.sub("", bare_line(line))
 
 
 def weight_of_line(line: str) -> float:
-    """Return how much a line says."""
+    """Return how informative a line is."""
     opening = _SPEAKER.match(bare_line(line))
     speaker = opening[0].removesuffix(": ") if opening else ""
     return max((one.weight for one in sentences_of(words_of_line(line), speaker=speaker)), default=0.0)

@@ -1,1 +1,1 @@
-"""What was said: messages in blocks, recorded as they are told."""
+"""The messages of discussions, stored in blocks."""

@@ -1,4 +1,4 @@
-"""A discussion in the ledger: blocks of messages, each one Source, with how far its memories are in its payload."""
+"""Storage of discussions: blocks of messages, each a source whose payload records the progress of its memories."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +18,9 @@ from treering.ports.ledger import Ledger, SourceState
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """One message as it is kept. `source_id` and `segment_ids` cite it; a deleted one says nothing any more.
+    """A stored message. `source_id` and `segment_ids` cite it; a deleted message has no text.
 
-    `after`: a part begins with it that does not continue the message before; see `alignment.ConversationPart`.
+    `after`: it starts a part that does not continue the previous message; see `alignment.ConversationPart`.
     """
 
     position: int
@@ -40,7 +40,7 @@ ChunkStatus = Literal["pending", "done", "empty", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class ChunkState:
-    """How far one chunk of messages is. `attempts`, `error` and `retry_at` tell of failures."""
+    """The progress of one chunk of messages. `attempts`, `error` and `retry_at` describe failures."""
 
     first: int
     last: int
@@ -51,20 +51,20 @@ class ChunkState:
     error: str = ""
     retry_at: Instant | None = None
     rejected: tuple[str, ...] = field(default=())
-    """What of the generator's answer could not be used, and why."""
+    """Unusable parts of the generator's answer, with the reasons."""
 
 
 BLOCK_MESSAGES = 40
-"""A block holds at most so many messages."""
+"""The maximum number of messages in a block."""
 FORMERLY = "formerly"
-"""Under this name a block notes withdrawn sources that stood in its place."""
+"""The payload key for the ids of withdrawn sources that contained the same positions."""
 PAUSE = timedelta(hours=4)
-"""After such a pause between two messages a new block begins."""
+"""A pause of this length between two messages starts a new block."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockHead:
-    """What is known of a block without reading it: where it begins, how many messages it has, the last one's chain."""
+    """A block as known without reading it: its position, its number of messages, and the chain of the last message."""
 
     first: int
     count: int
@@ -80,7 +80,7 @@ class BlockHead:
 
 @dataclass(frozen=True, slots=True)
 class Condensation:
-    """Memories of the positions `first` to `last` that one memory stands for."""
+    """A memory that replaces the memories of the positions `first` to `last`."""
 
     first: int
     last: int
@@ -89,9 +89,9 @@ class Condensation:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A message that was deleted: its place, role and time stay.
+    """The position, role and time of a deleted message.
 
-    `key` tells it from others when it is sent again; of an erased one not even that remains.
+    `key` identifies the message when it is sent again; an erased message has none.
     """
 
     position: int
@@ -103,12 +103,12 @@ class Deletion:
 _CHUNKS = TypeAdapter(tuple[ChunkState, ...])
 _CONDENSATIONS = TypeAdapter(tuple[Condensation, ...])
 _DELETIONS = TypeAdapter(tuple[Deletion, ...])
-"""What stands in the payload of a block, as data."""
+"""The parts of a block's payload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block as it was read. `closed`: another one follows it."""
+    """A block as read from the ledger. `closed`: another block follows."""
 
     head: BlockHead
     source: Source
@@ -118,12 +118,23 @@ class Block:
     deletions: tuple[Deletion, ...] = ()
     closed: bool = False
     formerly: tuple[str, ...] = ()
-    """Withdrawn sources that stood in its place before."""
+    """Withdrawn sources that contained the same positions."""
 
     @property
     def begins(self) -> dict[int, int]:
-        """Where parts begin in it, and which position each continues."""
-        return {kept.position: kept.after for kept in self.messages if kept.after is not None}
+        """The positions that start a part, with the position that each part continues."""
+        return {message.position: message.after for message in self.messages if message.after is not None}
+
+    @property
+    def unfinished(self) -> tuple[int, ...]:
+        """The positions of messages whose memories are not made yet."""
+        finished = [state for state in self.chunks if state.status in {"done", "empty"}]
+        done = {position for state in finished for position in range(state.first, state.last + 1)}
+        return tuple(each.position for each in self.messages if not each.deleted and each.position not in done)
+
+    def messages_in(self, first: int, last: int) -> list[StoredMessage]:
+        """Return the messages from position `first` to `last` that are not deleted."""
+        return [each for each in self.messages if first <= each.position <= last and not each.deleted]
 
     def changed(
         self,
@@ -131,9 +142,9 @@ class Block:
         chunks: Sequence[ChunkState] | None = None,
         condensations: Sequence[Condensation] | None = None,
     ) -> Update:
-        """Return the operation that writes chunk states or condensations, if nobody changed the block meanwhile."""
+        """Return the operation that writes chunk states or condensations. It fails if the block was changed since."""
         payload = payload_of(
-            chunks=self.chunks if chunks is None else chunks,
+            chunks=self.chunks if chunks is None else sorted(chunks, key=lambda chunk: chunk.first),
             condensations=self.condensations if condensations is None else condensations,
             deletions=self.deletions,
             begins=self.begins,
@@ -143,24 +154,23 @@ class Block:
         return Update(id=self.source.id, expected_revision=self.source.revision, changes={"payload": payload})
 
     def with_chunk(self, state: ChunkState) -> Update:
-        """Return the operation that writes the state of one chunk, in the place of an earlier one of the same chunk."""
-        others = [chunk for chunk in self.chunks if chunk.key != state.key]
-        return self.changed(chunks=sorted([*others, state], key=lambda chunk: chunk.first))
+        """Return the operation that writes the state of a chunk, replacing an earlier state of the same chunk."""
+        return self.changed(chunks=[*(chunk for chunk in self.chunks if chunk.key != state.key), state])
 
 
 def heads_of(ledger: Ledger, *, scope: str, origin: str) -> list[BlockHead]:
-    """Return the blocks of a discussion, in order, without reading them."""
+    """Return the heads of a discussion's blocks, in order."""
     return sorted_heads(ledger.sources(scope=scope, root=origin), status="active")
 
 
 def sorted_heads(sources: Mapping[str, SourceState], *, status: str) -> list[BlockHead]:
-    """Return the blocks of a status among sources by origin, in order."""
+    """Return the heads of the blocks with a status among sources by origin, in order."""
     heads = [_head(name, state) for name, state in sources.items() if state.status == status and "#" in name]
     return sorted(heads, key=lambda head: head.first)
 
 
 def read_block(ledger: Ledger, head: BlockHead) -> Block:
-    """Read a block as it stands now; `head` may be older."""
+    """Read the current state of a block; `head` may be older."""
     source = ledger.get(head.source_id)
     if not isinstance(source, Source):
         raise Corrupt(f"{head.source_id} is not a source.", hint="Check the space with lint audit.")
@@ -168,7 +178,7 @@ def read_block(ledger: Ledger, head: BlockHead) -> Block:
 
 
 def active_block(ledger: Ledger, head: BlockHead) -> Block | None:
-    """Read a block as it stands now; `None` where it was withdrawn."""
+    """Read the current state of a block; return `None` if it was withdrawn."""
     try:
         block = read_block(ledger, head)
     except NotFound:
@@ -177,7 +187,7 @@ def active_block(ledger: Ledger, head: BlockHead) -> Block | None:
 
 
 def block_of(source: Source) -> Block:
-    """Return the block that a source holds."""
+    """Return the block stored in a source."""
     payload = source.payload
     deletions = _DELETIONS.validate_python(payload.get("deleted", ()))
     begins = {item["position"]: item["after"] for item in payload.get("begins", ())}
@@ -185,7 +195,7 @@ def block_of(source: Source) -> Block:
     return Block(
         head=_head(source.origin, SourceState(source.id, source.fingerprint, source.status, source.revision)),
         source=source,
-        messages=tuple(sorted(messages, key=lambda kept: kept.position)),
+        messages=tuple(sorted(messages, key=lambda message: message.position)),
         chunks=_CHUNKS.validate_python(payload.get("chunks", ())),
         condensations=_CONDENSATIONS.validate_python(payload.get("condensations", ())),
         deletions=deletions,
@@ -195,12 +205,12 @@ def block_of(source: Source) -> Block:
 
 
 def block_origin(origin: str, first: int) -> str:
-    """Name the block that begins at a position."""
+    """Return the origin of the block that begins at a position."""
     return f"{origin}#{first:09d}"
 
 
 def fingerprint_of(keys: Sequence[str]) -> str:
-    """Tell a block from others: by how many messages it has, and the chain of the last one."""
+    """Return a fingerprint of a block's messages: their number, and the chain of the last one."""
     *_, last = chain_hashes(keys)
     return f"{len(keys)}:{last}"
 
@@ -214,7 +224,7 @@ def payload_of(
     closed: bool,
     noted: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return a block's payload, with whatever else is `noted` in it. Empty parts are left out."""
+    """Return a block's payload, with the other entries of `noted`. Empty parts are omitted."""
     parts: dict[str, Any] = {
         "chunks": _CHUNKS.dump_python(tuple(chunks), mode="json", exclude_defaults=True),
         "condensations": _CONDENSATIONS.dump_python(tuple(condensations), mode="json"),
@@ -227,7 +237,7 @@ def payload_of(
 
 
 def block_sizes(times: Iterable[datetime | None]) -> list[int]:
-    """Return how many messages each block has, from the times of messages, the first of which begins a block."""
+    """Split consecutive messages into blocks by their times; return the number of messages in each block."""
     sizes: list[int] = []
     before: datetime | None = None
     for time in times:
@@ -250,10 +260,10 @@ def _spoken(source: Source, begins: Mapping[int, int]) -> Iterator[StoredMessage
     for _, group in groupby(turns, key=lambda pair: pair[0].turn):
         pairs = list(group)
         turn = pairs[0][0]
-        yield _kept(turn, [segment for _, segment in pairs], source.id, begins.get(turn.turn))
+        yield _stored(turn, [segment for _, segment in pairs], source.id, begins.get(turn.turn))
 
 
-def _kept(turn: Turn, segments: Sequence[Segment], source_id: str, after: int | None) -> StoredMessage:
+def _stored(turn: Turn, segments: Sequence[Segment], source_id: str, after: int | None) -> StoredMessage:
     return StoredMessage(
         position=turn.turn,
         role=turn.role or turn.speaker,

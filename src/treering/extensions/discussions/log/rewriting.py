@@ -1,4 +1,4 @@
-"""From what a discussion shall say from one block on, to the operations that write it."""
+"""Rewriting: from the intended messages of a stretch of blocks to the operations that write them."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,17 +27,17 @@ from treering.verbs.ingest.turns import TURNS_BEFORE, Message, TurnWriter, lossl
 
 @dataclass(frozen=True, slots=True)
 class RewrittenStretch:
-    """What a discussion shall say from position `first` on, which begins a block.
+    """The intended messages of a discussion from position `first`, where a block begins.
 
-    `sizes` are those of the blocks. `is_end`: nothing follows, and what did is withdrawn. `anew`: first positions of
-    blocks that become new sources, for the old ones will be erased.
+    `sizes` are the sizes of the blocks. `is_end`: nothing follows, and existing later blocks are withdrawn. `renewed`:
+    first positions of blocks that become new sources because the old ones will be erased.
     """
 
     first: int
     entries: Sequence[LogEntry]
     sizes: Sequence[int]
     is_end: bool = True
-    anew: frozenset[int] = frozenset()
+    renewed: frozenset[int] = frozenset()
 
     def cuts(self) -> Iterator[tuple[int, int]]:
         """Return start and end of each block, as indices of `entries`."""
@@ -46,7 +46,7 @@ class RewrittenStretch:
 
 
 class Rewriting:
-    """The operations that make a discussion say what a stretch says, against what is kept of it now."""
+    """The operations that change a stored discussion to a stretch."""
 
     def __init__(self, engine: Engine, ref: DiscussionRef, history: LogSnapshot, stretch: RewrittenStretch) -> None:
         self._engine = engine
@@ -58,19 +58,19 @@ class Rewriting:
         self._moved: dict[tuple[str, str], tuple[str, str]] = {}
 
     def operations(self) -> list[Operation]:
-        """Return them. What rests on words that go is archived first, so that nothing of it is left stale."""
-        blocks = [*self._gone(), *self._blocks()]
+        """Return the operations. Derived memories are archived first, so that none of them becomes stale."""
+        blocks = [*self._archived_blocks(), *self._blocks()]
         return [*self._withdrawals(), *blocks, *self._moved_evidence()]
 
-    def _gone(self) -> Iterator[Operation]:
-        """Archive the blocks that have no place any more, and those that become new sources."""
-        starts = {self._stretch.first + start for start, _ in self._stretch.cuts()} - self._stretch.anew
+    def _archived_blocks(self) -> Iterator[Operation]:
+        """Archive the blocks that are no longer needed, and those that become new sources."""
+        starts = {self._stretch.first + start for start, _ in self._stretch.cuts()} - self._stretch.renewed
         end = self._stretch.first + len(self._stretch.entries)
         for head in self._history.heads:
             inside = head.first >= self._stretch.first and (self._stretch.is_end or head.first < end)
             if inside and head.first not in starts:
                 yield Transition(id=head.source_id, expected_revision=head.revision, to="archived")
-                if head.first not in self._stretch.anew:
+                if head.first not in self._stretch.renewed:
                     self._note_vanished(self._history.block(head).source, ())
 
     def _blocks(self) -> Iterator[Operation]:
@@ -81,7 +81,7 @@ class Rewriting:
             head = heads.get(block.first)
             if head is None:
                 yield Create(object=self._source(block))
-            elif block.first in self._stretch.anew:
+            elif block.first in self._stretch.renewed:
                 yield Create(object=self._renewed(block, self._history.block(head)))
             else:
                 yield from self._update(block, self._history.block(head))
@@ -105,7 +105,7 @@ class Rewriting:
         )
 
     def _formerly(self, first: int) -> dict[str, object]:
-        """Note the withdrawn sources that stood in the place of a new one, so that erasing finds them."""
+        """Record the withdrawn sources with the same position, so that erasing finds them."""
         ids = self._history.formerly(first)
         return {FORMERLY: ids} if ids else {}
 
@@ -113,17 +113,17 @@ class Rewriting:
         return segment.model_copy(update={"segment_id": fresh_segment_id(self._engine.clock)})
 
     def _renewed(self, block: "_Written", old: Block) -> Source:
-        """Return a source in the place of one that will be erased; what rested on what stays will rest on it."""
+        """Return a source that replaces one to be erased; evidence in the remaining messages is moved to it."""
         source = self._source(block)
-        stays = [segment.segment_id for entry in block.entries for segment in entry.segments]
-        for was, now in zip(stays, source.segments, strict=True):
+        remaining = [segment.segment_id for entry in block.entries for segment in entry.segments]
+        for was, now in zip(remaining, source.segments, strict=True):
             self._moved[old.source.id, was] = (source.id, now.segment_id)
-        self._note_vanished(old.source, stays)
+        self._note_vanished(old.source, remaining)
         payload = block.payload(old) | {FORMERLY: [old.source.id, *old.formerly]}
         return source.model_copy(update={"payload": payload, "captured_at": old.source.captured_at})
 
     def _update(self, block: "_Written", old: Block) -> Iterator[Operation]:
-        unchanged = block.unchanged(old) if self._follows_the_same(block) else 0
+        unchanged = block.unchanged(old) if self._has_same_context(block) else 0
         segments = self._segments(block, unchanged, old.source.salt)
         self._note_vanished(old.source, [segment.segment_id for segment in segments])
         fields = {"fingerprint": block.fingerprint, "segments": segments, "payload": block.payload(old)}
@@ -132,12 +132,12 @@ class Rewriting:
             yield Update(id=old.source.id, expected_revision=old.head.revision, changes=changes)
 
     def _segments(self, block: "_Written", unchanged: int, salt: str) -> tuple[Segment, ...]:
-        """Return the segments of a block; the first messages stand as they stood."""
+        """Return the segments of a block; those of the first `unchanged` messages stay."""
         chains = list(chain_hashes(entry.key for entry in block.entries))
         drafts = self._writer.write(
             [entry.message for entry in block.entries[unchanged:]],
             first=block.first + unchanged,
-            before=self._said_before(block.start + unchanged),
+            before=self._spoken_before(block.start + unchanged),
             chain=chains[unchanged - 1] if unchanged else "",
         )
         by_turn = {turn: list(group) for turn, group in groupby(drafts, key=_turn)}
@@ -151,7 +151,7 @@ class Rewriting:
     ) -> Iterator[Segment]:
         own = entry.segments
         if own and [draft.text for draft in drafts] != [segment.excerpt for segment in own]:
-            # It was cut by other rules: it is not cut anew because something beside it changed.
+            # It was split by other rules, and is not split again because of a change next to it.
             for segment in own:
                 rehashed = segment_hash(segment.excerpt, salt=salt)
                 yield _changed(segment, hash=rehashed, locator=_chained(segment.locator, chain))
@@ -168,47 +168,47 @@ class Rewriting:
                 gist=draft.gist,
             )
 
-    def _follows_the_same(self, block: "_Written") -> bool:
-        """Tell whether what is said before a block is what was: the first words of a block are found by it too."""
-        return block.start == 0 or self._said_before(block.start) == self._kept_before(block.first)
+    def _has_same_context(self, block: "_Written") -> bool:
+        """Return whether the messages before a block are unchanged; its first segments are indexed with them."""
+        return block.start == 0 or self._spoken_before(block.start) == self._stored_before(block.first)
 
-    def _said_before(self, start: int) -> list[Message]:
-        """Return the last words before one of the entries."""
-        said = _last_spoken(self._stretch.entries[:start])
-        missing = TURNS_BEFORE - len(said)
-        return [*self._kept_before(self._stretch.first)[-missing:], *said] if missing else said
+    def _spoken_before(self, start: int) -> list[Message]:
+        """Return the last undeleted messages before an entry."""
+        spoken = _last_spoken(self._stretch.entries[:start])
+        missing = TURNS_BEFORE - len(spoken)
+        return [*self._stored_before(self._stretch.first)[-missing:], *spoken] if missing else spoken
 
-    def _kept_before(self, position: int) -> list[Message]:
-        """Return the last words that are kept before the beginning of a block."""
-        said: list[Message] = []
+    def _stored_before(self, position: int) -> list[Message]:
+        """Return the last undeleted messages stored before the beginning of a block."""
+        spoken: list[Message] = []
         for head in reversed([head for head in self._history.heads if head.first < position]):
-            said = [*_last_spoken(entries_of(self._history.block(head))), *said][-TURNS_BEFORE:]
-            if len(said) == TURNS_BEFORE:
+            spoken = [*_last_spoken(entries_of(self._history.block(head))), *spoken][-TURNS_BEFORE:]
+            if len(spoken) == TURNS_BEFORE:
                 break
-        return said
+        return spoken
 
     def _note_vanished(self, before: Source, left: Collection[str]) -> None:
         gone = {segment.segment_id for segment in before.segments}.difference(left)
         self._vanished.update((before.id, segment_id) for segment_id in gone)
 
     def _withdrawals(self) -> Iterator[Operation]:
-        """Archive the memories of messages that vanish. What rests on those memories falls with them by itself."""
+        """Archive the memories of messages that vanish. Knowledge derived from those memories is archived with them."""
         for item in self._resting_on({source for source, _ in self._vanished}):
-            if item.status != "archived" and self._tells_of_vanished(item):
+            if item.status != "archived" and self._covers_vanished(item):
                 yield Transition(id=item.id, expected_revision=item.revision, to="archived")
 
     def _moved_evidence(self) -> Iterator[Operation]:
-        """Let what rests on a source that is replaced rest on the new one, where that still says it."""
+        """Move evidence in a replaced source to the new one, if the message is still there."""
         for item in self._resting_on({source for source, _ in self._moved}):
             refs = tuple(self._moved_ref(ref) for ref in item.evidence_refs)
-            if refs != item.evidence_refs and not self._tells_of_vanished(item):
+            if refs != item.evidence_refs and not self._covers_vanished(item):
                 yield Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": refs})
 
     def _moved_ref(self, ref: EvidenceRef) -> EvidenceRef:
         now = self._moved.get((ref.source_id, ref.segment_id))
         return EvidenceRef(source_id=now[0], segment_id=now[1], role=ref.role) if now else ref
 
-    def _tells_of_vanished(self, item: Knowledge) -> bool:
+    def _covers_vanished(self, item: Knowledge) -> bool:
         places = {(ref.source_id, ref.segment_id) for ref in item.evidence_refs}
         return item.kind == "summary" and not places.isdisjoint(self._vanished)
 
@@ -220,7 +220,7 @@ class Rewriting:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A block as it shall be: its first position, and where its entries start in the stretch."""
+    """A block to be written: its first position, and the index of its first entry in the stretch."""
 
     first: int
     start: int
@@ -232,17 +232,17 @@ class _Written:
         return fingerprint_of([entry.key for entry in self.entries])
 
     def unchanged(self, old: Block) -> int:
-        """Count the messages that stand as they stood, from the first on."""
+        """Count the leading messages that stay unchanged."""
         pairs = zip(self.entries, old.messages, strict=False)
         return sum(1 for _ in takewhile(lambda pair: pair[0].kept == pair[1], pairs))
 
     def payload(self, old: Block | None) -> dict[str, object]:
-        """Return the payload: what is known of chunks whose messages are all as they were stays."""
-        stays = {entry.kept.position for entry in self.entries if entry.kept}
-        gone = {kept.position for kept in old.messages}.difference(stays) if old else set()
+        """Return the payload. Chunks and condensations stay if all their messages do."""
+        remaining = {entry.kept.position for entry in self.entries if entry.kept}
+        gone = {message.position for message in old.messages}.difference(remaining) if old else set()
         return payload_of(
-            chunks=[one for one in old.chunks if not _tells_of(one, gone)] if old else (),
-            condensations=[one for one in old.condensations if not _tells_of(one, gone)] if old else (),
+            chunks=[one for one in old.chunks if not _covers(one, gone)] if old else (),
+            condensations=[one for one in old.condensations if not _covers(one, gone)] if old else (),
             deletions=[entry.deletion for entry in self.entries if entry.deletion],
             begins={at: entry.after for at, entry in enumerate(self.entries, self.first) if entry.after is not None},
             closed=self.closed,
@@ -250,12 +250,12 @@ class _Written:
         )
 
 
-def _tells_of(part: ChunkState | Condensation, positions: Collection[int]) -> bool:
+def _covers(part: ChunkState | Condensation, positions: Collection[int]) -> bool:
     return any(part.first <= position <= part.last for position in positions)
 
 
 def _last_spoken(entries: Sequence[LogEntry]) -> list[Message]:
-    """Return the last messages that say something."""
+    """Return the last messages that are not deleted."""
     spoken = (entry.message for entry in reversed(entries) if not entry.deletion)
     return [*islice(spoken, TURNS_BEFORE)][::-1]
 

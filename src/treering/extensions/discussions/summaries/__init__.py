@@ -1,1 +1,1 @@
-"""What was said, in short: memories, the rolling summary and the state document."""
+"""Memories, the rolling summary and the state document."""

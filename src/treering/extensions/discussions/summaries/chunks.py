@@ -1,4 +1,4 @@
-"""Chunks of messages: which are due, and what a generator makes of one, written with its state in one patch."""
+"""Chunks of messages: which are due, and how their memories are made and written."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -41,49 +41,49 @@ def due_chunks(
     count: int,
     is_last_block: bool,
 ) -> list[ChunkState]:
-    """Return the chunks of a block that are complete, clear of the lookback, and in no state yet; as pending ones.
+    """Return the complete chunks of a block that have no state yet and are older than the lookback, as pending ones.
 
-    `messages` are all of the block, `count` is how many the discussion has. From the first message that is in no
-    chunk on, a chunk is complete with `chunk_tokens` or `max_messages`, right before a chunk that is there, and at
-    the end of a block that another one follows. Deleted messages say nothing: they are in no chunk.
+    `messages` are all messages of the block, `count` the number of messages in the discussion. Counted from the first
+    message without a chunk, a chunk is complete with `chunk_tokens` or `max_messages`, before an existing chunk, and
+    at the end of a block that is not the last one. Deleted messages belong to no chunk.
     """
-    clear = count - settings.lookback
+    end = count - settings.lookback
     chunks = _cut(messages, states, settings, is_closed=not is_last_block)
-    return [chunk for chunk in map(_pending, chunks) if chunk.last < clear]
+    return [chunk for chunk in map(_pending, chunks) if chunk.last < end]
 
 
 def chunk_key(messages: Sequence[StoredMessage]) -> str:
-    """Tell a chunk from others: by what its messages say, who says it, and where."""
-    said = (f"{message.position} {message_key(message.role, message.text)}" for message in messages)
-    return digest("\n".join(said))[:_KEY_CHARS]
+    """Return a key of a chunk, derived from the positions, roles and texts of its messages."""
+    parts = (f"{message.position} {message_key(message.role, message.text)}" for message in messages)
+    return digest("\n".join(parts))[:_KEY_CHARS]
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkOutcome:
-    """What became of a chunk: its state as it was written, `None` where its messages were withdrawn meanwhile."""
+    """The result for a chunk: its written state, or `None` if its messages were withdrawn in the meantime."""
 
     state: ChunkState | None
     usage: Usage = field(default_factory=Usage)
 
 
 class ChunkMaker(GeneratorWork):
-    """Makes the memories of chunks, one call of the generator for each."""
+    """Makes the memories of chunks with one generator call each."""
 
     def make(self, block: Block, job: ChunkState, lease: Lease) -> ChunkOutcome:
         """Make the memories of a chunk of a block, and write them with its new state.
 
-        A failure of the generator is written as one. Nothing is written once the lease is lost. Raises what the
-        ledger raises, and `Denied` where the space wants a review.
+        Failures of the generator are written too. Nothing is written after the lease is lost. Raises the errors of
+        the ledger, and `Denied` if the space requires a review.
         """
-        said = _messages(block, job)
-        answer = self._answer(said)
-        made = [] if isinstance(answer, TreeringError) else self._knowledge(job, said, answer.items)
+        messages = block.messages_in(job.first, job.last)
+        answer = self._answer(messages)
+        made = [] if isinstance(answer, TreeringError) else self._knowledge(job, messages, answer.items)
         state = self._state(job, answer, made)
         usage = Usage() if isinstance(answer, TreeringError) else answer.usage
         return ChunkOutcome(state if self._write(block, job, state, made, lease) else None, usage)
 
-    def _answer(self, said: Sequence[StoredMessage]) -> Generated | TreeringError:
-        lines = tuple(SpokenLine(one.speaker, one.text, one.at, one.position) for one in said)
+    def _answer(self, messages: Sequence[StoredMessage]) -> Generated | TreeringError:
+        lines = tuple(SpokenLine(one.speaker, one.text, one.at, one.position) for one in messages)
         background = Background(
             recent=lambda: _items(self._memories.recent(_RECENT)),
             everything=lambda: _items(self._memories.all()),
@@ -114,16 +114,16 @@ class ChunkMaker(GeneratorWork):
         )
 
     def _knowledge(
-        self, job: ChunkState, said: Sequence[StoredMessage], items: Sequence[GeneratedMemory]
+        self, job: ChunkState, messages: Sequence[StoredMessage], items: Sequence[GeneratedMemory]
     ) -> list[Knowledge]:
-        coverage, made_by = Coverage(job.first, job.last, citing(said)), self._generator.name
+        coverage, made_by = Coverage(job.first, job.last, citing(messages)), self._generator.name
         return [
             memory_object(self._engine, self._ref, item, coverage, key=f"{job.key}/{number}", made_by=made_by)
             for number, item in enumerate(items, start=1)
         ]
 
     def _write(self, block: Block, job: ChunkState, state: ChunkState, made: Sequence[Knowledge], lease: Lease) -> bool:
-        """Write a state and its memories; tell whether that was done. The generator is not asked again for it."""
+        """Write a state and its memories without a new generator call; return whether they were written."""
 
         def write() -> bool:
             now = active_block(self._engine.ledger, block.head)
@@ -141,7 +141,7 @@ class ChunkMaker(GeneratorWork):
 def _cut(
     messages: Sequence[StoredMessage], states: Sequence[ChunkState], settings: DiscussionSettings, *, is_closed: bool
 ) -> Iterator[list[StoredMessage]]:
-    """Return the messages of each complete chunk that is in no state yet."""
+    """Yield the messages of each complete chunk that has no state yet."""
     covered = {position for state in states for position in range(state.first, state.last + 1)}
     chunk: list[StoredMessage] = []
     for message in messages:
@@ -164,16 +164,14 @@ def _pending(chunk: Sequence[StoredMessage]) -> ChunkState:
     return ChunkState(first=chunk[0].position, last=chunk[-1].position, key=chunk_key(chunk), status="pending")
 
 
-def _messages(block: Block, job: ChunkState) -> list[StoredMessage]:
-    inside = (message for message in block.messages if job.first <= message.position <= job.last)
-    return [message for message in inside if not message.deleted]
-
-
 def _is_same(now: Block, before: Block, job: ChunkState) -> bool:
-    """Tell whether a chunk still holds the same messages, and nobody else has made memories of them."""
-    others = [state for state in now.chunks if state.first <= job.last and job.first <= state.last]
-    mine = [state for state in before.chunks if state.first <= job.last and job.first <= state.last]
-    return others == mine and _messages(now, job) == _messages(before, job)
+    """Return whether a chunk has the same messages and states in both versions of its block."""
+    overlapping = [
+        [state for state in block.chunks if state.first <= job.last and job.first <= state.last]
+        for block in (now, before)
+    ]
+    same_messages = now.messages_in(job.first, job.last) == before.messages_in(job.first, job.last)
+    return overlapping[0] == overlapping[1] and same_messages
 
 
 def _items(memories: Sequence[Memory]) -> list[GeneratedMemory]:

@@ -1,4 +1,4 @@
-"""How the rolling summary and the state document are kept: new memories are folded into each, a few at a time."""
+"""Updates of the rolling summary and the state document: new memories are merged into each, a few at a time."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,6 @@ from treering.extensions.discussions.summaries.lines import added_lines, merge_l
 from treering.extensions.discussions.summaries.memories import Memory, citing
 from treering.extensions.discussions.summaries.versions import (
     GeneratorWork,
-    TextState,
     UpdateStep,
     Version,
     Versions,
@@ -24,37 +23,37 @@ from treering.verbs.engine import Engine, retry_on_conflict
 
 
 class TextKeeper(GeneratorWork, ABC):
-    """Keeps a text of one discussion up to date with its memories."""
+    """Updates a text of one discussion with its memories."""
 
     def update(self) -> Version | None:
-        """Take in the memories that no version tells of yet; return the last version written, `None` where none was.
+        """Merge the memories that no version covers yet; return the last version written, or `None`.
 
-        Each step is kept. An answer that cannot be used changes nothing; its memories are taken in with the next ones.
-        Raises what the generator raises; what was taken in before stays.
+        Each step is stored. An unusable answer changes nothing; its memories are merged with the next ones. Raises the
+        errors of the generator; earlier steps stay.
         """
         newest: Version | None = None
         while (step := retry_on_conflict(self._step)).version:
             newest = step.version
-            if not step.goes_on:
+            if not step.has_more:
                 break
         return newest
 
     @abstractmethod
     def _step(self) -> UpdateStep:
-        """Take in the oldest memories that no version tells of yet, if they are due."""
+        """Merge the oldest memories that no version covers yet, if they are due."""
 
 
 class SummaryKeeper(TextKeeper):
-    """Keeps the rolling summary. `loop_if_exceeds` memories are folded in at once, a rest from `min_per_summary` on.
+    """Updates the rolling summary with `loop_if_exceeds` memories at once, at the end with at least `min_per_summary`.
 
-    An answer can be used unless it is empty.
+    Any answer that is not empty is used.
     """
 
     def write(self, text: str, *, last: int | None = None) -> Version:
-        """Keep a summary that was written elsewhere. Raises `InvalidInput` for an empty one.
+        """Store a summary written elsewhere. Raises `InvalidInput` if it is empty.
 
-        `last` is the position of the last message it tells of: by default that of the newest memory. A position
-        before the one that was reached, or after the last message, counts as that one.
+        `last` is the position of the last message it covers; the default is the last message of the newest memory. It
+        is limited to the range from the position covered so far to the last message.
         """
         words = text.strip()
         if not words:
@@ -62,73 +61,68 @@ class SummaryKeeper(TextKeeper):
         return retry_on_conflict(lambda: self._write(words, last))
 
     def _step(self) -> UpdateStep:
-        untold = self._memories.untold(self._summary)
-        batch = self._due(untold)
+        uncovered = self._memories.uncovered(self._summary)
+        batch = self._due(uncovered)
         if not batch:
             return UpdateStep()
         current = self._summary.current()
-        written = self._generator.fold(current.text if current else "", [memory.item for memory in batch])
-        self.count(written.usage)
-        text, left = written.text.strip(), untold[len(batch) :]
+        answer = self._generator.fold(current.text if current else "", [memory.item for memory in batch])
+        self.usage += answer.usage
+        text, left = answer.text.strip(), uncovered[len(batch) :]
         if not text:
             return UpdateStep()
-        return UpdateStep(self._keep(text, current, batch, left), goes_on=bool(self._due(left)))
-
-    def _due(self, untold: Sequence[Memory]) -> Sequence[Memory]:
-        most = self._settings.loop_if_exceeds
-        enough = len(untold) >= min(most, self._settings.min_per_summary)
-        return untold[:most] if enough else ()
-
-    def _keep(self, text: str, current: Version | None, batch: Sequence[Memory], left: Sequence[Memory]) -> Version:
-        return self._summary.write(
+        version = self._summary.write(
             text,
             after=current,
-            last=self._memories.told_up_to(current, left),
+            last=self._memories.covered_up_to(current, left),
             memories=batch,
             made_by=self._generator.name,
         )
+        return UpdateStep(version, has_more=bool(self._due(left)))
+
+    def _due(self, uncovered: Sequence[Memory]) -> Sequence[Memory]:
+        most = self._settings.loop_if_exceeds
+        enough = len(uncovered) >= min(most, self._settings.min_per_summary)
+        return uncovered[:most] if enough else ()
 
     def _write(self, words: str, last: int | None) -> Version:
         current = self._summary.current()
-        untold = self._memories.untold(self._summary)
+        uncovered = self._memories.uncovered(self._summary)
         reached = current.last if current else -1
-        told_of = [memory for memory in untold if last is None or memory.last <= last]
+        memories = [memory for memory in uncovered if last is None or memory.last <= last]
         if last is None:
-            told = self._memories.told_up_to(current, ())
+            end = self._memories.covered_up_to(current, ())
         else:
-            told = max(reached, min(last, MessageLog(self._engine, self._ref).count() - 1))
+            end = max(reached, min(last, MessageLog(self._engine, self._ref).count() - 1))
         return self._summary.write(
             words,
             after=current,
-            last=told,
-            memories=told_of,
-            evidence=() if last is None else self._messages(reached + 1, told, told_of),
+            last=end,
+            memories=memories,
+            evidence=() if last is None else self._messages(reached + 1, end, memories),
             made_by=self._engine.author.actor,
             memory_source=memory_source_of(self._engine.author),
         )
 
-    def _messages(self, first: int, last: int, told_of: Sequence[Memory]) -> list[EvidenceRef]:
-        """Cite the messages that no memory stands for: where one of them goes, the summary goes with it."""
+    def _messages(self, first: int, last: int, memories: Sequence[Memory]) -> list[EvidenceRef]:
+        """Cite the messages without memories, so that the summary is withdrawn with any of them."""
         messages = MessageLog(self._engine, self._ref).read(first, last) if first <= last else []
         return citing(
             message
             for message in messages
-            if not any(memory.first <= message.position <= memory.last for memory in told_of)
+            if not any(memory.first <= message.position <= memory.last for memory in memories)
         )
 
 
-# The state document: what is true now, kept by a generator and corrected by people.
-
-
-MOST_LINES = 20_000
-"""The longest state document that a person may write."""
+MAX_LINES = 20_000
+"""The maximum length of a state document that a person writes."""
 
 
 class StateKeeper(TextKeeper):
-    """Keeps the state document, unless the settings keep none.
+    """Updates the state document, if the settings enable it.
 
-    An answer can be used unless it is empty, or less than half as long as the document. What a person wrote into it
-    stays, and what a person struck out stays out, whatever a generator answers.
+    An answer is used unless it is empty, or less than half as long as the document. Lines that a person added or
+    removed stay so, independent of the generator's answer.
     """
 
     @cached_property
@@ -136,57 +130,55 @@ class StateKeeper(TextKeeper):
         return Versions(self._engine, self._ref, "state_document")
 
     def _step(self) -> UpdateStep:
-        untold = self._memories.untold(self._states) if self._settings.state else []
-        if not untold:
+        uncovered = self._memories.uncovered(self._states) if self._settings.state else []
+        if not uncovered:
             return UpdateStep()
-        batch, left = untold[:_AT_ONCE], untold[_AT_ONCE:]
-        stand = self._states.stand()
-        document = document_of(stand)
-        written = self._generator.merge(_facts(batch), document)
-        self.count(written.usage)
-        text = written.text.strip()
+        batch, left = uncovered[:_BATCH], uncovered[_BATCH:]
+        state = self._states.state()
+        document = document_of(state)
+        answer = self._generator.merge(_facts(batch), document)
+        self.usage += answer.usage
+        text = answer.text.strip()
         if not text or 2 * len(text) < len(document):
             return UpdateStep()
-        return UpdateStep(self._keep(text, stand, batch, left), goes_on=bool(left))
-
-    def _keep(self, text: str, stand: TextState, batch: Sequence[Memory], left: Sequence[Memory]) -> Version:
-        return self._states.write(
-            with_manual_lines(text, document_of(stand), written=stand.by_hand, struck=stand.struck_by_hand),
-            after=stand.current,
-            last=self._memories.told_up_to(stand.current, left),
+        version = self._states.write(
+            with_manual_lines(text, document, written=state.by_hand, struck=state.struck_by_hand),
+            after=state.current,
+            last=self._memories.covered_up_to(state.current, left),
             memories=batch,
             made_by=self._generator.name,
-            by_hand=stand.by_hand,
-            struck_by_hand=stand.struck_by_hand,
+            by_hand=state.by_hand,
+            struck_by_hand=state.struck_by_hand,
         )
+        return UpdateStep(version, has_more=bool(left))
 
 
 def edit_state(engine: Engine, ref: DiscussionRef, text: str, *, base: str | None = None) -> Version:
-    """Keep a person's edit of the state document; return its version. Without a change nothing is written.
+    """Store a person's edit of the state document; return its version. Without a change nothing is written.
 
-    `base` is the id of the version it was made on: by default the one that stands. Where the document has changed
-    since, both changes are merged by lines; in a conflict both stay, the person's first. Raises `NotFound` for a base
-    that there is not, `InvalidInput` for more than `MOST_LINES` lines.
+    `base` is the id of the edited version, by default the current one. If the document has changed since, both changes
+    are merged by lines; in a conflict both are included, the person's lines first. Raises `NotFound` for an unknown
+    base, `InvalidInput` for more than `MAX_LINES` lines.
     """
     lines = len(text.splitlines())
-    if lines > MOST_LINES:
+    if lines > MAX_LINES:
         raise InvalidInput(
-            f"The state document has {lines} lines; the maximum is {MOST_LINES}.",
+            f"The state document has {lines} lines; the maximum is {MAX_LINES}.",
             hint="Reduce it to the current facts; the memories contain the rest.",
-            details={"count": lines, "most": MOST_LINES},
+            details={"count": lines, "most": MAX_LINES},
         )
     return retry_on_conflict(lambda: _edit(engine, Versions(engine, ref, "state_document"), text.strip(), base))
 
 
 def _edit(engine: Engine, versions: Versions, text: str, base: str | None) -> Version:
-    stand = versions.stand()
-    current, document = stand.current, document_of(stand)
+    state = versions.state()
+    current, document = state.current, document_of(state)
     before = document if base in (None, current.id if current else None) else _text_at(versions, base)
     added, removed = added_lines(before, text), added_lines(text, before)
     merged = merge_lines(before, text, document)
-    by_hand = _united(stand.by_hand, added, without=removed)
-    struck_by_hand = _united(stand.struck_by_hand, removed, without=added)
-    if current and (merged, by_hand, struck_by_hand) == (document, [*stand.by_hand], [*stand.struck_by_hand]):
+    by_hand = _united(state.by_hand, added, without=removed)
+    struck_by_hand = _united(state.struck_by_hand, removed, without=added)
+    if current and (merged, by_hand, struck_by_hand) == (document, [*state.by_hand], [*state.struck_by_hand]):
         return current
     return versions.write(
         merged,
@@ -200,7 +192,7 @@ def _edit(engine: Engine, versions: Versions, text: str, base: str | None) -> Ve
 
 
 def _text_at(versions: Versions, base: str | None) -> str:
-    """Return the document as an earlier version had it."""
+    """Return the document as of an earlier version."""
     for version in versions.all():
         if version.id == base:
             return version.text
@@ -212,7 +204,7 @@ def _text_at(versions: Versions, base: str | None) -> str:
 
 
 def _facts(memories: Sequence[Memory]) -> str:
-    """Write memories as facts to merge, one line each: utterances with their speakers, else whole sentences."""
+    """Format memories as facts to merge, one line each: utterances with their speakers, else whole sentences."""
     items = (memory.item.model_copy(update={"summary": " ".join(memory.item.summary.split())}) for memory in memories)
     return "\n".join(f"- {line}" for item in items for line in lines_of(item))
 
@@ -222,5 +214,5 @@ def _united(known: Iterable[str], more: Iterable[str], *, without: Sequence[str]
     return [line for line in dict.fromkeys([*known, *more]) if line not in gone]
 
 
-_AT_ONCE = 20
-"""So many memories are merged at once."""
+_BATCH = 20
+"""The number of memories merged by one call of the generator."""

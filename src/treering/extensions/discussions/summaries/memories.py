@@ -1,4 +1,4 @@
-"""Memories: what some messages came down to, as values and as objects of the ledger."""
+"""Memories: short records of messages, as values and as objects of the ledger."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,21 +17,21 @@ from treering.verbs.envelope import Call
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A memory: what some messages, from position `first` to `last`, came down to."""
+    """A memory of the messages from position `first` to `last`."""
 
     id: str
     item: GeneratedMemory
     first: int
     last: int
     at: datetime | None = None
-    """When the first of its messages was said."""
+    """The time of its first message."""
     condensed: bool = False
-    """Whether it stands for older memories."""
+    """Whether it replaces older memories."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What a memory tells of: messages from position `first` to `last`, by its evidence or by other memories."""
+    """The messages that a memory covers, from position `first` to `last`, with its evidence or parent memories."""
 
     first: int | None
     last: int | None
@@ -50,7 +50,7 @@ def memory_object(
     form: SummaryForm = "memory",
     memory_source: MemorySource = "system_generated",
 ) -> Knowledge:
-    """Make the knowledge that a memory is, under a key that tells it from others of its discussion."""
+    """Return the knowledge object of a memory. The key is unique within the discussion."""
     payload = Summary(
         form=form,
         key=key,
@@ -73,7 +73,7 @@ def memory_object(
 
 
 def citing(messages: Iterable[StoredMessage]) -> list[EvidenceRef]:
-    """Cite messages, word for word."""
+    """Return evidence that cites messages word for word."""
     return [
         EvidenceRef(source_id=message.source_id, segment_id=segment_id)
         for message in messages
@@ -82,19 +82,19 @@ def citing(messages: Iterable[StoredMessage]) -> list[EvidenceRef]:
 
 
 def read_memories(engine: Engine, identities: Sequence[str]) -> list[Memory]:
-    """Read those of some memories that hold now, in the order given."""
+    """Read the active memories among some ids, in the given order."""
     heads = engine.ledger.heads(identities)
-    standing = [identity for identity in identities if identity in heads and heads[identity].status == "active"]
-    found = [engine.ledger.get(identity) for identity in standing]
-    return memories_in(engine, [item for item in found if isinstance(item, Knowledge)])
+    active = [identity for identity in identities if identity in heads and heads[identity].status == "active"]
+    items = [engine.ledger.get(identity) for identity in active]
+    return memories_in(engine, [item for item in items if isinstance(item, Knowledge)])
 
 
 def memories_in(engine: Engine, items: Sequence[Knowledge]) -> list[Memory]:
-    """Return those of some pieces of knowledge that are memories of messages, as memories."""
-    told = [(item, item.payload) for item in items if isinstance(item.payload, Summary)]
-    told = [(item, payload) for item, payload in told if payload.form in _FORMS]
-    times = _times(engine, [item for item, _ in told])
-    return [_memory(item, payload, times[item.id]) for item, payload in told]
+    """Return the pieces of knowledge that are memories of messages, as memories."""
+    pairs = [(item, item.payload) for item in items if isinstance(item.payload, Summary)]
+    pairs = [(item, payload) for item, payload in pairs if payload.form in _FORMS]
+    times = _times(engine, [item for item, _ in pairs])
+    return [_memory(item, payload, times[item.id]) for item, payload in pairs]
 
 
 def _memory(item: Knowledge, payload: Summary, at: datetime | None) -> Memory:
@@ -112,7 +112,7 @@ def _memory(item: Knowledge, payload: Summary, at: datetime | None) -> Memory:
 
 
 def _times(engine: Engine, items: Sequence[Knowledge]) -> dict[str, datetime | None]:
-    """Return for each memory when the first of its messages was said."""
+    """Return the time of the first message of each memory."""
     first = {item.id: _first_evidence(engine, item) for item in items}
     places = [(ref.source_id, ref.segment_id) for ref in first.values() if ref]
     segments = engine.ledger.segments(list(dict.fromkeys(places)))
@@ -124,7 +124,7 @@ def _times(engine: Engine, items: Sequence[Knowledge]) -> dict[str, datetime | N
 
 
 def _first_evidence(engine: Engine, item: Knowledge) -> EvidenceRef | None:
-    """Return the first evidence of a memory; that of a condensation is the first of its first parent."""
+    """Return the first evidence of a memory; a condensation has the first evidence of its first parent."""
     while not item.evidence_refs and item.derived_from:
         parent = engine.ledger.get(item.derived_from[0])
         if not isinstance(parent, Knowledge):
@@ -134,6 +134,6 @@ def _first_evidence(engine: Engine, item: Knowledge) -> EvidenceRef | None:
 
 
 _NOWHERE = -1
-"""The position of memories that tell of messages which are not kept: those that were imported."""
+"""The position of memories whose messages are not stored because they were imported without them."""
 _FORMS = frozenset({"memory", "condensation"})
 _TITLE_CHARS = 300

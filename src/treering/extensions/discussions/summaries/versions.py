@@ -1,8 +1,8 @@
 """The versions of one text of a discussion: its rolling summary, or its state document.
 
-Every version is knowledge of its own, resting on the one before it and on the memories that were new in it. So an
-update touches only what is new, and when a message is withdrawn, exactly the versions that tell of it fall, in the
-same transaction. The newest one that survived is what is current then, and the next version continues from it.
+Every version is a piece of knowledge derived from the previous version and the memories that were new. So an update
+processes only new memories, and if a message is withdrawn, only the versions that cover it become stale, in the same
+transaction. The newest surviving version is then current, and the next version continues from it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,10 +37,10 @@ NAMES: dict[Form, str] = {"rolling_summary": "rolling summary", "state_document"
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of a text, and the position of the last message that it tells of; -1 for none.
+    """One version of a text. `last` is the position of the last message it covers; -1 for none.
 
-    `by_hand` and `struck_by_hand` are lines that a person wrote into it or struck out, as they hold today: what a
-    person wrote stays where the version it was written into has fallen.
+    `by_hand` and `struck_by_hand` are the lines that a person added or removed, up to the newest version: they remain
+    valid if the version in which they were written becomes stale.
     """
 
     id: str
@@ -56,16 +56,16 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class UpdateStep:
-    """One step of bringing a text up to date. `version`: what it wrote, `None` where nothing was due or usable."""
+    """One step of an update. `version`: the written version, or `None` if nothing was due or usable."""
 
     version: Version | None = None
-    goes_on: bool = False
-    """Whether more is due."""
+    has_more: bool = False
+    """Whether more memories are due."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextState:
-    """How a text stands: its current version, the lines that people wrote into it, and those they struck out."""
+    """The current version of a text, with the lines that people added and removed."""
 
     current: Version | None
     by_hand: tuple[str, ...] = ()
@@ -73,23 +73,23 @@ class TextState:
 
 
 def title_of_versions(ref: DiscussionRef, form: Form) -> str:
-    """Return what all versions of a text of a discussion are called."""
+    """Return the title of all versions of a text of a discussion."""
     return f"Discussion {ref.id}: {NAMES[form]}"
 
 
-def document_of(stand: TextState) -> str:
-    """Return the state document as it stands: its current version, with every line that a person wrote."""
-    text = stand.current.text if stand.current else ""
-    return with_manual_lines(text, text, written=stand.by_hand, struck=stand.struck_by_hand)
+def document_of(state: TextState) -> str:
+    """Return the state document: its current version, with every line that a person wrote."""
+    text = state.current.text if state.current else ""
+    return with_manual_lines(text, text, written=state.by_hand, struck=state.struck_by_hand)
 
 
 def memory_source_of(author: Author) -> MemorySource:
-    """Tell what words are that somebody gave: a person declares them, anybody else is believed to infer them."""
+    """Return the memory source of an author's text: declared by a person, else inferred."""
     return "user_declared" if author.channel == "user" else "agent_inferred"
 
 
 class Versions:
-    """The chain of versions of one text. Reading writes nothing; every method reads anew."""
+    """The chain of versions of one text. Every method reads the ledger again; reading writes nothing."""
 
     def __init__(self, engine: Engine, ref: DiscussionRef, form: Form) -> None:
         self._engine = engine
@@ -98,11 +98,11 @@ class Versions:
         self._title = title_of_versions(ref, form)
 
     def current(self) -> Version | None:
-        """Return the version that stands: the active one, or else the newest that survived."""
-        return self.stand().current
+        """Return the current version: the active one, or else the newest surviving one."""
+        return self.state().current
 
-    def stand(self) -> "TextState":
-        """Return the version that stands, and what people wrote, also where no version stands any more."""
+    def state(self) -> TextState:
+        """Return the current version and people's lines, which remain if no version is current."""
         chain = self._chain()
         pins = _payload(chain.newest) if chain.newest else None
         return TextState(
@@ -112,17 +112,17 @@ class Versions:
         )
 
     def all(self) -> list[Version]:
-        """Return all versions, oldest first, also those that fell or gave way: their `status` says so."""
+        """Return all versions, oldest first, including stale and superseded ones."""
         return [_version(item) for item in self._select(*TRANSITIONS["knowledge"])]
 
-    def standing(self) -> list[Version]:
-        """Return the versions that stand, or gave way to a later one, oldest first: those that no withdrawal took."""
-        return [version for version in self.all() if version.status in _STANDING]
+    def surviving(self) -> list[Version]:
+        """Return the active and superseded versions, oldest first."""
+        return [version for version in self.all() if version.status in _SURVIVING]
 
-    def tell_of(self, memory_id: str) -> bool:
-        """Tell whether a version that has not fallen rests on a memory."""
+    def covers(self, memory_id: str) -> bool:
+        """Return whether a surviving version is derived from a memory."""
         heads = self._engine.ledger.heads(self._engine.ledger.dependents(memory_id)).values()
-        return any(head.title == self._title and head.status in _STANDING for head in heads)
+        return any(head.title == self._title and head.status in _SURVIVING for head in heads)
 
     def write(
         self,
@@ -137,15 +137,14 @@ class Versions:
         struck_by_hand: Sequence[str] = (),
         memory_source: MemorySource = "system_generated",
     ) -> Version:
-        """Write the version that follows `after`, resting on it, on `memories` and on `evidence`; durable at once.
+        """Write the version after `after`, derived from it, `memories` and `evidence`; durable when it returns.
 
-        A version that would rest on nothing rests on a note that holds its words. Raises `Conflict` where another
-        version stands now than `after`, or where something it rests on was withdrawn meanwhile; `Denied` where the
-        space's policy asks for a review.
+        A version without any evidence cites a note with its text. Raises `Conflict` if another version is current, or
+        if something it is derived from was withdrawn in the meantime; `Denied` if the policy requires a review.
         """
         chain = self._chain()
         if (chain.current.id if chain.current else "") != (after.id if after else ""):
-            raise self._beaten()
+            raise self._conflict()
         payload: dict[str, object] = {
             "form": self._form,
             "first": _first(chain.current, memories),
@@ -166,21 +165,21 @@ class Versions:
         return self._write(chain, fields, payload)
 
     def _write(self, chain: "_Chain", fields: dict[str, object], payload: dict[str, object]) -> Version:
-        """Write under the next number that was never used: of two writers, one is told that it is taken."""
+        """Write under the next unused number: of two concurrent writers, the second gets a conflict."""
         number = chain.number
         while True:
             number += 1
             item = make(self._call, Knowledge, {**fields, "payload": {**payload, "key": str(number)}})
             receipt = self._submit(*self._grounded(item), chain, number)
-            made = self._made(receipt)
-            if made is not None and made.id == item.id:
-                return _version(made)
-            if made is not None:
-                raise self._beaten()
-            # The version of this number was erased: its number stays taken.
+            created = self._created(receipt)
+            if created is not None and created.id == item.id:
+                return _version(created)
+            if created is not None:
+                raise self._conflict()
+            # The version with this number was erased; its number is not reused.
 
     def _grounded(self, item: Knowledge) -> tuple[Knowledge, Source | None]:
-        """Return a version with what it rests on: where that is nothing, a note of what somebody declared."""
+        """Return a version with its evidence, which is a new note with its text if there is none."""
         if item.evidence_refs or item.derived_from:
             return item, None
         note = declaration_note(self._call, item)
@@ -189,7 +188,7 @@ class Versions:
 
     def _submit(self, item: Knowledge, note: Source | None, chain: "_Chain", number: int) -> Receipt:
         operations: list[Operation] = [
-            *(Transition(id=fallen.id, expected_revision=fallen.revision, to="archived") for fallen in chain.fallen),
+            *(Transition(id=item.id, expected_revision=item.revision, to="archived") for item in chain.stale),
             *([Create(object=note)] if note else []),
             Create(object=item),
         ]
@@ -199,34 +198,34 @@ class Versions:
         try:
             return apply_patch(self._engine, self._ref, operations, reason=reason, key=key[-_KEY_CHARS:])
         except InvalidPatch as error:
-            if self._stands(item):
+            if self._has_surviving_parents(item):
                 raise
             raise Conflict("Messages behind the new version were withdrawn in the meantime.", hint=_AGAIN) from error
 
-    def _made(self, receipt: Receipt) -> Knowledge | None:
-        """Return what the patch, or an earlier one under the same key, created; `None` where it was erased since."""
-        created = [result.id for result in receipt.results if result.outcome == "created"]
-        known = self._engine.ledger.heads(created)
-        found = [self._engine.ledger.get(identity) for identity in created if identity in known]
-        return next((item for item in found if isinstance(item, Knowledge)), None)
+    def _created(self, receipt: Receipt) -> Knowledge | None:
+        """Return the knowledge created by the patch, or by an earlier one with its key; `None` if it was erased."""
+        ids = [result.id for result in receipt.results if result.outcome == "created"]
+        heads = self._engine.ledger.heads(ids)
+        items = [self._engine.ledger.get(identity) for identity in ids if identity in heads]
+        return next((item for item in items if isinstance(item, Knowledge)), None)
 
-    def _stands(self, item: Knowledge) -> bool:
+    def _has_surviving_parents(self, item: Knowledge) -> bool:
         heads = self._engine.ledger.heads(item.derived_from)
-        return all(identity in heads and heads[identity].status in _STANDING for identity in item.derived_from)
+        return all(identity in heads and heads[identity].status in _SURVIVING for identity in item.derived_from)
 
     def _chain(self) -> "_Chain":
         if active := self._select("active"):
             return _Chain(active[-1], active[-1])
-        known = self._select(*TRANSITIONS["knowledge"])
-        standing = [item for item in known if item.status in _STANDING]
-        fallen = tuple(item for item in known if item.status == "stale")
-        return _Chain(standing[-1] if standing else None, known[-1] if known else None, fallen)
+        items = self._select(*TRANSITIONS["knowledge"])
+        surviving = [item for item in items if item.status in _SURVIVING]
+        stale = tuple(item for item in items if item.status == "stale")
+        return _Chain(surviving[-1] if surviving else None, items[-1] if items else None, stale)
 
     def _select(self, *statuses: str) -> list[Knowledge]:
-        """Return the versions in some statuses, oldest first.
+        """Return the versions with some statuses, oldest first.
 
-        They are found by their name in the ledger, never by search: an index may be late, or silent. What that costs
-        grows with the versions that are found, not with the discussion.
+        They are selected by title in the ledger, not searched: an index may be late or unavailable. The cost grows
+        with the number of versions, not with the length of the discussion.
         """
         fields = {"kind": "summary", "scope": self._ref.scope, "title": self._title}
         named = [Compare(name, "eq", value) for name, value in fields.items()]
@@ -237,7 +236,7 @@ class Versions:
     def _is_version(self, item: Knowledge) -> bool:
         return isinstance(item.payload, Summary) and item.payload.form == self._form
 
-    def _beaten(self) -> Conflict:
+    def _conflict(self) -> Conflict:
         return Conflict(f"The {NAMES[self._form]} of {self._ref.id} was changed by another writer.", hint=_AGAIN)
 
     @property
@@ -247,11 +246,11 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """How the versions stand: the current one, the newest whatever became of it, and those that fell."""
+    """The current version, the newest version of any status, and the stale versions."""
 
     current: Knowledge | None
     newest: Knowledge | None
-    fallen: tuple[Knowledge, ...] = ()
+    stale: tuple[Knowledge, ...] = ()
 
     @property
     def number(self) -> int:
@@ -289,20 +288,17 @@ def _first(before: Knowledge | None, memories: Sequence[Memory]) -> int | None:
     return min([*([] if known is None else [known]), *(memory.first for memory in memories)], default=None)
 
 
-_STANDING = frozenset({"active", "superseded"})
+_SURVIVING = frozenset({"active", "superseded"})
 _AGAIN = "Repeat the call."
 _KEY_CHARS = 200
 
 
-# The memories of a discussion, read in order. What it costs depends on how many are asked for, not on how many are.
-
-
 IMPORTED_FILES = "wilmer"
-"""The origin of the sources that hold memories of another system, which came without their messages."""
+"""The origin of the sources with memories that were imported from another system without their messages."""
 
 
 class Memories:
-    """The memories of one discussion. Only those that hold now are shown. Reading writes nothing."""
+    """The active memories of one discussion, in order. Reading writes nothing, and reads only the blocks it needs."""
 
     def __init__(self, engine: Engine, ref: DiscussionRef) -> None:
         self._engine = engine
@@ -311,59 +307,52 @@ class Memories:
         self._read: dict[str, _Outline] = {}
 
     def recent(self, count: int, *, skip: int = 0) -> list[Memory]:
-        """Return the last `count` memories but the last `skip`, oldest first. Condensations stand for their parents."""
+        """Return the last `count` memories before the last `skip`, oldest first; condensed ones are replaced."""
         return list(islice(self._shown(), skip, skip + count))[::-1]
 
     def all(self) -> list[Memory]:
-        """Return all memories, oldest first. Condensations stand for their parents."""
+        """Return all memories, oldest first; condensed ones are replaced."""
         return list(self._shown())[::-1]
 
     def after(self, position: int) -> list[Memory]:
-        """Return the memories that tell of messages after a position, oldest first, none of them condensed."""
+        """Return the memories of messages after a position, oldest first, without condensations."""
         states = [state for outline in self._outlines(position) for state in outline.chunks if state.last > position]
         return self._of_chunks(states)
 
-    def of(self, chunk: ChunkState) -> list[Memory]:
-        """Return the memories that were made of a chunk."""
-        return read_memories(self._engine, chunk.memories)
-
-    def untold(self, versions: Versions) -> list[Memory]:
-        """Return the memories that no version of a text tells of, oldest first."""
+    def uncovered(self, versions: Versions) -> list[Memory]:
+        """Return the memories that no version of a text covers, oldest first."""
         current = versions.current()
         newer = self.after(current.last if current else -1)
-        return [memory for memory in newer if not versions.tell_of(memory.id)] if current else newer
+        return [memory for memory in newer if not versions.covers(memory.id)] if current else newer
 
-    def told_up_to(self, current: Version | None, left: Sequence[Memory]) -> int:
-        """Return the position that a version after `current` reaches which tells of all memories but those `left`.
+    def covered_up_to(self, current: Version | None, left: Sequence[Memory]) -> int:
+        """Return the `last` position of a version after `current` that covers all memories except `left`.
 
-        It is that of the last message of a memory, so that it goes back with what is withdrawn; and it does not pass
-        messages of which no memory was made yet, for example where that failed: theirs are still to be told of.
+        It is the position of the last message of a memory, so that it moves back if that is withdrawn. It does not pass
+        messages without memories, for instance after failures: a later version covers them.
         """
         reached = current.last if current else -1
         waiting = {memory.id for memory in left}
         outlines = list(self._outlines(reached))
-        opened = (at for outline in outlines for at in outline.open if at > reached)
-        end = min(min(opened, default=_BEYOND), *(memory.first for memory in left), _BEYOND)
+        unfinished = (at for outline in outlines for at in outline.unfinished if at > reached)
+        end = min(min(unfinished, default=_BEYOND), *(memory.first for memory in left), _BEYOND)
         states = (state for outline in outlines for state in outline.chunks if reached < state.last < end)
-        told = (state.last for state in states if state.memories and not waiting.intersection(state.memories))
-        return max(told, default=reached)
+        covered = (state.last for state in states if state.memories and not waiting.intersection(state.memories))
+        return max(covered, default=reached)
 
     def _shown(self) -> Iterator[Memory]:
-        """Return memories and condensations, newest first; what was imported without its messages comes before all."""
+        """Yield memories and condensations, newest first; memories imported without messages come last."""
         covered: list[tuple[int, int]] = []
         for outline in self._outlines(-1):
             condensed = read_memories(self._engine, outline.condensations)
             covered += [(memory.first, memory.last) for memory in condensed]
-            made = [memory for memory in self._of_chunks(outline.chunks) if not _within(memory, covered)]
+            single = [memory for memory in self._of_chunks(outline.chunks) if not _within(memory, covered)]
             outer = [memory for memory in condensed if not _within(memory, covered, strictly=True)]
-            yield from sorted([*reversed(made), *outer], key=lambda memory: memory.last, reverse=True)
+            yield from sorted([*reversed(single), *outer], key=lambda memory: memory.last, reverse=True)
         yield from reversed(read_memories(self._engine, self._imported()))
 
     def _outlines(self, position: int) -> Iterator["_Outline"]:
-        """Return outlines of the blocks that hold messages after a position, newest first.
-
-        A block that was read before and has not changed since is not read again.
-        """
+        """Yield outlines of the blocks with messages after a position, newest first. Unchanged blocks are cached."""
         for head in reversed(self._log.blocks()):
             if head.end - 1 <= position:
                 return
@@ -374,7 +363,7 @@ class Memories:
             yield known
 
     def _imported(self) -> list[str]:
-        """Return the ids of the memories that came without their messages, oldest first, also of those that fell."""
+        """Return the ids of the memories imported without messages, oldest first, including stale ones."""
         notes = self._engine.ledger.sources(scope=self._ref.scope, root=IMPORTED_FILES).values()
         return sorted({identity for note in notes for identity in self._engine.ledger.dependents(note.id)})
 
@@ -385,23 +374,20 @@ class Memories:
 
 @dataclass(frozen=True, slots=True)
 class _Outline:
-    """What of a block does not depend on its words. `open`: positions that no finished chunk holds."""
+    """The parts of a block that do not depend on its texts. `unfinished`: positions without a finished chunk."""
 
     revision: int
     chunks: tuple[ChunkState, ...]
     condensations: tuple[str, ...]
-    open: tuple[int, ...]
+    unfinished: tuple[int, ...]
 
     @classmethod
     def of(cls, block: Block) -> "_Outline":
-        done = (state for state in block.chunks if state.status in {"done", "empty"})
-        finished = {position for state in done for position in range(state.first, state.last + 1)}
-        spoken = (message.position for message in block.messages if not message.deleted)
         return cls(
             revision=block.head.revision,
             chunks=block.chunks,
             condensations=tuple(each.memory for each in block.condensations),
-            open=tuple(position for position in spoken if position not in finished),
+            unfinished=block.unfinished,
         )
 
 
@@ -415,7 +401,7 @@ _BEYOND = 1 << 62
 
 
 class GeneratorWork:
-    """Work on one discussion that asks a generator. `usage` adds up what that used."""
+    """Base of work on one discussion with a generator. `usage` is the total usage of its calls."""
 
     def __init__(
         self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator
@@ -427,7 +413,3 @@ class GeneratorWork:
         self._generator = generator
         self._memories = Memories(engine, ref)
         self._summary = Versions(engine, ref, "rolling_summary")
-
-    def count(self, usage: Usage) -> None:
-        """Add what a call used."""
-        self.usage += usage

@@ -1,0 +1,81 @@
+"""Transcripts: messages from a client, cleaned and ready to be compared with the stored ones."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from treering.core.canonical import digest
+from treering.extensions.discussions.log.alignment import Mark
+from treering.verbs.ingest.turns import Message, cleaned, without_thoughts
+
+_NOT_SPOKEN = frozenset({"system", "developer", "tool", "function"})
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptMessage:
+    """A message of a transcript: cleaned, and with its key."""
+
+    message: Message
+    key: str
+    """Empty if the message was erased before."""
+
+    @property
+    def mark(self) -> Mark:
+        """The properties that are compared."""
+        return Mark(self.key, self.role)
+
+    @property
+    def role(self) -> str:
+        """The role for comparisons."""
+        return self.message.role or self.message.name
+
+    @property
+    def at(self) -> datetime | None:
+        """The time of the message."""
+        return self.message.at
+
+
+def transcript_of(messages: Iterable[Message]) -> list[TranscriptMessage]:
+    """Return the messages that belong into a log.
+
+    Remove recalled text, secrets and the thoughts of models. Omit messages that are then empty, and messages of the
+    system and of tools.
+    """
+    spoken = (message for message in messages if message.role.casefold() not in _NOT_SPOKEN)
+    clean = (_without_noise(without_thoughts(message)) for message in spoken)
+    return [TranscriptMessage(message, message.key) for message in clean if message.content]
+
+
+def _without_noise(message: Message) -> Message:
+    content = _cleaned(message.content).strip()
+    return message if content == message.content else message.model_copy(update={"content": content})
+
+
+def _cleaned(content: str) -> str:
+    key = digest(content)
+    if key in _CLEAN:
+        return content
+    text = cleaned(content).text
+    if text == content:
+        _CLEAN.add(key)
+    return text
+
+
+@dataclass(slots=True)
+class _Recent:
+    """Recently added digests. A client sends all of its messages again with every new one."""
+
+    most: int
+    young: set[str] = field(default_factory=set)
+    old: set[str] = field(default_factory=set)
+
+    def __contains__(self, item: str) -> bool:
+        return item in self.young or item in self.old
+
+    def add(self, item: str) -> None:
+        if len(self.young) >= self.most:
+            self.young, self.old = set(), self.young
+        self.young.add(item)
+
+
+_CLEAN = _Recent(most=32_768)

@@ -1,0 +1,64 @@
+"""Proposals from recorded messages: decisions and causes of failures as candidates, with the messages as evidence."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from treering.core.evidence import EvidenceRef
+from treering.core.objects import Source
+from treering.core.screening import instruction_flags
+from treering.extensions.discussions.log.blocks import StoredMessage
+from treering.retrieval.extraction.extractive import Outcome, Sentence, entities_of, outcomes_of
+from treering.verbs.crystallize.drafting import KnowledgeFields, draft_knowledge
+from treering.verbs.crystallize.submission import WriteOptions, submit
+from treering.verbs.envelope import Call
+
+_MAX_CANDIDATES = 20
+"""The maximum number of candidates of one recording: a person reviews them."""
+_TITLE_CHARS = 120
+_DEFAULT_SUBJECT = "the work"
+_SPEAKERS = frozenset({"user", "assistant"})
+
+
+def propose_outcomes(call: Call, messages: Sequence[StoredMessage]) -> tuple[str, ...]:
+    """Propose the decisions and failures in messages; return the ids of the written candidates.
+
+    Repetitions are merged into known candidates. A message shaped like instructions is skipped.
+    """
+    drafts = [draft_knowledge(call, fields) for fields in _drafts(call, messages)][:_MAX_CANDIDATES]
+    operations = [operation for _, operations in drafts for operation in operations]
+    options = WriteOptions(reason="said in a discussion")
+    return submit(call, operations, options, verb="crystallize", mode="knowledge").ids
+
+
+def _drafts(call: Call, messages: Sequence[StoredMessage]) -> Iterator[KnowledgeFields]:
+    seen: set[str] = set()
+    for message in messages:
+        if message.deleted or message.role not in _SPEAKERS or instruction_flags(message.text):
+            continue
+        for outcome in outcomes_of(message.text):
+            if outcome.text not in seen:
+                seen.add(outcome.text)
+                yield _fields(outcome, _evidence(call, message, outcome))
+
+
+def _fields(outcome: Outcome, evidence: EvidenceRef) -> KnowledgeFields:
+    text = outcome.text
+    title = text if len(text) <= _TITLE_CHARS else f"{text[: _TITLE_CHARS - 1]}…"
+    common: dict[str, Any] = {"title": title, "status": "candidate", "evidence_refs": (evidence,)}
+    if outcome.kind == "decision":
+        payload = {"question": text, "rationale": outcome.reason}
+        return KnowledgeFields(kind="decision", payload=payload, **common)
+    subject = next(iter(entities_of([Sentence(text)])), _DEFAULT_SUBJECT)
+    return KnowledgeFields(kind="fact", payload={"subject": subject, "predicate": "failed", "object": text}, **common)
+
+
+def _evidence(call: Call, message: StoredMessage, outcome: Outcome) -> EvidenceRef:
+    """Return the segment of a message that contains the sentence; a long message has several."""
+    source = call.engine.ledger.get(message.source_id) if len(message.segment_ids) > 1 else None
+    beginning = outcome.text[:40]
+    ids = (
+        segment.segment_id
+        for segment in (source.segments if isinstance(source, Source) else ())
+        if segment.segment_id in message.segment_ids and beginning in " ".join(segment.excerpt.split())
+    )
+    return EvidenceRef(source_id=message.source_id, segment_id=next(ids, message.segment_ids[0]))
