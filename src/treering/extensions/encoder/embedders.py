@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import unicodedata
 import weakref
+from abc import ABC, abstractmethod
 from asyncio import wait_for
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,7 +41,28 @@ EmbeddingFunction = Callable[[list[str]], Sequence[Sequence[float]]]
 _EMPTY = " "  # some models refuse an empty text
 
 
-class FunctionEmbedder:
+class MeasuredEmbedder(ABC):
+    """An `Embedder` that embeds a few texts at the beginning, to measure its dimension and unrelated cosines."""
+
+    unrelated_below: float
+    dimension: int
+
+    def _measure(self) -> None:
+        self.unrelated_below, self.dimension = unrelated_below(self._embedded)
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        """Embed stored texts: `float32[n, dim]`, unit length, in the order given."""
+        return self._embedded(texts, query=False) if texts else np.empty((0, self.dimension), np.float32)
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed a question: `float32[dim]`, unit length."""
+        return np.asarray(self._embedded([text], query=True)[0], np.float32)
+
+    @abstractmethod
+    def _embedded(self, texts: Sequence[str], *, query: bool) -> Vector: ...
+
+
+class FunctionEmbedder(MeasuredEmbedder):
     """An `Embedder` over a function. It is called at once with a few texts, to measure the cosines of unrelated texts.
 
     `name` identifies the model: vectors of the same name and dimension are compared. Raises `Unavailable` if the
@@ -50,24 +72,14 @@ class FunctionEmbedder:
     def __init__(self, embed: EmbeddingFunction, name: str) -> None:
         self._embed = embed
         self._name = name
-        self.unrelated_below: float
-        self.dimension: int
-        self.unrelated_below, self.dimension = unrelated_below(lambda texts, query: self._asked(texts))  # noqa: ARG005
+        self._measure()
 
     @property
     def model_id(self) -> str:
         """The id of the model, with its dimension."""
         return f"{self._name}:{self.dimension}"
 
-    def embed_documents(self, texts: Sequence[str]) -> Vector:
-        """Embed stored texts: `float32[n, dim]`, unit length, in the order given."""
-        return self._asked(texts) if texts else np.empty((0, self.dimension), np.float32)
-
-    def embed_query(self, text: str) -> Vector:
-        """Embed a question: `float32[dim]`, unit length."""
-        return np.asarray(self._asked([text])[0], np.float32)
-
-    def _asked(self, texts: Sequence[str]) -> Vector:
+    def _embedded(self, texts: Sequence[str], *, query: bool) -> Vector:  # noqa: ARG002 - one function for both
         try:
             rows = self._embed([text.encode("utf-8", "replace").decode() or _EMPTY for text in texts])
         except TreeringError:
@@ -153,7 +165,7 @@ def open_folder_embedder(place: str, threads: int = 1) -> FolderEmbedder:
     return FolderEmbedder(Path(place.removeprefix(SCHEME)).expanduser(), threads=threads)
 
 
-class FolderEmbedder:
+class FolderEmbedder(MeasuredEmbedder):
     """Embeds with the network in a folder: a sentence transformer, exported as ONNX.
 
     If the network returns a vector per token, the first one or the mean is used, as `1_Pooling/config.json` specifies;
@@ -175,23 +187,12 @@ class FolderEmbedder:
             raise InvalidInput(f"The embedder's files cannot be read: {error}", hint=_EMBEDDER_HINT) from error
         self._inputs = inputs_of(self._session, network_file, _EMBEDDER_HINT)
         self._name = f"{folder.resolve().name}/{network_file.name}:{sha256(content).hexdigest()[:8]}"
-        self.unrelated_below: float
-        self.dimension: int
-        self.unrelated_below, self.dimension = unrelated_below(self._embedded)
+        self._measure()
 
     @property
     def model_id(self) -> str:
         """The folder and the network, with the beginning of its hash, and the dimension."""
         return f"{self._name}:{self.dimension}"
-
-    def embed_documents(self, texts: Sequence[str]) -> Vector:
-        """Embed stored texts: `float32[n, dim]`, unit length, in the order given."""
-        return self._embedded(texts, query=False) if texts else np.empty((0, self.dimension), np.float32)
-
-    def embed_query(self, text: str) -> Vector:
-        """Embed a question: `float32[dim]`, unit length."""
-        vector: Vector = self._embedded([text], query=True)[0]
-        return vector
 
     def knows(self, text: str) -> bool:
         """Return whether the model's tokenizer knows at least half of the tokens of a text."""
@@ -280,7 +281,7 @@ def open_embedder(name: str, *, base_url: str | None = None, api_key: str | None
     return PydanticAIEmbedder(model, secret=api_key)
 
 
-class PydanticAIEmbedder:
+class PydanticAIEmbedder(MeasuredEmbedder):
     """An `Embedder` over an embedding model of pydantic-ai. Thread-safe.
 
     A provider may return slightly different vectors for a text in another batch. Each text is therefore sent once, and
@@ -292,25 +293,14 @@ class PydanticAIEmbedder:
         self._secret = secret
         self._loop = ModelLoop(nullcontext())
         weakref.finalize(self, self._loop.close)
-        self.unrelated_below: float
-        self.dimension: int
-        self.unrelated_below, self.dimension = unrelated_below(self._asked)
+        self._measure()
 
     @property
     def model_id(self) -> str:
         """The id of the model: `provider:name:dimension`."""
         return f"{self._model.system}:{self._model.model_name}:{self.dimension}"
 
-    def embed_documents(self, texts: Sequence[str]) -> Vector:
-        """Embed stored texts: `float32[n, dim]`, unit length, in the order given. Raises as `open_embedder` does."""
-        return self._asked(texts, query=False)
-
-    def embed_query(self, text: str) -> Vector:
-        """Embed a question: `float32[dim]`, unit length. Raises as `open_embedder` does."""
-        (vector,) = self._asked([text], query=True)
-        return np.asarray(vector, np.float32)
-
-    def _asked(self, texts: Sequence[str], *, query: bool) -> Vector:
+    def _embedded(self, texts: Sequence[str], *, query: bool) -> Vector:
         prepared = [_prepared(text) for text in texts]
         rows = [row for at in range(0, len(prepared), BATCH) for row in self._batch(prepared[at : at + BATCH], query)]
         if not rows:
