@@ -15,7 +15,7 @@ from treering.stores.postgres.index.vector_queue import PostgresVectorClaims
 from treering.stores.postgres.ledger.jobs import PostgresBacklog, PostgresLeases
 from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.stores.postgres.opening import WaitingSpaces
-from treering.surfaces.cli.databases import SpaceWorker
+from treering.surfaces.cli.space_worker import SpaceWorker
 from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 

@@ -31,8 +31,7 @@ from treering.parts.coding_agents.session_hooks import (
 )
 from treering.parts.coding_agents.tool_calls import record_used
 from treering.registry import PARTS
-from treering.surfaces.cli.commands.spaces import SharingFlags
-from treering.surfaces.cli.flags import Access, WriteFlags
+from treering.surfaces.cli.flags import Access, SharingFlags, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say, say_document, tell
 from treering.surfaces.cli.session import answer, embed_later, is_piped, opened
 from treering.surfaces.python.space import open_space
@@ -45,10 +44,10 @@ from treering.verbs.query.overview import STATUS, SpaceProtection, SpaceStatus, 
 
 if TYPE_CHECKING:
     from treering.parts.discussions.operations import RecordReport
-    from treering.surfaces.cli import history, watching
+    from treering.surfaces.cli import git_hooks, history
 else:
+    git_hooks = LazyModule("treering.surfaces.cli.git_hooks")
     history = LazyModule("treering.surfaces.cli.history")
-    watching = LazyModule("treering.surfaces.cli.watching")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +78,14 @@ def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_jso
     )
     sharing = SharingFlags(wanted.share)
     if wanted.share:
-        watching.put_hooks("", settings.folder, sharing, dry_run=True)  # what cannot be done changes nothing
+        git_hooks.put_hooks("", settings.folder, sharing, dry_run=True)  # what cannot be done changes nothing
     if print_only:
         say_document("".join(f"{one.file}\n{''.join(one.pieces).strip()}\n" for one in planned.changes))
         return
     if planned.changes and not dry_run:
         _records(settings).make(planned)
     if wanted.share and not dry_run:
-        watching.put_hooks("", settings.folder, sharing)
+        git_hooks.put_hooks("", settings.folder, sharing)
     chosen = settings.space_choice()
     facts = {
         "client": client.name,
@@ -106,9 +105,9 @@ def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_jso
 def _of_sharing(wanted: WantedConnection, folder: Path, *, dry_run: bool) -> Iterator[IndentedLine]:
     if wanted.share:
         yield line("Git hooks would share the space:" if dry_run else "Git hooks share the space:", indent=2)
-        yield from (line(said, indent=4) for said in watching.told_of_sharing(wanted.share))
+        yield from (line(said, indent=4) for said in git_hooks.sharing_notes(wanted.share))
         yield line("To undo: treering hook uninstall", indent=4)
-    elif not wanted.of_user and (remote := watching.remote_to_share(folder)):
+    elif not wanted.of_user and (remote := git_hooks.remote_to_share(folder)):
         yield line(
             f"To share this memory with everyone who can access {remote}, at each merge and push: "
             f"treering hook install --sync {remote}",

@@ -167,6 +167,18 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class SharingFlags:
+    """The remote over which git hooks share a space, and its signatures."""
+
+    sync: Annotated[
+        str,
+        Option("--sync", metavar="REMOTE", help="Also share the space over this git remote, or a shared folder."),
+    ] = ""
+    key: Annotated[Path | None, Option("--key", metavar="FILE", help="As in `treering sync`.")] = None
+    signers: Annotated[Path | None, Option("--signers", metavar="FILE", help="As in `treering sync`.")] = None
+
+
+@dataclass(frozen=True, slots=True)
 class RecordFlags:
     """What is recorded, for the common cases; anything else is said with --input."""
 
@@ -214,24 +226,23 @@ class RecordFlags:
     by: Annotated[str, Option("--by", metavar="ID", help="Supersede: the knowledge that replaces it.")] = ""
 
 
-def asked(group: "QueryFlags | Recording | IngestFlags") -> dict[str, Any]:
-    """Return the flags of a group that were used, as options."""
+def used_flags(group: QueryFlags | Recording | IngestFlags) -> dict[str, Any]:
+    """Return the flags of a group that were given, as options."""
     return {name: value for name, value in asdict(group).items() if value is not None and value is not False}
 
 
-def add_commands(app: Typer, commands: Mapping[str, Callable[..., None]]) -> None:
-    """Add commands by their names; what a command does is said in its docstring."""
-    for name, command in commands.items():
-        app.command(name, cls=Command)(spread(command))
+def add_commands(app: Typer, *commands: Callable[..., None]) -> None:
+    """Add commands, each named as its function, without a final underscore: `import_` is `import`."""
+    for command in commands:
+        app.command(command.__name__.rstrip("_"), cls=Command)(spread(command))
 
 
-def add_group(app: Typer, name: str, summary: str, commands: Mapping[str, Callable[..., None]]) -> Typer:
-    """Add commands below a name, which alone shows their help; return what further ones can be added to."""
+def add_group(app: Typer, name: str, summary: str, *commands: Callable[..., None]) -> None:
+    """Add commands below a name. The name alone shows their help."""
     group = Typer(rich_markup_mode=None, invoke_without_command=True)
     group.callback(help=summary)(_show_help)
-    add_commands(group, commands)
+    add_commands(group, *commands)
     app.add_typer(group, name=name)
-    return group
 
 
 def _show_help(context: Context) -> None:

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from treering.core.characters import label
 from treering.core.errors import InvalidInput, Unavailable
 from treering.sources.reading.folder import read_bytes
-from treering.surfaces.cli.printing import IndentedLine, line, show, terminal
+from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.rendering import render
 from treering.surfaces.cli.session import opened, watched
 from treering.surfaces.ingest_words import ingest_in_words
@@ -82,17 +81,11 @@ _OPPOSITE = re.compile(rf"\b(?:{'|'.join(sorted(_OPPOSITES, key=len, reverse=Tru
 _NAME = re.compile(r"`(?P<name>-{0,2}[A-Za-z_][\w-]{2,30})`")
 
 
-def try_here(question: str, *, wait: bool) -> None:
-    """Ask the folder one is in, record a decision with its evidence, and see it noticed when a copy of that changes."""
-    console = terminal()
-    with TemporaryDirectory(prefix="treering-") as folder:
-        place = Path(folder)
-        with opened(file_address(place / "try.db"), create=True) as space:
-            for lines in _steps(space, place, question, wait=wait):
-                show(console, lines)
+def steps(space: Space, folder: Path, question: str, *, wait: bool) -> Iterator[list[IndentedLine]]:
+    """Ask the working folder a question, record a decision about a line, and change that line in a copy.
 
-
-def _steps(space: Space, place: Path, question: str, *, wait: bool) -> Iterator[list[IndentedLine]]:
+    Yields the lines to show after each step. `space` and `folder` are new, empty and temporary.
+    """
     begun = time.monotonic()
     read = _ingest(space, wait=wait)
     yield [_typed("add ."), line(ingest_in_words(read, time.monotonic() - begun)), line("")]
@@ -109,8 +102,8 @@ def _steps(space: Space, place: Path, question: str, *, wait: bool) -> Iterator[
     if not changes:
         yield [line('Ask about something that a text file of this folder contains: treering try "QUESTION"')]
         return
-    with opened(file_address(place / "copy.db"), create=True) as copies:
-        yield from _drift(copies, place, min(changes, key=lambda change: change.rank))
+    with opened(file_address(folder / "copy.db"), create=True) as copies:
+        yield from _drift(copies, folder, min(changes, key=lambda change: change.rank))
     yield [line("Nothing was stored. Start with: treering init && treering add .")]
 
 

@@ -8,6 +8,7 @@ from typer.models import CommandInfo, TyperInfo
 
 from treering.registry import Part, leave_out, load, parts
 from treering.surfaces.cli.commands.everyday import EVERYDAY, add_everyday
+from treering.surfaces.cli.commands.reviews import add_reviews
 from treering.surfaces.cli.commands.verbs import VERBS, add_verbs
 from treering.surfaces.cli.help import GroupedCommands
 from treering.surfaces.cli.printing import say
@@ -56,13 +57,21 @@ def treering(
 
 
 def _add_others(app: typer.Typer) -> None:
-    """Add all commands but the verbs, those of parts last."""
-    from treering.surfaces.cli.commands.databases import add_index, add_keys, add_postgres
+    """Add all commands except the verbs; those of parts last."""
+    from treering.surfaces.cli.commands.engines import add_index
+    from treering.surfaces.cli.commands.feedback import add_feedback
+    from treering.surfaces.cli.commands.hooks import add_hooks
+    from treering.surfaces.cli.commands.keys import add_keys
+    from treering.surfaces.cli.commands.postgres import add_postgres
     from treering.surfaces.cli.commands.serve import add_serving
-    from treering.surfaces.cli.commands.spaces import add_spaces, add_watching
-    from treering.surfaces.cli.commands.verbs import add_reviews
+    from treering.surfaces.cli.commands.sharing import add_sharing
+    from treering.surfaces.cli.commands.spaces import add_spaces
+    from treering.surfaces.cli.commands.watch import add_watching
 
-    for add in (add_reviews, add_spaces, add_watching, add_serving, add_keys, add_postgres, add_index):
+    for add in (
+        *(add_reviews, add_feedback, add_spaces, add_sharing, add_watching, add_hooks),
+        *(add_serving, add_keys, add_postgres, add_index),
+    ):
         add(app)
     for part in parts():
         _add_commands_of(part, app)
