@@ -1,4 +1,4 @@
-"""Where a copy of a space remembers its syncs: in a folder of the user's data folder that nobody else can write.
+"""The folder with the state of a space's syncs: inside the user's data folder, so that only the user can write it.
 
 A folder next to the space may come with a repository, or be shared, so nothing in it is trusted.
 """
@@ -22,10 +22,10 @@ _MAX_STATE_BYTES = 10_000_000
 
 
 def home_of_syncs(data_dir: Path, space: Path, log: str) -> Path:
-    """Return the folder that remembers the syncs of a space, made where it is missing.
+    """Return the folder with the state of a space's syncs, creating it if necessary.
 
-    `log`: the name of its log, by which a space that was moved keeps its memory. Raises `Denied` if others can write
-    the folder, `Unavailable` if it cannot be made.
+    `log`: the name of its log, by which a moved space finds its state. Raises `Denied` if others can write the folder,
+    `Unavailable` if it cannot be created.
     """
     place = Path(os.path.realpath(space))
     home = data_dir / "sync" / hashlib.sha256(os.fsencode(place)).hexdigest()[:32]
@@ -75,10 +75,10 @@ def _moved(homes: Path, log: str) -> Path | None:
 
 
 def _take_over(old: Path, home: Path) -> None:
-    """Keep the name of the copy from a folder next to the space, where earlier versions had it, and remove that.
+    """Take over the name of the copy from a folder next to the space, used by earlier versions, and remove the folder.
 
-    What it says to have read is not believed: it is read again. The old copy of the remote goes, because it may hold
-    what was erased since. A link is left alone.
+    Its record of read bundles is not trusted: they are read again. The old copy of the remote is removed because it may
+    contain erased content. A link is left unchanged.
     """
     if old.is_symlink() or not old.is_dir():
         return

@@ -49,10 +49,9 @@ OpenStores = Callable[[Address, Needs], Stores]
 
 @dataclass(frozen=True, slots=True)
 class Backend(Generic[_Opens]):
-    """A technology that spaces are kept in.
+    """A technology that stores spaces.
 
-    `load` imports what opens them, when the first is opened. `extra`: the optional dependencies it imports; empty
-    where it needs none.
+    `load` imports it when the first space is opened. `extra`: the optional dependencies it needs; empty if none.
     """
 
     load: Callable[[], _Opens]
@@ -112,8 +111,8 @@ def _segmenters() -> Mapping[str, Segmenter]:
 
 
 def _ledger_at(place: str, extra: str = "") -> Backend[OpenStores]:
-    found: Place[OpenStores] = Place(f"treering.stores.{place}")
-    return Backend(found.load, extra=extra)
+    place: Place[OpenStores] = Place(f"treering.stores.{place}")
+    return Backend(place.load, extra=extra)
 
 
 BACKENDS: Table[Backend[OpenStores]] = Table(
@@ -123,7 +122,7 @@ BACKENDS: Table[Backend[OpenStores]] = Table(
         "postgresql": _ledger_at("postgres.opening:open_stores", extra="postgres"),
     },
 )
-"""Databases that spaces are kept in, by the scheme of an address. Entry points name a `Backend`."""
+"""Databases that store spaces, by the scheme of an address. Entry points name a `Backend`."""
 
 ERASURE_KEY = "erasure.key"
 """The file of the data folder that keys what a space remembers of erased texts."""
@@ -133,7 +132,7 @@ EMBEDDERS: Table[Callable[[int], Embedder]] = Table(
     "treering.embedders",
     {BUILT_IN_EMBEDDER: BgeSmall, QUICK_EMBEDDER: Place("treering.models.static_model:StaticEmbedder")},
 )
-"""What makes an embedding model that uses so many threads, by the name that `TREERING_EMBEDDER` says."""
+"""Functions from a number of threads to an embedding model, by the name in `TREERING_EMBEDDER`."""
 
 RERANKERS: Table[Callable[[str, int], Reranker]] = Table(
     "treering.rerankers",
@@ -142,7 +141,7 @@ RERANKERS: Table[Callable[[str, int], Reranker]] = Table(
         "sentence-transformers": Place("treering.models.sentence_reranker:open_sentence_reranker"),
     },
 )
-"""What opens a reranker by its whole name, with so many threads, by what stands before the colon of the name."""
+"""Functions from a reranker's full name and a number of threads to the reranker, by the part before the colon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +158,7 @@ class Opening:
     """Whether a copy is to be put there (`ports.stores.Needs`)."""
     background: bool = True
     whole: bool = True
-    """Whether an index that is being made anew is finished before the space is handed out, where nothing runs in the
-    background."""
+    """Whether an index rebuild is finished before `open_engine` returns, if background work is disabled."""
     embedder: Embedder | None = None
     quick: bool | None = None
     """Whether texts get a vector of the quick model when they are written.
@@ -172,14 +170,14 @@ class Opening:
     files: FileAccess = field(default_factory=AnyFile)
     """Which of the files that a call names may be read."""
     connection: object | None = None
-    """An open driver of the database that the space lies in, used and not closed."""
+    """An open connection to the database of the space, which is used and not closed."""
     given_engine: "EngineBackend | HostStore | None" = None
-    """What opens the engine at an address `given:…`, or the store of the host that lies there."""
+    """Opens the engine at an address `given:…`, or is the host's store there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A working engine, what closes it, what copies its space, and what does so many steps of the work that waits."""
+    """A working engine, a function that closes it, one that copies its space, and one that works on the backlog."""
 
     engine: Engine
     close: Callable[[], None]
@@ -188,7 +186,7 @@ class Opened:
 
 
 def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]] = BACKENDS) -> Opened:
-    """Open the space an address names. What waits is begun, where it is made in the background.
+    """Open the space at an address. Pending work starts, if background work is enabled.
 
     Raises `UnknownBackend`, `MissingExtra`, `Denied` for a space that came with a repository, and whatever its stores
     raise.
@@ -239,7 +237,7 @@ def open_ledger(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
 
 
 def open_stores(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]] = BACKENDS) -> Stores:
-    """Open all that the space an address names keeps, without an engine around it. Raises as `open_ledger`."""
+    """Open the stores of the space at an address, without an engine. Raises as `open_ledger`."""
     _check_trust(opening)
     embedder = _embedder(opening)
     needs = _needs(opening, embedder, None, _quick(opening, embedder))
@@ -264,7 +262,7 @@ def postgres_of(connection: object) -> str:
 
 
 def check_postgres(connection: object) -> None:
-    """Raise `InvalidInput` for what is no pool of Postgres connections that a space can use. Connects to nothing."""
+    """Raise `InvalidInput` if a space cannot use a pool of Postgres connections. Does not connect."""
     _lent_pool(connection)
 
 
@@ -290,9 +288,9 @@ def spaces_with_work(address: Address) -> SpacesWithWork:
 
 
 def open_access_keys(address: Address, *, create: bool) -> AccessKeys:
-    """Open the access keys that an address names: a file of their own, or those of a Postgres database.
+    """Open the access keys at an address: a file, or a table of a Postgres database.
 
-    Raises `NotFound` where there are none and `create` is false, `UnknownBackend`, `InvalidInput` for another file.
+    Raises `NotFound` if there are none and `create` is false, `UnknownBackend`, `InvalidInput` for another file.
     """
     if address.scheme not in BACKENDS:
         raise UnknownBackend(address.scheme, known=BACKENDS)
@@ -325,7 +323,7 @@ def author(actor: str | None, channel: Channel, settings: Settings) -> Author:
 
 
 def start_waiting(engine: Engine) -> None:
-    """Have the vectors made that wait, if nobody here is at it. Returns at once."""
+    """Start embedding pending passages if no other process does. Returns at once."""
     lag = engine.index.vectors.lag()
     if lag.pending or lag.behind:
         engine.vectoriser.start()
@@ -336,7 +334,7 @@ def _embedder(opening: Opening) -> Embedder:
 
 
 def _quick(opening: Opening, embedder: Embedder) -> Embedder | None:
-    """Return what embeds texts where they are written: the quick model beside the embedder, or one that is quick."""
+    """Return the model that embeds texts while they are written: the quick one, or the embedder if it is quick."""
     if is_quick(embedder):
         return embedder
     # One that a server opened for all its spaces is one of these.
@@ -347,7 +345,7 @@ def _quick(opening: Opening, embedder: Embedder) -> Embedder | None:
 
 @cache
 def _the_quick_one() -> Embedder:
-    """Open the quick model once for all spaces of a process: what it remembers of words serves all of them."""
+    """Open the quick model once per process, so that all spaces share its cache."""
     return EMBEDDERS[QUICK_EMBEDDER](1)
 
 
@@ -457,7 +455,7 @@ def _ingest_file(engine: Engine, scope: str, file: Path) -> object:
 
 
 def _reranker(opening: Opening) -> Reranker | None:
-    """Return the reranker that was given, or open the one that is named. Raises as `reranker_named`."""
+    """Return the given reranker, or open the named one. Raises as `reranker_named`."""
     given = opening.reranker or opening.settings.reranker
     if not isinstance(given, str):
         return given
@@ -467,14 +465,14 @@ def _reranker(opening: Opening) -> Reranker | None:
 def reranker_named(name: str, threads: int) -> Reranker:
     """Open a reranker by its whole name, such as `onnx:FOLDER`. Raises `InvalidInput` for one that cannot be had."""
     scheme = name.partition(":")[0]
-    opens = RERANKERS[scheme if scheme in RERANKERS else "onnx"]  # which says what is wrong with another name
+    opens = RERANKERS[scheme if scheme in RERANKERS else "onnx"]  # which reports an unknown name
     return opens(name, threads)
 
 
 def _catch_up(opening: Opening, index: Index, vectoriser: BackgroundVectoriser, *, is_due: Callable[[], bool]) -> None:
-    """Have what waits made in the background; an index that nobody would finish is finished here.
+    """Start pending work in the background. Finish an index rebuild here if no other process would.
 
-    `is_due` tells whether the engine of the space has something to follow up.
+    `is_due` returns whether the engine of the space has pending changes.
     """
     if not opening.background:
         if opening.whole:
@@ -504,7 +502,7 @@ def _selected(opening: Opening, stores: Stores, needs: Needs, embedder: Embedder
 
 
 def _listening(embedder: Embedder, opening: Opening) -> Embedder:
-    """Return an embedder that remembers questions, where a store of the host is asked with them."""
+    """Return an embedder that remembers questions, if the space uses a store of the host."""
     if opening.given_engine is None or isinstance(opening.given_engine, EngineBackend):
         return embedder
     from treering.stores.engines.host import QuestionRecorder
@@ -513,7 +511,7 @@ def _listening(embedder: Embedder, opening: Opening) -> Embedder:
 
 
 def _compared_one_by_one(given: "EngineBackend | HostStore | None") -> int:
-    """Return how many passages that pass a filter are compared before the engine is asked: a store says that itself."""
+    """Return how many passages that pass a filter are compared without the engine."""
     return MAX_COMPARED if given is None or isinstance(given, EngineBackend) else given.store.compare_up_to
 
 

@@ -1,8 +1,8 @@
-"""Access keys: making them, reading what a client sends, and deciding whether it opens anything.
+"""Access keys: create one, read what a client sends, and decide what it opens.
 
-A key is `trk_ID_SECRET`: 64 bits that name it and 256 random bits that nobody can guess. Of the secret only the
-SHA-256 is kept. A slow hash (scrypt, Argon2) protects passwords that people choose; it adds nothing to 256 random
-bits, and it would let anybody keep the server busy with keys that are wrong.
+A key is `trk_ID_SECRET`: a 64-bit id and 256 random bits, of which only the SHA-256 is stored. A slow hash (scrypt,
+Argon2) protects passwords that people choose. It adds nothing to 256 random bits, and would let anyone keep the server
+busy with invalid keys.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ def make_key(
     expires: datetime | None = None,
     limits: KeyLimits | None = None,
 ) -> tuple[str, AccessKey]:
-    """Make a key; return what its holder gets, which is kept nowhere, and what is kept.
+    """Create a key; return its text, which is not stored, and the record to store.
 
     Raises `InvalidInput` for an invalid name, right or scope, and for a time that is over.
     """
@@ -74,7 +74,7 @@ def make_key(
         raise InvalidInput(f"The key would already have expired on {expires:%Y-%m-%d %H:%M} UTC.", hint="Say later.")
     key_id = clock.random_bytes(8).hex()
     secret = b32encode(clock.random_bytes(32)).decode().rstrip("=").lower()
-    kept = AccessKey(
+    record = AccessKey(
         id=key_id,
         name=name,
         digest=_digest(secret),
@@ -86,7 +86,7 @@ def make_key(
         expires=expires,
         limits=limits or KeyLimits(),
     )
-    return f"{KEY_PREFIX}{key_id}_{secret}", kept
+    return f"{KEY_PREFIX}{key_id}_{secret}", record
 
 
 def expiry(text: str, *, now: datetime) -> datetime:
@@ -107,12 +107,12 @@ def expiry(text: str, *, now: datetime) -> datetime:
 
 
 def is_key(text: str) -> bool:
-    """Tell whether a text has the form of a key, whether there is such a key or not."""
+    """Return whether a text has the form of a key. The key need not exist."""
     return _KEY.fullmatch(text) is not None
 
 
 def is_live(key: AccessKey, *, now: datetime) -> bool:
-    """Tell whether a key opens anything: it is not revoked, and its time is not over."""
+    """Return whether a key is neither revoked nor expired."""
     return key.revoked is None and (key.expires is None or now < key.expires)
 
 
@@ -125,7 +125,7 @@ def holder_of(text: str, keys: AccessKeys, *, clock: Clock) -> AccessKey | None:
     if parts is None:
         return None
     key = keys.find(parts[1])
-    # Compared also where there is no such key.
+    # Also compared if there is no such key, so that the time does not reveal whether it exists.
     is_right = hmac.compare_digest(key.digest if key else b"\0" * 32, _digest(parts[2]))
     now = clock.now()
     if key is None or not is_right or not is_live(key, now=now):
@@ -138,7 +138,7 @@ def holder_of(text: str, keys: AccessKeys, *, clock: Clock) -> AccessKey | None:
 def rights_of(key: AccessKey, *, files: bool, urls: bool = False) -> Rights:
     """Return what the holder of a key may do.
 
-    `files` and `urls`: whether the server lets those who may write have files read, and pages of the web fetched.
+    `files` and `urls`: whether the server lets writers ingest files and web pages.
     """
     rights = GRANTED[key.right]
     return replace(rights, reads_files=files and rights.writes, fetches=urls and rights.writes)
@@ -155,7 +155,7 @@ def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
-# Access keys as the rows of a table keep them, the same in every store.
+# Access keys as rows of a table, the same in every store.
 
 
 COLUMNS = (
@@ -167,11 +167,11 @@ COLUMNS = (
 
 
 def row_of(key: AccessKey) -> tuple[Any, ...]:
-    """Return what a row keeps of a key."""
+    """Return the row of a key."""
     times = (key.created, key.expires, key.revoked, key.used)
-    said = (key.id, key.name, key.digest, key.space, key.scope, key.right, key.channel)
+    values = (key.id, key.name, key.digest, key.space, key.scope, key.right, key.channel)
     limits = (key.limits.requests_per_minute, key.limits.at_once, key.limits.max_body_bytes)
-    return (*said, *(time.isoformat() if time else None for time in times), *limits)
+    return (*values, *(time.isoformat() if time else None for time in times), *limits)
 
 
 def key_of(row: Sequence[Any]) -> AccessKey:

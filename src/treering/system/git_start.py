@@ -66,8 +66,8 @@ def remote_options(*, local: bool) -> tuple[str, ...]:
 def served(verb: str) -> str:
     """Return the command that serves a repository on this machine: git reads its configuration, but runs nothing of it.
 
-    `verb`: `upload-pack` or `receive-pack`. A shell runs the command; git adds the path. Settings given on a command
-    line count more than those of the repository.
+    `verb`: `upload-pack` or `receive-pack`. A shell runs the command; git adds the path. Settings on a command line
+    take precedence over those of the repository.
     """
     options = _NOTHING_RUNS + _options(receive__autogc="false", receive__denyCurrentBranch="refuse")
     return " ".join(["GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "git", *options, verb])
@@ -89,7 +89,7 @@ def user_environment(**more: str) -> dict[str, str]:
 def remote_environment(**more: str) -> dict[str, str]:
     """Return the environment of a git that reaches a remote as the user does: agents, proxies and passwords included.
 
-    Variables of git itself are left out, but for how the user reaches a server: a hook that calls us sets others.
+    Git's own variables are left out, except those that configure access to servers: git sets others for its hooks.
     """
     of_others = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return of_others | _inherited(_REACHING) | _FIXED | more

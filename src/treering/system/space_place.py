@@ -1,4 +1,4 @@
-"""Whether a space that was found by its place may be used: nobody else may have led there, or put it there."""
+"""Check that a space found by its location may be used: another user must not have created it or led there."""
 
 import os
 from contextlib import suppress
@@ -42,7 +42,7 @@ def check_work_tree(place: GitPlace) -> None:
 def _is_of_another_user(file: Path) -> bool:
     user = own_user()
     with suppress(FileNotFoundError):
-        found = file.stat()
-        modes = [found.st_mode, *(folder.stat().st_mode for folder in (file.parent, file.parent.parent))]
-        return user is not None and found.st_uid not in {user, 0} and any(mode & _FOR_ALL for mode in modes)
+        status = file.stat()
+        modes = [status.st_mode, *(folder.stat().st_mode for folder in (file.parent, file.parent.parent))]
+        return user is not None and status.st_uid not in {user, 0} and any(mode & _FOR_ALL for mode in modes)
     return False
