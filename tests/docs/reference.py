@@ -27,7 +27,7 @@ from treering.core.policy import ALL_CHANNELS, CURRENT, FUNCTIONAL_PREDICATES, I
 from treering.parts.projects.project import MOST_QUERIES, MOST_RETRIEVED, Deleted, DeleteReport, Indexed, IndexReport
 from treering.parts.projects.routes import DeleteRequest, IndexRequest, Retrieved, RetrieveRequest
 from treering.sources.upload import PackedBounds
-from treering.surfaces.cli.printing import EXIT_CODES, OTHER
+from treering.surfaces.cli.failures import EXIT_CODES, OTHER
 from treering.surfaces.http.callers import Bounds
 from treering.surfaces.http.contract import MOST_VALUES
 from treering.surfaces.http.failures import STATUSES, Failure

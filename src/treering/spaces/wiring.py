@@ -110,8 +110,8 @@ def _segmenters() -> Mapping[str, Segmenter]:
     return formats_here().segmenters
 
 
-def _ledger_at(place: str, extra: str = "") -> Backend[OpenStores]:
-    place: Place[OpenStores] = Place(f"treering.stores.{place}")
+def _ledger_at(module: str, extra: str = "") -> Backend[OpenStores]:
+    place: Place[OpenStores] = Place(f"treering.stores.{module}")
     return Backend(place.load, extra=extra)
 
 

@@ -92,9 +92,7 @@ def repository_at(folder: Path, environment: Mapping[str, str] | None = None) ->
             tree = Path(folder, given["GIT_WORK_TREE"]) if given.get("GIT_WORK_TREE") else None
             place = _of(Path(folder, named), tree, common=given.get("GIT_COMMON_DIR", ""))
             return _with_top(place, folder) if place and tree is None else place
-        for place in _upwards(folder.resolve()):
-            if place := _at(place):
-                return place
+        return next(filter(None, map(_at, _upwards(folder.resolve()))), None)
     return None
 
 

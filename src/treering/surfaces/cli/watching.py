@@ -18,7 +18,7 @@ from treering.sources.watching import Occasion, WatchedPlace, occasions, shown_r
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.ingesting import mode_for
 from treering.surfaces.cli.printing import IndentedLine, line, say_json, show, tell, terminal
-from treering.surfaces.cli.rendering_changes import TOLD, render_finding, render_items
+from treering.surfaces.cli.rendering_changes import WATCHED_OUTCOMES, render_finding, render_items
 from treering.surfaces.cli.session import embed_later, opened, stop_requested, watched
 from treering.surfaces.ingest_words import ingest_in_words
 from treering.surfaces.python.space import Space
@@ -119,7 +119,7 @@ class _Watcher:
             what = "commits" if self._mode == "repo" and not self.worktree else "files"
             yield line(("Watching ", "bold"), f"the {what} of {self.place} for {self.address}. Ctrl-C ends it.")
         yield line(f"{_now()}  {ingest_in_words(report)}")
-        yield from render_items([one for one in report.items if one.outcome in TOLD])
+        yield from render_items([one for one in report.items if one.outcome in WATCHED_OUTCOMES])
         for one in new:
             yield from render_finding(one)
 

@@ -52,7 +52,7 @@ _WITHOUT_BODY = (
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One thing the server can be asked: where, with what, and what it gives."""
+    """A route of the API: its method, path, input and output."""
 
     method: Literal["GET", "POST", "DELETE"]
     path: str
@@ -82,7 +82,7 @@ class Route:
     besides: Mapping[str, Schema] = field(default_factory=dict)
     """Other answers than the good one and failures, by their status."""
     refuses: tuple[HTTPStatus, ...] = ()
-    """Failures of a route without a body, beside those that every route has."""
+    """Errors of a route without a body, in addition to those of every route."""
     fails: type[BaseModel] = Failure
     """What a failure is."""
     behind: bool = False
@@ -180,7 +180,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 async def read_body(request: Request) -> bytes:
     """Read the body of a request.
 
-    Refuses what is not JSON by its label (415); `arrival` refuses what is too large (413) or too slow (408).
+    Refuses other content types than JSON (415); `arrival` refuses bodies that are too large (413) or too slow (408).
     """
     label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
     if label != "application/json":
@@ -198,7 +198,7 @@ async def read_body(request: Request) -> bytes:
 def parse_body(model: type[_Model], body: bytes) -> _Model:
     """Read a JSON body into a model, with the types its schema names and no others.
 
-    Raises `InvalidInput` for what is not JSON, and else names each wrong field with the nearest known name.
+    Raises `InvalidInput` if it is not JSON, or with each wrong field and the nearest known name.
     """
     body, replaced = well_formed_json(body)
     try:
@@ -224,7 +224,7 @@ def parse_body(model: type[_Model], body: bytes) -> _Model:
 
 
 def _check_size(data: object) -> None:
-    """Raise `InvalidInput` for a body of very many values: each may be wrong, and be told so."""
+    """Raise `InvalidInput` for a body with too many values, because each of them could cause an error message."""
     values, waiting = 0, [data]
     while waiting:
         one = waiting.pop()
@@ -286,7 +286,7 @@ def _parts(data: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _schema_of(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the schema of a part; an empty one, which anything fits, where none is named."""
+    """Return the schema of a part; an empty one, which anything matches, if there is none."""
     others = schema.get("items" if "items" in schema else "additionalProperties")
     named: Mapping[str, Any] = schema.get("properties", {}).get(name, others)
     return named if isinstance(named, dict) else {}

@@ -1,4 +1,4 @@
-"""How the server tells what went wrong: one shape, and an HTTP status that programs can rely on."""
+"""The form of the server's errors: one structure, and an HTTP status that programs can rely on."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -55,7 +55,7 @@ class OpenAIFailure(BaseModel):
 
 
 class Refusal(HTTPException):
-    """A request refused for its form as HTTP, or for what stands behind this server."""
+    """A request refused for its HTTP form, or because of the server behind this one."""
 
     def __init__(
         self, status: HTTPStatus, error: TreeringError, *, code: str, headers: Mapping[str, str] | None = None
@@ -123,7 +123,7 @@ def _refused(request: Request, error: Exception) -> Response:
     if error.status_code == HTTPStatus.NOT_FOUND:
         return failure_response(_no_such_place(request), path=request.url.path)
     headers = dict(error.headers or {})
-    if "Allow" in headers:  # as the first route of the path says it, which may not be the only one
+    if "Allow" in headers:  # it has the methods of the path's first route only
         headers["Allow"] = _allowed(request)
     allowed = headers.get("Allow", "")
     failure = Failure(
@@ -156,7 +156,7 @@ def _routes(request: Request) -> Sequence[object]:
 
 
 def _gone(request: Request, _error: Exception) -> Response:
-    # Nobody reads it; but a client that hangs up in the middle is not a failure to be logged.
+    # The client will not read this, but a disconnected client is not an error to log.
     return failure_response(Unavailable("The client disconnected."), path=request.url.path)
 
 

@@ -1,4 +1,4 @@
-"""What a server counts of itself, in the text form of Prometheus. Names and routes only: nothing of what is kept."""
+"""Metrics of the server in Prometheus text format. They contain names and routes, but no stored content."""
 
 import logging
 import re
@@ -40,7 +40,7 @@ _REFUSED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SpaceState:
-    """What is told of the spaces of a server."""
+    """The metrics of a server's spaces."""
 
     spaces_open: int
     waiting_vectors: int
@@ -51,7 +51,7 @@ class Metrics:
     """Counts requests, and asks the server's parts when it is asked itself."""
 
     def __init__(self, *, spaces: Callable[[], SpaceState], running: Callable[[], tuple[int, int]]) -> None:
-        """Take what tells of the spaces, and how many jobs run and how many wait for a thread."""
+        """`spaces` returns the state of the spaces; `running` the numbers of running and of waiting jobs."""
         self._registry = CollectorRegistry()
         self._thread = CapacityLimiter(1)
         self._requests = Counter(
@@ -102,7 +102,7 @@ class _State(Collector):
         return iter(())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Give the numbers of now. A space that cannot be read is told as one that is down."""
+        """Return the current values. A space that cannot be read is reported as down."""
         running, waiting = self._running()
         yield GaugeMetricFamily("treering_jobs_running", "Calls running in a thread.", value=running)
         yield GaugeMetricFamily("treering_jobs_waiting", "Calls waiting for a thread.", value=waiting)
@@ -118,8 +118,7 @@ class _State(Collector):
         )
 
 
-# Every request in the metrics and, where that is asked for, in the log: where, how it ended, how long, by which
-# key.
+# Every request in the metrics and, if enabled, in the log: route, status, duration and key.
 
 
 _LOG = logging.getLogger(REQUESTS)
@@ -132,7 +131,7 @@ _FAILED = 500
 
 
 class RouteTemplates:
-    """Tells the template of a path: `/web/objects/{id}` for all objects."""
+    """Finds the template of a path: `/web/objects/{id}` for all objects."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         self._templates = [(compile_path(one.path)[0], one.path) for one in routes if isinstance(one, Route)]
@@ -164,7 +163,7 @@ class RequestObserver:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                # What a model server answered keeps its id: that server's people ask for it.
+                # An answer of a model server keeps its id, which that server's operators ask for.
                 MutableHeaders(scope=message).setdefault(REQUEST_ID, request_id)
             await send(message)
 
@@ -173,7 +172,7 @@ class RequestObserver:
         try:
             await self._app(scope, receive, noted)
         except Exception:
-            status = _FAILED  # answered by what is around this
+            status = _FAILED  # answered by the enclosing middleware
             raise
         finally:
             self._note(scope, status, monotonic() - began)

@@ -81,7 +81,7 @@ def routes(
 ) -> list[BaseRoute]:
     """Return the routes of the web page: the start page, and all else below `/web`.
 
-    `admit`: asks again whether a request is let in. Raises where it is not: a page may watch for long.
+    `admit` checks access again during long answers, and raises if it is refused.
     """
     part_pages = [*brought_by_name("pages", attrgetter("path"), taken=_OWN_PAGES)]
     pages = _Pages(context, further, calls, admit, part_pages)
@@ -160,8 +160,8 @@ class _Pages:
             return error_page(error, view, status=status_of(error))
         if under_way is None:
             return await self._made(request, view, lambda: respond(self._shown(page.show, view), view))
-        told = {"what": under_way.what, "done": under_way.done, "total": under_way.total}
-        response = respond(Rendered(preparing.template, told, status=202), view)
+        progress = {"what": under_way.what, "done": under_way.done, "total": under_way.total}
+        response = respond(Rendered(preparing.template, progress, status=202), view)
         response.headers["Refresh"] = str(_REFRESH_SECONDS)
         return response
 
@@ -183,7 +183,7 @@ class _Pages:
         return take
 
     async def events(self, request: Request) -> Response:
-        """Stream what is stored and recalled."""
+        """Stream events of stored and recalled objects."""
         view = self._view(request, {})
         if self._streams >= _MOST_STREAMS:
             error = Unavailable("Too many pages are already watching.", hint="Close one of them, or reload this page.")
@@ -204,8 +204,8 @@ class _Pages:
             finally:
                 self._streams -= 1
 
-        asked = request.headers.get("last-event-id") or request.query_params.get("after", "")
-        place = parse_place(asked)
+        last_event = request.headers.get("last-event-id") or request.query_params.get("after", "")
+        place = parse_place(last_event)
         return StreamingResponse(body(), media_type="text/event-stream", headers=dict(HEADERS))
 
     def _view(self, request: Request, params: Mapping[str, str]) -> PageView:
@@ -278,7 +278,7 @@ class SpaceForPages:
         return self._caller.scope
 
     def check(self) -> bool:
-        """Tell whether there is a space yet."""
+        """Return whether the space exists."""
         return self._space.check()
 
     def call(self, verb: str, envelope: Envelope, *, as_person: bool = False) -> Report:
@@ -290,5 +290,5 @@ class SpaceForPages:
         return self._space.perform(operation, self._caller, given=given, options=options)
 
     def grants(self, operation: Operation[Any]) -> bool:
-        """Tell whether the caller may do all that an operation does."""
+        """Return whether the caller has all rights of an operation."""
         return not operation.rights.beyond(self._caller.granted_besides)

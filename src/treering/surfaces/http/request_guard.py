@@ -34,7 +34,7 @@ _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host's name can only mean this machine: `localhost`, or a loopback address."""
+    """Return whether a host name can only mean this machine: `localhost`, or a loopback address."""
     if host.casefold() == "localhost":
         return True
     try:
@@ -46,12 +46,12 @@ def is_loopback(host: str) -> bool:
 class RequestGuard:
     """Lets requests in to an app, or answers them itself.
 
-    A page anywhere may have its name resolve to 127.0.0.1 and so speak to this server with a visitor's browser
-    (DNS rebinding). Such a request carries the page's name in `Host`, and the page's site in `Origin`.
+    A web page anywhere can have its name resolve to 127.0.0.1 and so call this server from a visitor's browser
+    (DNS rebinding). Such a request has the page's name in `Host`, and the page's site in `Origin`.
 
-    Conversations with a model take long, and wait for others: they are counted by themselves, so that as many of
-    them as are let in leave the tools as free as before. A request is counted when its body is there, not while it
-    arrives. `apart`: paths that are always let in. `streamed`: paths whose bodies are files, kept on the disk.
+    Conversations with a model take long and wait for other servers. They have their own limits, so that they leave the
+    capacity for other calls unchanged. A request counts once its body has arrived. `apart`: paths that are always
+    accepted. `streamed`: paths whose bodies are files, stored on the disk.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class _Slot:
         self._taken = False
 
     def take(self) -> None:
-        """Take the place, once. Raises `Unavailable` where there is none, `Refusal` where the key has too many."""
+        """Take the place, once. Raises `Unavailable` if there is none, `Refusal` if the key has too many."""
         if self._taken:
             return
         inside, of_key = self._inside[self._talk], self._inside[self._key]
@@ -145,7 +145,7 @@ class _Slot:
 
 
 def _is_page(scope: Scope, headers: Headers) -> bool:
-    """Tell whether a person opens a page: a browser asks for HTML, programs do not."""
+    """Return whether a browser requests a page: it accepts HTML, programs do not."""
     return scope["method"] == "GET" and "text/html" in headers.get("accept", "")
 
 
@@ -166,7 +166,7 @@ def _check(headers: Headers, *, scheme: str, any_host: bool) -> None:
 def _check_length(headers: Headers) -> None:
     """Raise `Refusal` for a request whose body ends at two places: a proxy in front may have read another one.
 
-    What is behind it on the connection may be the rest of the one or another request, so the connection ends (RFC 9112,
+    The bytes behind one of the ends may belong to this request or to the next, so the connection ends (RFC 9112,
     section 6.3).
     """
     if "content-length" in headers and "transfer-encoding" in headers:
@@ -185,7 +185,7 @@ def _name(host: str) -> str:
         return ""  # brackets without an address between them
 
 
-# How often each key asks: so many requests in a minute, all at once or one after the other.
+# Rate limits: a number of requests per minute and key, in a burst or spread over the minute.
 
 
 _MINUTE = 60.0
@@ -250,15 +250,15 @@ class IncomingBodies:
         self._waiting_bytes += size
 
     def let_go(self, size: int) -> None:
-        """Take back what was counted."""
+        """Release the counted bytes."""
         self._waiting_bytes -= size
 
 
 class IncomingBody:
     """Hands an app the messages of one request.
 
-    `arrived` is called when the body is there; what it raises is raised where the app receives the body.
-    `in_memory`: the body waits in memory until it is complete.
+    `arrived` is called when the body is complete; its errors are raised when the app receives the body.
+    `in_memory`: the body is buffered in memory until it is complete.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ _NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f/\\#]+$"
 
 
 class UploadQuery(Value):
-    """What is sent, as the address says it."""
+    """The parameters of an upload, from the query string."""
 
     name: str = Field(
         min_length=1,
@@ -85,9 +85,9 @@ class UploadEndpoint:
             return await self._context.run(request, call, writes=True)
 
     async def _receive(self, request: Request, stream: IO[bytes]) -> None:
-        """Put the body into a file as it comes. `arrival` refuses what is too large, or too slow.
+        """Write the body to a file as it arrives. `arrival` refuses bodies that are too large or too slow.
 
-        Raises `InvalidInput` for nothing: a forgotten body is not an empty file.
+        Raises `InvalidInput` for an empty body: a missing body is not an empty file.
         """
         async for part in request.stream():
             await run_sync(stream.write, part, limiter=self._writing)
@@ -181,16 +181,16 @@ _PARAMETERS = (
 
 
 def _lend(stream: IO[bytes], engine: Engine) -> Engine:
-    """Return an engine that reads what was sent, and no file."""
+    """Return an engine that reads the upload, and no files."""
     return replace(engine, adapters={"path": UploadAdapter(cast(BinaryIO, stream), formats_here())}, files=NoFiles())
 
 
 def _envelope(params: QueryParams) -> Envelope:
     """Return the call that an upload is. Raises `InvalidInput`."""
     try:
-        asked = UploadQuery.model_validate(dict(params))
+        query = UploadQuery.model_validate(dict(params))
     except ValidationError as error:
         raise invalid_fields(error, model=UploadQuery) from error
-    given: dict[str, Any] = {} if asked.scope is None else {"scope": asked.scope}
-    options = {"wait": asked.wait == "true", "dry_run": asked.dry_run == "true"}
-    return Envelope(mode="path", input={"path": asked.name}, options=options, **given)
+    given: dict[str, Any] = {} if query.scope is None else {"scope": query.scope}
+    options = {"wait": query.wait == "true", "dry_run": query.dry_run == "true"}
+    return Envelope(mode="path", input={"path": query.name}, options=options, **given)

@@ -35,7 +35,7 @@ from treering.verbs.envelope import Envelope, Mode, Operation, Rights, TextInput
 
 
 def routes(context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> Iterator[Route]:
-    """Return one route per verb of the catalogue. `calls` is told of each call that was answered."""
+    """Return one route per verb of the catalogue. `calls` records each answered call."""
     for tool in TOOLS.values():
         route = _route(tool, context, calls)
         yield _with_jobs(route, tool, context, jobs) if tool.name == "ingest" else route
@@ -68,7 +68,7 @@ def _route(tool: Tool, context: ServerContext, calls: RecentCalls) -> Route:
 
 
 def _with_jobs(route: Route, tool: Tool, context: ServerContext, jobs: RunningJobs) -> Route:
-    """Return a route whose calls are jobs where the client does not wait."""
+    """Return a route whose calls become jobs if the client does not wait."""
 
     async def answer(request: Request) -> Response:
         if prefers_job(request):
@@ -84,7 +84,7 @@ def _with_jobs(route: Route, tool: Tool, context: ServerContext, jobs: RunningJo
 
 
 def _checked(tool: Tool, body: bytes, caller: Caller) -> Envelope:
-    """Read a call. Raises `Denied` where the caller may not make it, and `InvalidInput`."""
+    """Read a call. Raises `Denied` if it exceeds the caller's rights, and `InvalidInput`."""
     envelope = parse_body(Envelope, body)
     tool.require(tool.find(envelope.mode), granted=caller.granted)
     model = call_model(tool.name, envelope)
@@ -106,7 +106,7 @@ _Scope = Annotated[ScopeGiven, WithJsonSchema(scope_schema(pattern=SCOPE_PATTERN
 
 
 class _OrText:
-    """Says in the schema of an input that a plain text may stand for it."""
+    """Adds to the schema of an input that it may also be plain text."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"anyOf": [handler(schema), {"type": "string", "minLength": 1}]}
@@ -186,7 +186,7 @@ def _model(tool: Tool, mode: Mode, form: str, given: type[Value]) -> type[BaseMo
 
 
 def _needed(model: type[BaseModel], missing: Callable[[], Any] = dict) -> Any:
-    """Tell pydantic that a part must be there, where it has fields that must; else what stands for it."""
+    """Return the default of a part for pydantic: none if the part has required fields, else `missing`."""
     needed = any(one.is_required() for one in model.model_fields.values())
     return Field() if needed else Field(default_factory=missing)
 
@@ -194,7 +194,7 @@ def _needed(model: type[BaseModel], missing: Callable[[], Any] = dict) -> Any:
 _CALLS = {key: model for tool in TOOLS.values() for key, model in _models(tool)}
 
 
-# Operations on the space over HTTP: `POST /v1/review/list` and others, as far as the server grants what they need.
+# Operations on the space over HTTP: `POST /v1/review/list` and others, if the server grants their rights.
 
 
 def operation_routes(context: ServerContext) -> Iterator[Route]:
@@ -206,8 +206,8 @@ def _operation_route(operation: Operation[Any], context: ServerContext) -> Route
     model = _operation_model(operation)
 
     def perform(body: bytes, caller: Caller) -> Response:
-        asked = parse_body(model, body).model_dump()
-        report = context.space.perform(operation, caller, given=asked["input"], options=asked["options"])
+        call = parse_body(model, body).model_dump()
+        report = context.space.perform(operation, caller, given=call["input"], options=call["options"])
         return Response(report.model_dump_json(), media_type="application/json")
 
     async def answer(request: Request) -> Response:
@@ -243,10 +243,10 @@ PATH = "/mcp"
 
 
 class McpEndpoint:
-    """Answers agents that speak the protocol. `run` is entered while the app lives.
+    """Answers agents that use the protocol. `run` is entered while the app lives.
 
-    Each request stands for itself (the protocol's stateless form), so that several servers may answer one client, and a
-    server that was restarted goes on. A call that takes long tells its progress in a stream.
+    Requests are independent (the protocol's stateless form), so that several servers can answer one client, and a
+    restarted server can continue. A long call reports its progress in a stream.
     """
 
     def __init__(self, space: ServedSpace, bounds: Bounds, *, stop: Stop, urls: bool = False) -> None:

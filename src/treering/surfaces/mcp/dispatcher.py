@@ -1,6 +1,6 @@
 """Answering calls: the space, opened by the first of them, and what becomes of its reports.
 
-Whoever imports this module loads search, models and parsers; the server does so when the first call comes.
+Importing this module loads search, models and parsers; the server imports it at the first call.
 """
 
 import json
@@ -59,7 +59,7 @@ def answer_call(
 ) -> ToolAnswer:
     """Answer a call of a tool: with the report of its verb, with help, or with an error in its one shape.
 
-    `check` raises what ends the work. `urls`: whether help tells of the mode that fetches.
+    `check` raises the error that ends the work. `urls`: whether help lists the mode that fetches pages.
     """
     with interruptible(check):
         call = read_arguments(verb, arguments)
@@ -69,11 +69,11 @@ def answer_call(
             if envelope.mode == HELP:
                 text, data = help_on(verb, envelope.input, urls=urls)
                 return ToolAnswer(cut_to_tokens(text, max(bound, DEFAULT_TOKENS)), fit_json(data, max_tokens=bound))
-            told = report(verb, _bounded(verb, envelope, bound))
+            answer = report(verb, _bounded(verb, envelope, bound))
         except TreeringError as error:
             return error_answer(_with_example(error, verb, call))
         explain = bool(envelope.options.get("explain"))
-        return ToolAnswer(text_of(told, max_tokens=bound), data_of(told, max_tokens=bound, explain=explain))
+        return ToolAnswer(text_of(answer, max_tokens=bound), data_of(answer, max_tokens=bound, explain=explain))
 
 
 def _with_example(error: TreeringError, verb: str, call: Mapping[str, Any]) -> TreeringError:
@@ -236,8 +236,8 @@ def _line(field: ModeField) -> str:
     if kind == "array":
         kind = f"list of {field.schema.get('items', {}).get('type', 'any')}"
     values = "|".join(map(str, field.schema.get("enum", ())))
-    told = [values or kind, "needed" if field.required else _default(field), field.says]
-    return f"- {field.name}: {', '.join(filter(None, told))}"
+    parts = [values or kind, "needed" if field.required else _default(field), field.says]
+    return f"- {field.name}: {', '.join(filter(None, parts))}"
 
 
 def _default(field: ModeField) -> str:

@@ -1,7 +1,7 @@
 """The MCP server: the four tools, over standard input and output, and over HTTP (`surfaces.http.verb_routes`).
 
-Listing the tools needs neither the catalogue nor the space: what is listed was rendered into `listing.json` (a
-test holds it equal to the catalogue). Everything heavy is loaded by the first call, in a worker thread.
+Listing the tools needs neither the catalogue nor the space: the listing was rendered into `listing.json` (a test
+compares it with the catalogue). Everything heavy is loaded by the first call, in a worker thread.
 
 The package `mcp` may be of release 1 or 2, since some frameworks still ask for the first: `_McpRelease1` and
 `_McpRelease2` are what differs.
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
 
     from treering.surfaces.mcp.dispatcher import ToolAnswer, ToolDispatcher
 
-# Progress of long work, told from the thread that does it to the client that waits for it.
+# Progress of long work, sent from its thread to the client that waits for it.
 
 
 Tell = Callable[[float, float | None, str], Awaitable[None]]
-"""Sends one progress notification: how much is done, of how much, and what is being done."""
+"""Sends one progress notification: the amount done, the total, and a description."""
 
-_SECONDS = 0.2  # between two looks: a client is told at most five times a second
+_SECONDS = 0.2  # at most five notifications per second
 
 
 class CallProgress:
-    """Takes what a worker reports, and tells the newest of it. The worker never waits for the client.
+    """Takes the progress of a worker and sends the newest. The worker never waits for the client.
 
-    `seconds`: how long the work may take; nothing: as long as it takes.
+    `seconds`: the time limit of the work; `None`: no limit.
 
-    What is told only grows, as the protocol demands, also where work has several parts that each count from nothing.
+    The sent amount only grows, as the protocol requires, even if the work has several parts that each start at zero.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
@@ -73,7 +73,7 @@ class CallProgress:
         self._latest = (reached, None if total is None else max(self._before + total, reached), one_line(what))
 
     def check(self) -> None:
-        """Raise `Unavailable` once nobody waits for the work any more, `TimedOut` where it takes too long."""
+        """Raise `Unavailable` if the client no longer waits for the work, `TimedOut` if it takes too long."""
         self._deadline.check()
 
     def give_up(self) -> None:
@@ -81,13 +81,13 @@ class CallProgress:
         self._deadline.end("The client has cancelled the call.")
 
     async def follow(self, tell: Tell) -> None:
-        """Tell what is new, again and again, until cancelled."""
+        """Send new progress repeatedly, until cancelled."""
         while True:
             await anyio.sleep(_SECONDS)
             await self.tell_newest(tell)
 
     async def tell_newest(self, tell: Tell) -> None:
-        """Tell what is new, if anything is."""
+        """Send new progress, if there is any."""
         done, total, what = self._latest
         if done > self._told:
             self._told = done
@@ -110,7 +110,7 @@ AnswerCall = Callable[[str, Mapping[str, Any], ToolCaller, CallProgress], "ToolA
 """Answers a call, in a worker thread: the verb, its arguments, who calls, and what watches over it."""
 _SERVED_AT_ONCE = 4
 READ_SECONDS = 60.0
-"""How long a query may take, unless something else is said."""
+"""The default time limit of a query."""
 _LISTING = "listing.json"
 
 
@@ -126,7 +126,7 @@ def serve(
 
     `underscore_names` calls the tools `wiki_query` instead of `wiki.query`; so does `TREERING_MCP_UNDERSCORE=1`.
     `files`: the folder below which `ingest` reads files; without one it is the folder the server is started in, unless
-    that is `/` or the home folder, where none are read. Raises `InvalidInput` where it is not a folder.
+    that is `/` or the home folder, in which case it reads no files. Raises `InvalidInput` if it is not a folder.
     `urls` lets `ingest` fetch pages of the web.
     A query ends after `read_seconds`.
     Nothing but the protocol goes to standard output; the log goes to standard error.
@@ -208,7 +208,7 @@ class _OwnSpace:
         return dispatcher.answer(verb, arguments, actor=caller.name, progress=watch.report, check=watch.check)
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close the space."""
         with self._lock:
             if self._dispatcher:
                 self._dispatcher.close()
@@ -286,7 +286,7 @@ class _Tools:
         return name.replace(".", "_") if self._underscored else name
 
 
-# The two releases of the package `mcp`: how each is handed the tools, and what it says of who calls.
+# The two releases of the package `mcp`: how each takes the tools, and how it identifies the client.
 
 
 RELEASE = 2 if find_spec("mcp_types") else 1
@@ -329,8 +329,8 @@ class _McpRelease1:
 
     def server(self, lifespan: Lifespan) -> Server[Any]:
         make: Any = Server
-        told = instructions(self._tools.names)
-        server = make("treering", version=__version__, instructions=told, lifespan=lifespan)
+        text = instructions(self._tools.names)
+        server = make("treering", version=__version__, instructions=text, lifespan=lifespan)
         server.request_handlers[self._types.ListToolsRequest] = self._list
         server.request_handlers[self._types.CallToolRequest] = partial(self._call, server)
         return cast("Server[Any]", server)
@@ -351,13 +351,13 @@ class _McpRelease1:
 
         async def tell(done: float, total: float | None, what: str) -> None:
             if token is not None:
-                told = context.session.send_progress_notification
-                await told(token, done, total, what, related_request_id=str(context.request_id))
+                send = context.session.send_progress_notification
+                await send(token, done, total, what, related_request_id=str(context.request_id))
 
         return tell
 
 
-# What an agent is told when it connects: the loop, and how far to trust what it gets.
+# The instructions for an agent that connects: the loop, and how far to trust the answers.
 
 
 INSTRUCTIONS = """\

@@ -22,7 +22,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 async def readable(incoming: Any, outgoing: Any, *, release: int) -> AsyncIterator[Any]:
     """Pass on the messages of a stream that could be read, and answer a line that could not with an error.
 
-    An empty line and an unreadable answer are passed on: they are no requests. `release`: that of the package `mcp`.
+    An empty line and an unreadable answer are passed on: they are no requests. `release`: of the package `mcp`.
     """
     sending, requests = anyio.create_memory_object_stream[Any](0)
 

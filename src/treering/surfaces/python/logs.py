@@ -65,16 +65,16 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
-        told: dict[str, Any] = {"time": _time(record), "level": record.levelname.casefold(), "logger": record.name}
+        fields: dict[str, Any] = {"time": _time(record), "level": record.levelname.casefold(), "logger": record.name}
         request = _request_of(record)
         if request:
-            return json.dumps(told | asdict(request))
-        told["message"] = str(record.msg).strip()
+            return json.dumps(fields | asdict(request))
+        fields["message"] = str(record.msg).strip()
         if record.exc_info and record.exc_info[0]:
-            told["error"] = record.exc_info[0].__name__
+            fields["error"] = record.exc_info[0].__name__
             frames = traceback.extract_tb(record.exc_info[2])
-            told["at"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
-        return json.dumps(told)
+            fields["at"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+        return json.dumps(fields)
 
 
 def log_warnings() -> None:
@@ -113,7 +113,7 @@ def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
 
-# When the work of one call has to end: at a time, or because nobody waits for it any more.
+# When the work of one call has to end: at its deadline, or if its client no longer waits.
 
 
 _STAYS = "Earlier writes are saved; repeat the call to continue."
@@ -151,7 +151,7 @@ class Deadline:
             )
 
 
-# The last calls that programs made of a server, for a person who watches. Kept in memory only.
+# The last calls of programs to a server, for a live view. In memory only.
 
 
 _MOST = 200

@@ -30,7 +30,7 @@ UPKEEP: tuple[Operation[Any], ...] = (
     *index_engine.ENGINE_OPERATIONS,
     review.PROPOSE,
 )
-"""What keeps a space and its work in order: for the command line and Python."""
+"""Maintenance of a space and its work, for the command line and Python."""
 OF_PARTS: tuple[Operation[Any], ...] = tuple(
     brought_by_name("operations", attrgetter("name"), taken={one.name for one in (*ON_SPACES, *UPKEEP)})
 )

@@ -207,7 +207,7 @@ class NewEntry:
         """The id of the knowledge or task; empty if it waits for review."""
         results = self.report.receipt.results if self.report.receipt else ()
         written = [one for one in results if is_object(one.id) and not one.id.startswith("src:")]
-        # A replacement also changes what it replaces: the new statement comes first.
+        # A replacement also changes the replaced object: the new statement comes first.
         return min(written, key=lambda one: one.outcome not in _NEW).id if written else ""
 
     @property

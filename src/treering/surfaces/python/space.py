@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     QueryReport = ContextReport | BriefReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
 else:
-    # Imported when they are used: whoever asks a space does not wait for what changes one.
+    # Imported at their first use: queries do not wait for modules that change a space.
     merging = LazyModule("treering.spaces.merging")
     sync_home = LazyModule("treering.spaces.sync_home")
     syncing = LazyModule("treering.spaces.sync")
@@ -67,7 +67,7 @@ Data = Mapping[str, Any]
 Place = str | Data
 """A scope: its path, or an object that holds it."""
 Given = Data | str
-"""An input: its fields, or a plain text where the mode takes one."""
+"""An input: its fields, or a plain text if the mode takes one."""
 
 
 def open_space(
@@ -197,15 +197,15 @@ class Space(EverydayMethods):
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> "QueryReport":
         """Ask: `context`, `brief`, `search`, `page`, `related`, `recent`, `expand`."""
-        asked = _envelope(mode, scope, input, options)
-        return cast("QueryReport", TOOLS["query"].call(self.engine, asked, granted=EVERYTHING))
+        call = _envelope(mode, scope, input, options)
+        return cast("QueryReport", TOOLS["query"].call(self.engine, call, granted=EVERYTHING))
 
     def crystallize(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> "WriteReport":
         """Turn work into state: `activity`, `knowledge`, `work_item`, `promote`, `supersede`; or `feedback`."""
-        asked = _envelope(mode, scope, input, options)
-        return cast("WriteReport", TOOLS["crystallize"].call(self.engine, asked, granted=EVERYTHING))
+        call = _envelope(mode, scope, input, options)
+        return cast("WriteReport", TOOLS["crystallize"].call(self.engine, call, granted=EVERYTHING))
 
     def lint(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
@@ -380,8 +380,8 @@ def _access(files: FileAccess | Path | str | None) -> FileAccess:
 
 
 def _envelope(mode: str, scope: Place, given: Given | None, options: Data | None) -> Envelope:
-    said = dict(given) if isinstance(given, Mapping) else given or {}
-    data = {"mode": mode, "scope": scope, "input": said, "options": dict(options or {})}
+    fields = dict(given) if isinstance(given, Mapping) else given or {}
+    data = {"mode": mode, "scope": scope, "input": fields, "options": dict(options or {})}
     return parse(Envelope, data, where="call")
 
 

@@ -31,13 +31,13 @@ class ReadSpace(Protocol):
 
     @property
     def scope(self) -> str:
-        """The scope whoever asks is let into; the root: the whole space."""
+        """The scope of the caller; the root: the whole space."""
         ...
 
     def call(self, verb: str, envelope: Envelope, *, as_person: bool = False) -> Report:
-        """Run a verb. Raises `NotFound` where there is no space yet, `Denied` where the caller may not.
+        """Call a verb. Raises `NotFound` if the space does not exist, `Denied` if the call exceeds the caller's rights.
 
-        `as_person`: what is written is a person's, which whoever asks has to be granted.
+        `as_person`: write with the rights of a person, which the caller must have.
         """
         ...
 
@@ -46,11 +46,11 @@ class ReadSpace(Protocol):
         ...
 
     def check(self) -> bool:
-        """Tell whether there is a space yet."""
+        """Return whether the space exists."""
         ...
 
     def grants(self, operation: Operation[Any]) -> bool:
-        """Tell whether whoever asks may do all that an operation does."""
+        """Return whether the caller has all rights of an operation."""
         ...
 
 
@@ -70,9 +70,9 @@ class PageView:
     section: str = ""
     """Which page it is, such as `health`; empty: the start page."""
     holder: str = ""
-    """The name of the key of whoever signed in; empty where nobody has to."""
+    """The name of the signed-in key; empty if no sign-in is needed."""
     menu: Sequence[tuple[str, str]] = ()
-    """The paths and names of the pages that only whoever sees the whole space may see."""
+    """The paths and names of the pages for callers who see the whole space."""
 
     @property
     def home(self) -> str:
@@ -80,7 +80,7 @@ class PageView:
         return self.base if self.project else "/"
 
     def text(self, name: str) -> str:
-        """Return a parameter without white space around it; empty where it was not given."""
+        """Return a parameter without surrounding white space; empty if it is missing."""
         return self.params.get(name, "").strip()
 
     def number(self, name: str, *, default: int, most: int) -> int:
@@ -99,12 +99,12 @@ class PageView:
 
     @property
     def scope(self) -> str:
-        """The scope that is looked at, with all that lies below it."""
+        """The shown scope, including the scopes below it."""
         return self.text("scope") or self.space.scope
 
     @property
     def is_whole_space(self) -> bool:
-        """Whether whoever asks sees the whole space."""
+        """Whether the caller sees the whole space."""
         return self.space.scope == ROOT
 
     def query(
@@ -120,7 +120,7 @@ class PageView:
         return answer
 
     def perform(self, operation: Operation[Answer], given: Mapping[str, Any], **options: Any) -> Answer:
-        """Run an operation on all that whoever asks may see."""
+        """Run an operation on everything the caller may see."""
         about = {"at": self.text("at")} if "at" in operation.options.model_fields and "as_of" not in options else {}
         return self.space.perform(operation, given=given, options={**about, **options})
 
@@ -134,9 +134,9 @@ class PageView:
         Parameters without a value are left out.
         """
         moment = {"as_of": self.as_of} if self.as_of else {"at": self.text("at")}
-        told = {name: value for name, value in {**moment, **params}.items() if value}
+        query = {name: value for name, value in {**moment, **params}.items() if value}
         where = f"{self.base}/{quote(path, safe='/:')}" if path else self.home
-        return f"{where}?{urlencode(told, safe=':/')}" if told else where
+        return f"{where}?{urlencode(query, safe=':/')}" if query else where
 
 
 def told_event(event: str) -> str:
@@ -182,17 +182,17 @@ class Preparing:
     key: Hashable
     work: Callable[[], object]
     template: str
-    """What is shown until it is done; it is given `what`, `done` and `total`."""
+    """The template shown until it is done; it gets `what`, `done` and `total`."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebPage:
-    """A page that a part brings, for whoever may see the whole space."""
+    """A page of a part, for callers who see the whole space."""
 
     path: str
     show: PageFunction
     title: str = ""
-    """Its name in the menu; empty: it does not stand there."""
+    """Its name in the menu; empty: not in the menu."""
     prepare: Callable[[PageView], Preparing] | None = None
 
 
@@ -242,19 +242,19 @@ def _environment() -> Environment:
 
 
 def _template_of_package(name: str) -> str | None:
-    """Return a template that lies in a package of a part, such as `my_part:page.html`."""
+    """Return a template in a package of a part, such as `my_part:page.html`."""
     package, colon, file = name.partition(":")
     return files(package).joinpath(file).read_text(encoding="utf-8") if colon else None
 
 
 def is_code_place(place: str) -> bool:
-    """Tell whether a place, such as `src/app.py#L10-L20 @ 1f3c`, is in a file whose lines mean something."""
-    found = _LINES.fullmatch(place)
-    return found is not None and _PROSE_FILE.search(found["path"]) is None
+    """Return whether a place, such as `src/app.py#L10-L20 @ 1f3c`, is in a file with meaningful lines."""
+    match = _LINES.fullmatch(place)
+    return match is not None and _PROSE_FILE.search(match["path"]) is None
 
 
 def _is_longer_than_its_box(text: str, code: bool = False) -> bool:
-    """Tell whether a text may be larger than its box on the narrowest screen, so that it scrolls there."""
+    """Return whether a text may exceed its box on the narrowest screen, so that it scrolls."""
     return len(text) > _BOX_CHARS or text.count("\n") >= _BOX_LINES or (code and _LONG_LINE.search(text) is not None)
 
 
@@ -269,7 +269,7 @@ def _shown(value: Any) -> Any:
 
 
 def respond(rendered: Rendered, view: PageView) -> Response:
-    """Render a page, with the headers that keep it to itself."""
+    """Render a page, with headers that isolate it from other sites."""
     if rendered.redirect:
         return RedirectResponse(rendered.redirect, status_code=303, headers=dict(HEADERS))
     html = _environment().get_template(rendered.template).render(**rendered.values, view=view)
@@ -278,12 +278,12 @@ def respond(rendered: Rendered, view: PageView) -> Response:
 
 def error_page(error: TreeringError, view: PageView, *, status: int) -> Response:
     """Show what went wrong, and what to do."""
-    # Without what was asked for, which may be what is wrong.
+    # Without the parameters, which may be the cause of the error.
     return respond(Rendered("error.html", {"error": error}, status=status), replace(view, params={}))
 
 
 def respond_alone(template: str, *, status: int = 200, **values: Any) -> Response:
-    """Render a page for somebody who sees no space, such as the one to sign in."""
+    """Render a page without access to a space, such as the sign-in page."""
     return HTMLResponse(
         _environment().get_template(template).render(**values), status_code=status, headers=dict(HEADERS)
     )
@@ -318,12 +318,12 @@ async def _body(request: Request) -> bytes:
     label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
     if label != "application/x-www-form-urlencoded":
         raise InvalidInput(f"A form was expected, not {label!r}.", hint="Send it from the page.")
-    kept = bytearray()
+    body = bytearray()
     async for chunk in request.stream():
-        kept += chunk
-        if len(kept) > _MOST_BYTES:
+        body += chunk
+        if len(body) > _MOST_BYTES:
             raise InvalidInput(f"The form is larger than {_MOST_BYTES} bytes.", hint="Give a shorter reason.")
-    return bytes(kept)
+    return bytes(body)
 
 
 def _fields(body: bytes) -> dict[str, str]:

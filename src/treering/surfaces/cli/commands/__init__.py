@@ -1,4 +1,4 @@
-"""What the commands declare, and the command line as a whole. Nothing here loads anything heavy: `--help` is quick."""
+"""The commands, each one function, and the command line as a whole. Declaring them imports nothing slow."""
 
 from typing import Annotated
 
@@ -15,11 +15,11 @@ from treering.surfaces.cli.printing import say
 
 
 def command_line(first: str = "") -> typer.Typer:
-    """Return the commands: all of them, or only the four verbs where the first word is one.
+    """Return all commands, or only the everyday ones or the four verbs if `first` is one of these.
 
-    Agents ask verbs again and again, and to declare all others takes longer than to read the arguments of one.
+    Declaring all others would take longer than reading the arguments of one.
     """
-    # Plain help: it loads in a third of the time, reads well in a pipe, and is the same everywhere.
+    # Plain help loads in a third of the time, is readable in a pipe, and is the same everywhere.
     app = typer.Typer(
         name="treering",
         cls=GroupedCommands,
@@ -78,7 +78,7 @@ def _add_others(app: typer.Typer) -> None:
 
 
 def _add_commands_of(part: Part, app: typer.Typer) -> None:
-    """Add what a part brings; a command whose name is taken is logged and left out."""
+    """Add the commands of a part; a command whose name is taken is logged and left out."""
     for place in part.commands:
         known = {*_names(app)}
         brought = typer.Typer()

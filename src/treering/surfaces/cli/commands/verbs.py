@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from typer import Argument, Exit, Option, Typer
 
 from treering.core.errors import InvalidInput, NotFound
+from treering.surfaces.cli.failures import EXIT_CODES
 from treering.surfaces.cli.flags import (
     Access,
     Calling,
@@ -22,7 +23,7 @@ from treering.surfaces.cli.flags import (
     used_flags,
 )
 from treering.surfaces.cli.help import VerbCommand, command_for
-from treering.surfaces.cli.printing import EXIT_CODES, tell
+from treering.surfaces.cli.printing import tell
 from treering.surfaces.cli.session import answer, embed_later, is_piped, opened, watched
 
 VERBS = ("ingest", "query", "crystallize", "lint")

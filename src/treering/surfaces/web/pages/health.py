@@ -1,4 +1,4 @@
-"""Health: what is not as it should be, with what mends it; and the patches that wait for a person."""
+"""Health: problems with the command that repairs each, and the patches that wait for review."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _WAITS = "Candidates"
 
 @dataclass(frozen=True, slots=True)
 class WaitingPatch:
-    """A patch that waits, and what it would change now, or why it cannot be applied."""
+    """A waiting patch with its current changes, or the reason why it cannot be applied."""
 
     record: PatchRecord
     changes: tuple[ObjectChange, ...]
@@ -38,7 +38,7 @@ class HealthIssue:
     command: Sequence[str]
     found: ObjectList
     is_wrong: bool
-    """Whether somebody has to look at it; a candidate only waits."""
+    """Whether it needs attention; candidates only wait."""
 
 
 _KINDS: Sequence[tuple[str, str, str, Sequence[str], dict[str, Any], dict[str, Any]]] = (
@@ -78,9 +78,9 @@ _KINDS: Sequence[tuple[str, str, str, Sequence[str], dict[str, Any], dict[str, A
 
 
 def health(view: PageView) -> Rendered:
-    """Show what is stale, contested, expired or waiting; with `check`, what all rules of lint find.
+    """Show stale, contested, expired and waiting entries; with `check`, the findings of all lint rules.
 
-    Reviews are about the whole space, as their operations are: who is let into one scope is shown none.
+    Reviews concern the whole space, so callers limited to a scope see none.
     """
     waiting = view.perform(review.LIST, {}, limit=_REVIEWED).root if view.is_whole_space else ()
     return Rendered(
@@ -106,13 +106,13 @@ def _issue(
     given: dict[str, Any],
     options: dict[str, Any],
 ) -> HealthIssue:
-    asked = {"type": "knowledge", **given}
+    selection = {"type": "knowledge", **given}
     return HealthIssue(
         name=name,
         meaning=meaning,
         mending=mending,
         command=command,
-        found=view.perform(OBJECTS, asked, descend=True, limit=_LISTED, **options),
+        found=view.perform(OBJECTS, selection, descend=True, limit=_LISTED, **options),
         is_wrong=name != _WAITS,
     )
 
@@ -135,15 +135,15 @@ def _lint(view: PageView) -> list[LintReport]:
 
 
 def decide(view: PageView) -> Rendered:
-    """Apply a waiting patch, or turn it down, as the form says. Raises `InvalidInput` for another decision."""
+    """Apply or reject a waiting patch, as the form requests. Raises `InvalidInput` for another decision."""
     given = {"patch_id": view.text("patch_id")}
     match view.text("decision"):
         case "approve":
             view.perform(review.APPLY, given)
-            told = "approved"
+            outcome = "approved"
         case "reject":
             view.perform(review.REJECT, given, reason=view.text("reason"))
-            told = "rejected"
+            outcome = "rejected"
         case other:
             raise InvalidInput(f"{other[:40]!r} is not a decision.", hint="Choose approve or reject.")
-    return Rendered("", redirect=view.link("health", done=told))
+    return Rendered("", redirect=view.link("health", done=outcome))

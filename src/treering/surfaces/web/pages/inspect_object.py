@@ -1,4 +1,4 @@
-"""One object: what it says, what it rests on, who wrote it and when, and what rests on it."""
+"""One object: its content, its evidence, its author and time, and the objects that depend on it."""
 
 import re
 from collections import Counter
@@ -25,7 +25,7 @@ _STAMPED = frozenset({"revision", "created_at", "updated_at", "segments", "segme
 
 @dataclass(frozen=True, slots=True)
 class WordChange:
-    """A stretch of text that stayed, came or went; `folded` says how much of what stayed is not shown."""
+    """A stretch of text that stayed, was added or removed; `folded`: the number of unchanged lines that are hidden."""
 
     text: str
     change: Literal["same", "added", "removed", "folded"]
@@ -61,7 +61,7 @@ def _pieces(old: list[str], new: list[str]) -> Iterator[WordChange]:
 
 
 def folded(changes: Sequence[WordChange]) -> tuple[WordChange, ...]:
-    """Leave out the lines that stayed, but for a few before and after each change."""
+    """Leave out unchanged lines, except a few before and after each change."""
     shown = list[WordChange]()
     for at, one in enumerate(changes):
         lines = one.text.splitlines(keepends=True)
@@ -100,7 +100,7 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Ch
 
 
 def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the fields of a payload beside those of its object."""
+    """Merge the fields of a payload into the fields of its object."""
     flat = {name: value for name, value in fields.items() if name not in _STAMPED}
     payload = flat.pop("payload", None)
     return {**flat, **{f"payload {name}": value for name, value in payload.items()}} if payload else flat
@@ -117,7 +117,7 @@ _SAID_ELSEWHERE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ObjectVersion:
-    """A version of an object, and what it changed of the one before."""
+    """A version of an object, and its changes to the previous one."""
 
     entry: HistoryEntry
     changes: tuple[ChangedField, ...]
@@ -125,7 +125,7 @@ class ObjectVersion:
 
 @dataclass(frozen=True, slots=True)
 class PassageInContext:
-    """A passage between what stands before and after it in its source, split into stretches."""
+    """A passage with the text before and after it in its source, split into stretches."""
 
     before: str
     passage: list[MarkedText]
@@ -169,16 +169,16 @@ def _statement(item: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _places(view: PageView, source_id: str, segment: str) -> Iterator[PassageInContext]:
-    """Return the passage with what stands around it; nothing where the space does not have it."""
-    asked = {"ids": [f"{source_id} {segment}"]}
-    alone = view.query(ExpandReport, "expand", {**asked, "around": 0}).items
-    around = view.query(ExpandReport, "expand", {**asked, "around": _AROUND}).items
+    """Yield the passage with the text around it; nothing if the space does not have it."""
+    request = {"ids": [f"{source_id} {segment}"]}
+    alone = view.query(ExpandReport, "expand", {**request, "around": 0}).items
+    around = view.query(ExpandReport, "expand", {**request, "around": _AROUND}).items
     for one, wide in zip(alone, around, strict=True):
-        before, found, after = wide.text.partition(one.text)
+        before, passage, after = wide.text.partition(one.text)
         yield PassageInContext(
-            before=before if found else "",
+            before=before if passage else "",
             passage=marked(one.text, view.text("q")),
-            after=after if found else "",
+            after=after if passage else "",
             place=one.places[0] if one.places else "",
             is_vanished=one.vanished,
         )
@@ -199,7 +199,7 @@ def _revisions(history: Sequence[HistoryEntry]) -> list[HistoryEntry]:
     return list(last.values())
 
 
-# Each quotation that knowledge rests on, beside its source as the space holds it now.
+# The quotations in the evidence of knowledge, next to their current source.
 
 
 State = Literal["same", "moved", "changed", "gone"]
@@ -212,7 +212,7 @@ _MOST_TOKENS_OF_EVIDENCE = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """A place that knowledge cites: what was quoted, and what became of it."""
+    """A cited place: the quoted text, and its current state."""
 
     source_id: str
     segment_id: str
@@ -222,9 +222,9 @@ class Quotation:
     state: State
     place: str = ""
     cited_place: str = ""
-    """Where it stood when it was cited, where that is another place."""
+    """The place when it was cited, if it is another one."""
     words: tuple[WordChange, ...] = ()
-    """Where it changed: the quotation and what stands in its source now, word by word."""
+    """If it changed: the word differences between the quotation and the current source."""
     why: str = ""
 
 
@@ -237,15 +237,15 @@ def quotations(view: PageView, item: Mapping[str, Any], since: int) -> tuple[lis
 def _quotation(view: PageView, ref: Mapping[str, Any], since: int) -> Quotation:
     source_id, segment_id = str(ref["source_id"]), str(ref["segment_id"])
     place = f"{source_id} {segment_id}"
-    told: dict[str, Any] = {"source_id": source_id, "segment_id": segment_id, "role": str(ref["role"])}
+    fields: dict[str, Any] = {"source_id": source_id, "segment_id": segment_id, "role": str(ref["role"])}
     now = _expand(view, place)
     if not now.items:
         beyond = "" if view.is_whole_space else ", or this key cannot see it"
         why = f"The source is no longer in the space{beyond}."
-        return Quotation(**told, title=source_id, text="", state="gone", why=why)
+        return Quotation(**fields, title=source_id, text="", state="gone", why=why)
     (here,) = now.items
     where = here.places[0] if here.places else ""
-    known = {**told, "title": here.title, "text": here.text, "place": where}
+    known = {**fields, "title": here.title, "text": here.text, "place": where}
     if not here.current:
         return Quotation(**known, state="gone", why=f"The source is {here.status}.")
     if here.vanished:
