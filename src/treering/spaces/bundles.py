@@ -120,7 +120,7 @@ def _most(data: bytes) -> int:
 
 
 def _lines(data: bytes, note: BundleNote, budget: ReadBudget) -> Iterator[bytes]:
-    """Decompress piece by piece, and return each line as soon as it is whole."""
+    """Decompress in pieces, and yield each line as soon as it is complete."""
     parts: list[bytes] = []
     left = _most(data)
     for text in _decompressed(data):

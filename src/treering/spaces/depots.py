@@ -49,7 +49,7 @@ class Depot(Protocol):
         ...
 
     def places(self) -> Sequence[str]:
-        """Return the names of the places that are there, as they are now."""
+        """Return the names of the current places."""
         ...
 
     def read(self, place: str, names: Sequence[str]) -> Mapping[str, bytes]:
@@ -81,8 +81,8 @@ Kind = Literal["git", "folder"]
 def depot_at(remote: str, caches: Path, *, folder: Path, kinds: MutableMapping[str, Kind]) -> Depot:
     """Return the depot that a remote names: a remote of the repository in `folder`, a URL, a repository, a folder.
 
-    `caches`: where copies of git remotes are. `kinds`: what paths are known to be; a path that is new gets its kind
-    here, if it is there. Raises `InvalidInput` if it is none of them, `Denied` for a repository of another user.
+    `caches`: the folder for copies of git remotes. `kinds`: the known kinds of paths; the kind of a new path is added,
+    if it exists. Raises `InvalidInput` if it is none of these, `Denied` for a repository of another user.
     """
     if path := _path(remote):
         kind = kinds.get(str(path)) or _kind_of(path)
@@ -116,7 +116,7 @@ def warnings_of(depot: Depot) -> tuple[str, ...]:
 
 
 def _heads(path: Path) -> list[Path]:
-    """Return what makes a folder look like a repository, or a work tree."""
+    """Return the entries that make a folder look like a repository or a work tree."""
     is_bare = (path / "HEAD").is_file() and (path / "objects").is_dir()
     return [one for one in (path / ".git", *([path / "HEAD"] if is_bare else [])) if one.exists()]
 
@@ -195,7 +195,7 @@ class FolderDepot:
         return {name: data for name, data in contents.items() if data is not None}
 
     def manifests(self, places: Sequence[str]) -> Mapping[str, bytes]:  # noqa: ARG002 - what a depot is asked
-        """Return nothing: each file is read by itself."""
+        """Return nothing: the caller reads each file separately."""
         return {}
 
     def send(self, place: str, files: Files, *, keep: Sequence[str]) -> None:
@@ -268,7 +268,7 @@ class GitDepot:
 
     @property
     def name(self) -> str:
-        """The address without what may be a password."""
+        """The address without a password."""
         return re.sub(r"//[^/@]*@", "//", self._url)
 
     def places(self) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""Two spaces that grew apart: what each has that the other has not, and one made of both."""
+"""Compare and merge two spaces that diverged."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -42,7 +42,7 @@ class Difference(Value):
     title: str
     type: str
     where: Literal["left", "right", "both"]
-    """Which of the two holds it; `both`: they hold it in other words."""
+    """The space with the object; `both`: its versions differ."""
     left: str = ""
     """Its status."""
     right: str = ""
@@ -61,7 +61,7 @@ class DiffReport(Value):
 
 
 class MergeReport(Value):
-    """What a merge brought, and the head of the log that covers both."""
+    """The result of a merge, and the head of the log that covers both."""
 
     entries: int
     created: tuple[str, ...]
@@ -126,7 +126,7 @@ def merge_ledger(
 ) -> MergeReport:
     """Merge the contents of the ledger `source` into `target`. Raises `Corrupt` if the source does not verify.
 
-    Of a source that was merged before, only what came behind that is verified and read.
+    Of a source that was merged before, only later entries are verified and read.
     """
     log, known = log_name(source), merged_up_to(target, source)
     head = verify_chain(source.events(after=known.seq), after=known) if known else source.verify()
@@ -178,7 +178,7 @@ def _shared(one: Ledger, other: Ledger) -> Anchor:
 
 
 def _merged_from(target: Ledger, source: Ledger) -> frozenset[str]:
-    """Return the patches by which the source merged the target itself: it has nothing of them that is new there."""
+    """Return the patches in which the source merged the target: they contain nothing new for the target."""
     return frozenset(
         event.patch_id
         for event in source.events_of(MERGE)
@@ -270,10 +270,10 @@ def files_of_erased_maps(
     touched: Collection[str],
     held: Mapping[tuple[str, str], Sequence[str]],
 ) -> frozenset[str]:
-    """Return the files of repositories whose map was erased: their branches follow from the readings that are left.
+    """Return the files of repositories whose map was erased: their branches follow from the remaining readings.
 
-    `touched`: objects changed or erased here since the last merge. What an erased source was is not known any more, so
-    that one may have been the map of any repository.
+    `touched`: objects changed or erased here since the last merge. An erased source may have been the map of any
+    repository.
     """
     going = {one.target for one in coming if one.kind == ERASED}
     roots = {key for key, maps in held.items() if not going.isdisjoint(maps)}
@@ -321,7 +321,7 @@ def entries(
 
 
 def maps_held(ledger: Ledger) -> Mapping[tuple[str, str], Sequence[str]]:
-    """Return by scope and origin the ids of the maps of repositories that a ledger holds, whatever their status."""
+    """Return the ids of all maps of repositories in a ledger, by scope and origin, whatever their status."""
     ids: dict[tuple[str, str], list[str]] = {}
     where = Compare("kind", "eq", MAP)
     for item in ledger.select(Selection(descend=True, types=("source",), where=where)):
@@ -371,7 +371,7 @@ def _public(unfiltered: Iterable[MergeEntry], private: Collection[str], ledger: 
 
 
 def difference(left: Ledger, right: Ledger) -> DiffReport:
-    """Compare what two ledgers hold."""
+    """Compare the contents of two ledgers."""
     ours, theirs = ({item.id: item for item in ledger.select(Selection(descend=True))} for ledger in (left, right))
     differences: list[Difference] = []
     for identity in sorted(ours.keys() | theirs.keys()):
@@ -418,7 +418,7 @@ def _words(segments: Sequence[Segment]) -> tuple[Segment, ...]:
 
 
 def replace_tool(by: Author) -> Author:
-    """Return the author as one who merges."""
+    """Return the author of a merge."""
     return by.model_copy(update={"tool": by.tool or TOOL})
 
 

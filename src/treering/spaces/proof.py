@@ -32,7 +32,7 @@ _MOST_EVENTS = 200_000
 
 
 class Proven(Value):
-    """An answer, and its proof as it is written to a file."""
+    """An answer, and the proof to write to a file."""
 
     context: ContextReport
     proof: str = Field(repr=False)

@@ -70,7 +70,7 @@ class SyncReport(Value):
     waiting: tuple[str, ...] = ()
     """Patches that wait for review here: they are not sent."""
     passed_over: tuple[str, ...] = ()
-    """Copies whose bundles could not be read or merged, or not all of them; `warnings` say why."""
+    """Copies whose bundles could not be read or merged completely; `warnings` contain the reasons."""
     warnings: tuple[str, ...] = ()
 
 
@@ -226,7 +226,7 @@ def _merge(
     arrived: list[_Arrived],
     reasons: dict[str, str],
 ) -> MergeReport | None:
-    """Merge what arrived, in one transaction. A place with an entry that no space made leaves `arrived`."""
+    """Merge the received entries in one transaction. A place with an invalid entry is removed from `arrived`."""
     while any(place.bundles for place in arrived):
         owners = [place for place in arrived for _ in place.entries]
         coming = [entry for place in arrived for entry in place.entries]
@@ -256,7 +256,7 @@ def _told(reasons: dict[str, str], more: int) -> Iterator[str]:
 def _left_here(
     ledger: Ledger, depot: Depot, state: SyncState, there: Iterable[str], warnings: list[str]
 ) -> LeftAtRemote | None:
-    """Return what this copy left, if all of it is still there; `None` if everything has to be sent again.
+    """Return the record of this copy's bundles if the remote still has all of them; else `None`: send all again.
 
     The manifest at the remote is never trusted. If another copy uses the same name, this copy takes a new one.
     """
@@ -329,7 +329,7 @@ def _push(
 
 
 def _leaving(ledger: Ledger, depot: Depot, after: int) -> Iterator[MergeEntry]:
-    """Return the entries that this remote did not bring."""
+    """Return the entries that did not come from this remote."""
     tool = f"{TOOL} {depot.name}"[:200]
     brought: dict[str, bool] = {}
     theirs: set[str] = set()

@@ -66,7 +66,7 @@ def _space_of(home: Path) -> tuple[str, str]:
 
 
 def _moved(homes: Path, log: str) -> Path | None:
-    """Return the folder of a space with this log whose file is gone."""
+    """Return the folder of a space with this log whose file no longer exists."""
     for home in homes.iterdir():
         space, known = _space_of(home)
         if space and known == log and not Path(space).exists():

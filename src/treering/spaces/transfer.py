@@ -126,7 +126,7 @@ IMPORT = Operation(
 
 
 class _Manifest(BaseModel):
-    """What an export holds: the number of records per table, and the head of its audit log."""
+    """The contents of an export: the number of records per table, and the head of its audit log."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
@@ -222,7 +222,7 @@ def _place_of(head: Anchor) -> tuple[int, str]:
     return head.seq, head.hash
 
 
-# Moving a space: all that its ledger holds, from one address to another, whatever databases these are.
+# Moving a space: copy the contents of its ledger to another address, between any databases.
 
 
 class MoveReport(Value):

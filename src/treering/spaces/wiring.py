@@ -59,7 +59,7 @@ class Backend(Generic[_Opens]):
 
 
 class LazyMapping(Mapping[str, _Item]):
-    """A table that is made when it is first asked: who only asks a question does not wait for what reads files."""
+    """A mapping that is created at its first use: queries do not wait for modules that read files."""
 
     def __init__(self, make: Callable[[], Mapping[str, _Item]]) -> None:
         self._make = make
@@ -125,7 +125,7 @@ BACKENDS: Table[Backend[OpenStores]] = Table(
 """Databases that store spaces, by the scheme of an address. Entry points name a `Backend`."""
 
 ERASURE_KEY = "erasure.key"
-"""The file of the data folder that keys what a space remembers of erased texts."""
+"""The file in the data folder with the key for hashes of erased texts in spaces."""
 _MODELS = "treering.models."
 QUICK_EMBEDDER = "static"
 EMBEDDERS: Table[Callable[[int], Embedder]] = Table(
@@ -166,7 +166,7 @@ class Opening:
     By default as the settings say, but not beside an embedder of a class that is not of this package.
     """
     reranker: Reranker | str | None = None
-    """What reads hits again, or its place; by default what the settings name."""
+    """Reorders hits, or its name; by default the reranker in the settings."""
     files: FileAccess = field(default_factory=AnyFile)
     """Which of the files that a call names may be read."""
     connection: object | None = None
@@ -275,7 +275,7 @@ def _lent_pool(connection: object) -> "LentPool":
 
 
 def spaces_with_work(address: Address) -> SpacesWithWork:
-    """Return what looks for spaces with work, in the database of an address. Raises as opening one of them does."""
+    """Return an object that lists spaces with work, in the database at an address. Raises as opening a space does."""
     if address.scheme != "postgresql":
         raise InvalidInput(
             f"{address} does not name a database with several spaces.",
@@ -350,9 +350,9 @@ def _the_quick_one() -> Embedder:
 
 
 def open_embedder(settings: Settings) -> Embedder:
-    """Return the embedding model that the settings name.
+    """Return the embedding model named in the settings.
 
-    Raises `InvalidInput` for one that is not installed, and what opening a model of a provider or of a folder raises.
+    Raises `InvalidInput` if it is not installed, and the errors of opening a provider's model or a folder.
     """
     return embedder_named(settings.embedder or BUILT_IN_EMBEDDER, settings)
 
@@ -377,7 +377,7 @@ def embedder_named(name: str, settings: Settings) -> Embedder:
 
 
 def _loaded(address: Address, backends: Mapping[str, Backend[_Opens]]) -> _Opens:
-    """Import what opens the spaces of a scheme."""
+    """Import the function that opens the spaces of a scheme."""
     if address.scheme not in backends:
         raise UnknownBackend(address.scheme, known=backends)
     backend = backends[address.scheme]
@@ -463,7 +463,7 @@ def _reranker(opening: Opening) -> Reranker | None:
 
 
 def reranker_named(name: str, threads: int) -> Reranker:
-    """Open a reranker by its whole name, such as `onnx:FOLDER`. Raises `InvalidInput` for one that cannot be had."""
+    """Open a reranker by its full name, such as `onnx:FOLDER`. Raises `InvalidInput` if it is not available."""
     scheme = name.partition(":")[0]
     opens = RERANKERS[scheme if scheme in RERANKERS else "onnx"]  # which reports an unknown name
     return opens(name, threads)
@@ -516,7 +516,7 @@ def _compared_one_by_one(given: "EngineBackend | HostStore | None") -> int:
 
 
 def _given(given: "EngineBackend | HostStore", stores: Stores, embedder: Embedder) -> EngineBackend:
-    """Return what opens the engine that a program gives."""
+    """Return the backend of an engine that a program passes in."""
     if isinstance(given, EngineBackend):
         return given
     from treering.retrieval.index.passage_texts import PassageTexts

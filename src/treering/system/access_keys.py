@@ -117,9 +117,9 @@ def is_live(key: AccessKey, *, now: datetime) -> bool:
 
 
 def holder_of(text: str, keys: AccessKeys, *, clock: Clock) -> AccessKey | None:
-    """Return the key that a client sent, noting that it was used; `None` for one that opens nothing, whatever the why.
+    """Return the key that a client sent, recording its use; `None` if it opens nothing, for any reason.
 
-    A wrong secret takes as long to refuse as a right one takes to find.
+    Refusing a wrong secret takes as long as accepting a right one.
     """
     parts = _KEY.fullmatch(text)
     if parts is None:
@@ -136,7 +136,7 @@ def holder_of(text: str, keys: AccessKeys, *, clock: Clock) -> AccessKey | None:
 
 
 def rights_of(key: AccessKey, *, files: bool, urls: bool = False) -> Rights:
-    """Return what the holder of a key may do.
+    """Return the rights of a key's holder.
 
     `files` and `urls`: whether the server lets writers ingest files and web pages.
     """
@@ -185,7 +185,7 @@ def key_of(row: Sequence[Any]) -> AccessKey:
 
 
 def taken_name(name: str) -> Conflict:
-    """Say that a key has a name already."""
+    """Return the error for a name that another key has."""
     return Conflict(
         f"The key {name!r} already exists.",
         hint="Choose another name, or revoke it first: treering key revoke NAME.",

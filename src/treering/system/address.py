@@ -1,7 +1,7 @@
 """Addresses of spaces: parse what users write, and print it without the password.
 
     sqlite:PATH      a file; a bare PATH without a colon, and one with a Windows drive, mean the same
-    :memory:         a space that is gone when it is closed
+    :memory:         a space that is lost when it is closed
     NAME             the file NAME.db in the folder of named spaces
     SCHEME://[USER[:PASSWORD]@]HOST[:PORT][,…][/PATH][?OPTION=VALUE&…]      a space behind a server
 
@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 from treering.core.errors import InvalidInput
 
 FILES = "sqlite"
-"""The scheme of spaces that are files: what a bare path means."""
+"""The scheme of spaces in files, and the meaning of a bare path."""
 
 SPACE = "space"
 """The option that names one of the spaces of a server."""

@@ -64,7 +64,7 @@ def remote_options(*, local: bool) -> tuple[str, ...]:
 
 
 def served(verb: str) -> str:
-    """Return the command that serves a repository on this machine: git reads its configuration, but runs nothing of it.
+    """Return the command that serves a repository on this machine; git runs no program from its configuration.
 
     `verb`: `upload-pack` or `receive-pack`. A shell runs the command; git adds the path. Settings on a command line
     take precedence over those of the repository.
@@ -74,9 +74,9 @@ def served(verb: str) -> str:
 
 
 def isolated_environment(**more: str) -> dict[str, str]:
-    """Return the whole environment of a git that reads no configuration of the user, the system or a repository.
+    """Return the environment of a git that reads no configuration of the user, the system or a repository.
 
-    Without `GIT_DIR` in `more` there is no repository: git looks for none around the folder it runs in.
+    Without `GIT_DIR` in `more` git uses no repository, not even one around its working folder.
     """
     return _inherited(_SYSTEM) | _FIXED | _NO_CONFIGURATION | {"GIT_DIR": os.devnull} | more
 
@@ -153,7 +153,7 @@ def objects_of(clone: Path, *, sha256: bool = False) -> Iterator[Callable[..., t
 
 
 def _inherited(names: Sequence[str]) -> dict[str, str]:
-    # Not a setting of Treering: what git needs of the environment is passed through unread.
+    # Not a setting of Treering: git's own variables are passed on unread.
     return {name: os.environ[name] for name in names if name in os.environ} | {"PATH": os.pathsep.join(_path())}
 
 

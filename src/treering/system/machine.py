@@ -136,7 +136,7 @@ def sync_folder(folder: Path) -> None:
 def shared_secret(file: Path) -> bytes:
     """Return the 32 random bytes in a file that only its owner can read. The first call creates it.
 
-    Raises `OSError`, also for a file that holds something else.
+    Raises `OSError`, also if the file has other contents.
     """
     try:
         secret = file.read_bytes()
@@ -154,7 +154,7 @@ def shared_secret(file: Path) -> bytes:
 _SECRET_BYTES = 32
 
 
-# A lock that one process holds at a time. The system lets go of it when the process ends, however it ends.
+# A lock that one process holds at a time. The system releases it when the process ends, in whatever way.
 
 
 NEXT_LOCK, RUNNING_LOCK = "next.lock", "running.lock"
@@ -214,7 +214,7 @@ def try_lock(descriptor: int, *, wait: bool = False) -> bool:
             return False
         os.lseek(descriptor, 0, os.SEEK_SET)
         return True
-    import fcntl  # there is none on Windows
+    import fcntl  # not available on Windows
 
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -246,7 +246,7 @@ LOWEST_PRIORITY = 19
 def start_behind(
     *arguments: str, niceness: int, folder: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> None:
-    """Start a command of this installation that outlives this process, holds no terminal and lets others go first.
+    """Start a command of this installation that outlives this process, without a terminal, at a low priority.
 
     `niceness`: from 0 to `LOWEST_PRIORITY`. Raises `OSError` if the process cannot be started.
     """
@@ -266,7 +266,7 @@ def start_behind(
         if sys.platform != "win32":
             os.setpriority(os.PRIO_PROCESS, worker.pid, niceness)
         if sys.platform == "linux":
-            # Not SCHED_IDLE: that gets almost nothing of a busy core, also while it holds the lock for writing.
+            # Not SCHED_IDLE: it would get almost no time on a busy core, even while it holds the lock for writing.
             os.sched_setscheduler(worker.pid, os.SCHED_BATCH, os.sched_param(0))
     # The process is not waited for. Without a return code Python would warn about that.
     worker.returncode = 0

@@ -94,7 +94,7 @@ def check_proof(proof: Mapping[str, Any], anchor: Mapping[str, Any] | None = Non
 
 
 def check_clone(proof: Mapping[str, Any], clone: Path) -> tuple[int, list[str]]:
-    """Compare the cited lines of files with a clone of their repository: how many agree, and what does not.
+    """Compare the cited lines of files with a clone of their repository: return the number of equal ones, and problems.
 
     Raises `NotProven` if the citations are malformed.
     """
@@ -185,7 +185,7 @@ def _differences(mark: str, clone: Path, blob: str, lines: Mapping[str, Any], te
 
 
 def main() -> None:
-    """Check the proof that the command line names, and print what holds and what does not."""
+    """Check the proof in the command line, and print valid statements and problems."""
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("proof", "--anchor", "--clone", "--signers"):
         reader.add_argument(name, type=Path)

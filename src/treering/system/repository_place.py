@@ -33,7 +33,7 @@ class GitPlace:
 
     @property
     def names_back(self) -> bool:
-        """Whether the repository names this work tree, too, if the `.git` of the work tree only leads to it."""
+        """Whether the repository names this work tree in turn, if the `.git` of the work tree is a link to it."""
         if self.linked:
             linked = Path(_text(self.git_dir / "gitdir"))  # the path of the work tree's `.git` file
             is_added = self.git_dir.parent == self.common / "worktrees"
@@ -120,7 +120,7 @@ def _of(git_dir: Path, top: Path | None, *, common: str = "") -> GitPlace | None
 
 
 def _with_top(found: GitPlace, folder: Path) -> GitPlace:
-    """Return a repository that `GIT_DIR` names, with its work tree: git takes the folder it is called in for it."""
+    """Return a repository named by `GIT_DIR` with its work tree, which for git is the current folder."""
     linked = _text(found.git_dir / "gitdir")  # in an added work tree: the path of its `.git` file
     if linked:
         return GitPlace(found.git_dir, found.common, (found.git_dir / linked).parent)

@@ -152,8 +152,8 @@ class Settings:
 
     @property
     def time_zone(self) -> "TimeZone":
-        """The time zone whose days are meant."""
-        # Imported here: hooks of coding agents read the settings, and have no time for what this brings.
+        """The time zone for days in questions."""
+        # Imported here, because the hooks of coding agents must start quickly.
         from treering.retrieval.text.time_zones import parse_zone
 
         return parse_zone(self.timezone)
@@ -298,7 +298,7 @@ def _data_dir(environment: Mapping[str, str]) -> Path:
 
 
 def login_name() -> str:
-    """Return the name of who runs this process; "user" in a container or a service whose user has none."""
+    """Return the name of the user of this process; "user" if it has none, as in some containers and services."""
     try:
         return getpass.getuser()
     except (ImportError, KeyError, OSError):  # the first is Windows', before Python 3.13

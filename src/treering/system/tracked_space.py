@@ -60,7 +60,7 @@ def _tracked_names(place: GitPlace, *, mentioning: bytes, last: bytes) -> Iterat
     for index in (place.git_dir / "index", *place.git_dir.glob("sharedindex.*")):
         try:
             entries = index.read_bytes() if index.stat().st_size <= _MAX_INDEX_BYTES else b""
-            # Names are whole in the older versions, and most repositories track nothing of the kind.
+            # Older versions store whole names, and most repositories track no such file.
             if entries[4:8] < b"\0\0\0\4" and mentioning not in _folded(entries):
                 continue
             is_sha256 = bool(_SHA256.search((place.common / "config").read_bytes()))
@@ -69,7 +69,7 @@ def _tracked_names(place: GitPlace, *, mentioning: bytes, last: bytes) -> Iterat
                     break  # names are sorted
                 yield name
         except (OSError, IndexError, ValueError, struct.error):
-            continue  # there is none, or git cannot read it either
+            continue  # no index, or one that git cannot read either
 
 
 def _folded(name: bytes) -> bytes:
