@@ -80,7 +80,7 @@ def use_own_scripts() -> None:
 
 
 def _titled(incomplete: str, types: Sequence[str], *, statuses: frozenset[str] = frozenset()) -> Candidates:
-    """Return the objects whose title or id begins so: by id at first, by title once letters are typed."""
+    """Return objects whose title or id starts with a text: ids if it is empty, titles once letters are typed."""
     if not is_asked():
         return []
     from treering.core.characters import one_line, short_id

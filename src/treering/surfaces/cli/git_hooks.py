@@ -68,7 +68,7 @@ def remote_to_share(place: Path) -> str:
 
 
 def sharing_notes(remote: str) -> tuple[str, ...]:
-    """Return sentences on what the hooks share over `remote`."""
+    """Return sentences that explain sharing over `remote`."""
     return (
         f"Merges and branch checkouts pull others' changes from {remote}; a push to it sends yours.",
         "Secrets and private scopes are not sent. TREERING_HOOK_SYNC=0 turns it off.",

@@ -109,7 +109,7 @@ def _events(ledger: Ledger, changes: Iterator[RecentChange]) -> Iterator[LoggedE
         if is_read:
             ingest = ingest or _Ingest(change, at)
             ingest.add(change, at)
-        # Knowledge that was read from a file comes with its file.
+        # Knowledge extracted from a file is not listed in addition to the file.
         if not is_read or (change.type == "knowledge" and change.event != "created"):
             yield from _of_object(ledger, change, at)
     if merge:

@@ -22,7 +22,7 @@ import typer
 from treering.core.characters import visible, visible_json
 
 if TYPE_CHECKING:
-    # Imported where lines are made: help and errors need none of it.
+    # Imported by the functions that need it: help and errors do not.
     from rich.console import Console
     from rich.text import Text
 

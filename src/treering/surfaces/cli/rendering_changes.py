@@ -153,7 +153,7 @@ def render_job(report: JobReport, ledger: Ledger | None = None) -> Iterator[Inde
 def render_write(
     report: WriteReport, ledger: Ledger | None, *, actor: str, fenced: bool, verbose: bool = False
 ) -> Iterator[IndentedLine]:
-    """Show what was written, waits for review, or would change."""
+    """Show the result of a write: written, waiting for review, or only proposed changes."""
     if report.diff:
         yield line(("Would change:", "bold"))
         yield from render_diff(report.diff, fenced=fenced)

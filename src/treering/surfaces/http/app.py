@@ -63,7 +63,7 @@ class Serving:
     metrics_to_all: bool = False
     """Whether `/metrics` needs no key; else it needs one with the right `admin`."""
     background: bool = True
-    """Whether vectors are made behind everyday work."""
+    """Whether vectors are embedded in the background."""
     embedder: Embedder | None = None
     parts: Mapping[str, Any] = field(default_factory=dict)
     """What the flags of parts chose, by the name of the part."""
@@ -126,7 +126,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
 
 
 class _Server:
-    """What an app is made of, from its start to its end."""
+    """The components of an app, from its start to its end."""
 
     def __init__(self, serving: Serving, stop: Stop) -> None:
         self._serving = serving
@@ -186,7 +186,7 @@ class _Server:
         )
 
     def gate(self, routes: Iterable[Route]) -> Gate:
-        """Return what decides who may ask which path."""
+        """Return the gate that checks access to each path."""
         access = [
             (METRICS, _ANYBODY if self._serving.metrics_to_all else _ADMIN),
             *((one.path, one.access) for one in routes),

@@ -1,4 +1,4 @@
-"""Who asks, what a route needs of who asks it, and how much may be asked at once and for how long."""
+"""Callers, the access that routes require, and the limits of requests."""
 
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -21,7 +21,7 @@ class RouteAccess:
 
     reach: Reach
     needs: Rights
-    """The least that it does. A route of several operations checks each besides, by its own rights."""
+    """The minimal rights of its calls. A route of several operations also checks the rights of each."""
     whole_space: bool
     """Whether it shows or changes the whole space: a key limited to a scope is refused."""
 

@@ -68,13 +68,13 @@ class Route:
     takes: tuple[type[BaseModel], ...] = ()
     """The JSON body is one of these; nothing: there is no body."""
     examples: Mapping[str, Any] = field(default_factory=dict)
-    """Bodies to copy, by what one wants."""
+    """Example bodies, by purpose."""
     takes_bytes: bool = False
     """The body is bytes of any kind."""
     description: str = ""
     parameters: tuple[Schema, ...] = ()
     links: Mapping[str, Schema] = field(default_factory=dict)
-    """What can be asked next with what this route was asked and gave."""
+    """Routes that can be called next with the input and output of this one."""
     also: Schema = field(default_factory=dict)
     """Other content than JSON that the good answer may have, by its type."""
     good: HTTPStatus = HTTPStatus.OK
@@ -246,7 +246,7 @@ Problem = dict[str, str]
 
 
 def misfits(model: type[BaseModel], data: Any) -> list[Problem]:
-    """Name the parts of JSON data that a model accepts, but whose type its schema does not name."""
+    """Return the parts of JSON data that a model accepts, but whose type differs from its schema."""
     schema = _schema(model)
     return list(_misfits(schema, data, schema, ()))
 

@@ -22,7 +22,7 @@ STATUSES: Mapping[type[TreeringError], HTTPStatus] = {
     Corrupt: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 OF_OPENAI = frozenset({"/v1/chat/completions", "/v1/models"})
-"""Paths where failures have the shape of OpenAI's API, whose clients ask there."""
+"""Paths of OpenAI's API, whose failures have its structure."""
 
 REQUEST_ID = "X-Request-Id"
 """Names a request in the log: as a proxy named it, else with a new id; every answer carries it."""
@@ -75,7 +75,7 @@ def too_many_requests(message: str, hint: str, *, seconds: int = 1, **details: A
 
 
 def answer_failures(app: FastAPI) -> None:
-    """Have an app answer every failure in the one shape; whatever is unforeseen goes to the log only."""
+    """Answer every failure of an app in the common structure; details of unexpected errors are only logged."""
     app.add_exception_handler(TreeringError, _told)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(ClientDisconnect, _gone)
@@ -167,7 +167,7 @@ def _unforeseen(request: Request, _error: Exception) -> Response:
         hint="See its log. Earlier writes are saved. Please report this error.",
         details={},
     )
-    # This answer passes by what gives the others their id.
+    # The middleware that adds the id to other answers does not see this one.
     headers = {REQUEST_ID: request.state.request_id} if hasattr(request.state, "request_id") else {}
     return _response(request.url.path, HTTPStatus.INTERNAL_SERVER_ERROR, failure, headers)
 

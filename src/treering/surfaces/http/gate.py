@@ -1,4 +1,4 @@
-"""The one place that decides who may ask what: every path of the server, by the key that comes with a request."""
+"""Access control: the key of a request decides which paths of the server it may call."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class Gate:
     """Decides which requests may proceed. Without keys every client is `anybody`; `RequestGuard` checks the origin."""
 
     def __init__(self, access: Iterable[tuple[str, RouteAccess]], *, anybody: Caller, ring: KeyRing | None) -> None:
-        """Take the paths of the server, as its routes write them, with what each needs."""
+        """`paths`: the paths of all routes, with the access each requires."""
         self._paths = [(compile_path(path)[0], needed) for path, needed in access]
         self._anybody = anybody
         self._ring = ring
@@ -66,10 +66,10 @@ class Gate:
         return self._ring is not None
 
     async def admit(self, connection: HTTPConnection, method: str) -> Caller:
-        """Return who asks. Raises `Refusal` without a key that opens anything (401), `Denied`, `NotFound`.
+        """Return the caller. Raises `Refusal` without a valid key (401), `Denied`, `NotFound`.
 
-        A path that no route has declared is refused, whatever the app would answer there. A key may come in the cookie
-        of who signed in; what may change something then has to come from a page of this server, by its `Origin`.
+        A path without a declared route is refused, whatever the app would answer. The key may be in the cookie of a
+        signed-in user; requests that change something must then come from a page of this server, by their `Origin`.
         """
         path = connection.scope["path"]
         route = next(((match, needed) for one, needed in self._paths if (match := one.match(path))), None)
@@ -104,7 +104,7 @@ class Gate:
         return self._ring is not None and key.space == self._ring.space
 
     async def check_key(self, sent: str) -> AccessKey:
-        """Return the key that was sent. Raises `Refusal` for one that opens nothing, `InvalidInput` without keys."""
+        """Return the sent key. Raises `Refusal` if it opens nothing, `InvalidInput` on a server without keys."""
         ring = self._ring
         if ring is None:
             raise InvalidInput("This server needs no keys.", hint="Send requests from this machine, without a key.")
@@ -120,7 +120,7 @@ class Gate:
 
 
 def cookie_name(scheme: str) -> str:
-    """Name the cookie that holds a key. Over TLS the name makes browsers refuse it from anybody but this host."""
+    """Return the name of the cookie with the key. Over TLS its prefix makes browsers accept it only from this host."""
     return "__Host-treering-key" if scheme == "https" else "treering-key"
 
 

@@ -106,7 +106,7 @@ class JobsEndpoint:
         return job_begun(await self._jobs.resume(job_id, caller_of(request)))
 
     async def watch(self, job_id: str, request: Request) -> Response:
-        """Tell of a job as it goes on.
+        """Stream the progress of a job.
 
         Each event contains the whole state, so a slow or returning reader misses only outdated ones, and the server
         stores none.

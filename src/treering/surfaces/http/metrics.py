@@ -48,7 +48,7 @@ class SpaceState:
 
 
 class Metrics:
-    """Counts requests, and asks the server's parts when it is asked itself."""
+    """Counts requests, and collects the state of the server's components for each scrape."""
 
     def __init__(self, *, spaces: Callable[[], SpaceState], running: Callable[[], tuple[int, int]]) -> None:
         """`spaces` returns the state of the spaces; `running` the numbers of running and of waiting jobs."""
@@ -76,7 +76,7 @@ class Metrics:
         self._inside.inc()
 
     def end(self, *, method: str, route: str, status: int, seconds: float) -> None:
-        """Count what became of it."""
+        """Count the result of a request."""
         self._inside.dec()
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
@@ -98,7 +98,7 @@ class _State(Collector):
         self._running = running
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Name nothing before it is asked: that would open spaces."""
+        """Return no metrics at registration, because collecting them would open spaces."""
         return iter(())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -142,7 +142,7 @@ class RouteTemplates:
 
 
 class RequestObserver:
-    """Notes what becomes of each request to an app, refusals included."""
+    """Records the result of each request to an app, including refusals."""
 
     def __init__(self, app: ASGIApp, *, templates: RouteTemplates, metrics: Metrics) -> None:
         self._app = app
@@ -197,5 +197,5 @@ class RequestObserver:
 
 
 def _request_id(given: str) -> str:
-    """Return the id that a proxy gave a request, if it is one that can hold no content; else a new one."""
+    """Return the id that a proxy gave a request, if it has a safe form; else a new one."""
     return given if _GIVEN_ID.fullmatch(given) else uuid4().hex

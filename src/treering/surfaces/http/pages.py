@@ -69,7 +69,7 @@ ACCESS = (
     *((f"{HOME}{path}", _OWN_SCOPE) for path in (*OF_ANY_SPACE, _FEEDBACK)),
     (f"{HOME}/{{rest:path}}", _WHOLE_SPACE),
 )
-"""Who may open which page of a server with keys, the narrower paths first. What a page does is checked besides."""
+"""The access that each page requires on a server with keys, specific paths first. Its calls are checked separately."""
 
 
 def routes(
@@ -144,7 +144,7 @@ class _Pages:
         return await self._made(request, view, lambda: respond(list_projects(names()), view))
 
     def of_part(self, page: WebPage) -> Callable[[Request], Awaitable[Response]]:
-        """Return the endpoint of a page that a part brings."""
+        """Return the endpoint of a page of a part."""
         prepare = page.prepare
         return self.page(page.show) if prepare is None else partial(self._prepared, page, prepare)
 
@@ -250,7 +250,7 @@ class _StaticFiles(StaticFiles):
 
 
 def _menu(part_pages: Sequence[WebPage]) -> list[tuple[str, str]]:
-    """Return the paths and names of the pages that the parts bring to the menu, by name, and of the last one."""
+    """Return the paths and names of the menu entries of parts, sorted by name, followed by the last one."""
     pages = [(page.path.strip("/"), page.title) for page in part_pages if page.title]
     further = [("projects", "Projects")] if any(part.spaces for part in parts()) else []
     return [*sorted((*pages, *further), key=lambda one: one[1]), ("live", "Live")]

@@ -1,6 +1,6 @@
-"""Who is let in: whom the gate admits, no page of another site, and not all at once.
+"""Decides which requests an app gets: admitted by the gate, not from pages of other sites, and within the limits.
 
-Without keys, only programs of this machine, under its loopback names.
+Without keys, only programs of this machine are admitted, under its loopback names.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ def is_loopback(host: str) -> bool:
 
 
 class RequestGuard:
-    """Lets requests in to an app, or answers them itself.
+    """Passes requests to an app, or refuses them.
 
     A web page anywhere can have its name resolve to 127.0.0.1 and so call this server from a visitor's browser
     (DNS rebinding). Such a request has the page's name in `Host`, and the page's site in `Origin`.
@@ -164,7 +164,7 @@ def _check(headers: Headers, *, scheme: str, any_host: bool) -> None:
 
 
 def _check_length(headers: Headers) -> None:
-    """Raise `Refusal` for a request whose body ends at two places: a proxy in front may have read another one.
+    """Raise `Refusal` for a request with two lengths of its body: a proxy in front may have used the other one.
 
     The bytes behind one of the ends may belong to this request or to the next, so the connection ends (RFC 9112,
     section 6.3).
@@ -202,7 +202,7 @@ class RequestRates:
     def __init__(self, *, time: Callable[[], float] = monotonic) -> None:
         self._time = time
         self._used_until: dict[str, float] = {}
-        """When what a key has used is given back, by its id."""
+        """The times at which the used capacity of each key is restored, by the key's id."""
 
     def count(self, key: str, per_minute: int | None) -> None:
         """Count a request. Raises `Refusal` (429) for one too many, which is not counted; `None` allows any number."""

@@ -113,9 +113,9 @@ class RunningJob:
         size: int = 0,
         lend: Callable[[Engine], Engine] | None = None,
     ) -> None:
-        """`job_id`: empty for a new one. `holder`: whose it is; by default the caller's.
+        """`job_id`: empty for a new one. `holder`: the owner of the job; default: the caller.
 
-        `size`: the bytes of the request. `lend`: as `ServedSpace.call` takes it.
+        `size`: the bytes of the request. `lend`: as in `ServedSpace.call`.
         """
         self.id: str = job_id
         self.holder: str = holder or caller.key
@@ -341,7 +341,7 @@ class RunningJobs:
             job.kept.turn(*ended)
 
     def _ended(self, job: RunningJob, error: TreeringError) -> Sequence[object]:
-        """Say how an error ended a job."""
+        """Record the error that ended a job."""
         asked_to = isinstance(error, Unavailable)
         if asked_to and job.cancelled:
             return ("cancelled",)

@@ -1,4 +1,4 @@
-"""What a server serves: its space, opened when it is first needed, and what the parts bring."""
+"""The space of a server, opened when it is first needed, and the additions of parts to a server."""
 
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
 
 
 def allowed(words: Iterable[str]) -> frozenset[Allowed]:
-    """Read what an operator allows. Raises `InvalidInput` for a word that is not known."""
+    """Parse the permissions of --allow. Raises `InvalidInput` for an unknown one."""
     given = set(words)
     for word in given.difference(ALLOWED):
         raise InvalidInput(
@@ -46,7 +46,7 @@ def granted(*, files: Path | None, allow: Collection[Allowed], urls: bool = Fals
     """Return the rights of callers: read and write the space, and what the operator allows in addition.
 
     `files`: the folder whose files may be read. `allow`: `review` lets callers decide as a person, `erase` lets them
-    erase besides. `urls`: pages of the web may be fetched.
+    also erase. `urls`: web pages may be fetched.
     """
     reads_files, destroys = files is not None, "erase" in allow
     return replace(WRITES, reads_files=reads_files, fetches=urls, needs_person=bool(allow), destroys=destroys)
@@ -145,7 +145,7 @@ class ServedSpace:
         return True
 
     def look_after(self) -> None:
-        """Have made what waits in the space, if there is one: also what a process left that died."""
+        """Start pending work of the space, if it exists, including work left by processes that died."""
         if self.check():
             start_waiting(self.engine(create=False))
 
@@ -191,19 +191,19 @@ class ServedSpace:
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """What a part is given of the server that it serves in."""
+    """The parts of a server that it passes to the parts of Treering."""
 
     space: ServedSpace
     workers: Workers
     bounds: Bounds
     stop: Stop
     background: bool
-    """Whether vectors are made behind everyday work."""
+    """Whether vectors are embedded in the background."""
     embedder: Embedder | None
     """A model for all spaces; none: each opens its own."""
 
     async def run(self, request: Request, work: Callable[[], _T], *, writes: bool) -> _T:
-        """Return what work of a request gives, in the time that reading or writing has. Raises as `Workers.run`."""
+        """Return the result of a request's work, within the time limit of reads or writes. Raises as `Workers.run`."""
         seconds = self.bounds.work_seconds if writes else self.bounds.read_seconds
         return await self.workers.run(request.receive, work, seconds=seconds)
 
@@ -242,5 +242,5 @@ class ServedPart:
 
 
 def served_parts(context: ServerContext, chosen: Mapping[str, Any]) -> list[ServedPart]:
-    """Return what each part serves. `chosen`: what its flags say, by the name of the part."""
+    """Return the additions of each part. `chosen`: the values of its flags, by the name of the part."""
     return [load(part.serving)(context, chosen.get(part.name)) for part in parts() if part.serving]

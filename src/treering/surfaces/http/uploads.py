@@ -115,7 +115,7 @@ class UploadEndpoint:
 
 
 def _check_label(request: Request) -> None:
-    """Refuse a body that is labelled as what a page of another site has a browser send without asking first."""
+    """Refuse content types that a browser sends from pages of other sites without a preflight request."""
     label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
     if label in _SENT_UNASKED:
         raise Refusal(

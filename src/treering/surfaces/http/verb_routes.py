@@ -94,7 +94,7 @@ def _checked(tool: Tool, body: bytes, caller: Caller) -> Envelope:
 
 
 def _least_of(tool: Tool) -> Rights:
-    """Return what all modes of a tool do; what a mode does besides is checked when it is called."""
+    """Return the rights common to all modes of a tool; further rights of a mode are checked at the call."""
     return reduce(and_, (mode.rights for mode in tool.modes.values()))
 
 
@@ -149,7 +149,7 @@ _CHANGES: Mapping[type[Value], type[Value]] = {
     KnowledgeInput: KnowledgeChange,
     WorkItemInput: WorkItemChange,
 }
-"""Inputs that take two forms: a new object's fields without an id, or an id and what changes."""
+"""Inputs with two forms: the fields of a new object without an id, or an id and the changed fields."""
 
 
 def call_models(verb: str) -> tuple[type[BaseModel], ...]:
@@ -283,7 +283,7 @@ class McpEndpoint:
 
 
 class _Handler:
-    """Has the manager answer a request: an object, since Starlette takes a function for one that returns a response."""
+    """Passes a request to the manager. An object, because Starlette expects a function to return a response."""
 
     def __init__(self, manager: StreamableHTTPSessionManager) -> None:
         self._manager = manager

@@ -47,7 +47,7 @@ class Stop:
         return self._begun
 
     def begin(self) -> None:
-        """Refuse new work, and have what runs end in time."""
+        """Refuse new work, and let running work finish in time."""
         if not self._begun:
             self._ends = self._time() + self._finishing_seconds
             self._begun = True
@@ -70,7 +70,7 @@ class Stop:
 
 @dataclass(slots=True)
 class BackgroundWork:
-    """Work that goes on when the request ends which began it, and how far it is."""
+    """Work that continues after the request that started it, and its progress."""
 
     task: "asyncio.Task[object] | None" = None
     what: str = ""
@@ -87,14 +87,14 @@ BACKGROUND_WORK: ContextVar[BackgroundWork | None] = ContextVar("treering_backgr
 
 
 def report_progress(what: str, done: int, total: int | None) -> None:
-    """Take a report of progress in a worker. Raises what ends its work, if it has to end."""
+    """Record the progress of a worker. Raises the error that ends its work, if it has to end."""
     if background := BACKGROUND_WORK.get():
         background.note(what, done, total)
     check_between_steps()
 
 
 class Workers:
-    """Runs work in threads. An answer is given when the thread is free again, not before."""
+    """Runs work in threads. The answer is given only when the thread is free again."""
 
     def __init__(self, most: int, *, stop: Stop) -> None:
         self._places = CapacityLimiter(most)

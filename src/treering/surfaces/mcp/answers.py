@@ -35,7 +35,7 @@ _TAIL = 80  # tokens for naming what a pack leaves out
 
 
 def text_of(report: Report, *, max_tokens: int) -> str:
-    """Write a report for a model: recalled text fenced as data, what does not fit named."""
+    """Render a report for a model: recalled text is fenced as data, and omitted entries are named."""
     if isinstance(report, ContextReport):
         return _context(report, max_tokens)
     if isinstance(report, BriefReport):

@@ -67,7 +67,7 @@ def _gathered(call: dict[str, Any], mode: Mode) -> dict[str, Any]:
 
 
 def _mode_meant(tool: Tool, call: Mapping[str, Any]) -> Mode:
-    """Return the first mode, the default one before the others, that takes what a call without a mode gives."""
+    """Return the first mode, starting with the default, that accepts the fields of a call without a mode."""
     given = _json_of(call.get("input", {}), dict)
     default = tool.find("")
     beside = {name: value for name, value in call.items() if name not in _ENVELOPE}
@@ -115,7 +115,7 @@ def _read_input(given: dict[str, Any], mode: Mode) -> dict[str, Any]:
 
 
 def _input_in(text: str, mode: Mode | None) -> Any:
-    """Return the fields that a JSON text holds; any other text stays the text that it is."""
+    """Return the fields in a JSON text; any other text is returned unchanged."""
     fields = _json_of(text, dict)
     if not isinstance(fields, dict) or mode is None:
         return text
@@ -160,7 +160,7 @@ def _is_left_out(value: Any, schema: Schema | None, root: Schema, *, required: b
 
 
 def _json_of(value: Any, kind: type) -> Any:
-    """Return what a JSON text holds if that is of a kind, else the value as it is."""
+    """Return the value of a JSON text if it has one of the kinds, else the value unchanged."""
     if not isinstance(value, str):
         return value
     try:

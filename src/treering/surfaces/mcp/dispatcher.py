@@ -1,4 +1,4 @@
-"""Answering calls: the space, opened by the first of them, and what becomes of its reports.
+"""Answer calls: open the space at the first one, and render its reports.
 
 Importing this module loads search, models and parsers; the server imports it at the first call.
 """
@@ -103,7 +103,7 @@ class ToolDispatcher:
     def answer(
         self, verb: str, arguments: Mapping[str, Any], *, actor: str, progress: Progress, check: Check
     ) -> ToolAnswer:
-        """Run a verb and return its report, or the error in its one shape. `check` raises what ends the work."""
+        """Call a verb and return its report, or the error in the common form. `check` raises the error that ends it."""
         report = partial(self._report, actor=actor, progress=progress)
         return answer_call(verb, arguments, report, check=check, urls=self._granted.fetches)
 
@@ -158,7 +158,7 @@ def error_answer(error: TreeringError) -> ToolAnswer:
 
 
 def _without_markers(data: Any) -> Any:
-    """Rewrite what reads as a fence marker in the texts of JSON data: an error may echo anything."""
+    """Rewrite fence markers in the texts of JSON data, because an error may contain any text."""
     match data:
         case str():
             return without_markers(data)
@@ -194,7 +194,7 @@ def _only(options: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {name: options[name]} if options.get(name) is not None else {}
 
 
-# Mode `help` of every tool: all fields of a mode with what each means, and calls to copy.
+# Mode `help` of every tool: all fields of a mode with their descriptions, and example calls.
 
 
 def help_on(verb: str, given: Mapping[str, Any] | str, *, urls: bool = False) -> tuple[str, dict[str, Any]]:

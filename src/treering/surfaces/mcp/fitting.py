@@ -39,7 +39,7 @@ class AnswerEntry:
 
 
 def fit_entries(title: str, entries: Sequence[AnswerEntry], notes: Sequence[str], *, max_tokens: int) -> str:
-    """Write a title, as many entries as fit, and notes; name what did not fit."""
+    """Return a title, as many entries as fit, and notes, including the names of omitted entries."""
     foot = [f"- {note}" for note in notes]
     room = max_tokens - sum(map(estimate_tokens, (title, *foot))) - _RESERVE
     blocks: list[str] = []
@@ -54,7 +54,7 @@ def fit_entries(title: str, entries: Sequence[AnswerEntry], notes: Sequence[str]
 
 
 def fit_items(title: str, items: Sequence[CitedText], notes: Sequence[str], *, origin: str, max_tokens: int) -> str:
-    """Write a title, as many recalled texts as fit in one fence, and notes; name what did not fit."""
+    """Return a title, as many recalled texts as fit in one fence, and notes, including the names of omitted texts."""
     foot = [f"- {note}" for note in notes]
     frame = fence_items((), origin=origin)
     room = max_tokens - sum(map(estimate_tokens, (title, frame, *foot))) - _RESERVE
@@ -74,7 +74,7 @@ def fit_items(title: str, items: Sequence[CitedText], notes: Sequence[str], *, o
 
 
 def left_out(refs: Sequence[str], *, max_tokens: int) -> str:
-    """Say what an answer leaves out."""
+    """Return a note on the omitted parts of an answer."""
     named = ", ".join(ref[:80] for ref in refs[: _NAMED if max_tokens >= _RESERVE * _NAMED else 1])
     more = f" and {len(refs) - _NAMED} more" if len(refs) > _NAMED else ""
     return f"Left out to fit {max_tokens} tokens: {named}{more}."
@@ -173,7 +173,7 @@ class _Cuttable:
 
     @property
     def is_there(self) -> bool:
-        """Whether it still has its place: what holds it may have been shortened before it."""
+        """Whether it is still part of the data: an enclosing value may have been shortened before."""
         return isinstance(self.key, str) or self.key < len(self.holder)
 
     @property

@@ -42,7 +42,7 @@ def tool_listing(*, urls: bool = False) -> list[Schema]:
 
 
 def rendered() -> str:
-    """Write the listing as it is shipped, in `listing.json`."""
+    """Return the listing as stored in `listing.json`."""
     return json.dumps(tool_listing(), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -63,7 +63,7 @@ def _listed(tool: Tool) -> Schema:
 
 
 def _annotations(tool: Tool) -> dict[str, bool]:
-    """Say what a tool does at most, in the words of the protocol."""
+    """Return the annotations of a tool: the most that its modes do."""
     rights, hints = tool.rights, {"readOnlyHint": not tool.rights.writes}
     if rights.writes:  # to what only reads, the protocol gives the next two no meaning
         hints["destructiveHint"] = rights.destroys
@@ -154,7 +154,7 @@ def fields_of(mode: Mode) -> list[ModeField]:
 
 
 def fields_in(model: type[BaseModel]) -> list[ModeField]:
-    """Return the fields of a model, with what each means and takes."""
+    """Return the fields of a model, with their descriptions and types."""
     schema = model.model_json_schema(by_alias=True)
     return [
         ModeField(

@@ -4,7 +4,7 @@ Listing the tools needs neither the catalogue nor the space: the listing was ren
 compares it with the catalogue). Everything heavy is loaded by the first call, in a worker thread.
 
 The package `mcp` may be of release 1 or 2, since some frameworks still ask for the first: `_McpRelease1` and
-`_McpRelease2` are what differs.
+`_McpRelease2` contain the differences.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ class CallProgress:
 
 @dataclass(frozen=True, slots=True)
 class ToolCaller:
-    """Who calls: the name the client gave itself, if it did, and the HTTP request that the call came with, if one did.
+    """The caller: the name that the client gave itself, if any, and the HTTP request of the call, if any.
 
-    `tell` sends progress to it, if it asked for any.
+    `tell` sends progress, if the client asked for it.
     """
 
     name: str
@@ -107,7 +107,7 @@ class ToolCaller:
 
 
 AnswerCall = Callable[[str, Mapping[str, Any], ToolCaller, CallProgress], "ToolAnswer"]
-"""Answers a call, in a worker thread: the verb, its arguments, who calls, and what watches over it."""
+"""Answers a call in a worker thread, given the verb, its arguments, the caller, and the progress of the call."""
 _SERVED_AT_ONCE = 4
 READ_SECONDS = 60.0
 """The default time limit of a query."""
@@ -163,10 +163,10 @@ def server_of(
     urls: bool = False,
     close: Callable[[], None] = lambda: None,
 ) -> Server[Any]:
-    """Make a server of the four tools, whose calls `answer` answers; `close` is called when it ends.
+    """Create a server of the four tools. `answer` answers its calls; `close` is called when it ends.
 
-    A query ends after `read_seconds`, any other call after `work_seconds`, if that is given. `urls`: the mode that
-    fetches pages of the web is listed.
+    A query ends after `read_seconds`, any other call after `work_seconds`, if given. `urls`: also list the mode that
+    fetches web pages.
     """
     seconds = (read_seconds, work_seconds)
     tools = _Tools(answer, underscored=underscore_names, seconds=seconds, at_once=at_once, urls=urls)

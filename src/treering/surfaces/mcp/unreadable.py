@@ -54,7 +54,7 @@ def _refusal(error: ValidationError) -> dict[str, Any] | None:
 
 
 def _error(identity: int | str | None, code: int, message: str) -> dict[str, Any]:
-    """Return an answer; `None` is the id of a request whose id cannot be read."""
+    """Return an error answer; its id is `None` if the id of the request cannot be read."""
     return {"jsonrpc": "2.0", "id": identity, "error": {"code": code, "message": message}}
 
 

@@ -1,4 +1,4 @@
-"""A call that would work, made of one that was refused for its fields: shown with the error."""
+"""Correct a call that was refused for its fields, to show a working call with the error."""
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
@@ -20,7 +20,7 @@ _ROUNDS = 3
 
 
 def working_call(verb: str, call: Mapping[str, Any], *, wrong: Collection[str] = ()) -> dict[str, Any] | None:
-    """Return a call like a refused one that the mode takes; `None` if there is none to show.
+    """Return a corrected form of a refused call that the mode accepts; `None` if there is none.
 
     `call`: as `read_arguments` returns it. `wrong`: names of fields whose values were refused.
     Misspelled names are corrected, unknown names and wrong values left out; `<name>` replaces a missing value.
@@ -92,7 +92,7 @@ def _wrong_fields(model: type[BaseModel], fields: Mapping[str, Any]) -> set[str]
 
 
 def _with_payload(fields: dict[str, Any], refused: Collection[str]) -> dict[str, Any] | None:
-    """Return fields of knowledge with what its payload needs; any other fields as they are."""
+    """Return the fields of knowledge with the required fields of its payload; other fields unchanged."""
     kind = PAYLOADS.get(str(fields.get("kind")))
     if kind is None or fields.get("id"):
         return fields
@@ -104,7 +104,7 @@ def _with_payload(fields: dict[str, Any], refused: Collection[str]) -> dict[str,
 
 
 def _stand_in(name: str, schema: Schema, root: Schema) -> Any:
-    """Return a value of a field's type that shows what belongs there."""
+    """Return an example value of a field's type."""
     schema = resolved(schema, root)
     match schema.get("type"):
         case "array":

@@ -388,7 +388,7 @@ def _envelope(mode: str, scope: Place, given: Given | None, options: Data | None
 def _named(operation: Operation[Any] | str) -> Operation[BaseModel]:
     if not isinstance(operation, str):
         return operation
-    # Imported here: it brings in all that discussions are made of, which no verb needs.
+    # Imported here, because it imports everything about discussions, which no verb needs.
     from treering.surfaces.python import operations
 
     return operations.find(operation)

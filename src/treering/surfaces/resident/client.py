@@ -1,4 +1,4 @@
-"""The client of the resident process: a command is handed to it, and answers as it would have here.
+"""The client of the resident process: passes a command to it, which answers as this process would.
 
 Every start of a command goes through this module, so it imports next to nothing. In any unknown situation (no such
 process, another version, a process that does not answer) the command runs here, as it would without the process.
@@ -8,7 +8,7 @@ import os
 import sys
 
 WAITS_FOR_ANSWER = 0.5
-"""Seconds until a process that does not take a command on is given up."""
+"""Seconds after which a process that does not accept the command is given up."""
 LENGTH_BYTES = 4
 LISTENS, TAKEN_ON, GO, STOPPED = b".", b"+", b"!", 1
 STAYS = "--resident"
@@ -31,7 +31,7 @@ _READ_AT_IMPORT = (
 )
 """How variables begin that modules read while they are loaded."""
 _KEPT = (*_READ_AT_IMPORT, "HOME", "PATH", "XDG_RUNTIME_DIR", "TREERING_RESIDENT_MINUTES")
-"""What the resident process itself is given of the environment: no key or password stays with it."""
+"""The environment variables of the resident process itself, which has no keys or passwords."""
 _RIGHTS = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
 _NAMESPACES = ("mnt", "net", "pid", "user", "ipc")
 
@@ -124,7 +124,7 @@ def how_it_is() -> dict[str, str] | None:
 
 
 def start_resident(*, for_hooks: bool = False) -> None:
-    """Start the resident process for the commands that follow, with what this one has loaded, or what hooks need."""
+    """Start the resident process for later commands, with the modules loaded here, or those of hooks."""
     import subprocess
 
     place = socket_place(fingerprint())
@@ -201,7 +201,7 @@ def is_private(folder: str) -> bool:
 
 
 def message(fields: list[bytes]) -> bytes:
-    """Return fields as they are sent: their length in bytes, and then they, parted by NUL, which none contains."""
+    """Encode fields for sending: the length in bytes, then the fields, separated by NUL."""
     body = b"\0".join(fields)
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 

@@ -5,7 +5,7 @@ loaded modules, no spaces, files or answers, so stopping it at any moment loses 
 environment, folder and streams of the client, over a socket that only its user can open, and is from then on an
 ordinary process. Without the socket, commands run without it.
 
-`python -m treering --resident SOCKET` reads the names of modules from stdin. It goes after
+`python -m treering --resident SOCKET` reads the names of modules from stdin. It ends after
 `TREERING_RESIDENT_MINUTES` (default 10) without a command.
 """
 
@@ -56,7 +56,7 @@ _MOST_BYTES = 4_000_000
 _STREAMS = 3
 _INTERRUPTED = 130
 _MODEL = "onnxruntime"
-"""Its import starts a thread, and what the thread holds at a fork is never let go of: it is loaded in children only."""
+"""Imported in children only: it starts a thread at import, whose locks would stay locked after a fork."""
 _ENCODER = "--encoder"
 _WAITS_FOR_VECTOR = 2.0
 _PEER = struct.Struct("3i")
@@ -88,7 +88,7 @@ class Resident:
     _encoder: "subprocess.Popen[bytes] | None" = None
 
     def run(self) -> None:
-        """Answer until nothing was asked for a while; return at once where another process listens there already."""
+        """Answer until a period without requests; return at once if another process already listens there."""
         if not is_private(str(self.place.parent)):
             raise PermissionError(f"{self.place.parent} must be a folder of this user alone.")
         lock = private(f"{self.place}.lock", os.O_RDWR | os.O_CREAT)
@@ -137,7 +137,7 @@ class Resident:
                             self._answer(request, line, sender)
 
     def _learn(self, loaded: Sequence[str]) -> None:
-        """Load what a child had to load, for the next ones."""
+        """Load modules that a child needed, for later children."""
         load(loaded)
         if _MODEL in loaded:
             self._start_encoder()
@@ -292,7 +292,7 @@ def _encoder_place(place: Path) -> Path:
 
 
 def _take_place(request: HandedCommand) -> None:
-    """Become what the client's process would have been: its streams, folder, environment and arguments."""
+    """Take over the streams, folder, environment and arguments of the client's process."""
     for number, file in enumerate(request.files[:_STREAMS]):
         os.dup2(file, number)
     os.fchdir(request.files[_STREAMS])

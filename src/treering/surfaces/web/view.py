@@ -1,4 +1,4 @@
-"""What a page is made of, and how it becomes HTML: all is escaped, and nothing is loaded from anywhere else."""
+"""The data of a page, and its rendering to HTML: everything is escaped, and nothing is loaded from other sites."""
 
 import re
 import shlex
@@ -66,7 +66,7 @@ class PageView:
     token: str = ""
     """Goes with every form that changes something."""
     project: str = ""
-    """The project whose space it is; empty: the server's own space."""
+    """The project of the space; empty: the server's own space."""
     section: str = ""
     """Which page it is, such as `health`; empty: the start page."""
     holder: str = ""
@@ -94,7 +94,7 @@ class PageView:
 
     @property
     def as_of(self) -> int | None:
-        """The audit sequence number whose state is shown; `None`: now."""
+        """The audit sequence number of the shown state; `None`: now."""
         return self.number("as_of", default=0, most=_LARGEST) or None
 
     @property
@@ -125,7 +125,7 @@ class PageView:
         return self.space.perform(operation, given=given, options={**about, **options})
 
     def overview(self) -> Overview:
-        """Return what the space holds and what waits in it."""
+        """Return an overview of the space: its contents and pending work."""
         return self.perform(OVERVIEW, {}, **({"as_of": self.as_of} if self.as_of else {}))
 
     def link(self, path: str = "", /, **params: Any) -> str:
@@ -140,7 +140,7 @@ class PageView:
 
 
 def told_event(event: str) -> str:
-    """Say what an event of the audit log did to its object, as a person would."""
+    """Return an event of the audit log in words."""
     return _EVENTS.get(event, event.replace("_", " "))
 
 
@@ -264,7 +264,7 @@ def _moment(value: datetime | str) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """Write out what a reader would obey instead of see, such as marks that turn the direction of text."""
+    """Make control characters visible, such as marks that change the direction of text."""
     return visible(value) if type(value) is str else value
 
 
@@ -277,7 +277,7 @@ def respond(rendered: Rendered, view: PageView) -> Response:
 
 
 def error_page(error: TreeringError, view: PageView, *, status: int) -> Response:
-    """Show what went wrong, and what to do."""
+    """Show an error and its hint."""
     # Without the parameters, which may be the cause of the error.
     return respond(Rendered("error.html", {"error": error}, status=status), replace(view, params={}))
 
@@ -298,10 +298,10 @@ _MOST_FIELDS = 20
 
 
 async def read_form(request: Request, *, token: str) -> dict[str, str]:
-    """Read a form. Raises `Denied` for one of another site, `InvalidInput` for a body that is not a form or too large.
+    """Read a form. Raises `Denied` if it comes from another site, `InvalidInput` if it is malformed or too large.
 
-    A browser names the page's site in `Origin`; a program that sends none is refused as well. `token` is in each page
-    of this server, which a page of another site cannot read.
+    Browsers send the page's site in `Origin`; requests without it are refused too. `token` is in each page of this
+    server, which pages of other sites cannot read.
     """
     host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
     if origin.casefold() not in {f"http://{host}".casefold(), f"https://{host}".casefold()}:

@@ -51,7 +51,7 @@ class AnsweringLine:
 
 
 def ask(view: PageView) -> Rendered:
-    """Show the box, and what answers a question; without one the brief; in an empty space, how to begin."""
+    """Show the search box and the answer; without a question the brief; in an empty space the first steps."""
     overview = view.overview()
     if not overview.sequence:
         return Rendered("first_run.html")
@@ -141,7 +141,7 @@ def search_filter(params: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _kinds() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
-    """Return the kinds to choose from, by type, with what people call the type."""
+    """Return the kinds to choose from, by type, with the label of the type."""
     return {name: {label: kinds_of(name)} for name, label in TYPE_LABELS.items()}
 
 
@@ -160,7 +160,7 @@ def _command(view: PageView) -> tuple[str, ...]:
 
 
 _ASKED_WITH = ("q", "kind", "role", "since", "until", "scope", "at", "withdrawn", "view", "tokens")
-"""The parameters that determine an answer: feedback is sent with them, and leads back to the answer."""
+"""The parameters that determine an answer: feedback includes them, and redirects to the answer."""
 _VERDICTS = ("right", "wrong", "neither")
 
 
@@ -219,7 +219,7 @@ def _anchor(place: str) -> str:
     return place.replace(" ", ".")
 
 
-# Why a hit is there, in words: what each way of searching found of the question in it.
+# Why a hit was found, in words: the matches of each search method.
 
 
 _WORDS = 8
@@ -290,7 +290,7 @@ def _weighed(hit: ShownHit, arms: Mapping[str, Mapping[str, Any]], explanation: 
 
 
 def _way(names: Sequence[str], hit: ShownHit) -> str:
-    """Say how the graph led here: over another passage of the same file, or over the things that are named."""
+    """Return how the graph led to a hit: through another passage of its file, or through named things."""
     *_, before, last = ("", *names)
     if last == hit.title and before.startswith(f"{last} — "):
         return f"It is in the same file as a first result: {before.removeprefix(f'{last} — ')}."

@@ -1,4 +1,4 @@
-"""The graph around an object, or around what answers a question: a drawing, and the same as a list."""
+"""The graph around an object or the answers of a question: a drawing, and the same as a list."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from treering.verbs.query.overview import OBJECTS, ListedObject
 from treering.verbs.query.related import Neighbour, RelatedReport
 from treering.verbs.query.search import SearchReport
 
-# The layout of a graph: what leads to the centre on its left, the rest on its right.
+# The layout of a graph: nodes that lead to the center are on its left, others on its right.
 
 
 ROW, COLUMN, LABEL, MARGIN = 26, 300, 220, 16
@@ -300,7 +300,7 @@ def _reached(one: Neighbour) -> GraphNode:
 
 
 def _relation(one: Neighbour) -> str:
-    """Say a relation in words."""
+    """Return a relation in words."""
     relation = one.relation.replace("_", " ")
     if one.fields == ("evidence_refs",):
         return "cites"

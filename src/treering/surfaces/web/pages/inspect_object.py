@@ -86,7 +86,7 @@ def word_overlap(one: str, other: str) -> float:
 
 
 def field_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ChangedField, ...]:
-    """Compare two versions of an object as a page shows them, without what the ledger stamps."""
+    """Compare two versions of an object for a page, without the fields that the ledger sets."""
     return tuple(_changes(_flat(before), _flat(after)))
 
 

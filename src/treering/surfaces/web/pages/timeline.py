@@ -47,9 +47,9 @@ def timeline(view: PageView) -> Rendered:
 
 
 def _changes(view: PageView, last: int) -> tuple[tuple[RecentChange, ...], int]:
-    """Return the changes up to the event `last`, and the first event that was looked at.
+    """Return the changes up to the event `last`, and the first event that was examined.
 
-    Of a scope more events are looked at: most of them may be about other scopes.
+    For a scope more events are examined, because most of them may be about other scopes.
     """
     looked = _EVENTS
     changes = recent_changes(view, last, most=_EVENTS)
@@ -64,7 +64,7 @@ def recent_changes(view: PageView, last: int, *, most: int, events: int = 0) -> 
     """Return the changes up to the event `last`, newest first: at most `most`, from the newest `events` of the log."""
     first = view.perform(OVERVIEW, {}, as_of=max(last - (events or most) + 1, 1)).at
     since = {"since": first.isoformat()} if first else {}
-    # Objects as they are now are read much faster than as they were at an event, also at the newest one.
+    # Reading current objects is much faster than reading them as of an event, even the newest one.
     moment = last if view.as_of else None
     changes = view.query(RecentReport, "recent", {"limit": most, **since}, as_of=moment).changes
     return tuple(change for change in changes if change.seq <= last)
@@ -287,7 +287,7 @@ _LONGEST = 40
 
 
 def news(view: PageView, calls: RecentCalls, place: LivePlace | None) -> tuple[list[tuple[str, LiveLine]], LivePlace]:
-    """Return what came after a place, oldest first, each with its list (`stored`, `recalled`), and the new place."""
+    """Return the news after a place, oldest first, each with its list (`stored`, `recalled`), and the new place."""
     sequence = view.perform(OVERVIEW, {}).sequence
     after = place or LivePlace(sequence, calls.last)
     last = calls.last
@@ -303,7 +303,7 @@ async def stream(
     *,
     ending: Callable[[], bool],
 ) -> AsyncIterator[bytes]:
-    """Send what comes as server-sent events, each a line of HTML for one of the two lists."""
+    """Send news as server-sent events, each a line of HTML for one of the two lists."""
     yield b"retry: 2000\n\n"
     for _ in range(MOST_ROUNDS):
         if ending():
