@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from typer import Argument, Context, Option, Typer
+from typer import Argument, Option, Typer
 
-from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags, spread
-from treering.surfaces.cli.help import Command, CommandHelp
-from treering.surfaces.cli.printing import say
+from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags, add_group
+from treering.surfaces.cli.help import CommandHelp
 
 if TYPE_CHECKING:
     from treering.parts.discussions.chat.endpoint import ServedChats
@@ -20,30 +19,11 @@ Within = Annotated[str, Option("--within", metavar="SCOPE", help="The scope of t
 
 def add_discussions(app: Typer) -> None:
     """Add the commands to the command line."""
-    discussion = Typer(rich_markup_mode=None, invoke_without_command=True)
-    discussion.callback()(discuss)
-    for name, command in (
-        ("list", list_all),
-        ("record", record),
-        ("update", update),
-        ("show", show),
-        ("search", search),
-        ("state", state),
-        ("export", export),
-        ("import", import_from),
-        ("delete", delete),
-    ):
-        discussion.command(name, cls=Command)(spread(command))
-    app.add_typer(discussion, name="discussion")
+    commands = (list_, record, update, show, search, state, export, import_, delete)
+    add_group(app, "discussion", "Store conversations and their memories.", *commands)
 
 
-def discuss(context: Context) -> None:
-    """Store conversations and their memories."""
-    if context.invoked_subcommand is None:
-        say(context.get_help())
-
-
-def list_all(access: Access, within: Within = "/") -> None:
+def list_(access: Access, within: Within = "/") -> None:
     """List all stored discussions."""
     from treering.parts.discussions import running
 
@@ -181,7 +161,7 @@ def export(
     running.export(identity, within, folder, form, access)
 
 
-def import_from(
+def import_(
     identity: Id,
     path: Annotated[Path, Argument(metavar="PATH", help="An exported folder or a WilmerAI file.")],
     writing: WriteFlags,

@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from typer import Context, Exit, Option, Typer
+from typer import Exit, Option, Typer
 
 from treering.core.errors import InvalidInput
-from treering.surfaces.cli.flags import Access, spread
-from treering.surfaces.cli.help import Command, CommandHelp
-from treering.surfaces.cli.printing import say
+from treering.surfaces.cli.flags import Access, add_group
+from treering.surfaces.cli.help import CommandHelp
 
 Folder = Annotated[
     Path | None,
@@ -20,17 +19,7 @@ Form = Literal["text", "json", "markdown", "junit"]
 
 def add_exams(app: Typer) -> None:
     """Add the commands to the command line."""
-    exam = Typer(rich_markup_mode=None, invoke_without_command=True)
-    exam.callback()(examine)
-    for name, command in (("run", run), ("make", make)):
-        exam.command(name, cls=Command)(spread(command))
-    app.add_typer(exam, name="exam")
-
-
-def examine(context: Context) -> None:
-    """Test the answers of a memory, as you test code."""
-    if context.invoked_subcommand is None:
-        say(context.get_help())
+    add_group(app, "exam", "Test the answers of a memory, as you test code.", run, make)
 
 
 @dataclass(frozen=True, slots=True)

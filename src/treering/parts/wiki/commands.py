@@ -2,11 +2,10 @@
 
 from typing import Annotated, Literal
 
-from typer import Argument, Context, Option, Typer
+from typer import Argument, Option, Typer
 
-from treering.surfaces.cli.flags import Access, spread
-from treering.surfaces.cli.help import Command, CommandHelp
-from treering.surfaces.cli.printing import say
+from treering.surfaces.cli.flags import Access, add_group
+from treering.surfaces.cli.help import CommandHelp
 
 Scope = Annotated[str, Option("--scope", metavar="PATH", help="The scope of the repository in the space.")]
 To = Annotated[str, Option("--to", metavar="FOLDER", help="The folder of the wiki. Default: wiki in the repository.")]
@@ -22,23 +21,8 @@ DryRun = Annotated[bool, Option("--dry-run", help="Only show what would change."
 
 def add_wiki(app: Typer) -> None:
     """Add the commands to the command line."""
-    wiki = Typer(rich_markup_mode=None, invoke_without_command=True)
-    wiki.callback()(tell)
-    for name, command in (
-        ("build", build),
-        ("status", status),
-        ("page", page),
-        ("publish", publish),
-        ("serve", serve),
-    ):
-        wiki.command(name, cls=Command)(spread(command))
-    app.add_typer(wiki, name="wiki")
-
-
-def tell(context: Context) -> None:
-    """Write a wiki of a repository as Markdown, and view it."""
-    if context.invoked_subcommand is None:
-        say(context.get_help())
+    commands = (build, status, page, publish, serve)
+    add_group(app, "wiki", "Write a wiki of a repository as Markdown, and view it.", *commands)
 
 
 def build(
@@ -145,17 +129,7 @@ _COLLECTION, _VECTORS, _TEXTS = "wiki_memories", "wiki_memories_index", "wiki_me
 
 def add_mongodb(app: Typer) -> None:
     """Add the commands to the command line."""
-    mongodb = Typer(rich_markup_mode=None, invoke_without_command=True)
-    mongodb.callback()(administer)
-    mongodb.command("index", cls=Command)(index)
-    mongodb.command("status", cls=Command)(mongodb_status)
-    app.add_typer(mongodb, name="mongodb")
-
-
-def administer(context: Context) -> None:
-    """Administer a MongoDB with the memories of wiki agents."""
-    if context.invoked_subcommand is None:
-        say(context.get_help())
+    add_group(app, "mongodb", "Administer a MongoDB with the memories of wiki agents.", index, status=mongodb_status)
 
 
 def index(

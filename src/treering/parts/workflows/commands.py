@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Context, Option, Typer
+from typer import Argument, Option, Typer
 
-from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags, spread
-from treering.surfaces.cli.help import Command, CommandHelp
-from treering.surfaces.cli.printing import say
+from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags, add_group
+from treering.surfaces.cli.help import CommandHelp
 
 File = Annotated[Path, Argument(metavar="FILE", help="A workflow, in YAML or JSON.")]
 Endpoints = Annotated[
@@ -24,17 +23,7 @@ AsJson = Annotated[bool, Option("--json", help="Print only the report, as JSON."
 
 def add_workflows(app: Typer) -> None:
     """Add the commands to the command line."""
-    workflow = Typer(rich_markup_mode=None, invoke_without_command=True)
-    workflow.callback()(work)
-    for name, command in (("run", run), ("check", check), ("examples", examples)):
-        workflow.command(name, cls=Command)(spread(command))
-    app.add_typer(workflow, name="workflow")
-
-
-def work(context: Context) -> None:
-    """Run and check workflows over memory and models."""
-    if context.invoked_subcommand is None:
-        say(context.get_help())
+    add_group(app, "workflow", "Run and check workflows over memory and models.", run, check, examples)
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,18 +229,20 @@ def used_flags(group: QueryFlags | Recording | IngestFlags) -> dict[str, Any]:
     return {name: value for name, value in asdict(group).items() if value is not None and value is not False}
 
 
-def add_commands(app: Typer, *commands: Callable[..., None]) -> None:
-    """Add commands, each named as its function, without a final underscore: `import_` is `import`."""
-    for command in commands:
-        app.command(command.__name__.rstrip("_"), cls=Command)(spread(command))
+def add_commands(app: Typer, *commands: Callable[..., None], **named: Callable[..., None]) -> None:
+    """Add commands, each named as its function, without a final underscore: `import_` is `import`. `named`: by name."""
+    for name, command in {**{one.__name__.rstrip("_"): one for one in commands}, **named}.items():
+        app.command(name, cls=Command)(spread(command))
 
 
-def add_group(app: Typer, name: str, summary: str, *commands: Callable[..., None]) -> None:
-    """Add commands below a name. The name alone shows their help."""
+def add_group(
+    app: Typer, group_name: str, summary: str, *commands: Callable[..., None], **named: Callable[..., None]
+) -> None:
+    """Add commands below a name, as `add_commands` does. The name alone shows their help."""
     group = Typer(rich_markup_mode=None, invoke_without_command=True)
     group.callback(help=summary)(_show_help)
-    add_commands(group, *commands)
-    app.add_typer(group, name=name)
+    add_commands(group, *commands, **named)
+    app.add_typer(group, name=group_name)
 
 
 def _show_help(context: Context) -> None:
