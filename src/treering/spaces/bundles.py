@@ -36,6 +36,8 @@ UNBOUNDED_BYTES = 16 << 20
 
 _PIECE_BYTES = 1 << 16
 _AGAIN = "Ask its author to sync again."
+_HASH_CHARS = 40
+_Count = Annotated[int, Field(ge=0, strict=True)]
 
 
 def _plausible(head: Anchor) -> Anchor:
@@ -43,10 +45,6 @@ def _plausible(head: Anchor) -> Anchor:
     if not (0 <= head.seq <= MAX_SEQUENCE and is_hash):
         raise ValueError("it is not the head of any log")
     return head
-
-
-_HASH_CHARS = 40
-_Count = Annotated[int, Field(ge=0, strict=True)]
 
 
 class BundleNote(BaseModel):

@@ -38,6 +38,7 @@ _WHO = {
     for who in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "treering"), ("EMAIL", "treering@localhost"), ("DATE", "2000-01-01T00:00:00Z"))
 }
+Kind = Literal["git", "folder"]
 
 
 class Depot(Protocol):
@@ -73,9 +74,6 @@ class Depot(Protocol):
     def forget(self) -> None:
         """Remove the local copy of fetched files."""
         ...
-
-
-Kind = Literal["git", "folder"]
 
 
 def depot_at(remote: str, caches: Path, *, folder: Path, kinds: MutableMapping[str, Kind]) -> Depot:

@@ -33,6 +33,8 @@ _BATCH = 500  # events whose objects are read together
 _MOST_WAITING = 10_000
 _MANY = 1_000
 """Events of another log after which a merge is recorded even if none was new; fewer are read again."""
+Erasing = Callable[[Sequence[Source], Callable[[], Merged]], Merged]
+"""Called with all revisions of the sources that a merge erases here, and the merge, which it makes."""
 
 
 class Difference(Value):
@@ -99,10 +101,6 @@ def merge(space: str | Address, other: str | Address) -> MergeReport:
             raise InvalidInput(f"{places[0]} is the space itself.", hint="Choose another space to merge.")
         target, source = (_opened(place, closing) for place in places)
         return merge_ledger(target, source, by=author(None, "user", settings), name=str(places[1]))
-
-
-Erasing = Callable[[Sequence[Source], Callable[[], Merged]], Merged]
-"""Called with all revisions of the sources that a merge erases here, and the merge, which it makes."""
 
 
 def erase_only(_sources: Sequence[Source], merge: Callable[[], Merged]) -> Merged:

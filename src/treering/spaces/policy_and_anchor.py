@@ -24,6 +24,8 @@ from treering.system.machine import make_folder, write_new
 _LOG = logging.getLogger(__name__)
 
 AnchorPlace = Path | str | Callable[[Anchor], None]
+_MAX_ANCHOR_BYTES = 10_000
+_MAX_POLICY_BYTES = 200_000
 
 
 def anchor_at(place: AnchorPlace | None) -> AnchorStore | None:
@@ -31,10 +33,6 @@ def anchor_at(place: AnchorPlace | None) -> AnchorStore | None:
     if not place:
         return None
     return CallbackAnchor(place) if callable(place) else FileAnchor(Path(place))
-
-
-_MAX_ANCHOR_BYTES = 10_000
-_MAX_POLICY_BYTES = 200_000
 
 
 class FileAnchor:

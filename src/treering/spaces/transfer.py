@@ -222,9 +222,6 @@ def _place_of(head: Anchor) -> tuple[int, str]:
     return head.seq, head.hash
 
 
-# Moving a space: copy the contents of its ledger to another address, between any databases.
-
-
 class MoveReport(Value):
     """The verified content at the new address."""
 

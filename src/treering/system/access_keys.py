@@ -36,6 +36,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@+-]{0,63}")
 _LASTING = re.compile(r"([1-9][0-9]{0,4})([hdwy])")
 _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}
 _USE_IS_KEPT_EVERY = timedelta(minutes=1)
+COLUMNS = (
+    *("id", "name", "digest", "space", "scope", "granted", "channel"),
+    *("created", "expires", "revoked", "used"),
+    *("per_minute", "at_once", "max_body"),
+)
+"""The columns, in the order of `row_of`. Times are texts in ISO form. The last three came with version 2."""
 
 
 def space_name(address: Address) -> str:
@@ -153,17 +159,6 @@ def _right(text: str) -> KeyRight:
 
 def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
-
-
-# Access keys as rows of a table, the same in every store.
-
-
-COLUMNS = (
-    *("id", "name", "digest", "space", "scope", "granted", "channel"),
-    *("created", "expires", "revoked", "used"),
-    *("per_minute", "at_once", "max_body"),
-)
-"""The columns, in the order of `row_of`. Times are texts in ISO form. The last three came with version 2."""
 
 
 def row_of(key: AccessKey) -> tuple[Any, ...]:

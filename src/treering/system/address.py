@@ -30,6 +30,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^\[\]:@/?#,\s]*)(?::[0-9]{1,5})?")
 _SECRET = re.compile(r"pass|pwd|secret|token|credential|api_?key|access_?key", re.IGNORECASE)
 _HINT = f"Use {FILES}:PATH, a path without a colon, the name of a space, or {MEMORY}."
+_SHOWN = 100  # characters of a text that should have been a scheme
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -156,6 +157,3 @@ def _written(address: Address) -> str:
     user = f"{quote(address.user, safe='')}{password}@" if address.user or password else ""
     options = f"?{urlencode(address.options)}" if address.options else ""
     return f"{address.scheme}://{user}{address.place}{options}"
-
-
-_SHOWN = 100  # characters of a text that should have been a scheme

@@ -35,6 +35,7 @@ _NO_CONFIGURATION = {
     "XDG_CONFIG_HOME": os.devnull,
     "GIT_ALLOW_PROTOCOL": "none",
 }
+_PROTOCOLS = ("https", "http", "ssh", "git")
 
 
 def _options(**settings: str) -> tuple[str, ...]:
@@ -50,7 +51,6 @@ _NOTHING_RUNS = _options(
     maintenance__auto="false",
     safe__bareRepository="explicit",
 )
-_PROTOCOLS = ("https", "http", "ssh", "git")
 
 
 def remote_options(*, local: bool) -> tuple[str, ...]:

@@ -12,6 +12,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+_DRAWN = 2_048
+_DRAWN_TOGETHER = 16  # an id or a salt; longer requests are secrets, of which no copy may remain
+_FOLDER = 0o700
+_FILE = 0o600
+_SECRET_BYTES = 32
+NEXT_LOCK, RUNNING_LOCK = "next.lock", "running.lock"
+_HOLDER_BYTES = 64
+_FAR = 1 << 30
+"""Windows also locks bytes against reading, so the lock is on a byte far behind the contents of the file."""
+LOWEST_PRIORITY = 19
+"""As `nice` counts."""
+
 
 class SystemClock:
     """`ports.runtime.Clock` of the real world."""
@@ -54,20 +66,14 @@ class _Chance:
         return drawn
 
 
-_DRAWN = 2_048
-_DRAWN_TOGETHER = 16  # an id or a salt; longer requests are secrets, of which no copy may remain
 _CHANCE = _Chance()
 
 
-# Files and folders for their owner alone, from the first moment: no other user can open them before a mode is set.
-
-
-_FOLDER = 0o700
-_FILE = 0o600
-
-
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing. Raises `OSError`."""
+    """Create a folder and missing parents, with their mode from the start, so that only the owner can open them.
+
+    Raises `OSError`.
+    """
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     for place in reversed(missing):
         place.mkdir(mode=_FOLDER, exist_ok=True)
@@ -151,23 +157,11 @@ def shared_secret(file: Path) -> bytes:
     return secret
 
 
-_SECRET_BYTES = 32
-
-
-# A lock that one process holds at a time. The system releases it when the process ends, in whatever way.
-
-
-NEXT_LOCK, RUNNING_LOCK = "next.lock", "running.lock"
-_HOLDER_BYTES = 64
-_FAR = 1 << 30
-"""Windows also locks bytes against reading, so the lock is on a byte far behind the contents of the file."""
-
-
 @contextmanager
 def held_alone(file: Path, *, wait: bool = False) -> Iterator[bool]:
     """Hold the lock of a file, creating the file if necessary; yield whether no other process holds it.
 
-    `wait`: wait for the lock. Raises `OSError`.
+    The system releases it when the process ends, in whatever way. `wait`: wait for the lock. Raises `OSError`.
     """
     make_folder(file.parent)
     descriptor = private(str(file), os.O_RDWR | os.O_CREAT)
@@ -237,10 +231,6 @@ class StartCommand:
 # -P: without it Python imports from the working folder first, such as a repository's treering.py or numpy.py.
 OWN_PROCESS = StartCommand(sys.executable, ("-P", "-m", "treering"))
 """How this installation is started, in whatever folder, without a program on the PATH."""
-
-
-LOWEST_PRIORITY = 19
-"""As `nice` counts."""
 
 
 def start_behind(

@@ -28,6 +28,8 @@ _INTERRUPTED = 130
 _OBJECTS_LOADED = 500_000  # more than all modules create, so that the garbage collector does not run while they load
 _COMPLETES = ("--install-completion", "--show-completion")
 _VERSION_REQUESTS = (["version"], ["--version"])
+_interrupts: list[int] = []
+"""Each Ctrl-C. A library that is being imported may turn its exception into another, such as `ImportError`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -93,10 +95,6 @@ def _set(names: Collection[str]) -> Iterator[None]:
             os.environ.pop(name)
             if value is not None:
                 os.environ[name] = value
-
-
-_interrupts: list[int] = []
-"""Each Ctrl-C. A library that is being imported may turn its exception into another, such as `ImportError`."""
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -12,6 +12,9 @@ from typer import Context, Option, Typer
 from treering.surfaces.cli.help import Command, shipped_modes
 from treering.surfaces.cli.printing import say
 
+AsJson = Annotated[bool, Option("--json", help="Print only the report, as JSON.")]
+_FURTHER = "parts"
+
 
 def modes(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
     """Return the modes of the verb in the completed command line, with their summaries."""
@@ -30,9 +33,6 @@ def known_kinds() -> Mapping[str, Sequence[str]]:
 def kinds(incomplete: str) -> list[tuple[str, str]]:
     """Return the kinds of knowledge, work and activities."""
     return [(kind, what) for what, known in known_kinds().items() for kind in known if kind.startswith(incomplete)]
-
-
-AsJson = Annotated[bool, Option("--json", help="Print only the report, as JSON.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +248,6 @@ def add_group(
 def _show_help(context: Context) -> None:
     if context.invoked_subcommand is None:
         say(context.get_help())
-
-
-_FURTHER = "parts"
 
 
 def spread(command: Callable[..., None], further: Mapping[str, type] | None = None) -> Callable[..., None]:

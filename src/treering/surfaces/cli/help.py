@@ -18,38 +18,6 @@ if TYPE_CHECKING:
 
 Example = tuple[str, str]
 """A purpose, and the command line for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommandHelp:
-    """The help that a part adds for its commands."""
-
-    groups: Mapping[str, Sequence[str]]
-    """Its commands, by the title of their group; an unknown title starts a new group."""
-    examples: Mapping[str, tuple[Example, ...]]
-    """Examples, by the command."""
-
-
-def examples() -> Mapping[str, tuple[Example, ...]]:
-    """Return the examples of each command. The first part with examples for a command takes precedence."""
-    return {name: lines for one in reversed(_all_help()) for name, lines in one.examples.items()}
-
-
-def command_groups() -> Mapping[str, Sequence[str]]:
-    """Return the commands by the title of their group. The first part that names a command takes precedence."""
-    groups: dict[str, list[str]] = {}
-    grouped: set[str] = set()
-    for one in _all_help():
-        for title, names in one.groups.items():
-            groups.setdefault(title, []).extend(name for name in names if name not in grouped)
-            grouped.update(names)
-    return groups
-
-
-def _all_help() -> list[CommandHelp]:
-    return [CommandHelp(_GROUPS, _EXAMPLES), *brought("help")]
-
-
 _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "init": (
         ("a space for this folder and all below it", "treering init"),
@@ -242,8 +210,6 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     ),
     "version": (("the installed version", "treering version"),),
 }
-
-
 _GROUPS: Mapping[str, Sequence[str]] = {
     "Every day": (
         "add",
@@ -278,6 +244,37 @@ _NAME_COLUMNS = 8
 _OTHERS = "Other commands"
 _IN_FULL = ("Every day", "Begin")
 _MORE = "More (treering COMMAND --help)"
+_EVERYDAY_OF_MODES = {"context": "ask", "expand": "show", "page": "show", "recent": "log", "supersede": "replace"}
+
+
+@dataclass(frozen=True, slots=True)
+class CommandHelp:
+    """The help that a part adds for its commands."""
+
+    groups: Mapping[str, Sequence[str]]
+    """Its commands, by the title of their group; an unknown title starts a new group."""
+    examples: Mapping[str, tuple[Example, ...]]
+    """Examples, by the command."""
+
+
+def examples() -> Mapping[str, tuple[Example, ...]]:
+    """Return the examples of each command. The first part with examples for a command takes precedence."""
+    return {name: lines for one in reversed(_all_help()) for name, lines in one.examples.items()}
+
+
+def command_groups() -> Mapping[str, Sequence[str]]:
+    """Return the commands by the title of their group. The first part that names a command takes precedence."""
+    groups: dict[str, list[str]] = {}
+    grouped: set[str] = set()
+    for one in _all_help():
+        for title, names in one.groups.items():
+            groups.setdefault(title, []).extend(name for name in names if name not in grouped)
+            grouped.update(names)
+    return groups
+
+
+def _all_help() -> list[CommandHelp]:
+    return [CommandHelp(_GROUPS, _EXAMPLES), *brought("help")]
 
 
 class GroupedCommands(TyperGroup):
@@ -328,9 +325,6 @@ class VerbCommand(Command):
                     formatter.write_dl([("input", given or "none")])
                     formatter.write_dl([("options", options or "none")])
         super().format_epilog(ctx, formatter)
-
-
-_EVERYDAY_OF_MODES = {"context": "ask", "expand": "show", "page": "show", "recent": "log", "supersede": "replace"}
 
 
 def command_for(verb: str, mode: str) -> str:

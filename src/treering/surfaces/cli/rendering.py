@@ -53,6 +53,8 @@ _REASONS = {
     ("not_indexed_yet", True): ("{} passages are not indexed yet", ""),
 }
 """By the reason of an empty answer and whether it counts matches: a message, and a hint for the command line."""
+_WITH_DETAILS = frozenset({"context", "brief", "page"})
+"""Modes whose reports show more with `-v`."""
 
 
 def render(
@@ -446,5 +448,3 @@ _BY_MODE: Mapping[str, Callable[..., Iterator[IndentedLine]]] = {
     "recent": render_recent,
 }
 """The renderers of the modes of `query`."""
-_WITH_DETAILS = frozenset({"context", "brief", "page"})
-"""Modes whose reports show more with `-v`."""

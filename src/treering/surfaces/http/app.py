@@ -43,6 +43,11 @@ from treering.system.settings import Settings
 from treering.verbs.envelope import READS, Value
 from treering.version import __version__
 
+_HEALTH, _READY = ("/health", "/healthz"), ("/ready", "/readyz")
+_CONTRACT = "/openapi.json"
+_ANYBODY = RouteAccess("anybody", READS, whole_space=False)
+_ADMIN = RouteAccess("space", GRANTED["admin"], whole_space=True)
+
 
 @dataclass(frozen=True, slots=True)
 class Serving:
@@ -67,12 +72,6 @@ class Serving:
     embedder: Embedder | None = None
     parts: Mapping[str, Any] = field(default_factory=dict)
     """What the flags of parts chose, by the name of the part."""
-
-
-_HEALTH, _READY = ("/health", "/healthz"), ("/ready", "/readyz")
-_CONTRACT = "/openapi.json"
-_ANYBODY = RouteAccess("anybody", READS, whole_space=False)
-_ADMIN = RouteAccess("space", GRANTED["admin"], whole_space=True)
 
 
 class Health(Value):

@@ -13,6 +13,7 @@ from treering.verbs.envelope import Rights
 
 Reach = Literal["anybody", "any key", "space", "project"]
 """Required key: none; any key; a key for the server's space; or a key for the project in the path."""
+MAX_BODY_BYTES = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +74,6 @@ def caller_of(request: Request) -> Caller:
     """Return who made a request, as the gate found it."""
     caller: Caller = request.state.caller
     return caller
-
-
-# What one server takes on at once, and how long it waits and works.
-
-
-MAX_BODY_BYTES = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)

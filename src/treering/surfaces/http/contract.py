@@ -48,6 +48,10 @@ _WITHOUT_BODY = (
     HTTPStatus.INTERNAL_SERVER_ERROR,
     HTTPStatus.SERVICE_UNAVAILABLE,
 )
+MOST_VALUES = 200_000
+"""Fields and items of a body, on all levels."""
+_Model = TypeVar("_Model", bound=BaseModel)
+Problem = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +175,6 @@ def _unique(groups: Iterable[Iterable[type[BaseModel]]]) -> list[type[BaseModel]
     return list(dict.fromkeys(model for group in groups for model in group))
 
 
-MOST_VALUES = 200_000
-"""Fields and items of a body, on all levels."""
-
-_Model = TypeVar("_Model", bound=BaseModel)
-
-
 async def read_body(request: Request) -> bytes:
     """Read the body of a request.
 
@@ -237,12 +235,6 @@ def _check_size(data: object) -> None:
                 details={"most": MOST_VALUES},
             )
         waiting += (value for value in inner if isinstance(value, dict | list))
-
-
-# Whether data has exactly the types its JSON schema names.
-
-
-Problem = dict[str, str]
 
 
 def misfits(model: type[BaseModel], data: Any) -> list[Problem]:

@@ -32,6 +32,12 @@ SIGN_IN = "/sign-in"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _BEARER = "bearer "
 _LOOKING_AT_ONCE = 4
+SIGN_OUT = "/sign-out"
+PROJECTS = "/web/projects"
+ACCESS = tuple((path, RouteAccess("anybody", READS, whole_space=False)) for path in (SIGN_IN, SIGN_OUT))
+_FORM = "application/x-www-form-urlencoded"
+_MOST_BYTES = 4_096
+_DAYS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,18 +193,6 @@ def _caller(key: AccessKey, ring: KeyRing) -> Caller:
         space=key.space,
         limits=key.limits,
     )
-
-
-# Sign-in with a key in a browser: the key is stored in a cookie sent only to this server and hidden from scripts.
-
-
-SIGN_OUT = "/sign-out"
-PROJECTS = "/web/projects"
-ACCESS = tuple((path, RouteAccess("anybody", READS, whole_space=False)) for path in (SIGN_IN, SIGN_OUT))
-
-_FORM = "application/x-www-form-urlencoded"
-_MOST_BYTES = 4_096
-_DAYS = 30
 
 
 class SignIn:

@@ -63,6 +63,7 @@ _LAST_EVENT: Schema = {
     "description": "The id of the last received event. If the job has ended with it, the status is 204.",
     "schema": {"type": "string"},
 }
+_UNSTORED = {"Cache-Control": "no-store"}
 
 
 def prefers_job(request: Request) -> bool:
@@ -195,9 +196,6 @@ def routes(
             refuses=(missing,),
         ),
     )
-
-
-_UNSTORED = {"Cache-Control": "no-store"}
 
 
 def _event_id(report: JobReport) -> str:

@@ -36,6 +36,13 @@ _REFUSED = frozenset(
         HTTPStatus.SERVICE_UNAVAILABLE,
     }
 )
+_LOG = logging.getLogger(REQUESTS)
+_GIVEN_ID = re.compile(r"[0-9A-Fa-f-]{8,64}")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_ELSE = "other"
+_HUNG_UP = 499
+"""No answer, because the client has hung up (as nginx calls it)."""
+_FAILED = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +123,6 @@ class _State(Collector):
         yield GaugeMetricFamily(
             "treering_waiting_vectors", "Texts of open spaces waiting to be embedded.", value=state.waiting_vectors
         )
-
-
-# Every request in the metrics and, if enabled, in the log: route, status, duration and key.
-
-
-_LOG = logging.getLogger(REQUESTS)
-_GIVEN_ID = re.compile(r"[0-9A-Fa-f-]{8,64}")
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_ELSE = "other"
-_HUNG_UP = 499
-"""No answer, because the client has hung up (as nginx calls it)."""
-_FAILED = 500
 
 
 class RouteTemplates:

@@ -31,6 +31,11 @@ from treering.surfaces.http.gate import SIGN_IN, Gate
 from treering.surfaces.web.view import respond_alone
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
+_MINUTE = 60.0
+_FORGET_FROM = 1_024
+_READ_ON = 4
+"""How many times the limit is read, and dropped, of a body that is too large: a client that sends everything
+before it listens would else see a broken connection in place of the answer."""
 
 
 def is_loopback(host: str) -> bool:
@@ -185,13 +190,6 @@ def _name(host: str) -> str:
         return ""  # brackets without an address between them
 
 
-# Rate limits: a number of requests per minute and key, in a burst or spread over the minute.
-
-
-_MINUTE = 60.0
-_FORGET_FROM = 1_024
-
-
 class RequestRates:
     """Counts the requests of keys. Only the event loop's thread comes here: counting needs no lock.
 
@@ -226,14 +224,6 @@ class RequestRates:
     def _forget(self, now: float) -> None:
         """Forget keys that have all of their minute again."""
         self._used_until = {key: until for key, until in self._used_until.items() if until > now}
-
-
-# How a request's body arrives: within a time, within a budget of memory, and counted only when it is there.
-
-
-_READ_ON = 4
-"""How many times the limit is read, and dropped, of a body that is too large: a client that sends everything
-before it listens would else see a broken connection in place of the answer."""
 
 
 class IncomingBodies:

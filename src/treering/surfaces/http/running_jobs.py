@@ -30,7 +30,12 @@ from treering.verbs.envelope import Envelope
 from treering.verbs.ingest.ingest import parsed_job
 from treering.verbs.ingest.report import ENDED, JobError, JobReport, JobRow, JobState
 
-# The row of one job in a space's log of jobs, written by the server that runs it.
+_INGEST = find("ingest")
+_STATUS = _INGEST.find("status")
+_BEAT_SECONDS = 15.0
+_KEEPING_AT_ONCE = 4
+_UNFORESEEN = JobError(code="error", message="The server failed on this job.", hint="See its log.")
+_LOG = logging.getLogger(__name__)
 
 
 class KeptJob:
@@ -89,15 +94,6 @@ class KeptJob:
         self._row = row.model_copy(update={"updated_at": self._clock.now()})
         with uninterrupted():
             self._log.save(self._row.id, self._row.model_dump(mode="json"))
-
-
-_INGEST = find("ingest")
-_STATUS = _INGEST.find("status")
-_BEAT_SECONDS = 15.0
-_KEEPING_AT_ONCE = 4
-_UNFORESEEN = JobError(code="error", message="The server failed on this job.", hint="See its log.")
-
-_LOG = logging.getLogger(__name__)
 
 
 class RunningJob:

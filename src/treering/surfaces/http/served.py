@@ -186,9 +186,6 @@ class ServedSpace:
             return self._space
 
 
-# The additions of a part to a server: routes, spaces, and work at its start, periodically, and at its end.
-
-
 @dataclass(frozen=True, slots=True)
 class ServerContext:
     """The parts of a server that it passes to the parts of Treering."""

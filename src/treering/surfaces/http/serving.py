@@ -31,6 +31,7 @@ _GRACE_SECONDS = 10
 _WAITING = 128  # connections the system holds until they are taken
 
 Tell = Callable[[str], None]
+_MAKE_A_KEY = "Make one with `treering key create NAME --right write`, or leave --host at 127.0.0.1."
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +158,6 @@ def _check_keys(serving: Serving, host: str, transport: Transport) -> None:
         keys.close()
 
 
-_MAKE_A_KEY = "Make one with `treering key create NAME --right write`, or leave --host at 127.0.0.1."
-
-
 class Server(uvicorn.Server):
     """Reports its address when it is ready, and treats a signal as a request to stop."""
 
@@ -222,9 +220,6 @@ def _place(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]
 def _place_of(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-# Connections of the server: a head of a request that does not come in time, and more connections than there may be.
 
 
 def protocol_within(bounds: Bounds) -> type[asyncio.Protocol]:

@@ -39,6 +39,12 @@ UPLOAD = "/v1/wiki/ingest/upload"
 _WRITING_AT_ONCE = 4
 _LONGEST_NAME = 200
 _NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f/\\#]+$"
+_SENT_UNASKED = frozenset({"", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded"})
+_DESCRIPTION = (
+    "Files ending in .zip, .tar, .tar.gz, .tgz, .tar.zst and .tzst are unpacked in memory, file by file. An archive "
+    "that is too large or contains a path outside itself is refused as a whole. Links are skipped."
+)
+_BOOLEAN: Schema = {"enum": ["true", "false"]}
 
 
 class UploadQuery(Value):
@@ -128,9 +134,6 @@ def _check_label(request: Request) -> None:
         )
 
 
-_SENT_UNASKED = frozenset({"", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded"})
-
-
 def route(context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> Route:
     """Return the route of uploads."""
     return Route(
@@ -155,18 +158,11 @@ def route(context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> Rout
     )
 
 
-_DESCRIPTION = (
-    "Files ending in .zip, .tar, .tar.gz, .tgz, .tar.zst and .tzst are unpacked in memory, file by file. An archive "
-    "that is too large or contains a path outside itself is refused as a whole. Links are skipped."
-)
-
-
 def _parameter(name: str, schema: Schema, *, required: bool = False) -> Schema:
     description = UploadQuery.model_fields[name].description
     return {"name": name, "in": "query", "required": required, "description": description, "schema": schema}
 
 
-_BOOLEAN: Schema = {"enum": ["true", "false"]}
 _PARAMETERS = (
     _parameter(
         "name",

@@ -33,6 +33,10 @@ from treering.verbs.crystallize.knowledge import KnowledgeInput
 from treering.verbs.crystallize.work import NEW_OBJECT_FIELDS, ActivityInput, LinkFields, NodeInput, WorkItemInput
 from treering.verbs.envelope import Envelope, Mode, Operation, Rights, TextInput, Tool, Value
 
+SCOPE_PATTERN = r"^(/|(/(?!\.{1,2}(/|$))[^\s/\x00-\x1f][^/\x00-\x1f]{0,127}){1,16}/?)$"
+_Scope = Annotated[ScopeGiven, WithJsonSchema(scope_schema(pattern=SCOPE_PATTERN))]
+PATH = "/mcp"
+
 
 def routes(context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> Iterator[Route]:
     """Return one route per verb of the catalogue. `calls` records each answered call."""
@@ -96,13 +100,6 @@ def _checked(tool: Tool, body: bytes, caller: Caller) -> Envelope:
 def _least_of(tool: Tool) -> Rights:
     """Return the rights common to all modes of a tool; further rights of a mode are checked at the call."""
     return reduce(and_, (mode.rights for mode in tool.modes.values()))
-
-
-# The calls of the four tools as a program writes them: one model per mode, made from the catalogue.
-
-
-SCOPE_PATTERN = r"^(/|(/(?!\.{1,2}(/|$))[^\s/\x00-\x1f][^/\x00-\x1f]{0,127}){1,16}/?)$"
-_Scope = Annotated[ScopeGiven, WithJsonSchema(scope_schema(pattern=SCOPE_PATTERN))]
 
 
 class _OrText:
@@ -194,9 +191,6 @@ def _needed(model: type[BaseModel], missing: Callable[[], Any] = dict) -> Any:
 _CALLS = {key: model for tool in TOOLS.values() for key, model in _models(tool)}
 
 
-# Operations on the space over HTTP: `POST /v1/review/list` and others, if the server grants their rights.
-
-
 def operation_routes(context: ServerContext) -> Iterator[Route]:
     """Return one route per operation that the server grants."""
     return (_operation_route(one, context) for one in ON_SPACES if context.space.grants(one))
@@ -234,12 +228,6 @@ def _operation_model(operation: Operation[Any]) -> type[BaseModel]:
         for part, model in (("input", operation.input), ("options", operation.options))
     }
     return create_model(name, __base__=Value, __doc__=operation.summary, **fields)
-
-
-# The Model Context Protocol over HTTP: `POST /mcp`, for the same callers as every other route.
-
-
-PATH = "/mcp"
 
 
 class McpEndpoint:

@@ -23,6 +23,8 @@ _T = TypeVar("_T")
 
 
 EVENTS = "text/event-stream"
+LOOKING_SECONDS = 5.0
+_LOG = logging.getLogger(__name__)
 
 
 async def wait_for_disconnect(receive: Receive) -> None:
@@ -173,14 +175,6 @@ async def _nobody_leaves() -> Message:
     """Wait for a client that does not exist."""
     never: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
     return await never
-
-
-# Periodic checks, in a thread of their own, for work left unfinished by processes that died.
-
-
-LOOKING_SECONDS = 5.0
-
-_LOG = logging.getLogger(__name__)
 
 
 class PeriodicChecks:

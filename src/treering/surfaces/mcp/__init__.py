@@ -4,6 +4,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+__all__ = ["build_server", "serve"]
+
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
@@ -20,5 +22,3 @@ def _collector_paused() -> Iterator[None]:
 
 with _collector_paused():
     from treering.surfaces.mcp.server import build_server, serve
-
-__all__ = ["build_server", "serve"]

@@ -32,6 +32,12 @@ _SAID = 600  # characters of a sentence that may hold stored words
 _LINE_CHARS = 600  # of a line of a hit: what people say in one turn is often one line
 _EMPTY: tuple[Any, ...] = ("", None, [], {})
 _TAIL = 80  # tokens for naming what a pack leaves out
+_MAX_TITLES = 5
+_MAX_ITEMS = 10
+"""Items that are all listed; of more, only those about which something has to be done."""
+_USUAL = frozenset({"created", "updated", "unchanged"})
+_OUTCOMES = {"created": "recorded", "updated": "changed", "duplicate": "known already:"}
+_QUOTED_CHARS = 400
 
 
 def text_of(report: Report, *, max_tokens: int) -> str:
@@ -191,9 +197,6 @@ def _changes(report: RecentReport) -> Iterable[AnswerEntry]:
         yield AnswerEntry(f"{number}. {change.time} {what}{over} {_by(change)}", ref=change.id)
 
 
-_MAX_TITLES = 5
-
-
 def _by(change: HistoryEntry) -> str:
     why = f" because {label(change.reason, most=_SAID)}" if change.reason else ""
     return f"{change.status} by {label(change.actor)}{why}".strip()
@@ -214,11 +217,6 @@ def _fields(data: dict[str, Any]) -> str:
         f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
         for name, value in shown.items()
     )
-
-
-_MAX_ITEMS = 10
-"""Items that are all listed; of more, only those about which something has to be done."""
-_USUAL = frozenset({"created", "updated", "unchanged"})
 
 
 def _shown_items(report: IngestReport) -> Sequence[ItemResult]:
@@ -281,10 +279,6 @@ def _written(report: WriteReport) -> str:
         if ids:
             parts.append(f"{word.replace('_', ' ').capitalize()}: {', '.join(ids)}.")
     return " ".join(parts)
-
-
-_OUTCOMES = {"created": "recorded", "updated": "changed", "duplicate": "known already:"}
-_QUOTED_CHARS = 400
 
 
 def _cited(evidence: Sequence[ResolvedEvidence]) -> Iterable[AnswerEntry]:

@@ -33,6 +33,10 @@ from treering.verbs.envelope import Envelope, Mode, Report, Tool, Value, parse
 from treering.verbs.numbered_places import RecentAnswers
 
 _ACTOR_CHARS = 80
+Reporting = Callable[[str, Envelope], Report]
+"""Runs a verb, by its name and the call."""
+LINES_FOR_MODELS = 12
+"""Lines of a hit; `benchmarks agents` measures how often the line that answers is among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +52,6 @@ class _Bound(Value):
     """The option every call understands."""
 
     max_tokens: int = Field(default=DEFAULT_TOKENS, ge=50)
-
-
-Reporting = Callable[[str, Envelope], Report]
-"""Runs a verb, by its name and the call."""
 
 
 def answer_call(
@@ -186,15 +186,8 @@ def _bounded(verb: str, envelope: Envelope, bound: int) -> Envelope:
     return envelope.model_copy(update={"options": options})
 
 
-LINES_FOR_MODELS = 12
-"""Lines of a hit; `benchmarks agents` measures how often the line that answers is among them."""
-
-
 def _only(options: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {name: options[name]} if options.get(name) is not None else {}
-
-
-# Mode `help` of every tool: all fields of a mode with their descriptions, and example calls.
 
 
 def help_on(verb: str, given: Mapping[str, Any] | str, *, urls: bool = False) -> tuple[str, dict[str, Any]]:

@@ -34,6 +34,15 @@ HELP = "help"
 _UNLISTED = frozenset({"max_tokens", "timezone"})
 """Options that are not listed: an agent's server knows its time zone, and mode `help` describes them."""
 _LEGEND = "* needed. More: mode help, input.mode."
+_ALIKE = {
+    KnowledgeFields.__name__: "knowledge",
+    WorkItemFields.__name__: "work_item",
+    NodeFields.__name__: "node",
+}
+"""Nested fields that a mode of its own spells out."""
+_KEPT = ("type", "enum", "default")
+_MOST_NESTED = 2
+_FEW = 4
 
 
 def tool_listing(*, urls: bool = False) -> list[Schema]:
@@ -166,17 +175,6 @@ def fields_in(model: type[BaseModel]) -> list[ModeField]:
         )
         for name, prop in schema["properties"].items()
     ]
-
-
-_ALIKE = {
-    KnowledgeFields.__name__: "knowledge",
-    WorkItemFields.__name__: "work_item",
-    NodeFields.__name__: "node",
-}
-"""Nested fields that a mode of its own spells out."""
-_KEPT = ("type", "enum", "default")
-_MOST_NESTED = 2
-_FEW = 4
 
 
 def _simple(prop: Schema, root: Schema) -> Schema:

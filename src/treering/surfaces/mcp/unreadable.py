@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_NO_JSON = "The line is not JSON. Send one JSON object of JSON-RPC 2.0 in a line, in UTF-8."
 
 
 @asynccontextmanager
@@ -74,9 +75,6 @@ def _json_of(line: Any) -> Any:
         return json.loads(line)
     except (TypeError, ValueError, RecursionError):
         return str(line)
-
-
-_NO_JSON = "The line is not JSON. Send one JSON object of JSON-RPC 2.0 in a line, in UTF-8."
 
 
 def _problem(request: Any) -> str:

@@ -19,6 +19,10 @@ from treering.verbs.envelope import Envelope
 LogFormat = Literal["json", "text"]
 REQUESTS = "treering.requests"
 """The logger of requests."""
+_STAYS = "Earlier writes are saved; repeat the call to continue."
+_MOST = 200
+_CHARS = 200
+_TEXTS = ("task", "text", "query", "name", "id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +117,6 @@ def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
 
-# When the work of one call has to end: at its deadline, or if its client no longer waits.
-
-
-_STAYS = "Earlier writes are saved; repeat the call to continue."
-
-
 class Deadline:
     """Signals the thread of a call to stop. Safe to use from many threads.
 
@@ -149,14 +147,6 @@ class Deadline:
                 hint=f"Send a smaller request, or allow more time (--timeout, --work-timeout). {_STAYS}",
                 details={"seconds": self._seconds},
             )
-
-
-# The last calls of programs to a server, for a live view. In memory only.
-
-
-_MOST = 200
-_CHARS = 200
-_TEXTS = ("task", "text", "query", "name", "id")
 
 
 @dataclass(frozen=True, slots=True)

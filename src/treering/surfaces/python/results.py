@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _FILE = "file:"
 _TITLE_CHARS = 60
+_NEW = frozenset({"created", "duplicate"})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -191,9 +192,6 @@ class Log(Sequence["RecentChange"]):
     def __repr__(self) -> str:
         """Return a line with the number of changes."""
         return f"<Log: {counted_things(len(self), 'change')}>"
-
-
-_NEW = frozenset({"created", "duplicate"})
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -68,6 +68,7 @@ Place = str | Data
 """A scope: its path, or an object that holds it."""
 Given = Data | str
 """An input: its fields, or a plain text if the mode takes one."""
+_MOST_NAMED = 10
 
 
 def open_space(
@@ -347,9 +348,6 @@ class Space(EverydayMethods):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-_MOST_NAMED = 10
 
 
 def note_for_hooks(engine: Engine, report: Report, asked: str | Mapping[str, Any], *, in_shell: bool = False) -> None:

@@ -24,6 +24,38 @@ from treering.verbs.envelope import Answer, Envelope, Operation, Report, parse
 from treering.verbs.query.overview import OVERVIEW, Overview
 
 _Report = TypeVar("_Report", bound=Report)
+_EVENTS: Mapping[str, str] = {
+    "staled": "made stale",
+    "transitioned": "changed in status",
+    "settled": "no longer contested",
+    "moved": "moved to another scope",
+}
+_LARGEST = 2**63 - 1
+_MOST_DIGITS = 18
+STATIC = Path(__file__).with_name("static")
+_TEMPLATES = Path(__file__).with_name("templates")
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    # With no-referrer a browser would send forms with `Origin: null`.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_PASSAGE_LINK = re.compile(r"https?://[!-~]{1,2000}#:~:text=[!-~]{1,4000}")
+"""A place on the web that a browser opens; nothing else that is stored becomes an address to go to."""
+_LINES = re.compile(r"(?P<path>.+)#L\d+(?:-L\d+)?(?: @ .*)?")
+_PROSE_FILE = re.compile(r"\.(?:md|mdx|rst|txt|adoc|org|tex|x?html?)$", re.IGNORECASE)
+_BOX_CHARS = 250
+_BOX_LINES = 8
+_LONG_LINE = re.compile(r".{30}")
+TOKEN = "token"  # noqa: S105 - the name of a field
+_MOST_BYTES = 64_000
+_MOST_FIELDS = 20
 
 
 class ReadSpace(Protocol):
@@ -144,21 +176,9 @@ def told_event(event: str) -> str:
     return _EVENTS.get(event, event.replace("_", " "))
 
 
-_EVENTS: Mapping[str, str] = {
-    "staled": "made stale",
-    "transitioned": "changed in status",
-    "settled": "no longer contested",
-    "moved": "moved to another scope",
-}
-
-
 def _envelope(mode: str, scope: str, given: Mapping[str, Any], options: Mapping[str, Any]) -> Envelope:
     data = {"mode": mode, "scope": scope, "input": dict(given), "options": dict(options)}
     return parse(Envelope, data, where="page")
-
-
-_LARGEST = 2**63 - 1
-_MOST_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,31 +214,6 @@ class WebPage:
     title: str = ""
     """Its name in the menu; empty: not in the menu."""
     prepare: Callable[[PageView], Preparing] | None = None
-
-
-STATIC = Path(__file__).with_name("static")
-_TEMPLATES = Path(__file__).with_name("templates")
-HEADERS: Mapping[str, str] = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    # With no-referrer a browser would send forms with `Origin: null`.
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-
-_PASSAGE_LINK = re.compile(r"https?://[!-~]{1,2000}#:~:text=[!-~]{1,4000}")
-"""A place on the web that a browser opens; nothing else that is stored becomes an address to go to."""
-
-_LINES = re.compile(r"(?P<path>.+)#L\d+(?:-L\d+)?(?: @ .*)?")
-_PROSE_FILE = re.compile(r"\.(?:md|mdx|rst|txt|adoc|org|tex|x?html?)$", re.IGNORECASE)
-_BOX_CHARS = 250
-_BOX_LINES = 8
-_LONG_LINE = re.compile(r".{30}")
 
 
 @cache
@@ -287,14 +282,6 @@ def respond_alone(template: str, *, status: int = 200, **values: Any) -> Respons
     return HTMLResponse(
         _environment().get_template(template).render(**values), status_code=status, headers=dict(HEADERS)
     )
-
-
-# Forms that change something: only a page of this server may send them.
-
-
-TOKEN = "token"  # noqa: S105 - the name of a field
-_MOST_BYTES = 64_000
-_MOST_FIELDS = 20
 
 
 async def read_form(request: Request, *, token: str) -> dict[str, str]:

@@ -29,6 +29,18 @@ from treering.verbs.reading import ShownHit, lines_shown_of
 _HITS = 20
 _TOKENS = 4_000
 _LINE_CHARS = 600  # of a line of a hit
+_ASKED_WITH = ("q", "kind", "role", "since", "until", "scope", "at", "withdrawn", "view", "tokens")
+"""The parameters that determine an answer: feedback includes them, and redirects to the answer."""
+_VERDICTS = ("right", "wrong", "neither")
+_WORDS = 8
+_NEAR = 20
+"""A passage of a lower rank by its vector is not called near, unless nothing else found it."""
+_SAYS_MUCH = 0.8
+_NAMED_BY_THE_QUESTION: Mapping[str, str] = {
+    fusion.NAMED: "The question names its title.",
+    asked.SPEAKER: "The question names its speaker.",
+    asked.DATE: "Its time matches the question.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +168,6 @@ def _command(view: PageView) -> tuple[str, ...]:
     return ("treering", "ask", question, *scope) if is_pack else ("treering", "search", question, "-v", *scope)
 
 
-# Feedback of the reader of an answer: a hit is right or wrong.
-
-
-_ASKED_WITH = ("q", "kind", "role", "since", "until", "scope", "at", "withdrawn", "view", "tokens")
-"""The parameters that determine an answer: feedback includes them, and redirects to the answer."""
-_VERDICTS = ("right", "wrong", "neither")
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerFeedback:
     """The feedback on an answer, and the fields its page sends to add more."""
@@ -217,20 +221,6 @@ def mark(view: PageView) -> Rendered:
 
 def _anchor(place: str) -> str:
     return place.replace(" ", ".")
-
-
-# Why a hit was found, in words: the matches of each search method.
-
-
-_WORDS = 8
-_NEAR = 20
-"""A passage of a lower rank by its vector is not called near, unless nothing else found it."""
-_SAYS_MUCH = 0.8
-_NAMED_BY_THE_QUESTION: Mapping[str, str] = {
-    fusion.NAMED: "The question names its title.",
-    asked.SPEAKER: "The question names its speaker.",
-    asked.DATE: "Its time matches the question.",
-}
 
 
 def reasons(hit: ShownHit, question: str) -> list[str]:
@@ -321,9 +311,6 @@ def _names(hit: ShownHit, question: str) -> list[str]:
 def _listed(words: Sequence[str]) -> str:
     more = f" and {len(words) - _WORDS} more" if len(words) > _WORDS else ""
     return ", ".join(f"“{word}”" for word in words[:_WORDS]) + more
-
-
-# Which words of a passage are words of the question.
 
 
 @dataclass(frozen=True, slots=True)

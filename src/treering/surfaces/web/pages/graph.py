@@ -12,12 +12,25 @@ from treering.verbs.query.overview import OBJECTS, ListedObject
 from treering.verbs.query.related import Neighbour, RelatedReport
 from treering.verbs.query.search import SearchReport
 
-# The layout of a graph: nodes that lead to the center are on its left, others on its right.
-
-
 ROW, COLUMN, LABEL, MARGIN = 26, 300, 220, 16
 """Pixels: the height of a row, the width of a column, of a label, and the margin."""
 _LABEL_CHARS = 28
+MOST_NODES = 300
+_ANSWERS = 8
+_QUESTION = "question"
+_TYPES = (*get_args(LinkType), "refers_to")
+_IN_FORCE = ("active",)
+_MATTERS: Sequence[tuple[str, dict[str, Any], int]] = (
+    ("needs attention", {"type": "knowledge", "statuses": ("stale", "contested")}, 6),
+    ("in force", {"type": "knowledge", "statuses": _IN_FORCE}, 8),
+    ("open", {"type": "work_item", "statuses": ("open", "in_progress", "blocked")}, 4),
+)
+"""The start of a graph without a question: the name of each group, its objects, and their maximal number."""
+_PARTS: tuple[str, dict[str, Any], int] = ("part", {"type": "node", "statuses": _IN_FORCE}, 12)
+_ENOUGH = 6
+"""With fewer nodes than this, the parts of the space are also shown."""
+_LISTED = 200
+_FIRST_OF_ALL = frozenset({"decision", "constraint", "project", "service", "component", "module"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,24 +173,6 @@ def _edge(inner: tuple[int, int], outer: tuple[int, int], relation: str) -> Draw
 
 def _label(title: str) -> str:
     return title if len(title) <= _LABEL_CHARS else f"{title[: _LABEL_CHARS - 1].rstrip()}…"
-
-
-MOST_NODES = 300
-_ANSWERS = 8
-_QUESTION = "question"
-_TYPES = (*get_args(LinkType), "refers_to")
-_IN_FORCE = ("active",)
-_MATTERS: Sequence[tuple[str, dict[str, Any], int]] = (
-    ("needs attention", {"type": "knowledge", "statuses": ("stale", "contested")}, 6),
-    ("in force", {"type": "knowledge", "statuses": _IN_FORCE}, 8),
-    ("open", {"type": "work_item", "statuses": ("open", "in_progress", "blocked")}, 4),
-)
-"""The start of a graph without a question: the name of each group, its objects, and their maximal number."""
-_PARTS: tuple[str, dict[str, Any], int] = ("part", {"type": "node", "statuses": _IN_FORCE}, 12)
-_ENOUGH = 6
-"""With fewer nodes than this, the parts of the space are also shown."""
-_LISTED = 200
-_FIRST_OF_ALL = frozenset({"decision", "constraint", "project", "service", "component", "module"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,30 +17,6 @@ _LISTED = 50
 _REVIEWED = 20
 _FINDINGS = 100
 _WAITS = "Candidates"
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingPatch:
-    """A waiting patch with its current changes, or the reason why it cannot be applied."""
-
-    record: PatchRecord
-    changes: tuple[ObjectChange, ...]
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class HealthIssue:
-    """One kind of thing that is not as it should be."""
-
-    name: str
-    meaning: str
-    mending: str
-    command: Sequence[str]
-    found: ObjectList
-    is_wrong: bool
-    """Whether it needs attention; candidates only wait."""
-
-
 _KINDS: Sequence[tuple[str, str, str, Sequence[str], dict[str, Any], dict[str, Any]]] = (
     (
         "Stale",
@@ -75,6 +51,28 @@ _KINDS: Sequence[tuple[str, str, str, Sequence[str], dict[str, Any], dict[str, A
         {},
     ),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPatch:
+    """A waiting patch with its current changes, or the reason why it cannot be applied."""
+
+    record: PatchRecord
+    changes: tuple[ObjectChange, ...]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthIssue:
+    """One kind of thing that is not as it should be."""
+
+    name: str
+    meaning: str
+    mending: str
+    command: Sequence[str]
+    found: ObjectList
+    is_wrong: bool
+    """Whether it needs attention; candidates only wait."""
 
 
 def health(view: PageView) -> Rendered:

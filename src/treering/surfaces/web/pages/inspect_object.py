@@ -13,14 +13,24 @@ from treering.surfaces.web.pages.graph import linked
 from treering.surfaces.web.view import PageView, Rendered
 from treering.verbs.query.browsing import ExpandReport, HistoryEntry, PageReport
 
-# What changed between two texts, word by word, and between two versions of an object, field by field.
-
-
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 _MOST_WORDS = 3_000
 _LINES_AROUND = 3
 _LEAST_FOLDED = 3
 _STAMPED = frozenset({"revision", "created_at", "updated_at", "segments", "segments_left_out", "origin_channel"})
+_VERSIONS = 6
+_AROUND = 3
+_TOKENS = 6_000
+_SAID_ELSEWHERE = frozenset(
+    "type id scope revision kind status title name summary payload evidence_refs segments segments_left_out "
+    "created_at updated_at origin_channel fingerprint".split()
+)
+State = Literal["same", "moved", "changed", "gone"]
+_MOST_SHOWN = 20
+_MOST_COMPARED = 200
+_COMPARED_CHARS = 2_000
+_LIKE = 0.5
+_MOST_TOKENS_OF_EVIDENCE = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +116,6 @@ def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {**flat, **{f"payload {name}": value for name, value in payload.items()}} if payload else flat
 
 
-_VERSIONS = 6
-_AROUND = 3
-_TOKENS = 6_000
-_SAID_ELSEWHERE = frozenset(
-    "type id scope revision kind status title name summary payload evidence_refs segments segments_left_out "
-    "created_at updated_at origin_channel fingerprint".split()
-)
-
-
 @dataclass(frozen=True, slots=True)
 class ObjectVersion:
     """A version of an object, and its changes to the previous one."""
@@ -197,17 +198,6 @@ def _versions(view: PageView, page: PageReport) -> Iterator[ObjectVersion]:
 def _revisions(history: Sequence[HistoryEntry]) -> list[HistoryEntry]:
     last = {entry.revision: entry for entry in history if entry.revision is not None}
     return list(last.values())
-
-
-# The quotations in the evidence of knowledge, next to their current source.
-
-
-State = Literal["same", "moved", "changed", "gone"]
-_MOST_SHOWN = 20
-_MOST_COMPARED = 200
-_COMPARED_CHARS = 2_000
-_LIKE = 0.5
-_MOST_TOKENS_OF_EVIDENCE = 100_000
 
 
 @dataclass(frozen=True, slots=True)

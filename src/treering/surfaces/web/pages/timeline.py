@@ -21,6 +21,29 @@ _EVENTS = 200
 _ENOUGH = 20
 _MOST_EVENTS = 20_000
 _DECISIONS = 50
+_LISTED = 200
+_OPEN = ("open", "in_progress", "blocked")
+_DONE = ("resolved", "closed", "cancelled")
+ChangeClass = Literal["came", "changed", "withdrawn"]
+WIDTH, HEIGHT = 960, 120
+_BARS = 48
+_STEPS = (
+    *(timedelta(seconds=number) for number in (1, 5, 15)),
+    *(timedelta(minutes=number) for number in (1, 5, 15)),
+    *(timedelta(hours=number) for number in (1, 6)),
+    *(timedelta(days=number) for number in (1, 7, 28, 365)),
+)
+_KINDS: tuple[ChangeClass, ...] = ("came", "changed", "withdrawn")
+_USUAL = 0.8
+"""The share of bars whose heights must be distinguishable."""
+_TALLER = 3
+"""How many times as tall as those a bar may be."""
+_WITHDRAWN = frozenset({"stale", "contested", "superseded", "archived", "invalid", "erased", "merged"})
+_SHOWN = 30
+_SECONDS = 1.0
+MOST_ROUNDS = 600
+"""A stream ends after this many rounds; the browser then connects again."""
+_LONGEST = 40
 
 
 def timeline(view: PageView) -> Rendered:
@@ -70,14 +93,6 @@ def recent_changes(view: PageView, last: int, *, most: int, events: int = 0) -> 
     return tuple(change for change in changes if change.seq <= last)
 
 
-# Work: tasks, issues and questions by status, and activities.
-
-
-_LISTED = 200
-_OPEN = ("open", "in_progress", "blocked")
-_DONE = ("resolved", "closed", "cancelled")
-
-
 def work(view: PageView) -> Rendered:
     """Show open work, finished work, and the activities."""
     moment = {"as_of": view.as_of} if view.as_of else {}
@@ -92,26 +107,6 @@ def work(view: PageView) -> Rendered:
             "command": ("treering", "crystallize", "--kind", "task", "--title", "TITLE"),
         },
     )
-
-
-# Changes over time as bars: how many came, changed and were withdrawn.
-
-
-ChangeClass = Literal["came", "changed", "withdrawn"]
-WIDTH, HEIGHT = 960, 120
-_BARS = 48
-_STEPS = (
-    *(timedelta(seconds=number) for number in (1, 5, 15)),
-    *(timedelta(minutes=number) for number in (1, 5, 15)),
-    *(timedelta(hours=number) for number in (1, 6)),
-    *(timedelta(days=number) for number in (1, 7, 28, 365)),
-)
-_KINDS: tuple[ChangeClass, ...] = ("came", "changed", "withdrawn")
-_USUAL = 0.8
-"""The share of bars whose heights must be distinguishable."""
-_TALLER = 3
-"""How many times as tall as those a bar may be."""
-_WITHDRAWN = frozenset({"stale", "contested", "superseded", "archived", "invalid", "erased", "merged"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,15 +228,6 @@ def _length(step: timedelta) -> str:
     raise AssertionError(step)
 
 
-# Live view of stored and recalled objects.
-
-
-_SHOWN = 30
-_SECONDS = 1.0
-MOST_ROUNDS = 600
-"""A stream ends after this many rounds; the browser then connects again."""
-
-
 @dataclass(frozen=True, slots=True)
 class LiveLine:
     """Something that was stored or recalled."""
@@ -281,9 +267,6 @@ def parse_place(text: str) -> LivePlace | None:
     if sequence.isascii() and sequence.isdigit() and call.isascii() and call.isdigit() and len(text) < _LONGEST:
         return LivePlace(int(sequence), int(call))
     return None
-
-
-_LONGEST = 40
 
 
 def news(view: PageView, calls: RecentCalls, place: LivePlace | None) -> tuple[list[tuple[str, LiveLine]], LivePlace]:
