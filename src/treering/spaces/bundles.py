@@ -1,4 +1,4 @@
-"""What a copy leaves at a remote: bundles of entries, and the manifest that names them. All of it may be forged.
+"""The files of a copy at a remote: bundles of entries, and the manifest that lists them. All of it may be forged.
 
 Sizes, counts, names and numbers are bounded before anything is decompressed or parsed, and while it is.
 """
@@ -59,7 +59,7 @@ class BundleNote(BaseModel):
 
 
 class BundleManifest(BaseModel):
-    """What a copy has left: its log's head, and its bundles in order."""
+    """The contents of a copy: its log's head, and its bundles in order."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 

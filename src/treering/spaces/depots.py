@@ -46,7 +46,7 @@ class Depot(Protocol):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its name for people."""
         ...
 
     def places(self) -> Sequence[str]:
@@ -167,7 +167,7 @@ class FolderDepot:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its name for people."""
         return str(self._folder)
 
     def places(self) -> Sequence[str]:

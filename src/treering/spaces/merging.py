@@ -38,7 +38,7 @@ Erasing = Callable[[Sequence[Source], Callable[[], Merged]], Merged]
 
 
 class Difference(Value):
-    """An object that two spaces hold differently."""
+    """An object that differs between two spaces."""
 
     id: str
     title: str
@@ -51,7 +51,7 @@ class Difference(Value):
 
 
 class DiffReport(Value):
-    """What two spaces hold differently, and how many objects they hold alike."""
+    """The differences of two spaces, and the number of equal objects."""
 
     alike: int
     differences: tuple[Difference, ...]
@@ -298,7 +298,7 @@ def head_of(ledger: Ledger, seq: int) -> Anchor:
 
 
 def log_name(ledger: Ledger) -> str:
-    """Return the name of a log: the id of its first event. Copies that grew apart share it."""
+    """Return the name of a log: the id of its first event. Diverged copies share it."""
     first = next(ledger.events(limit=1), None)
     return first.id if first else ""
 

@@ -83,7 +83,7 @@ class CallbackAnchor:
         return None
 
     def write(self, anchor: Anchor) -> None:
-        """Tell the caller."""
+        """Call the function."""
         self._tell(anchor)
 
 

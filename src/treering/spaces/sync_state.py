@@ -1,4 +1,4 @@
-"""The memory that a copy of a space has of its syncs: a file that belongs to one audit log.
+"""The state of a copy's syncs: a file that belongs to one audit log.
 
 A file that names another log is not trusted: it came with a folder that another person made.
 """
@@ -21,7 +21,7 @@ STATE = "state.json"
 
 
 class LeftAtRemote(BaseModel):
-    """What a copy left at a remote: its bundles, the head of its log then, and the SHA-256 of its manifest."""
+    """The files of a copy at a remote: its bundles, the head of its log then, and the SHA-256 of its manifest."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 

@@ -155,7 +155,7 @@ class Opening:
     policy: Path | None = None
     create: bool = True
     arriving: bool = False
-    """Whether a copy is to be put there (`ports.stores.Needs`)."""
+    """Whether it is the target of a copy (`ports.stores.Needs`)."""
     background: bool = True
     whole: bool = True
     """Whether an index rebuild is finished before `open_engine` returns, if background work is disabled."""
@@ -318,7 +318,7 @@ def _postgres_needed(what: str) -> Iterator[None]:
 
 
 def author(actor: str | None, channel: Channel, settings: Settings) -> Author:
-    """Name who writes."""
+    """Return the author of writes."""
     return Author(actor=actor or settings.actor, channel=channel)
 
 

@@ -28,7 +28,7 @@ GRANTED: Mapping[KeyRight, Rights] = {
     "review": DECIDES,
     "admin": replace(DECIDES, destroys=True),
 }
-"""What each right of a key grants."""
+"""The rights of a caller by the right of its key."""
 
 KEY_PREFIX = "trk_"
 _KEY = re.compile(rf"{KEY_PREFIX}([0-9a-f]{{16}})_([a-z2-7]{{52}})")

@@ -1,4 +1,4 @@
-"""Start git: the only module of Treering that does.
+"""Start git. No other module of Treering does.
 
 git runs what a configuration names: filters, hooks, monitors, pagers, helpers of protocols. So it is started in one of
 three environments, none of which reads a repository that others can write:

@@ -42,9 +42,9 @@ class SystemClock:
 
 
 class _Chance:
-    """Unpredictable bytes for ids, drawn from the system many at a time: to ask it costs more than to make an id.
+    """Random bytes for ids, read from the system in large pieces, because each system call costs more than an id.
 
-    A process that was forked draws its own.
+    A forked process reads its own.
     """
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ def private(path: str, flags: int) -> int:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write a file that is not there yet, durably. Raises `FileExistsError` and other `OSError`."""
+    """Write a new file durably. Raises `FileExistsError` and other `OSError`."""
     with open(path, "xb", opener=private) as file:
         file.write(data)
         file.flush()

@@ -95,7 +95,7 @@ class Settings:
     hook_sync: bool = True
     """`TREERING_HOOK_SYNC=0`: git hooks never sync memory, even if installed with --sync."""
     trust: bool = False
-    """`TREERING_TRUST=1`: open a space that came with the repository: git tracks its `.treering/`; as `--trust`."""
+    """`TREERING_TRUST=1`: open a space that came with the repository (git tracks its `.treering/`); as `--trust`."""
     check_fail_on: str = ""
     """`TREERING_CHECK_FAIL_ON`: rules for which `treering check` exits with 1, such as `stale-decision,contested`."""
     folder: Path = field(default_factory=Path)

@@ -13,10 +13,10 @@ _HINT = "If this is the space you want, name it with --space or in TREERING_SPAC
 
 
 def check_space_place(file: Path, *roots: Path) -> None:
-    """Check the place of a space, whose folder is in the folder that it was found in.
+    """Check the location of a space, relative to the folder in which it was found.
 
-    Raises `InvalidInput` if a link leads out of all of `roots`, or another user may have put the space there: one who
-    is not root, in a folder or file that every user can write to.
+    Raises `InvalidInput` if a link leads out of all of `roots`, or another user than root may have put the space
+    there, or all users can write to its folder or file.
     """
     real = Path(os.path.realpath(file))
     if not any(real.is_relative_to(os.path.realpath(root)) for root in roots):

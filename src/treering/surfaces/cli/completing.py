@@ -73,7 +73,7 @@ def print_rows(commands: "Typer") -> None:
 
 
 def use_own_scripts() -> None:
-    """Have `--install-completion` and `--show-completion` give the scripts of this module."""
+    """Make `--install-completion` and `--show-completion` use the scripts of this module."""
     from typer import _completion_shared
 
     _completion_shared._completion_scripts.update(SCRIPTS)

@@ -60,7 +60,7 @@ class Serving:
     urls: bool = False
     """Whether `ingest` may fetch pages of the web."""
     allow: frozenset[Allowed] = frozenset()
-    """What callers may do beyond reading and writing: decide as a person, and erase."""
+    """Rights of callers beyond reading and writing: deciding as a person, and erasing."""
     keys: Address | None = None
     """The location of the access keys that requests need; `None`: any program of this machine may call."""
     bounds: Bounds = field(default_factory=Bounds)
@@ -71,7 +71,7 @@ class Serving:
     """Whether vectors are embedded in the background."""
     embedder: Embedder | None = None
     parts: Mapping[str, Any] = field(default_factory=dict)
-    """What the flags of parts chose, by the name of the part."""
+    """The values of the parts' flags, by the name of the part."""
 
 
 class Health(Value):

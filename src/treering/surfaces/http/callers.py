@@ -29,7 +29,7 @@ class RouteAccess:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the holder of a key, or, on a server without keys, any program of this machine."""
+    """A caller: the holder of a key, or, on a server without keys, any program of this machine."""
 
     granted: Rights
     author: Author | None = None
@@ -47,7 +47,7 @@ class Caller:
 
     @property
     def has_key(self) -> bool:
-        """Whether it asks with a key."""
+        """Whether it has a key."""
         return bool(self.key)
 
     @property
@@ -71,7 +71,7 @@ class Caller:
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who made a request, as the gate found it."""
+    """Return the caller of a request, as determined by the gate."""
     caller: Caller = request.state.caller
     return caller
 
@@ -90,7 +90,7 @@ class Bounds:
     requests_per_minute: int = 1_200
     """Requests of one key per minute; for others the answer states when to retry."""
     requests_per_minute_without_key: int | None = None
-    """Requests in a minute of all who ask without a key, on a server without keys; `None`: any number."""
+    """Requests per minute of all callers on a server without keys; `None`: unlimited."""
     max_upload_bytes: int = 200_000_000
     """Bytes of an uploaded file; a limit of the key for bodies also applies."""
     uploads_at_once: int = 4
@@ -136,7 +136,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class CallerBounds:
-    """How much one caller may ask."""
+    """The limits of one caller."""
 
     requests_per_minute: int | None
     """`None`: any number."""

@@ -1,4 +1,4 @@
-"""What the server promises, as OpenAPI; and request bodies: bounded, JSON, exactly of the types that it names."""
+"""The server's API as OpenAPI, and the check of request bodies: bounded JSON with exactly the documented types."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,9 +66,9 @@ class Route:
     answer: Callable[..., Any]
     """The endpoint; it gives a response, or will."""
     access: RouteAccess
-    """Who may ask it."""
+    """The access it requires."""
     gives: tuple[type[BaseModel], ...]
-    """The good answer is one of these."""
+    """The models of the successful answer."""
     takes: tuple[type[BaseModel], ...] = ()
     """The JSON body is one of these; nothing: there is no body."""
     examples: Mapping[str, Any] = field(default_factory=dict)
@@ -80,17 +80,17 @@ class Route:
     links: Mapping[str, Schema] = field(default_factory=dict)
     """Routes that can be called next with the input and output of this one."""
     also: Schema = field(default_factory=dict)
-    """Other content than JSON that the good answer may have, by its type."""
+    """Content other than JSON that the successful answer may have, by its type."""
     good: HTTPStatus = HTTPStatus.OK
-    """The status of the good answer."""
+    """The status of the successful answer."""
     besides: Mapping[str, Schema] = field(default_factory=dict)
-    """Other answers than the good one and failures, by their status."""
+    """Further answers besides the successful one and failures, by their status."""
     refuses: tuple[HTTPStatus, ...] = ()
     """Errors of a route without a body, in addition to those of every route."""
     fails: type[BaseModel] = Failure
-    """What a failure is."""
+    """The model of a failure."""
     behind: bool = False
-    """Whether it asks a server behind this one."""
+    """Whether it calls an upstream server."""
 
 
 def document(routes: Sequence[Route]) -> Schema:

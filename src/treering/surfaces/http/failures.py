@@ -88,19 +88,19 @@ def status_of(error: TreeringError) -> HTTPStatus:
 
 
 def failure_response(error: TreeringError, *, path: str) -> Response:
-    """Show an error of Treering, in the shape of the path that was asked."""
+    """Return the response for an error of Treering, in the format of the path."""
     status = status_of(error)
     headers = {"Retry-After": _RETRY_SECONDS} if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
     return _response(path, status, Failure(**error.as_dict()), headers)
 
 
 def refusal_response(refusal: Refusal, *, path: str) -> Response:
-    """Show a refusal, in the shape of the path that was asked."""
+    """Return the response for a refusal, in the format of the path."""
     return _response(path, refusal.status_code, refusal.failure, refusal.headers or {})
 
 
 def openai_error(status: int, failure: Failure) -> bytes:
-    """Show a failure in the shape of OpenAI's API."""
+    """Return a failure in the format of OpenAI's API."""
     error = OpenAIError(
         message=f"{failure.message} {failure.hint}".strip(),
         type="api_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error",
@@ -136,7 +136,7 @@ def _refused(request: Request, error: Exception) -> Response:
 
 
 def _allowed(request: Request) -> str:
-    """Name the methods of a path, of all its routes."""
+    """Return the methods of all routes of a path."""
     matching = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
     return ", ".join(sorted({method for route in matching for method in getattr(route, "methods", None) or ()}))
 

@@ -196,7 +196,7 @@ def _caller(key: AccessKey, ring: KeyRing) -> Caller:
 
 
 class SignIn:
-    """Takes a key from a form, and forgets it again."""
+    """Signs users in with a key, stored in a cookie that is sent only to this server and hidden from scripts."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate

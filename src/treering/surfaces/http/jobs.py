@@ -45,7 +45,7 @@ PREFER: Schema = {
     "schema": {"type": "string"},
     "example": _PREFERENCE,
 }
-"""The header that asks for a job."""
+"""The header that requests a job."""
 JOB_BEGUN: Schema = {"description": "A job was started; see `Location`.", "content": _REPORT}
 """The answer that starts a job, in the contract."""
 _JOB_ID: Schema = {
@@ -73,7 +73,7 @@ def prefers_job(request: Request) -> bool:
 
 
 def job_begun(report: JobReport) -> Response:
-    """Answer that a job was begun."""
+    """Return the answer that a job was started."""
     place = _PATH.format(job_id=report.job)
     headers = {"Location": place, "Preference-Applied": _PREFERENCE}
     return _answer(report, HTTPStatus.ACCEPTED, headers)
@@ -96,7 +96,7 @@ class JobsEndpoint:
         return _answer(await self._look(job_id, request, caller_of(request), max_items=None))
 
     async def cancel(self, job_id: str, request: Request) -> Response:
-        """Have a job end."""
+        """Cancel a job."""
         await request.body()  # so that the request counts as one
         report = await self._jobs.cancel(job_id, caller_of(request))
         return _answer(report, HTTPStatus.OK if report.state in ENDED else HTTPStatus.ACCEPTED)

@@ -79,7 +79,7 @@ class Metrics:
         ProcessCollector(registry=self._registry)
 
     def begin(self) -> None:
-        """Count a request that has come."""
+        """Count an incoming request."""
         self._inside.inc()
 
     def end(self, *, method: str, route: str, status: int, seconds: float) -> None:
@@ -145,7 +145,7 @@ class RequestObserver:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have one request answered."""
+        """Pass on one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

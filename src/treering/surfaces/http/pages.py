@@ -54,7 +54,7 @@ OF_ANY_SPACE: Mapping[str, PageFunction] = {
 _FEEDBACK = "/feedback"
 _OWN_PAGES = {"/review", _FEEDBACK, "/live", "/live/events", "/projects", _PROJECT, *OF_ANY_SPACE}
 _PATIENCE = 4.0
-"""Seconds that a page waits for a wiki before it shows how far the writing is."""
+"""Seconds that a page waits for a wiki before it shows the progress."""
 _MOST_STREAMS = 8
 _REFRESH_SECONDS = 2
 _OWN_SCOPE = RouteAccess("space", READS, whole_space=False)
@@ -149,7 +149,7 @@ class _Pages:
         return self.page(page.show) if prepare is None else partial(self._prepared, page, prepare)
 
     async def _prepared(self, page: WebPage, prepare: Callable[[PageView], Preparing], request: Request) -> Response:
-        """Show a page that takes long to prepare. That is done apart: until then, show how far it is."""
+        """Show a page that takes long to prepare, or the progress of its preparation in the background."""
         view = self._view(request, request.query_params)
         preparing = prepare(view)
         try:

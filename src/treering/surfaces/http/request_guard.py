@@ -115,7 +115,7 @@ class RequestGuard:
 
 
 class _Slot:
-    """The place of one request among those inside. Only the event loop's thread comes here: counting needs no lock."""
+    """The place of one request among the concurrent ones. Used only in the event loop's thread, so it needs no lock."""
 
     def __init__(self, inside: Counter[bool | str], most: int, allowed: CallerBounds, *, talk: bool, key: str) -> None:
         self._inside = inside
@@ -140,7 +140,7 @@ class _Slot:
         self._taken = True
 
     def leave(self) -> None:
-        """Give the place up, for a request that waits."""
+        """Release the place for a waiting request."""
         if not self._taken:
             return
         self._taken = False
@@ -157,7 +157,7 @@ def _is_page(scope: Scope, headers: Headers) -> bool:
 def _check(headers: Headers, *, scheme: str, any_host: bool) -> None:
     """Raise `Denied` for a request that a page of another site may have made.
 
-    `any_host`: the server may be called by any name: a page has no key that it could send.
+    `any_host`: the server has keys, which such a page cannot send, so any host name is accepted.
     """
     host, origin = headers.get("host", ""), headers.get("origin")
     if not any_host and not is_loopback(_name(host)):
@@ -191,10 +191,10 @@ def _name(host: str) -> str:
 
 
 class RequestRates:
-    """Counts the requests of keys. Only the event loop's thread comes here: counting needs no lock.
+    """Counts the requests of keys. Used only in the event loop's thread, so it needs no lock.
 
-    The generic cell rate algorithm (ITU-T I.371): a key that has been silent for a minute may send a minute's number
-    of requests at once; from then on one more each time that its share of the minute is over.
+    The generic cell rate algorithm (ITU-T I.371): after a minute without requests a key may send a minute's number of
+    requests at once, and then one more after each share of the minute.
     """
 
     def __init__(self, *, time: Callable[[], float] = monotonic) -> None:
@@ -227,7 +227,7 @@ class RequestRates:
 
 
 class IncomingBodies:
-    """The bodies that arrive at one server. Only the event loop's thread comes here: counting needs no lock."""
+    """The incoming bodies of one server. Used only in the event loop's thread, so it needs no lock."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds

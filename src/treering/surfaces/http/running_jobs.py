@@ -143,7 +143,7 @@ class RunningJob:
         return self.kept.lend(self._lend(engine) if self._lend else engine)
 
     def keep(self, kept: KeptJob) -> None:
-        """Take its row."""
+        """`row`: the stored job."""
         self.id = kept.id
         self._kept = kept
 

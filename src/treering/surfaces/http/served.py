@@ -125,9 +125,9 @@ class ServedSpace:
         )
 
     def engine_for(self, operation: Operation[Any], caller: Caller) -> Engine:
-        """Open the space. What a person has to decide is done as a person, since the operator allowed that.
+        """Open the space. Decisions of a person are written as a person, since the operator allowed that.
 
-        Jobs are for the key that began them, and for keys with the right `admin`, whatever asks for them.
+        Jobs are visible to the key that started them, and to keys with the right `admin`.
         """
         engine = self._opened(create=operation.makes_space).engine.with_progress(report_progress)
         author = caller.author or engine.author
@@ -227,7 +227,7 @@ class FurtherSpaces(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServedPart:
-    """What a part serves."""
+    """The additions of a part to a server."""
 
     routes: Sequence[Route] = ()
     spaces: FurtherSpaces | None = None

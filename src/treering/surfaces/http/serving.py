@@ -66,7 +66,7 @@ class Transport:
     """How requests reach a server."""
 
     certificate: Certificate | None = None
-    """What TLS is spoken with; none: plain HTTP."""
+    """The certificate for TLS; `None`: plain HTTP."""
     proxies: tuple[str, ...] = ()
     """Addresses or networks of proxies in front of the server. Only their statements about clients are trusted."""
 
@@ -118,7 +118,7 @@ def serve_until_stopped(
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take a port. Raises as `serve_until_stopped` does."""
+    """Open a listening socket. Raises as `serve_until_stopped` does."""
     family, place = _place(host, port)
     # asyncio disables Nagle's algorithm, which delays small answers by 40 ms, only for sockets marked as TCP.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -137,7 +137,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _check_keys(serving: Serving, host: str, transport: Transport) -> None:
-    """Raise `InvalidInput` where other machines could ask without a key, or no key would open anything."""
+    """Raise `InvalidInput` if other machines could call without a key, or if no key would open anything."""
     if serving.keys is None:
         if not is_loopback(host) or transport.proxies:
             where = "behind a proxy" if transport.proxies else f"on {host!r}"
@@ -223,7 +223,7 @@ def _place_of(listener: socket.socket) -> str:
 
 
 def protocol_within(bounds: Bounds) -> type[asyncio.Protocol]:
-    """Make the protocol of a server: HTTP/1.1 within bounds."""
+    """Create the protocol of a server: HTTP/1.1 with limits."""
     open_ones: dict[BoundedProtocol, None] = {}  # in the order in which they began to wait
 
     class Bounded(BoundedProtocol):
@@ -259,7 +259,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes: the time for a head runs from its first byte."""
+        """Receive bytes. The time limit of a head starts with its first byte."""
         super().data_received(data)
         if not self._has_head:
             self._wait_for_head()

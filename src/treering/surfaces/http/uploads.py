@@ -34,7 +34,7 @@ from treering.verbs.envelope import WRITES, Envelope, Value
 from treering.verbs.ingest.report import IngestReport
 
 UPLOAD = "/v1/wiki/ingest/upload"
-"""The path of uploads: bodies of it are put on the disk as they come, not into memory."""
+"""The path of uploads, whose bodies are written to the disk instead of memory."""
 
 _WRITING_AT_ONCE = 4
 _LONGEST_NAME = 200
@@ -65,7 +65,7 @@ class UploadEndpoint:
     """Takes files that are sent, few at once."""
 
     def __init__(self, context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> None:
-        """Tell `calls` of each upload that was read."""
+        """Take the log of recent calls, which records each upload, and the jobs of the server."""
         self._context = context
         self._calls = calls
         self._jobs = jobs
@@ -73,7 +73,7 @@ class UploadEndpoint:
         self._writing = CapacityLimiter(_WRITING_AT_ONCE)
 
     async def take(self, request: Request) -> Response:
-        """Take a file, and read it into the space."""
+        """Receive a file, and ingest it."""
         _check_label(request)
         envelope = _envelope(request.query_params)
         given = caller_of(request)

@@ -281,7 +281,7 @@ class _Handler:
 
 
 def _caller_of(by: ToolCaller) -> Caller | None:
-    """Return who made the request that a call came with, as the gate found it."""
+    """Return the caller of a call's request, as determined by the gate."""
     state = getattr(by.request, "state", None)
     caller = getattr(state, "caller", None)
     return caller if isinstance(caller, Caller) else None

@@ -55,7 +55,7 @@ class Stop:
             self._begun = True
 
     def end_now(self) -> None:
-        """Have all work end at its next report of progress."""
+        """End all work at its next report of progress."""
         self._ends = self._time()
         self._begun = True
 
@@ -80,7 +80,7 @@ class BackgroundWork:
     total: int | None = None
 
     def note(self, what: str, done: int, total: int | None) -> None:
-        """Take a report of progress."""
+        """Record progress."""
         self.what, self.done, self.total = what, done, total
 
 

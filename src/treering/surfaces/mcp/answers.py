@@ -1,4 +1,4 @@
-"""What a client gets: a report as text for its model and as data for its program, both bounded."""
+"""The answer to a client: a report as text for its model and as data for its program, both bounded."""
 
 import json
 from collections.abc import Iterable, Sequence

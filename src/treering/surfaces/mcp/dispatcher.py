@@ -41,7 +41,7 @@ LINES_FOR_MODELS = 12
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """What one call is answered with."""
+    """The answer to one call."""
 
     text: str
     data: dict[str, Any]
@@ -129,7 +129,7 @@ class ToolDispatcher:
         return report
 
     def _opened(self, actor: str, *, create: bool) -> Space:
-        """Open the space at the first call. Only bringing something in makes a new one: a read must fail there."""
+        """Open the space at the first call. Only calls that ingest create a missing one: reads must fail."""
         with self._lock:
             if self._space is None:
                 name = " ".join(actor.split())[:_ACTOR_CHARS]
@@ -152,7 +152,7 @@ def unknown_tool(name: str, known: Mapping[str, str]) -> ToolAnswer:
 
 
 def error_answer(error: TreeringError) -> ToolAnswer:
-    """Show an error in its one shape."""
+    """Return an error in the common form."""
     data = fit_json(to_jsonable_python(error.as_dict(), fallback=str), max_tokens=DEFAULT_TOKENS)
     return ToolAnswer(visible_json(json.dumps(_without_markers(data), ensure_ascii=False)), data, is_error=True)
 
@@ -191,9 +191,9 @@ def _only(options: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def help_on(verb: str, given: Mapping[str, Any] | str, *, urls: bool = False) -> tuple[str, dict[str, Any]]:
-    """Tell of one mode of a tool, or of all: as text, and as data.
+    """Describe one mode of a tool, or all, as text and as data.
 
-    `given`: the input of the call, a mode's name or `{"mode": NAME}`. `urls`: also of the mode that fetches. Raises
+    `given`: the input of the call, a mode's name or `{"mode": NAME}`. `urls`: also the mode that fetches pages. Raises
     `InvalidInput` for an unknown mode.
     """
     tool = granted_modes(TOOLS[verb], urls=urls)

@@ -31,7 +31,7 @@ class AnswerEntry:
     text: str = ""
     origin: str = ""
     ref: str = ""
-    """How to ask for it when it does not fit."""
+    """The reference for requesting it if it does not fit."""
 
     def render(self, text: str) -> str:
         """Write it, with `text` in place of its own."""

@@ -106,7 +106,7 @@ class CallProgress:
         self._deadline.check()
 
     def give_up(self) -> None:
-        """Have the worker stop at its next look."""
+        """Stop the worker at its next check."""
         self._deadline.end("The client has cancelled the call.")
 
     async def follow(self, tell: Tell) -> None:
@@ -171,7 +171,7 @@ def build_server(
     urls: bool = False,
     read_seconds: float = READ_SECONDS,
 ) -> Server[Any]:
-    """Make a server of the space an address names, which is opened by the first call; see `serve`."""
+    """Create a server for the space at an address, which is opened by the first call; see `serve`."""
     own = _OwnSpace(address, files_of_server(files, Path.cwd()), urls=urls)
     return server_of(
         own.answer, underscore_names=underscore_names, read_seconds=read_seconds, urls=urls, close=own.close

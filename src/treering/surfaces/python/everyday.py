@@ -1,4 +1,4 @@
-"""The everyday methods of a space, with types: find, ask, record, correct, take back."""
+"""The everyday methods of a space, with types: find, ask, record, correct, undo."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime

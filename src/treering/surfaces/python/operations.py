@@ -22,7 +22,7 @@ ON_SPACES: tuple[Operation[Any], ...] = (
     transfer.EXPORT,
     transfer.IMPORT,
 )
-"""Operations on a space as a whole: for the command line, Python, and HTTP as far as a server grants them."""
+"""Operations on a space as a whole: for the command line, Python, and HTTP if the server grants them."""
 UPKEEP: tuple[Operation[Any], ...] = (
     *upkeep.OPERATIONS,
     *overview.OPERATIONS,

@@ -65,7 +65,7 @@ else:
 
 Data = Mapping[str, Any]
 Place = str | Data
-"""A scope: its path, or an object that holds it."""
+"""A scope: its path, or an object with it."""
 Given = Data | str
 """An input: its fields, or a plain text if the mode takes one."""
 _MOST_NAMED = 10
@@ -320,7 +320,7 @@ class Space(EverydayMethods):
         return self.perform(transfer.IMPORT, input={"folder": Path(folder)}).counts
 
     def embed_pending(self, progress: Progress | None = None) -> None:
-        """Make all vectors that wait, now."""
+        """Embed all pending passages now."""
         (self.with_progress(progress) if progress else self).perform(upkeep.VECTORS)
 
     def asked_from(self, folder: Path) -> "Space":

@@ -64,7 +64,7 @@ _PEER = struct.Struct("3i")
 
 @dataclass(frozen=True, slots=True)
 class HandedCommand:
-    """What a client asks to be done, and with what."""
+    """The request of a client: its command, environment and streams."""
 
     mask: int
     """Of the rights of files that it makes."""

@@ -47,7 +47,7 @@ HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
 }
 _PASSAGE_LINK = re.compile(r"https?://[!-~]{1,2000}#:~:text=[!-~]{1,4000}")
-"""A place on the web that a browser opens; nothing else that is stored becomes an address to go to."""
+"""A web address for a link. Nothing else that is stored becomes a link."""
 _LINES = re.compile(r"(?P<path>.+)#L\d+(?:-L\d+)?(?: @ .*)?")
 _PROSE_FILE = re.compile(r"\.(?:md|mdx|rst|txt|adoc|org|tex|x?html?)$", re.IGNORECASE)
 _BOX_CHARS = 250

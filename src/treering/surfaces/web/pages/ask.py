@@ -158,7 +158,7 @@ def _kinds() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
 
 
 def _command(view: PageView) -> tuple[str, ...]:
-    """Return the arguments of `treering` that ask the same."""
+    """Return the arguments of `treering` for the same query."""
     question = view.text("q") or "your question"
     is_pack = view.text("view") == "pack"
     scope = ("--scope", view.scope) if view.scope != ROOT else ()
@@ -182,11 +182,11 @@ class AnswerFeedback:
         return self.marks.marks.get(self.place(shown), "")
 
     def place(self, shown: ShownHit | PackItem) -> str:
-        """Name a hit or an item as feedback does."""
+        """Return the reference of a hit or an item in feedback."""
         return f"{shown.object_id} {shown.segment_id}".strip()
 
     def anchor(self, shown: ShownHit | PackItem) -> str:
-        """Name the element that shows a hit or an item."""
+        """Return the id of the element that shows a hit or an item."""
         return _anchor(self.place(shown))
 
 

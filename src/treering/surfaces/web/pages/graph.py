@@ -103,7 +103,7 @@ def _place(
     sign: int,
     placed: dict[str, tuple[int, float]],
 ) -> int:
-    """Give the nodes of one side a column and a row; return how many rows it takes."""
+    """Assign a column and a row to each node of one side; return the number of rows."""
     row = 0
 
     def place(node: GraphNode, depth: int) -> float:

@@ -43,7 +43,7 @@ class WordChange:
 
 @dataclass(frozen=True, slots=True)
 class ChangedField:
-    """A field of an object before and after. `words` tell them apart where both are texts."""
+    """A field of an object before and after. `words`: the differences if both are texts."""
 
     name: str
     before: Any
@@ -219,7 +219,7 @@ class Quotation:
 
 
 def quotations(view: PageView, item: Mapping[str, Any], since: int) -> tuple[list[Quotation], int]:
-    """Return the quotations of knowledge, and how many more there are. `since`: the event that made it."""
+    """Return the quotations of knowledge, and the number of others. `since`: the event that created it."""
     refs: Sequence[Mapping[str, Any]] = item.get("evidence_refs", ())
     return [_quotation(view, ref, since) for ref in refs[:_MOST_SHOWN]], max(0, len(refs) - _MOST_SHOWN)
 
