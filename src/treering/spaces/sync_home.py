@@ -41,7 +41,7 @@ def home_of_syncs(data_dir: Path, space: Path, log: str) -> Path:
 
 
 def make_own_folder(folder: Path) -> None:
-    """Create a folder that only the user can enter. Raises `Denied` for a link or a folder of another user, `OSError`."""
+    """Create a folder that only the user can enter. Raises `OSError`, `Denied` for a link or another user's folder."""
     make_folder(folder)
     user = own_user()
     if user is None:

@@ -15,8 +15,8 @@ _HINT = "If this is the space you want, name it with --space or in TREERING_SPAC
 def check_space_place(file: Path, *roots: Path) -> None:
     """Check the location of a space, relative to the folder in which it was found.
 
-    Raises `InvalidInput` if a link leads out of all of `roots`, or another user than root may have put the space
-    there, or all users can write to its folder or file.
+    Raises `InvalidInput` if a link leads out of all of `roots`, or if the space belongs to a user other than root and
+    all users can write to its file or folders.
     """
     real = Path(os.path.realpath(file))
     if not any(real.is_relative_to(os.path.realpath(root)) for root in roots):
