@@ -171,7 +171,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
 def errors() -> Iterator[tuple[str, int]]:
     """Yield the code of every error with the exit code of commands that end with it."""
     from treering.core.errors import TreeringError
-    from treering.surfaces.cli.printing import EXIT_CODES, OTHER
+    from treering.surfaces.cli.failures import EXIT_CODES, OTHER
 
     waiting: list[type[TreeringError]] = [TreeringError]
     while waiting:

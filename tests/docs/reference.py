@@ -37,7 +37,7 @@ from treering.extensions.server.callers import Bounds
 from treering.extensions.server.contract import MOST_VALUES
 from treering.extensions.server.failures import STATUSES, Failure
 from treering.sources.upload import PackedBounds
-from treering.surfaces.cli.printing import EXIT_CODES, OTHER
+from treering.surfaces.cli.failures import EXIT_CODES, OTHER
 from treering.surfaces.python.operations import OPERATIONS
 from treering.system.settings import Settings
 from treering.verbs.catalog import TOOLS

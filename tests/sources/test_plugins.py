@@ -10,7 +10,7 @@ from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, SourceDraft
 from treering.sources.formats import built_in_formats, formats_here
 from treering.sources.path import PathAdapter
 from treering.sources.plugins import installed_adapters
-from treering.surfaces.cli.verbs import mode_for
+from treering.surfaces.cli.ingesting import mode_for
 
 LOGBOOK = """
 from treering.testing import DocumentDraft, FormatLimits, Lines, SegmentDraft

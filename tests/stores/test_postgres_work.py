@@ -15,7 +15,7 @@ from treering.extensions.postgres.opening import WaitingSpaces
 from treering.models.vectoriser import BackgroundVectoriser
 from treering.ports.runtime import MEMORIES, VECTORS
 from treering.ports.search import Lag
-from treering.surfaces.cli.databases import SpaceWorker
+from treering.surfaces.cli.space_worker import SpaceWorker
 from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 

@@ -36,6 +36,11 @@ def test_add_takes_one_thing(acme):
     assert acme.run("add", ".", "--note", "x").code == 2
 
 
+def test_invalid_fact_creates_no_space(stage):
+    assert stage.run("fact", "nonsense").code == 2
+    assert not (stage.folder / ".treering").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "receipt"),
     [

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import typer
 
+from treering.core.errors import InvalidInput
 from treering.core.evidence import places_as_typed
-from treering.surfaces.cli import printing
+from treering.surfaces.cli import failures, printing
 from treering.surfaces.cli.commands import command_line
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.history import LoggedEvent, render_events
@@ -156,9 +157,9 @@ def test_empty_log_says_so():
 
 
 def test_hint_never_repeats_the_typed_command(capsys):
-    printing.tell_failure(printing.InvalidInput("No.", hint="See: treering log"), ["log"])
+    failures.tell_failure(InvalidInput("No.", hint="See: treering log"), ["log"])
     assert capsys.readouterr().err == "error: No.\n"
-    printing.tell_failure(printing.InvalidInput("No.", hint="See: treering log"), ["undo"])
+    failures.tell_failure(InvalidInput("No.", hint="See: treering log"), ["undo"])
     assert "hint: See: treering log" in capsys.readouterr().err
 
 

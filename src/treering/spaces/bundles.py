@@ -1,4 +1,4 @@
-"""What a copy leaves at a remote: bundles of entries, and the manifest that names them. All of it may be forged.
+"""The files of a copy at a remote: bundles of entries, and the manifest that lists them. All of it may be forged.
 
 Sizes, counts, names and numbers are bounded before anything is decompressed or parsed, and while it is.
 """
@@ -36,6 +36,8 @@ UNBOUNDED_BYTES = 16 << 20
 
 _PIECE_BYTES = 1 << 16
 _AGAIN = "Ask its author to sync again."
+_HASH_CHARS = 40
+_Count = Annotated[int, Field(ge=0, strict=True)]
 
 
 def _plausible(head: Anchor) -> Anchor:
@@ -45,12 +47,8 @@ def _plausible(head: Anchor) -> Anchor:
     return head
 
 
-_HASH_CHARS = 40
-_Count = Annotated[int, Field(ge=0, strict=True)]
-
-
 class BundleNote(BaseModel):
-    """What a manifest says of a bundle: its digest, and the last event of the log that it tells of."""
+    """A manifest's entry for a bundle: its digest, and the last event of the log in it."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
@@ -61,7 +59,7 @@ class BundleNote(BaseModel):
 
 
 class BundleManifest(BaseModel):
-    """What a copy has left: its log's head, and its bundles in order."""
+    """The contents of a copy: its log's head, and its bundles in order."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
@@ -81,7 +79,7 @@ class ReadBudget:
 
 
 def packed(leaving: Iterable[MergeEntry]) -> bytes:
-    """Write entries as a bundle: a line of JSON for each, compressed. Raises `InvalidInput` for what nobody reads."""
+    """Write entries as a bundle: compressed lines of JSON. Raises `InvalidInput` if readers would refuse it."""
     text = "\n".join(entry.model_dump_json() for entry in leaving).encode()
     data = zlib.compress(text, 9)
     if len(text) > _most(data):  # words over and over
@@ -95,15 +93,15 @@ def packed(leaving: Iterable[MergeEntry]) -> bytes:
 
 
 def unpacked(data: bytes, note: BundleNote, budget: ReadBudget) -> list[MergeEntry]:
-    """Read a bundle. Raises `Corrupt` where it is not what the manifest says, no bundle, or beyond the budget."""
+    """Read a bundle. Raises `Corrupt` if it is malformed, differs from the manifest, or exceeds the budget."""
     if hashlib.sha256(data).hexdigest() != note.sha256:
         raise Corrupt(f"The bundle {note.name} is missing or was modified.", hint=_AGAIN)
-    found: dict[str, MergeEntry] = {}  # by event: a line over and over takes the memory of one
+    entries: dict[str, MergeEntry] = {}  # by event: a repeated line takes memory only once
     count = 0
     try:
         for count, line in enumerate(_lines(data, note, budget), start=1):
             entry = MergeEntry.model_validate_json(line)
-            found[entry.event] = entry
+            entries[entry.event] = entry
             if count > note.entries:
                 break
     except (zlib.error, ValidationError, OverflowError) as error:
@@ -112,7 +110,7 @@ def unpacked(data: bytes, note: BundleNote, budget: ReadBudget) -> list[MergeEnt
         raise Corrupt(
             f"The bundle {note.name} does not contain the {note.entries} changes that it should.", hint=_AGAIN
         )
-    return list(found.values())
+    return list(entries.values())
 
 
 def _most(data: bytes) -> int:
@@ -120,7 +118,7 @@ def _most(data: bytes) -> int:
 
 
 def _lines(data: bytes, note: BundleNote, budget: ReadBudget) -> Iterator[bytes]:
-    """Decompress piece by piece, and return each line as soon as it is whole."""
+    """Decompress in pieces, and yield each line as soon as it is complete."""
     parts: list[bytes] = []
     left = _most(data)
     for text in _decompressed(data):
@@ -150,14 +148,14 @@ def _decompressed(data: bytes) -> Iterator[bytes]:
 
 
 def written(manifest: BundleManifest, key: Path | None) -> bytes:
-    """Write a manifest with its digest, and with a signature where there is a key."""
+    """Write a manifest with its digest, and a signature if there is a key."""
     body: dict[str, Any] = manifest.model_dump(mode="json")
     text = canonical_json({**body, "digest": digest(canonical_json(body))})
     return (signed(text, key) if key else f"{text}\n").encode()
 
 
 def read_manifest(files: Mapping[str, bytes], name: str, signers: Path | None) -> BundleManifest:
-    """Read a manifest. Raises `Corrupt` for what is none, `Denied` where nobody who may has signed it."""
+    """Read a manifest. Raises `Corrupt` if it is malformed, `Denied` if it has no accepted signature."""
     try:
         content: dict[str, Any] = json.loads(files.get(MANIFEST, b""))
         body = {key: part for key, part in content.items() if key not in ("digest", "signature")}

@@ -38,6 +38,7 @@ _WHO = {
     for who in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "treering"), ("EMAIL", "treering@localhost"), ("DATE", "2000-01-01T00:00:00Z"))
 }
+Kind = Literal["git", "folder"]
 
 
 class Depot(Protocol):
@@ -45,17 +46,17 @@ class Depot(Protocol):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its name for people."""
         ...
 
     def places(self) -> Sequence[str]:
-        """Return the names of the places that are there, as they are now."""
+        """Return the names of the current places."""
         ...
 
     def read(self, place: str, names: Sequence[str]) -> Mapping[str, bytes]:
-        """Return those of the files that are there.
+        """Return the files that exist.
 
-        Raises `Corrupt` for a place or a file that is not what a copy leaves, or is larger; others can still be read.
+        Raises `Corrupt` if the place or a file is malformed or too large; other places can still be read.
         """
         ...
 
@@ -64,25 +65,22 @@ class Depot(Protocol):
         ...
 
     def send(self, place: str, files: Files, *, keep: Sequence[str]) -> None:
-        """Put files into a place. Of those that are there only `keep` stay. All at once, or nothing.
+        """Put files into a place. Of the existing files only `keep` stay. All at once, or nothing.
 
-        Raises `Unavailable` where the remote cannot be reached, or does not have a file to keep any more.
+        Raises `Unavailable` if the remote cannot be reached or no longer has a file to keep.
         """
         ...
 
     def forget(self) -> None:
-        """Remove what was brought from there to this machine."""
+        """Remove the local copy of fetched files."""
         ...
-
-
-Kind = Literal["git", "folder"]
 
 
 def depot_at(remote: str, caches: Path, *, folder: Path, kinds: MutableMapping[str, Kind]) -> Depot:
     """Return the depot that a remote names: a remote of the repository in `folder`, a URL, a repository, a folder.
 
-    `caches`: where copies of git remotes are. `kinds`: what paths are known to be; a path that is new gets its kind
-    here, if it is there. Raises `InvalidInput` if it is none of them, `Denied` for a repository of another user.
+    `caches`: the folder for copies of git remotes. `kinds`: the known kinds of paths; the kind of a new path is added,
+    if it exists. Raises `InvalidInput` if it is none of these, `Denied` for a repository of another user.
     """
     if path := _path(remote):
         kind = kinds.get(str(path)) or _kind_of(path)
@@ -96,7 +94,7 @@ def depot_at(remote: str, caches: Path, *, folder: Path, kinds: MutableMapping[s
 
 
 def _kind_of(path: Path) -> Kind:
-    """Decide what a path is that never was a remote. Whoever may write a shared folder can make it look like git."""
+    """Decide the kind of a path used as a remote for the first time. Writers of a shared folder can imitate git."""
     heads = _heads(path)
     if not heads or _has_places(path):
         return "folder"
@@ -109,14 +107,14 @@ def _kind_of(path: Path) -> Kind:
 
 
 def warnings_of(depot: Depot) -> tuple[str, ...]:
-    """Return what is suspicious about a depot: a shared folder that became a repository."""
+    """Return a warning if a shared folder became a repository."""
     if isinstance(depot, FolderDepot) and _heads(Path(depot.name)):
         return (f"{depot.name} now looks like a git repository. It was first synced as a folder, and still is.",)
     return ()
 
 
 def _heads(path: Path) -> list[Path]:
-    """Return what makes a folder look like a repository, or a work tree."""
+    """Return the entries that make a folder look like a repository or a work tree."""
     is_bare = (path / "HEAD").is_file() and (path / "objects").is_dir()
     return [one for one in (path / ".git", *([path / "HEAD"] if is_bare else [])) if one.exists()]
 
@@ -128,7 +126,7 @@ def _has_places(folder: Path) -> bool:
 def sync_place(remote: str, *, folder: Path) -> tuple[str, bool]:
     """Return a remote as hooks of the repository in `folder` may name it, and whether it is a place and no name.
 
-    Raises `InvalidInput` for an address, which may hold a password, and for what is no remote.
+    Raises `InvalidInput` for an address, which may contain a password, and for an invalid remote.
     """
     if path := _path(remote):
         return str(path), True
@@ -144,7 +142,7 @@ def sync_place(remote: str, *, folder: Path) -> tuple[str, bool]:
 def _path(remote: str) -> Path | None:
     path = Path(remote).expanduser() if remote else None
     if path and (path.is_absolute() or remote.startswith(".") or path.is_dir()):
-        return Path(os.path.abspath(path))  # noqa: PTH100 - links stay: what they lead to may change, the name does not
+        return Path(os.path.abspath(path))  # noqa: PTH100 - links stay: their target may change, the name does not
     return None
 
 
@@ -162,14 +160,14 @@ def _url_of(name: str, folder: Path) -> str:
 
 
 class FolderDepot:
-    """A folder that others reach too: a share, or one that is kept alike on several machines."""
+    """A folder shared with others: a network share, or a folder synchronized between machines."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its name for people."""
         return str(self._folder)
 
     def places(self) -> Sequence[str]:
@@ -189,24 +187,24 @@ class FolderDepot:
         return sorted(name for name in listed if _PLACE.fullmatch(name))
 
     def read(self, place: str, names: Sequence[str]) -> Mapping[str, bytes]:
-        """Return those of the files that are there."""
+        """Return the files that exist."""
         _check_folder(self._folder / place)
-        found = {name: _read_file(self._folder / place / name) for name in names if _FILE.fullmatch(name)}
-        return {name: data for name, data in found.items() if data is not None}
+        contents = {name: _read_file(self._folder / place / name) for name in names if _FILE.fullmatch(name)}
+        return {name: data for name, data in contents.items() if data is not None}
 
     def manifests(self, places: Sequence[str]) -> Mapping[str, bytes]:  # noqa: ARG002 - what a depot is asked
-        """Return nothing: each file is read by itself."""
+        """Return nothing: the caller reads each file separately."""
         return {}
 
     def send(self, place: str, files: Files, *, keep: Sequence[str]) -> None:
-        """Put bundles first, then the manifest; what it does not name any more goes last."""
+        """Write bundles first, then the manifest; delete bundles that it no longer names last."""
         folder = self._folder / place
         if folder.is_symlink():
             raise Unavailable(f"{folder} is a symbolic link.", hint="Remove it: it points outside the shared folder.")
         try:
             make_folder(folder)
             for name in (name for name in files if (folder / name).is_symlink()):
-                (folder / name).unlink()  # what it leads to is somebody's file, and not replaced
+                (folder / name).unlink()  # remove the link, and do not overwrite its target
             for name in sorted(files, key=lambda one: (not one.endswith(".bundle"), one)):
                 replace_file(folder / name, files[name])
             for old in folder.iterdir():
@@ -256,9 +254,9 @@ class _Blob:
 
 
 class GitDepot:
-    """A git remote. A bare repository in the user's data folder holds what was fetched; their own one is not touched.
+    """A git remote. Fetched objects are in a bare repository in the user's data folder, not in the user's repository.
 
-    git reaches the remote with the user's settings, and with none of a repository's.
+    git reaches the remote with the user's settings, but without those of any repository.
     """
 
     def __init__(self, url: str, caches: Path) -> None:
@@ -268,7 +266,7 @@ class GitDepot:
 
     @property
     def name(self) -> str:
-        """The address without what may be a password."""
+        """The address without a password."""
         return re.sub(r"//[^/@]*@", "//", self._url)
 
     def places(self) -> Sequence[str]:
@@ -281,7 +279,7 @@ class GitDepot:
         return [name for name in names if _PLACE.fullmatch(name)]
 
     def read(self, place: str, names: Sequence[str]) -> Mapping[str, bytes]:
-        """Return those of the files that are there."""
+        """Return the files that exist."""
         there = self._listing(place, names)
         if wrong := next((name for name, blob in there.items() if blob.size > _limit(name)), None):
             raise _not_a_file(wrong)
@@ -289,24 +287,24 @@ class GitDepot:
 
     def manifests(self, places: Sequence[str]) -> Mapping[str, bytes]:
         """Return manifests with two runs of git, however many places there are."""
-        asked = [f"{_REFS}/{place}:{MANIFEST}\n".encode() for place in places]
-        told = self._git("cat-file", "--batch-check=%(objecttype) %(objectsize)", given=b"".join(asked))
+        requests = [f"{_REFS}/{place}:{MANIFEST}\n".encode() for place in places]
+        sizes = self._git("cat-file", "--batch-check=%(objecttype) %(objectsize)", given=b"".join(requests))
         fitting: dict[str, bytes] = {}
         left = MAX_MANIFESTS_BYTES
-        for place, line, told_of in zip(places, asked, told.splitlines(), strict=True):
+        for place, line, told_of in zip(places, requests, sizes.splitlines(), strict=True):
             kind, _, size = told_of.partition(b" ")
             if kind == b"blob" and int(size) <= min(left, MAX_MANIFEST_BYTES):
                 fitting[place] = line
                 left -= int(size)
         data = io.BytesIO(self._git("cat-file", "--batch=%(objectsize)", given=b"".join(fitting.values())))
-        found: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
         for place in fitting:
-            found[place] = data.read(int(data.readline()))
+            contents[place] = data.read(int(data.readline()))
             data.readline()
-        return found
+        return contents
 
     def send(self, place: str, files: Files, *, keep: Sequence[str]) -> None:
-        """Push a commit without a parent: what is not in it is not at the remote any more, once that is cleaned."""
+        """Push a commit without a parent, so that the remote can discard all other files."""
         tree = {name: blob.id for name, blob in self._listing(place, keep).items()}
         if lost := [name for name in keep if name not in tree]:
             raise Unavailable(f"{lost[0]} is missing at {self.name}.", hint="Sync again to send it again.")
@@ -319,7 +317,7 @@ class GitDepot:
         self._git("update-ref", f"{_REFS}/{place}", commit)
 
     def forget(self) -> None:
-        """Remove what was fetched."""
+        """Remove fetched objects."""
         shutil.rmtree(self._cache, ignore_errors=True)
         self._begin()
 
@@ -328,7 +326,7 @@ class GitDepot:
         self._git("init", "--quiet", "--bare", "--template=", ".")
 
     def _listing(self, place: str, names: Sequence[str]) -> dict[str, "_Blob"]:
-        """Return those of the files that are blobs of a place. Raises `Corrupt` for a ref that holds no files."""
+        """Return the files of a place that are blobs. Raises `Corrupt` for a ref that contains no files."""
         if not (wanted := [name for name in names if _FILE.fullmatch(name)]):
             return {}
         try:
@@ -337,16 +335,16 @@ class GitDepot:
             raise Corrupt(
                 "its ref contains no files.", hint="Ask its author to sync again, or delete the ref."
             ) from error
-        found: dict[str, _Blob] = {}
+        blobs: dict[str, _Blob] = {}
         for line in filter(None, listed.split("\0")):
-            told, _, name = line.partition("\t")
-            _, kind, blob, size = told.split()
+            entry, _, name = line.partition("\t")
+            _, kind, blob, size = entry.split()
             if name in wanted and kind == "blob":
-                found[name] = _Blob(blob, int(size))
-        return found
+                blobs[name] = _Blob(blob, int(size))
+        return blobs
 
     def _git(self, *arguments: str, given: bytes = b"") -> bytes:
-        """Run git on what was fetched."""
+        """Run git on the fetched objects."""
         where = isolated_environment(GIT_DIR=str(self._cache), **_WHO)
         return self._run(arguments[0], arguments, where, given)
 
@@ -359,9 +357,9 @@ class GitDepot:
     def _run(self, verb: str, arguments: Sequence[str], environment: dict[str, str], given: bytes = b"") -> bytes:
         done = run_git(arguments, environment, folder=self._cache, given=given, seconds=_SECONDS)
         if done.returncode:
-            said = printable(done.stderr.strip()).replace(self._url, self.name)
+            message = printable(done.stderr.strip()).replace(self._url, self.name)
             raise Unavailable(
-                f"git {verb} failed for {self.name}: {said[:500]}",
+                f"git {verb} failed for {self.name}: {message[:500]}",
                 hint="Check that `git ls-remote` reaches it and that you may push to it.",
             )
         return done.stdout

@@ -1,4 +1,4 @@
-"""Two spaces that grew apart: what each has that the other has not, and one made of both."""
+"""Compare and merge two spaces that diverged."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -32,24 +32,26 @@ _TRIES = 5
 _BATCH = 500  # events whose objects are read together
 _MOST_WAITING = 10_000
 _MANY = 1_000
-"""Events of another log that are written down as merged also where nothing of them was new: fewer are read again."""
+"""Events of another log after which a merge is recorded even if none was new; fewer are read again."""
+Erasing = Callable[[Sequence[Source], Callable[[], Merged]], Merged]
+"""Called with all revisions of the sources that a merge erases here, and the merge, which it makes."""
 
 
 class Difference(Value):
-    """An object that two spaces hold differently."""
+    """An object that differs between two spaces."""
 
     id: str
     title: str
     type: str
     where: Literal["left", "right", "both"]
-    """Which of the two holds it; `both`: they hold it in other words."""
+    """The space with the object; `both`: its versions differ."""
     left: str = ""
     """Its status."""
     right: str = ""
 
 
 class DiffReport(Value):
-    """What two spaces hold differently, and how many objects they hold alike."""
+    """The differences of two spaces, and the number of equal objects."""
 
     alike: int
     differences: tuple[Difference, ...]
@@ -61,7 +63,7 @@ class DiffReport(Value):
 
 
 class MergeReport(Value):
-    """What a merge brought, and the head of the log that covers both."""
+    """The result of a merge, and the head of the log that covers both."""
 
     entries: int
     created: tuple[str, ...]
@@ -74,7 +76,7 @@ class MergeReport(Value):
     patch_id: str
     head: Anchor | None
     waiting: tuple[str, ...] = ()
-    """Patches of the other space that wait for review there: they stay where they are."""
+    """Patches that wait for review in the other space; they are not merged."""
     warnings: tuple[str, ...] = ()
 
 
@@ -88,9 +90,9 @@ def diff(left: str | Address, right: str | Address) -> DiffReport:
 def merge(space: str | Address, other: str | Address) -> MergeReport:
     """Merge another space into one; the other is only read. `treering.merge` is this function.
 
-    Both may have grown apart from one space, or have nothing in common. What lies in scopes that the other's policy
-    calls private does not come. Merging again, or in another order, comes to the same. Raises `InvalidInput` for one
-    space given twice, `Corrupt` where the other does not verify, and what opening raises.
+    The spaces may be copies of one space or have nothing in common. Private scopes of the other space are not merged.
+    Merging again, or in another order, has the same result. Raises `InvalidInput` if both are the same space,
+    `Corrupt` if the other does not verify, and the errors of opening a space.
     """
     with ExitStack() as closing:
         settings = Settings.read()
@@ -99,10 +101,6 @@ def merge(space: str | Address, other: str | Address) -> MergeReport:
             raise InvalidInput(f"{places[0]} is the space itself.", hint="Choose another space to merge.")
         target, source = (_opened(place, closing) for place in places)
         return merge_ledger(target, source, by=author(None, "user", settings), name=str(places[1]))
-
-
-Erasing = Callable[[Sequence[Source], Callable[[], Merged]], Merged]
-"""Called with all revisions of the sources that a merge erases here, and the merge, which it makes."""
 
 
 def erase_only(_sources: Sequence[Source], merge: Callable[[], Merged]) -> Merged:
@@ -124,9 +122,9 @@ def merge_into(
 def merge_ledger(
     target: Ledger, source: Ledger, *, by: Author, name: str, erasing: Erasing = erase_only
 ) -> MergeReport:
-    """Merge what the ledger `source` holds into `target`. Raises `Corrupt` where the source does not verify.
+    """Merge the contents of the ledger `source` into `target`. Raises `Corrupt` if the source does not verify.
 
-    Of a source that was merged before, only what came behind that is verified and read.
+    Of a source that was merged before, only later entries are verified and read.
     """
     log, known = log_name(source), merged_up_to(target, source)
     head = verify_chain(source.events(after=known.seq), after=known) if known else source.verify()
@@ -148,10 +146,10 @@ def waiting_patches(ledger: Ledger) -> tuple[str, ...]:
 def merged_up_to(target: Ledger, source: Ledger) -> Anchor | None:
     """Return the head of the source's log up to which the target has it all; `None`: from the beginning.
 
-    It is where two copies of one log part, or the head that the target's own log says it merged, whichever is later.
-    A head that was merged counts where the source's log still passes through it: a log that went another way since, as
-    that of a space restored from a backup, is read anew. So is one whose policy was changed since, for scopes may not
-    be private any more.
+    It is the point where two copies of one log diverge, or the head that the target's log recorded as merged, whichever
+    is later. A recorded head counts only if the source's log still contains it: the log of a space restored from a
+    backup is read again from the beginning. So is a log whose policy changed since, because scopes may not be private
+    any more.
     """
     shared = _shared(target, source)
     for event in reversed(target.events_of(MERGE)):
@@ -178,7 +176,7 @@ def _shared(one: Ledger, other: Ledger) -> Anchor:
 
 
 def _merged_from(target: Ledger, source: Ledger) -> frozenset[str]:
-    """Return the patches by which the source merged the target itself: it has nothing of them that is new there."""
+    """Return the patches in which the source merged the target: they contain nothing new for the target."""
     return frozenset(
         event.patch_id
         for event in source.events_of(MERGE)
@@ -187,7 +185,7 @@ def _merged_from(target: Ledger, source: Ledger) -> frozenset[str]:
 
 
 def _passes_through(ledger: Ledger, parent: Mapping[str, Any]) -> bool:
-    """Tell whether a log is the one whose head a merge wrote down, and still goes on behind that."""
+    """Return whether a log still contains the head that a merge recorded."""
     seq = parent.get("seq", 0)
     return parent.get("log") == log_name(ledger) and head_of(ledger, seq) == Anchor(seq=seq, hash=parent["hash"])
 
@@ -204,7 +202,7 @@ def receive(
 ) -> MergeReport:
     """Merge entries into a ledger, in one transaction. Raises `Conflict` where others do not stop writing.
 
-    `told_anyway`: write down the heads of the parents also where nothing new came. `erasing` makes the merge and gets
+    `told_anyway`: record the heads of the parents even if nothing was new. `erasing` performs the merge and receives
     all revisions of the sources that it erases.
     """
     going = [entry.target for entry in coming if entry.kind == ERASED]
@@ -249,9 +247,9 @@ def touched_since_merge(ledger: Ledger) -> tuple[Anchor, frozenset[str]]:
 def files_unknown_to_readers(
     ledger: Ledger, coming: Sequence[MergeEntry], held: Mapping[tuple[str, str], Sequence[str]]
 ) -> frozenset[str]:
-    """Return the sources here that whoever read another branch, by what comes, did not know of as they are.
+    """Return the sources whose current state was unknown to readers of other branches in `coming`.
 
-    What stands on every branch by what is known here may not stand on that one. `held`: the maps here.
+    A source that is on every branch known here may be missing on theirs. `held`: the maps here.
     """
     maps = {one.event: one for one in coming if isinstance(one.after, Source) and one.after.kind == MAP}
     if not maps:
@@ -270,10 +268,10 @@ def files_of_erased_maps(
     touched: Collection[str],
     held: Mapping[tuple[str, str], Sequence[str]],
 ) -> frozenset[str]:
-    """Return the files of repositories whose map was erased: their branches follow from the readings that are left.
+    """Return the files of repositories whose map was erased: their branches follow from the remaining readings.
 
-    `touched`: objects changed or erased here since the last merge. What an erased source was is not known any more, so
-    that one may have been the map of any repository.
+    `touched`: objects changed or erased here since the last merge. An erased source may have been the map of any
+    repository.
     """
     going = {one.target for one in coming if one.kind == ERASED}
     roots = {key for key, maps in held.items() if not going.isdisjoint(maps)}
@@ -300,7 +298,7 @@ def head_of(ledger: Ledger, seq: int) -> Anchor:
 
 
 def log_name(ledger: Ledger) -> str:
-    """Return the name of a log: the id of its first event. Copies that grew apart share it."""
+    """Return the name of a log: the id of its first event. Diverged copies share it."""
     first = next(ledger.events(limit=1), None)
     return first.id if first else ""
 
@@ -308,9 +306,9 @@ def log_name(ledger: Ledger) -> str:
 def entries(
     ledger: Ledger, *, after: int = 0, upto: int | None = None, without: Collection[str] = ()
 ) -> Iterator[MergeEntry]:
-    """Return the entries that a ledger's log tells of behind `after`, but for what lies in private scopes.
+    """Yield the entries of a ledger's log behind `after`, without private scopes.
 
-    `without`: patches whose entries are not wanted.
+    `without`: patches to leave out.
     """
     private = ledger.policy.private_scopes
     events = ledger.events(after=after, limit=None if upto is None else max(upto - after, 0))
@@ -321,13 +319,13 @@ def entries(
 
 
 def maps_held(ledger: Ledger) -> Mapping[tuple[str, str], Sequence[str]]:
-    """Return by scope and origin the ids of the maps of repositories that a ledger holds, whatever their status."""
-    found: dict[tuple[str, str], list[str]] = {}
+    """Return the ids of all maps of repositories in a ledger, by scope and origin, whatever their status."""
+    ids: dict[tuple[str, str], list[str]] = {}
     where = Compare("kind", "eq", MAP)
     for item in ledger.select(Selection(descend=True, types=("source",), where=where)):
         if isinstance(item, Source):
-            found.setdefault((item.scope, item.origin), []).append(item.id)
-    return found
+            ids.setdefault((item.scope, item.origin), []).append(item.id)
+    return ids
 
 
 def _told_by(
@@ -339,7 +337,7 @@ def _told_by(
 
     def revision(identity: str, number: int) -> Object | None:
         if (identity, number) not in held and any(key[0] == identity for key in held):
-            # What a merge based a change on may be another revision than the one that stood here.
+            # A merge may have based a change on a revision other than the previous one here.
             held.update(((item.id, item.revision), item) for item in ledger.history(identity))
         return held.get((identity, number))
 
@@ -349,15 +347,15 @@ def _told_by(
             yield entry
 
 
-def _public(told: Iterable[MergeEntry], private: Collection[str], ledger: Ledger) -> Iterator[MergeEntry]:
-    """Leave out links of what is gone, and what lies in private scopes."""
-    found = list(told)
-    heads = ledger.heads({end for entry in found if entry.link for end in entry.link[1:]})
+def _public(unfiltered: Iterable[MergeEntry], private: Collection[str], ledger: Ledger) -> Iterator[MergeEntry]:
+    """Leave out private scopes, and links of objects that no longer exist."""
+    merge_entries = list(unfiltered)
+    heads = ledger.heads({end for entry in merge_entries if entry.link for end in entry.link[1:]})
 
     def hidden(scope: str) -> bool:
         return any(is_within(scope, one) for one in private)
 
-    for entry in found:
+    for entry in merge_entries:
         if entry.link:
             ends = [heads.get(end) for end in entry.link[1:]]
             if ends[0] and not any(end and hidden(end.scope) for end in ends):
@@ -371,9 +369,9 @@ def _public(told: Iterable[MergeEntry], private: Collection[str], ledger: Ledger
 
 
 def difference(left: Ledger, right: Ledger) -> DiffReport:
-    """Compare what two ledgers hold."""
+    """Compare the contents of two ledgers."""
     ours, theirs = ({item.id: item for item in ledger.select(Selection(descend=True))} for ledger in (left, right))
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for identity in sorted(ours.keys() | theirs.keys()):
         one, other = ours.get(identity), theirs.get(identity)
         if one and other and same_words(_bare(one), _bare(other)):
@@ -381,7 +379,7 @@ def difference(left: Ledger, right: Ledger) -> DiffReport:
         shown = one or other
         if shown is None:
             continue
-        found.append(
+        differences.append(
             Difference(
                 id=identity,
                 title=title_of(shown),
@@ -393,8 +391,8 @@ def difference(left: Ledger, right: Ledger) -> DiffReport:
         )
     mine, yours = (_changes(ledger) for ledger in (left, right))
     return DiffReport(
-        alike=len(ours.keys() & theirs.keys()) - sum(one.where == "both" for one in found),
-        differences=tuple(found),
+        alike=len(ours.keys() & theirs.keys()) - sum(one.where == "both" for one in differences),
+        differences=tuple(differences),
         common=len(mine & yours),
         left_only=len(mine - yours),
         right_only=len(yours - mine),
@@ -418,7 +416,7 @@ def _words(segments: Sequence[Segment]) -> tuple[Segment, ...]:
 
 
 def replace_tool(by: Author) -> Author:
-    """Return the author as one who merges."""
+    """Return the author of a merge."""
     return by.model_copy(update={"tool": by.tool or TOOL})
 
 

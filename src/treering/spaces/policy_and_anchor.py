@@ -1,4 +1,4 @@
-"""What a person keeps outside a space: its policy file, and its anchor (the head of its audit log)."""
+"""Files outside a space: its policy, and its anchor (the head of its audit log)."""
 
 import json
 import logging
@@ -24,17 +24,15 @@ from treering.system.machine import make_folder, write_new
 _LOG = logging.getLogger(__name__)
 
 AnchorPlace = Path | str | Callable[[Anchor], None]
+_MAX_ANCHOR_BYTES = 10_000
+_MAX_POLICY_BYTES = 200_000
 
 
 def anchor_at(place: AnchorPlace | None) -> AnchorStore | None:
-    """Return what keeps the head of an audit log: a file, or a function of the caller's."""
+    """Return the store of the audit log's head: a file, or a function of the caller."""
     if not place:
         return None
     return CallbackAnchor(place) if callable(place) else FileAnchor(Path(place))
-
-
-_MAX_ANCHOR_BYTES = 10_000
-_MAX_POLICY_BYTES = 200_000
 
 
 class FileAnchor:
@@ -44,7 +42,7 @@ class FileAnchor:
         self._path = path
 
     def read(self) -> Anchor | None:
-        """Return the head kept. Raises `Corrupt` where the file is not an anchor."""
+        """Return the stored head. Raises `Corrupt` if the file is not an anchor."""
         try:
             return Anchor.model_validate_json(read_text_file(self._path, max_bytes=_MAX_ANCHOR_BYTES))
         except FileNotFoundError:
@@ -56,7 +54,7 @@ class FileAnchor:
             ) from error
 
     def write(self, anchor: Anchor) -> None:
-        """Keep a head. A new file is for its owner alone; one that is there keeps its mode."""
+        """Store a head. A new file is readable only by its owner; an existing one keeps its mode."""
         temporary = self._path.with_name(f"{self._path.name}.{uuid4().hex}.tmp")
         try:
             make_folder(self._path.parent)
@@ -75,7 +73,7 @@ class FileAnchor:
 
 
 class CallbackAnchor:
-    """Hands each new head to a function of the caller's, who keeps it wherever they like."""
+    """Passes each new head to a function of the caller."""
 
     def __init__(self, tell: Callable[[Anchor], None]) -> None:
         self._tell = tell
@@ -85,20 +83,20 @@ class CallbackAnchor:
         return None
 
     def write(self, anchor: Anchor) -> None:
-        """Tell the caller."""
+        """Call the function."""
         self._tell(anchor)
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyFile:
-    """A policy that somebody wrote down, and the name of its file."""
+    """A policy and the name of its file."""
 
     name: str
     policy: Policy
 
 
 def policy_file(path: str, named: Path | None) -> PolicyFile | None:
-    """Read the policy that was named, which has to be there, or the one beside the space, which may not."""
+    """Read the named policy, which must exist, or the one next to the space, which need not."""
     if named:
         policy = read_policy(named)
         if policy is None:
@@ -113,7 +111,7 @@ def policy_file(path: str, named: Path | None) -> PolicyFile | None:
 
 
 def put_in_force(given: PolicyFile, ledger: Ledger, by: Author) -> None:
-    """Put the policy of a file in force, where the space holds another one. Loosening it is left to a person."""
+    """Apply the policy of a file if the space has another one. Only a person may loosen a policy."""
     if ledger.policy == given.policy:
         return
     name = given.name.encode(errors="replace").decode()  # a file's name may not be text
@@ -124,7 +122,7 @@ def put_in_force(given: PolicyFile, ledger: Ledger, by: Author) -> None:
 
 
 def read_policy(path: Path) -> Policy | None:
-    """Read a policy (TOML, the fields of `core.policy.Policy`); `None` where there is no file.
+    """Read a policy (TOML, the fields of `core.policy.Policy`); `None` if the file does not exist.
 
     Raises `InvalidInput` naming the file and each wrong field.
     """

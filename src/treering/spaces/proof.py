@@ -1,8 +1,8 @@
-"""An answer with its proof: what it cites as the ledger holds it, and the audit log from there to its head.
+"""An answer with its proof: the cited objects as stored in the ledger, and the audit log from there to its head.
 
-Whoever has the proof can check it without the space (`system.proof_checking`): each object by the hash that the log
-keeps of it, each text by the hash in its object, the log by its chain, and cited lines against a clone. The answer
-itself, which rules have chosen and ordered, is bound by the digest of the whole, and by a signature where there is one.
+A proof can be checked without the space (`system.proof_checking`): each object by its hash in the log, each text by its
+hash in the object, the log by its chain, and cited lines against a clone. The answer itself, which rules select and
+order, is bound by the digest of the whole, and by a signature if there is one.
 """
 
 import json
@@ -32,17 +32,18 @@ _MOST_EVENTS = 200_000
 
 
 class Proven(Value):
-    """An answer, and its proof as it is written to a file."""
+    """An answer, and the proof to write to a file."""
 
     context: ContextReport
     proof: str = Field(repr=False)
 
 
 def prove(call: Call, given: ContextInput, options: SearchOptions) -> Proven:
-    """Gather context for a task and prove what it cites.
+    """Gather context for a task and prove its citations.
 
-    Raises `Denied` at a scope below the root: a proof holds the log of the whole space. Raises `InvalidInput` for an
-    answer of the past, for one that cites nothing, and where the log behind the oldest thing cited is too long.
+    Raises `Denied` at a scope below the root, because a proof contains the log of the whole space. Raises
+    `InvalidInput` for a past answer, for an answer without citations, and if the log behind the oldest citation is too
+    long.
     """
     if call.scope != ROOT:
         raise Denied("A proof contains the log of the whole space.", hint="Use the scope /.")
@@ -75,15 +76,15 @@ def prove(call: Call, given: ContextInput, options: SearchOptions) -> Proven:
 
 
 def signed(proof: str, key: Path) -> str:
-    """Sign a proof with a private key of ssh; whom it is of is the comment of the public key beside it.
+    """Sign a proof with a private ssh key. The comment of the public key next to it names the signer.
 
-    Raises `InvalidInput` where the key cannot be used, and `Unavailable` without `ssh-keygen`.
+    Raises `InvalidInput` if the key cannot be used, and `Unavailable` without `ssh-keygen`.
     """
-    said: dict[str, Any] = json.loads(proof)
+    fields: dict[str, Any] = json.loads(proof)
     command = ["ssh-keygen", "-Y", "sign", "-q", "-n", FORMAT, "-f", str(key)]
     try:
         public = key.with_name(f"{key.name}.pub").read_text(encoding="utf-8").split(maxsplit=2)
-        done = subprocess.run(command, input=said["digest"].encode(), capture_output=True)  # noqa: S603 - the words are ours, and a path
+        done = subprocess.run(command, input=fields["digest"].encode(), capture_output=True)  # noqa: S603 - the words are ours, and a path
     except FileNotFoundError as error:
         if error.filename == command[0]:
             raise Unavailable("ssh-keygen is not installed.", hint="Install OpenSSH.") from error
@@ -92,7 +93,7 @@ def signed(proof: str, key: Path) -> str:
         said_why = done.stderr.decode().strip()
         raise InvalidInput(f"ssh-keygen cannot sign with {key}: {said_why}", hint="Give an SSH key.")
     signer = public[2].strip() if len(public) > 2 else login_name()
-    return canonical_json({**said, "signature": {"signer": signer, "ssh": done.stdout.decode()}}) + "\n"
+    return canonical_json({**fields, "signature": {"signer": signer, "ssh": done.stdout.decode()}}) + "\n"
 
 
 def checker() -> str:
@@ -114,7 +115,7 @@ def _held(item: Object, report: ContextReport) -> Mapping[str, Any]:
 
 
 def _log(call: Call, objects: Mapping[str, Object], sequence: int) -> Mapping[str, Any]:
-    """Return the events from the oldest that tells how an object stands, and the last of them as the head."""
+    """Return the events from the oldest one that determines an object's state, and the last of them as the head."""
     first = min(_newest(call.engine.ledger.events_of(identity), sequence) for identity in objects)
     if (count := sequence - first + 1) > _MOST_EVENTS:
         raise InvalidInput(

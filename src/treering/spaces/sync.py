@@ -1,8 +1,8 @@
-"""A memory that travels without a server: each copy of a space leaves bundles at a remote, and merges those of others.
+"""Share a memory without a server: each copy of a space writes bundles to a remote, and merges those of others.
 
-At a git remote they lie under refs of their own (`refs/treering/<replica>`), else in a shared folder. Each copy writes
-its own place only, so nobody waits for anybody. After an erasure a copy writes its bundles (`spaces.bundles`) anew.
-It knows its own bundles from its state and log, never from the manifest at the remote.
+At a git remote they are in refs of their own (`refs/treering/<replica>`), else in a shared folder. Each copy writes
+only its own place, so copies need no lock. After an erasure a copy rewrites its bundles (`spaces.bundles`). It
+identifies its own bundles by its state and log, never by the manifest at the remote.
 """
 
 import hashlib
@@ -49,14 +49,14 @@ from treering.verbs.envelope import Value
 
 TOOL = "sync"
 MAX_OWN_BUNDLES = 48
-"""A copy that has left more writes them anew, as one."""
+"""A copy with more bundles rewrites them as one."""
 MAX_PLACES = 1_000
-"""Places that are read; those that could be read before come first."""
+"""Places that are read; places read before come first."""
 MAX_PLACES_TOLD = 20
 
 
 class SyncReport(Value):
-    """What came, what went, and what was passed over."""
+    """The result of a sync: received, sent and skipped changes."""
 
     remote: str
     replica: str
@@ -70,13 +70,13 @@ class SyncReport(Value):
     waiting: tuple[str, ...] = ()
     """Patches that wait for review here: they are not sent."""
     passed_over: tuple[str, ...] = ()
-    """Copies whose bundles could not be read or merged, or not all of them; `warnings` say why."""
+    """Copies whose bundles could not be read or merged completely; `warnings` contain the reasons."""
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SyncWishes:
-    """How to sync: which ways, with which key what is sent is signed, and who may have signed what comes."""
+    """Options of a sync: directions, the key to sign with, and the accepted signers."""
 
     fetch: bool = True
     push: bool = True
@@ -87,7 +87,7 @@ class SyncWishes:
 
 @dataclass(slots=True)
 class _Arrived:
-    """What was read of a place: entries of bundles in order, up to the first that cannot be read."""
+    """The entries read from a place, in order, up to the first bundle that cannot be read."""
 
     name: str
     manifest: BundleManifest
@@ -99,10 +99,10 @@ class _Arrived:
 
 
 def sync(ledger: Ledger, home: Path, remote: str, *, by: Author, folder: Path, wishes: SyncWishes) -> SyncReport:
-    """Bring what others left at a remote, and leave there what they do not have.
+    """Merge the bundles of others at a remote, and write those they do not have.
 
-    `home`: the folder that remembers what was read (`home_of_syncs`). `folder`: where a remote's name is looked up.
-    Raises `Denied` where what would leave holds a secret: nothing left then. Raises `Unavailable` without the remote.
+    `home`: the folder with the state of the syncs (`home_of_syncs`). `folder`: the repository whose remotes have names.
+    Raises `Denied` before anything is sent if it contains a secret. Raises `Unavailable` without the remote.
     """
     if wishes.signers:
         _check_signers(wishes.signers)
@@ -110,7 +110,7 @@ def sync(ledger: Ledger, home: Path, remote: str, *, by: Author, folder: Path, w
     with held_alone(home / "lock", wait=True):
         state = read_state(home, log_name(ledger))
         if state.head and head_of(ledger, state.head.seq) != state.head:
-            state.read = {}  # the space was restored from a copy, or made again: what it read since is not in it
+            state.read = {}  # the space was restored or created again, and lacks what it read since
         depot = depot_at(remote, home / "git", folder=folder, kinds=state.kinds)
         write_state(home, state, log_name(ledger))  # the kind of the remote counts from now on, however this sync ends
         report = _sync(ledger, depot, state, by=by, wishes=wishes)
@@ -144,7 +144,7 @@ def _sync(ledger: Ledger, depot: Depot, state: SyncState, *, by: Author, wishes:
             sent, size = _push(ledger, depot, state, left, wishes, anew=left is None and state.replica in there)
     finally:
         if received and (received.erased or received.withheld):
-            # Others may still hold what was erased: what was fetched of it goes, and is read again next time.
+            # Erased content may be in fetched objects: remove them, and read them again next time.
             depot.forget()
             state.read.pop(depot.name, None)
     return SyncReport(
@@ -170,7 +170,7 @@ def _fetch(
     by: Author,
     wishes: SyncWishes,
 ) -> MergeReport | None:
-    """Read and merge the places of others. `reasons` gets those that cannot be read or merged: they are passed over."""
+    """Read and merge the places of others. Places that cannot be read or merged are skipped and added to `reasons`."""
     known = state.known.get(depot.name, [])
     manifests = _manifests(depot, _in_order(others, known), reasons, wishes.signers)
     read = set(state.read.get(depot.name, ()))
@@ -202,7 +202,7 @@ def _fetch(
 
 
 def _in_order(others: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return the places to read, those that are known before the others: nobody can crowd them out."""
+    """Return the places to read, known ones first, so that new places cannot crowd them out."""
     there, before = set(others), set(known)
     return [*(name for name in known if name in there), *(name for name in others if name not in before)][:MAX_PLACES]
 
@@ -211,14 +211,14 @@ def _manifests(
     depot: Depot, names: Sequence[str], reasons: dict[str, str], signers: Path | None
 ) -> dict[str, BundleManifest]:
     together = depot.manifests(names)
-    found: dict[str, BundleManifest] = {}
+    manifests: dict[str, BundleManifest] = {}
     for name in names:
         try:
             files = {MANIFEST: together[name]} if name in together else depot.read(name, [MANIFEST])
-            found[name] = read_manifest(files, name, signers)
+            manifests[name] = read_manifest(files, name, signers)
         except (Corrupt, Denied, InvalidInput, Unavailable) as error:
             reasons[name] = error.message
-    return found
+    return manifests
 
 
 def _merge(
@@ -226,7 +226,7 @@ def _merge(
     arrived: list[_Arrived],
     reasons: dict[str, str],
 ) -> MergeReport | None:
-    """Merge what arrived, in one transaction. A place with an entry that no space made leaves `arrived`."""
+    """Merge the received entries in one transaction. A place with an invalid entry is removed from `arrived`."""
     while any(place.bundles for place in arrived):
         owners = [place for place in arrived for _ in place.entries]
         coming = [entry for place in arrived for entry in place.entries]
@@ -256,7 +256,7 @@ def _told(reasons: dict[str, str], more: int) -> Iterator[str]:
 def _left_here(
     ledger: Ledger, depot: Depot, state: SyncState, there: Iterable[str], warnings: list[str]
 ) -> LeftAtRemote | None:
-    """Return what this copy left, if all of it is still there; `None` if everything has to be sent again.
+    """Return the record of this copy's bundles if the remote still has all of them; else `None`: send all again.
 
     The manifest at the remote is never trusted. If another copy uses the same name, this copy takes a new one.
     """
@@ -279,11 +279,11 @@ def _files_here(depot: Depot, replica: str, left: LeftAtRemote | None) -> Mappin
     try:
         return depot.read(replica, [MANIFEST, *(note.name for note in (left.bundles if left else ()))])
     except (Corrupt, Unavailable):
-        return {}  # it is written anew
+        return {}  # it is rewritten
 
 
 def _is_of_another(ledger: Ledger, files: Mapping[str, bytes], replica: str) -> bool:
-    """Return whether a manifest names another log than that of this space, or goes another way."""
+    """Return whether a manifest is of another log than this space's, or of a diverged copy."""
     try:
         manifest = read_manifest(files, replica, None)
     except (Corrupt, InvalidInput):
@@ -329,7 +329,7 @@ def _push(
 
 
 def _leaving(ledger: Ledger, depot: Depot, after: int) -> Iterator[MergeEntry]:
-    """Return the entries that this remote did not bring."""
+    """Return the entries that did not come from this remote."""
     tool = f"{TOOL} {depot.name}"[:200]
     brought: dict[str, bool] = {}
     theirs: set[str] = set()
@@ -343,15 +343,15 @@ def _leaving(ledger: Ledger, depot: Depot, after: int) -> Iterator[MergeEntry]:
 
 
 def _check_secrets(leaving: Iterable[MergeEntry]) -> None:
-    found: dict[str, list[str]] = {}
+    secrets: dict[str, list[str]] = {}
     for entry in leaving:
         parts = (entry.after, entry.reason, entry.before if not isinstance(entry.before, str) else None)
         for secret in (secret for part in parts if part for secret in screened(part).secrets):
-            found.setdefault(entry.target, []).append(secret.kind)
-    if found:
-        shown = ", ".join(f"{target} ({', '.join(sorted(set(kinds)))})" for target, kinds in found.items())
+            secrets.setdefault(entry.target, []).append(secret.kind)
+    if secrets:
+        shown = ", ".join(f"{target} ({', '.join(sorted(set(kinds)))})" for target, kinds in secrets.items())
         raise Denied(
-            f"{len(found)} objects may contain secrets, so nothing was sent: {shown}.",
+            f"{len(secrets)} objects may contain secrets, so nothing was sent: {shown}.",
             hint="Erase them (`treering erase`), or add their scope to private_scopes in the policy file.",
-            details={"ids": list(found)},
+            details={"ids": list(secrets)},
         )

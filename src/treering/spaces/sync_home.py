@@ -1,4 +1,4 @@
-"""Where a copy of a space remembers its syncs: in a folder of the user's data folder that nobody else can write.
+"""The folder with the state of a space's syncs: inside the user's data folder, so that only the user can write it.
 
 A folder next to the space may come with a repository, or be shared, so nothing in it is trusted.
 """
@@ -22,10 +22,10 @@ _MAX_STATE_BYTES = 10_000_000
 
 
 def home_of_syncs(data_dir: Path, space: Path, log: str) -> Path:
-    """Return the folder that remembers the syncs of a space, made where it is missing.
+    """Return the folder with the state of a space's syncs, creating it if necessary.
 
-    `log`: the name of its log, by which a space that was moved keeps its memory. Raises `Denied` if others can write
-    the folder, `Unavailable` if it cannot be made.
+    `log`: the name of its log, by which a moved space finds its state. Raises `Denied` if others can write the folder,
+    `Unavailable` if it cannot be created.
     """
     place = Path(os.path.realpath(space))
     home = data_dir / "sync" / hashlib.sha256(os.fsencode(place)).hexdigest()[:32]
@@ -41,7 +41,7 @@ def home_of_syncs(data_dir: Path, space: Path, log: str) -> Path:
 
 
 def make_own_folder(folder: Path) -> None:
-    """Make a folder that only the user can enter. Raises `Denied` if it is a link, or another user's, and `OSError`."""
+    """Create a folder that only the user can enter. Raises `OSError`, `Denied` for a link or another user's folder."""
     make_folder(folder)
     user = own_user()
     if user is None:
@@ -66,7 +66,7 @@ def _space_of(home: Path) -> tuple[str, str]:
 
 
 def _moved(homes: Path, log: str) -> Path | None:
-    """Return the folder of a space with this log whose file is gone."""
+    """Return the folder of a space with this log whose file no longer exists."""
     for home in homes.iterdir():
         space, known = _space_of(home)
         if space and known == log and not Path(space).exists():
@@ -75,10 +75,10 @@ def _moved(homes: Path, log: str) -> Path | None:
 
 
 def _take_over(old: Path, home: Path) -> None:
-    """Keep the name of the copy from a folder next to the space, where earlier versions had it, and remove that.
+    """Take over the name of the copy from a folder next to the space, used by earlier versions, and remove the folder.
 
-    What it says to have read is not believed: it is read again. The old copy of the remote goes, because it may hold
-    what was erased since. A link is left alone.
+    Its record of read bundles is not trusted: they are read again. The old copy of the remote is removed because it may
+    contain erased content. A link is left unchanged.
     """
     if old.is_symlink() or not old.is_dir():
         return

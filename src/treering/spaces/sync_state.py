@@ -1,4 +1,4 @@
-"""The memory that a copy of a space has of its syncs: a file that belongs to one audit log.
+"""The state of a copy's syncs: a file that belongs to one audit log.
 
 A file that names another log is not trusted: it came with a folder that another person made.
 """
@@ -21,7 +21,7 @@ STATE = "state.json"
 
 
 class LeftAtRemote(BaseModel):
-    """What a copy left at a remote: its bundles, the head of its log then, and the SHA-256 of its manifest."""
+    """The files of a copy at a remote: its bundles, the head of its log then, and the SHA-256 of its manifest."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
@@ -31,7 +31,7 @@ class LeftAtRemote(BaseModel):
 
 
 class SyncState(BaseModel):
-    """The name of a copy, the name of its log, and by remote what it has read and left."""
+    """The name of a copy, the name of its log, and per remote the bundles it has read and written."""
 
     replica: str = Field(default_factory=lambda: uuid4().hex, pattern="^[0-9a-f]{32}$")
     log: str = ""
@@ -39,22 +39,22 @@ class SyncState(BaseModel):
     """SHA-256 of the bundles that were merged."""
     left: dict[str, LeftAtRemote] = {}
     known: dict[str, list[str]] = {}
-    """Places that could be read, those that were met first before others."""
+    """Places that could be read, in the order they were first read."""
     kinds: dict[str, Kind] = {}
-    """By path of a local remote, what it was when it was first met."""
+    """The kind of each local remote when it was first used, by its path."""
     head: Anchor | None = None
     """The head of the log after the last sync."""
     passed_over: dict[str, list[str]] = {}
     """Places that could not be read or merged, or not all of it."""
 
     def take_new_name(self) -> None:
-        """Leave the place of this name to whoever uses it too."""
+        """Leave the place of the current name to another copy that also uses it."""
         self.replica = uuid4().hex
         self.left = {}
 
 
 def read_state(home: Path, log: str) -> SyncState:
-    """Read what was remembered of the syncs of a log.
+    """Read the state of a log's syncs.
 
     Of another log, only the name of the copy and the kinds of remotes are taken over.
     """

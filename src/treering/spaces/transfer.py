@@ -126,7 +126,7 @@ IMPORT = Operation(
 
 
 class _Manifest(BaseModel):
-    """What an export holds: the number of records per table, and the head of its audit log."""
+    """The contents of an export: the number of records per table, and the head of its audit log."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
@@ -179,7 +179,7 @@ def _read_manifest(folder: Path) -> _Manifest:
 
 
 def _read(folder: Path, manifest: _Manifest) -> Iterator[Record]:
-    """Yield the records; raise `Corrupt` at the first that is not as the manifest says."""
+    """Yield the records; raise `Corrupt` at the first that differs from the manifest."""
     for table, name in FILES.items():
         count, last = 0, None
         for last in _read_table(folder, table):
@@ -222,9 +222,6 @@ def _place_of(head: Anchor) -> tuple[int, str]:
     return head.seq, head.hash
 
 
-# Moving a space: all that its ledger holds, from one address to another, whatever databases these are.
-
-
 class MoveReport(Value):
     """The verified content at the new address."""
 
@@ -261,14 +258,14 @@ def move(
             opened.append(wiring.open_stores(opening))
             closing.callback(opened[-1].close)
         old, new = opened
-        head_of_copy(old.ledger, new.ledger)  # what is no copy of this source is refused before it is marked
+        head_of_copy(old.ledger, new.ledger)  # refuse a target that is no copy of this source before marking it
         if new.arrival:
             new.arrival.begin()
         if isinstance(new.index, CarryingIndex):
             new.index.carry_from(old.index)
         report = copy_ledger(old.ledger, new.ledger, told=progress)
         made = new.index.carried_vectors if isinstance(new.index, CarryingIndex) else 0
-        if isinstance(old.index.vectors, KeptVectors):  # what it has embedded while it was copied
+        if isinstance(old.index.vectors, KeptVectors):  # vectors embedded during the copy
             made += copy_vectors(old.index.vectors, new.index.vectors, told=progress)
         if new.arrival:
             new.arrival.end()

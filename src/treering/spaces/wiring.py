@@ -38,7 +38,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class LazyMapping(Mapping[str, _Item]):
-    """A table that is made when it is first asked: who only asks a question does not wait for what reads files."""
+    """A mapping that is created at its first use: queries do not wait for modules that read files."""
 
     def __init__(self, make: Callable[[], Mapping[str, _Item]]) -> None:
         self._make = make
@@ -114,11 +114,10 @@ class Opening:
     policy: Path | None = None
     create: bool = True
     arriving: bool = False
-    """Whether a copy is to be put there (`ports.stores.Needs`)."""
+    """Whether it is the target of a copy (`ports.stores.Needs`)."""
     background: bool = True
     whole: bool = True
-    """Whether an index that is being made anew is finished before the space is handed out, where nothing runs in the
-    background."""
+    """Whether an index rebuild is finished before `open_engine` returns, if background work is disabled."""
     embedder: Embedder | None = None
     quick: bool | None = None
     """Whether texts get a vector of the quick model when they are written.
@@ -126,7 +125,7 @@ class Opening:
     By default as the settings say, but not beside an embedder of a class that is not of this package.
     """
     reranker: Reranker | str | None = None
-    """What reads hits again, or its place; by default what the settings name."""
+    """Reorders hits, or its name; by default the reranker in the settings."""
     files: FileAccess = field(default_factory=AnyFile)
     """Which of the files that a call names may be read."""
     connection: object | None = None
@@ -137,7 +136,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A working engine, what closes it, what copies its space, and what does so many steps of the work that waits."""
+    """A working engine, a function that closes it, one that copies its space, and one that works on the backlog."""
 
     engine: Engine
     close: Callable[[], None]
@@ -146,7 +145,7 @@ class Opened:
 
 
 def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]] = BACKENDS) -> Opened:
-    """Open the space an address names. What waits is begun, where it is made in the background.
+    """Open the space at an address. Pending work starts, if background work is enabled.
 
     Raises `UnknownBackend`, `MissingExtra`, `Denied` for a space that came with a repository, and whatever its stores
     raise.
@@ -199,7 +198,7 @@ def open_ledger(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
 
 
 def open_stores(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]] = BACKENDS) -> Stores:
-    """Open all that the space an address names keeps, without an engine around it. Raises as `open_ledger`."""
+    """Open the stores of the space at an address, without an engine. Raises as `open_ledger`."""
     _check_trust(opening)
     embedder = _embedder(opening)
     needs = _needs(opening, embedder, None, _quick(opening, embedder))
@@ -249,12 +248,12 @@ def open_access_keys(address: Address, *, create: bool) -> AccessKeys:
 
 
 def author(actor: str | None, channel: Channel, settings: Settings) -> Author:
-    """Name who writes."""
+    """Return the author of writes."""
     return Author(actor=actor or settings.actor, channel=channel)
 
 
 def start_waiting(engine: Engine) -> None:
-    """Have the vectors made that wait, if nobody here is at it. Returns at once."""
+    """Start embedding pending passages if no other process does. Returns at once."""
     lag = engine.index.vectors.lag()
     if lag.pending or lag.behind:
         engine.vectoriser.start()
@@ -265,7 +264,7 @@ def _embedder(opening: Opening) -> Embedder:
 
 
 def _quick(opening: Opening, embedder: Embedder) -> Embedder | None:
-    """Return what embeds texts where they are written: the quick model beside the embedder, or one that is quick."""
+    """Return the model that embeds texts while they are written: the quick one, or the embedder if it is quick."""
     if is_quick(embedder):
         return embedder
     # One that a server opened for all its spaces is one of these.
@@ -281,14 +280,14 @@ def _is_own(embedder: Embedder) -> bool:
 
 @cache
 def _the_quick_one() -> Embedder:
-    """Open the quick model once for all spaces of a process: what it remembers of words serves all of them."""
+    """Open the quick model once per process, so that all spaces share its cache."""
     return EMBEDDERS[QUICK_EMBEDDER](1)
 
 
 def open_embedder(settings: Settings) -> Embedder:
-    """Return the embedding model that the settings name.
+    """Return the embedding model named in the settings.
 
-    Raises `InvalidInput` for one that is not installed, and what opening a model of a provider or of a folder raises.
+    Raises `InvalidInput` if it is not installed, and the errors of opening a provider's model or a folder.
     """
     default = DEFAULT_EMBEDDER if DEFAULT_EMBEDDER in EMBEDDERS else QUICK_EMBEDDER
     return embedder_named(settings.embedder or default, settings)
@@ -390,7 +389,7 @@ def _ingest_file(engine: Engine, scope: str, file: Path) -> object:
 
 
 def _reranker(opening: Opening) -> Reranker | None:
-    """Return the reranker that was given, or open the one that is named. Raises as `reranker_named`."""
+    """Return the given reranker, or open the named one. Raises as `reranker_named`."""
     given = opening.reranker or opening.settings.reranker
     if not isinstance(given, str):
         return given
@@ -398,16 +397,16 @@ def _reranker(opening: Opening) -> Reranker | None:
 
 
 def reranker_named(name: str, threads: int) -> Reranker:
-    """Open a reranker by its whole name, such as `onnx:FOLDER`. Raises `InvalidInput` for one that cannot be had."""
+    """Open a reranker by its full name, such as `onnx:FOLDER`. Raises `InvalidInput` if it is not available."""
     scheme = name.partition(":")[0]
-    opens = RERANKERS[scheme if scheme in RERANKERS else "onnx"]  # which says what is wrong with another name
+    opens = RERANKERS[scheme if scheme in RERANKERS else "onnx"]  # which reports an unknown name
     return opens(name, threads)
 
 
 def _catch_up(opening: Opening, index: Index, vectoriser: BackgroundVectoriser, *, is_due: Callable[[], bool]) -> None:
-    """Have what waits made in the background; an index that nobody would finish is finished here.
+    """Start pending work in the background. Finish an index rebuild here if no other process would.
 
-    `is_due` tells whether the engine of the space has something to follow up.
+    `is_due` returns whether the engine of the space has pending changes.
     """
     if not opening.background:
         if opening.whole:

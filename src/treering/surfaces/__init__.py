@@ -1,1 +1,1 @@
-"""Where people and programs meet the verbs. Frames only: the parts say what they bring."""
+"""The interfaces of the verbs for people and programs. The parts register their additions."""

@@ -1,4 +1,4 @@
-"""What an ingest did, in words, for people and for models."""
+"""The result of an ingest in words, for people and for models."""
 
 from collections import Counter
 

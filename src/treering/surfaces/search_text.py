@@ -20,7 +20,7 @@ class CitedText(NamedTuple):
     marker: str
     text: str
     ref: str
-    """The place or id to ask for the text by."""
+    """The place or id for requesting the text."""
 
 
 def cited_hits(report: "SearchReport", *, max_line_chars: int) -> Iterator[CitedText]:

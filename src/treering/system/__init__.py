@@ -1,1 +1,1 @@
-"""What the machine gives: settings, the clock, private files, addresses and access keys."""
+"""The machine: settings, the clock, private files, addresses and access keys."""

@@ -1,8 +1,8 @@
-"""Access keys: making them, reading what a client sends, and deciding whether it opens anything.
+"""Access keys: create one, read what a client sends, and decide what it opens.
 
-A key is `trk_ID_SECRET`: 64 bits that name it and 256 random bits that nobody can guess. Of the secret only the
-SHA-256 is kept. A slow hash (scrypt, Argon2) protects passwords that people choose; it adds nothing to 256 random
-bits, and it would let anybody keep the server busy with keys that are wrong.
+A key is `trk_ID_SECRET`: a 64-bit id and 256 random bits, of which only the SHA-256 is stored. A slow hash (scrypt,
+Argon2) protects passwords that people choose. It adds nothing to 256 random bits, and would let anyone keep the server
+busy with invalid keys.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ GRANTED: Mapping[KeyRight, Rights] = {
     "review": DECIDES,
     "admin": replace(DECIDES, destroys=True),
 }
-"""What each right of a key grants."""
+"""The rights of a caller by the right of its key."""
 
 KEY_PREFIX = "trk_"
 _KEY = re.compile(rf"{KEY_PREFIX}([0-9a-f]{{16}})_([a-z2-7]{{52}})")
@@ -36,6 +36,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@+-]{0,63}")
 _LASTING = re.compile(r"([1-9][0-9]{0,4})([hdwy])")
 _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}
 _USE_IS_KEPT_EVERY = timedelta(minutes=1)
+COLUMNS = (
+    *("id", "name", "digest", "space", "scope", "granted", "channel"),
+    *("created", "expires", "revoked", "used"),
+    *("per_minute", "at_once", "max_body"),
+)
+"""The columns, in the order of `row_of`. Times are texts in ISO form. The last three came with version 2."""
 
 
 def space_name(address: Address) -> str:
@@ -59,7 +65,7 @@ def make_key(
     expires: datetime | None = None,
     limits: KeyLimits | None = None,
 ) -> tuple[str, AccessKey]:
-    """Make a key; return what its holder gets, which is kept nowhere, and what is kept.
+    """Create a key; return its text, which is not stored, and the record to store.
 
     Raises `InvalidInput` for an invalid name, right or scope, and for a time that is over.
     """
@@ -74,7 +80,7 @@ def make_key(
         raise InvalidInput(f"The key would already have expired on {expires:%Y-%m-%d %H:%M} UTC.", hint="Say later.")
     key_id = clock.random_bytes(8).hex()
     secret = b32encode(clock.random_bytes(32)).decode().rstrip("=").lower()
-    kept = AccessKey(
+    record = AccessKey(
         id=key_id,
         name=name,
         digest=_digest(secret),
@@ -86,7 +92,7 @@ def make_key(
         expires=expires,
         limits=limits or KeyLimits(),
     )
-    return f"{KEY_PREFIX}{key_id}_{secret}", kept
+    return f"{KEY_PREFIX}{key_id}_{secret}", record
 
 
 def expiry(text: str, *, now: datetime) -> datetime:
@@ -107,25 +113,25 @@ def expiry(text: str, *, now: datetime) -> datetime:
 
 
 def is_key(text: str) -> bool:
-    """Tell whether a text has the form of a key, whether there is such a key or not."""
+    """Return whether a text has the form of a key. The key need not exist."""
     return _KEY.fullmatch(text) is not None
 
 
 def is_live(key: AccessKey, *, now: datetime) -> bool:
-    """Tell whether a key opens anything: it is not revoked, and its time is not over."""
+    """Return whether a key is neither revoked nor expired."""
     return key.revoked is None and (key.expires is None or now < key.expires)
 
 
 def holder_of(text: str, keys: AccessKeys, *, clock: Clock) -> AccessKey | None:
-    """Return the key that a client sent, noting that it was used; `None` for one that opens nothing, whatever the why.
+    """Return the key that a client sent, recording its use; `None` if it opens nothing, for any reason.
 
-    A wrong secret takes as long to refuse as a right one takes to find.
+    Refusing a wrong secret takes as long as accepting a right one.
     """
     parts = _KEY.fullmatch(text)
     if parts is None:
         return None
     key = keys.find(parts[1])
-    # Compared also where there is no such key.
+    # Also compared if there is no such key, so that the time does not reveal whether it exists.
     is_right = hmac.compare_digest(key.digest if key else b"\0" * 32, _digest(parts[2]))
     now = clock.now()
     if key is None or not is_right or not is_live(key, now=now):
@@ -136,9 +142,9 @@ def holder_of(text: str, keys: AccessKeys, *, clock: Clock) -> AccessKey | None:
 
 
 def rights_of(key: AccessKey, *, files: bool, urls: bool = False) -> Rights:
-    """Return what the holder of a key may do.
+    """Return the rights of a key's holder.
 
-    `files` and `urls`: whether the server lets those who may write have files read, and pages of the web fetched.
+    `files` and `urls`: whether the server lets writers ingest files and web pages.
     """
     rights = GRANTED[key.right]
     return replace(rights, reads_files=files and rights.writes, fetches=urls and rights.writes)
@@ -155,23 +161,12 @@ def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
-# Access keys as the rows of a table keep them, the same in every store.
-
-
-COLUMNS = (
-    *("id", "name", "digest", "space", "scope", "granted", "channel"),
-    *("created", "expires", "revoked", "used"),
-    *("per_minute", "at_once", "max_body"),
-)
-"""The columns, in the order of `row_of`. Times are texts in ISO form. The last three came with version 2."""
-
-
 def row_of(key: AccessKey) -> tuple[Any, ...]:
-    """Return what a row keeps of a key."""
+    """Return the row of a key."""
     times = (key.created, key.expires, key.revoked, key.used)
-    said = (key.id, key.name, key.digest, key.space, key.scope, key.right, key.channel)
+    values = (key.id, key.name, key.digest, key.space, key.scope, key.right, key.channel)
     limits = (key.limits.requests_per_minute, key.limits.at_once, key.limits.max_body_bytes)
-    return (*said, *(time.isoformat() if time else None for time in times), *limits)
+    return (*values, *(time.isoformat() if time else None for time in times), *limits)
 
 
 def key_of(row: Sequence[Any]) -> AccessKey:
@@ -185,7 +180,7 @@ def key_of(row: Sequence[Any]) -> AccessKey:
 
 
 def taken_name(name: str) -> Conflict:
-    """Say that a key has a name already."""
+    """Return the error for a name that another key has."""
     return Conflict(
         f"The key {name!r} already exists.",
         hint="Choose another name, or revoke it first: treering key revoke NAME.",

@@ -1,12 +1,12 @@
-"""Addresses of spaces: read from what people write, printed without what is secret.
+"""Addresses of spaces: parse what users write, and print it without the password.
 
     sqlite:PATH      a file; a bare PATH without a colon, and one with a Windows drive, mean the same
-    :memory:         a space that is gone when it is closed
+    :memory:         a space that is lost when it is closed
     NAME             the file NAME.db in the folder of named spaces
     SCHEME://[USER[:PASSWORD]@]HOST[:PORT][,…][/PATH][?OPTION=VALUE&…]      a space behind a server
 
-A password reaches a store through `Address.url` and `Address.password`, and nobody else: it is in no `str`, no `repr`
-and no error. What is printed is an address again, of the same space, without the password.
+Only `Address.url` and `Address.password` contain the password: no `str`, `repr` or error does. A printed address is
+itself an address of the same space, without the password.
 """
 
 import re
@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 from treering.core.errors import InvalidInput
 
 FILES = "sqlite"
-"""The scheme of spaces that are files: what a bare path means."""
+"""The scheme of spaces in files, and the meaning of a bare path."""
 
 SPACE = "space"
 """The option that names one of the spaces of a server."""
@@ -30,14 +30,15 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^\[\]:@/?#,\s]*)(?::[0-9]{1,5})?")
 _SECRET = re.compile(r"pass|pwd|secret|token|credential|api_?key|access_?key", re.IGNORECASE)
 _HINT = f"Use {FILES}:PATH, a path without a colon, the name of a space, or {MEMORY}."
+_SHOWN = 100  # characters of a text that should have been a scheme
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Address:
-    """Where a space is.
+    """The location of a space.
 
-    `place`: of a file its path; else host, port and path, as they stand in a URL. `user` and `password` are plain,
-    not percent-encoded. `options` are in their order.
+    `place`: the path of a file, or the host, port and path of a URL. `user` and `password` are plain, not
+    percent-encoded. `options` keep their order.
     """
 
     scheme: str
@@ -48,17 +49,17 @@ class Address:
 
     @property
     def is_file(self) -> bool:
-        """Tell whether `place` is the path of a file, or `MEMORY`."""
+        """Return whether `place` is the path of a file, or `MEMORY`."""
         return self.scheme == FILES
 
     @property
     def in_memory(self) -> bool:
-        """Tell whether the space is gone when it is closed."""
+        """Return whether the space is lost when it is closed."""
         return self.is_file and self.place == MEMORY
 
     @property
     def file(self) -> Path | None:
-        """The file a space is kept in; none where it is in memory or behind a server."""
+        """The file of the space; `None` if it is in memory or on a server."""
         return Path(self.place) if self.is_file and not self.in_memory else None
 
     @property
@@ -93,8 +94,8 @@ def file_address(path: Path | str) -> Address:
 def parse_address(text: str, *, named: Path) -> Address:
     """Read an address as people write it. `named`: the folder of named spaces.
 
-    Raises `InvalidInput` for any other text; whatever stands behind a scheme is not repeated: it may be a password.
-    Whether there is a store for a scheme is not looked at.
+    Raises `InvalidInput` for any other text, without repeating the part after a scheme, which may contain a password.
+    Does not check whether a store for the scheme exists.
     """
     if text in _MEMORY_WORDS:
         return file_address(MEMORY)
@@ -140,7 +141,7 @@ def _decoded(scheme: str, text: str) -> str:
         text.encode()
         return unquote(text, errors="strict")
     except UnicodeError:
-        pass  # what is wrong with it would be told with the text itself
+        pass  # the reason would repeat the text
     raise InvalidInput(
         f"The part after '{scheme}:' is not valid percent-encoded UTF-8.", hint="Correct its percent-encoding."
     )
@@ -156,6 +157,3 @@ def _written(address: Address) -> str:
     user = f"{quote(address.user, safe='')}{password}@" if address.user or password else ""
     options = f"?{urlencode(address.options)}" if address.options else ""
     return f"{address.scheme}://{user}{address.place}{options}"
-
-
-_SHOWN = 100  # characters of a text that should have been a scheme

@@ -1,4 +1,4 @@
-"""Start git: the only module of Treering that does.
+"""Start git. No other module of Treering does.
 
 git runs what a configuration names: filters, hooks, monitors, pagers, helpers of protocols. So it is started in one of
 three environments, none of which reads a repository that others can write:
@@ -35,6 +35,7 @@ _NO_CONFIGURATION = {
     "XDG_CONFIG_HOME": os.devnull,
     "GIT_ALLOW_PROTOCOL": "none",
 }
+_PROTOCOLS = ("https", "http", "ssh", "git")
 
 
 def _options(**settings: str) -> tuple[str, ...]:
@@ -50,7 +51,6 @@ _NOTHING_RUNS = _options(
     maintenance__auto="false",
     safe__bareRepository="explicit",
 )
-_PROTOCOLS = ("https", "http", "ssh", "git")
 
 
 def remote_options(*, local: bool) -> tuple[str, ...]:
@@ -64,19 +64,19 @@ def remote_options(*, local: bool) -> tuple[str, ...]:
 
 
 def served(verb: str) -> str:
-    """Return the command that serves a repository on this machine: git reads its configuration, but runs nothing of it.
+    """Return the command that serves a repository on this machine; git runs no program from its configuration.
 
-    `verb`: `upload-pack` or `receive-pack`. A shell runs the command; git adds the path. Settings given on a command
-    line count more than those of the repository.
+    `verb`: `upload-pack` or `receive-pack`. A shell runs the command; git adds the path. Settings on a command line
+    take precedence over those of the repository.
     """
     options = _NOTHING_RUNS + _options(receive__autogc="false", receive__denyCurrentBranch="refuse")
     return " ".join(["GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "git", *options, verb])
 
 
 def isolated_environment(**more: str) -> dict[str, str]:
-    """Return the whole environment of a git that reads no configuration of the user, the system or a repository.
+    """Return the environment of a git that reads no configuration of the user, the system or a repository.
 
-    Without `GIT_DIR` in `more` there is no repository: git looks for none around the folder it runs in.
+    Without `GIT_DIR` in `more` git uses no repository, not even one around its working folder.
     """
     return _inherited(_SYSTEM) | _FIXED | _NO_CONFIGURATION | {"GIT_DIR": os.devnull} | more
 
@@ -89,7 +89,7 @@ def user_environment(**more: str) -> dict[str, str]:
 def remote_environment(**more: str) -> dict[str, str]:
     """Return the environment of a git that reaches a remote as the user does: agents, proxies and passwords included.
 
-    Variables of git itself are left out, but for how the user reaches a server: a hook that calls us sets others.
+    Git's own variables are left out, except those that configure access to servers: git sets others for its hooks.
     """
     of_others = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return of_others | _inherited(_REACHING) | _FIXED | more
@@ -153,7 +153,7 @@ def objects_of(clone: Path, *, sha256: bool = False) -> Iterator[Callable[..., t
 
 
 def _inherited(names: Sequence[str]) -> dict[str, str]:
-    # Not a setting of Treering: what git needs of the environment is passed through unread.
+    # Not a setting of Treering: git's own variables are passed on unread.
     return {name: os.environ[name] for name in names if name in os.environ} | {"PATH": os.pathsep.join(_path())}
 
 

@@ -12,6 +12,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+_DRAWN = 2_048
+_DRAWN_TOGETHER = 16  # an id or a salt; longer requests are secrets, of which no copy may remain
+_FOLDER = 0o700
+_FILE = 0o600
+_SECRET_BYTES = 32
+NEXT_LOCK, RUNNING_LOCK = "next.lock", "running.lock"
+_HOLDER_BYTES = 64
+_FAR = 1 << 30
+"""Windows also locks bytes against reading, so the lock is on a byte far behind the contents of the file."""
+LOWEST_PRIORITY = 19
+"""As `nice` counts."""
+
 
 class SystemClock:
     """`ports.runtime.Clock` of the real world."""
@@ -30,9 +42,9 @@ class SystemClock:
 
 
 class _Chance:
-    """Unpredictable bytes for ids, drawn from the system many at a time: to ask it costs more than to make an id.
+    """Random bytes for ids, read from the system in large pieces, because each system call costs more than an id.
 
-    A process that was forked draws its own.
+    A forked process reads its own.
     """
 
     def __init__(self) -> None:
@@ -41,12 +53,12 @@ class _Chance:
             os.register_at_fork(after_in_child=self.begin)
 
     def begin(self) -> None:
-        """Forget what was drawn."""
+        """Discard the stock of random bytes, as after a fork."""
         self._lock = threading.Lock()
         self._left = b""
 
     def draw(self, count: int) -> bytes:
-        """Return bytes that nobody got before."""
+        """Return random bytes that were not returned before."""
         with self._lock:
             if len(self._left) < count:
                 self._left = os.urandom(_DRAWN)
@@ -54,20 +66,14 @@ class _Chance:
         return drawn
 
 
-_DRAWN = 2_048
-_DRAWN_TOGETHER = 16  # an id or a salt; what is longer is a secret, of which no copy shall stay
 _CHANCE = _Chance()
 
 
-# Files and folders for their owner alone, from the first moment: no other user can open them before a mode is set.
-
-
-_FOLDER = 0o700
-_FILE = 0o600
-
-
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing. Raises `OSError`."""
+    """Create a folder and missing parents, with their mode from the start, so that only the owner can open them.
+
+    Raises `OSError`.
+    """
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     for place in reversed(missing):
         place.mkdir(mode=_FOLDER, exist_ok=True)
@@ -81,22 +87,22 @@ def own_user() -> int | None:
 def check_private(folder: Path) -> None:
     """Raise `PermissionError` if a folder exists, and is a link, of another user, or open to other users."""
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except FileNotFoundError:
         return
     user = own_user()
-    is_own = user is None or (found.st_uid == user and not found.st_mode & 0o077)
-    if not (stat.S_ISDIR(found.st_mode) and is_own):
+    is_own = user is None or (status.st_uid == user and not status.st_mode & 0o077)
+    if not (stat.S_ISDIR(status.st_mode) and is_own):
         raise PermissionError(errno.EACCES, "must be a folder that only this user can open", str(folder))
 
 
 def private(path: str, flags: int) -> int:
-    """Open a file, for its owner alone where this makes it: the `opener` of `open`."""
+    """Open a file, readable only by its owner if it is created: the `opener` of `open`."""
     return os.open(path, flags, _FILE)
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write a file that is not there yet, durably. Raises `FileExistsError` and other `OSError`."""
+    """Write a new file durably. Raises `FileExistsError` and other `OSError`."""
     with open(path, "xb", opener=private) as file:
         file.write(data)
         file.flush()
@@ -104,26 +110,26 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def replace_file(file: Path, data: bytes, *, mode: int | None = None) -> None:
-    """Give a file new contents in one step, durably; where it is a link, what that leads to. Raises `OSError`.
+    """Replace the contents of a file atomically and durably; of a link, those of its target. Raises `OSError`.
 
-    Its mode stays. `mode`: that of a new file; default for its owner alone.
+    An existing file keeps its mode. `mode`: the mode of a new file. Default: only for its owner.
     """
     # Imported here: the hooks of coding agents write no such file, and have no time for it.
     from tempfile import NamedTemporaryFile
 
     place = Path(os.path.realpath(file))
-    kept = place.stat().st_mode & 0o777 if place.exists() else mode
+    file_mode = place.stat().st_mode & 0o777 if place.exists() else mode
     with NamedTemporaryFile(dir=place.parent, delete=False) as new:
         new.write(data)
         new.flush()
         os.fsync(new.fileno())
-    if kept is not None:
-        Path(new.name).chmod(kept)
+    if file_mode is not None:
+        Path(new.name).chmod(file_mode)
     Path(new.name).replace(place)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make durable what was made, renamed or removed in a folder."""
+    """Make the creation, renaming and removal of files in a folder durable."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -134,9 +140,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def shared_secret(file: Path) -> bytes:
-    """Return 32 random bytes that a file keeps for its owner alone; it is made when it is first asked for.
+    """Return the 32 random bytes in a file that only its owner can read. The first call creates it.
 
-    Raises `OSError`, also for a file that holds something else.
+    Raises `OSError`, also if the file has other contents.
     """
     try:
         secret = file.read_bytes()
@@ -151,23 +157,11 @@ def shared_secret(file: Path) -> bytes:
     return secret
 
 
-_SECRET_BYTES = 32
-
-
-# A lock that one process holds at a time. The system lets go of it when the process ends, however it ends.
-
-
-NEXT_LOCK, RUNNING_LOCK = "next.lock", "running.lock"
-_HOLDER_BYTES = 64
-_FAR = 1 << 30
-"""Windows locks bytes against being read, too: one far behind what stands in the file is locked."""
-
-
 @contextmanager
 def held_alone(file: Path, *, wait: bool = False) -> Iterator[bool]:
-    """Hold the lock of a file, which is made where it is missing; yield whether nobody else holds it.
+    """Hold the lock of a file, creating the file if necessary; yield whether no other process holds it.
 
-    `wait`: until that is so. Raises `OSError`.
+    The system releases it when the process ends, in whatever way. `wait`: wait for the lock. Raises `OSError`.
     """
     make_folder(file.parent)
     descriptor = private(str(file), os.O_RDWR | os.O_CREAT)
@@ -183,9 +177,9 @@ def held_alone(file: Path, *, wait: bool = False) -> Iterator[bool]:
 
 @contextmanager
 def one_after_another(folder: Path) -> Iterator[bool]:
-    """Hold the locks of a folder so that one run works and at most one waits; yield `False` where one waits already.
+    """Hold the locks of a folder so that one run works and at most one waits; yield `False` if another one waits.
 
-    Whoever waits has not begun, and will see what is there by then: a third run has nothing to add. Raises `OSError`.
+    The waiting run will process all changes up to its start, so a third run has nothing to add. Raises `OSError`.
     """
     with ExitStack() as alone:
         with held_alone(folder / NEXT_LOCK) as is_next:
@@ -195,7 +189,7 @@ def one_after_another(folder: Path) -> Iterator[bool]:
 
 
 def holder(file: Path) -> str:
-    """Return the number of the process that held the lock last; empty where none did."""
+    """Return the number of the last process that held the lock; empty if there was none."""
     try:
         return file.read_bytes()[:_HOLDER_BYTES].decode("ascii", "replace")
     except OSError:
@@ -203,7 +197,7 @@ def holder(file: Path) -> str:
 
 
 def try_lock(descriptor: int, *, wait: bool = False) -> bool:
-    """Lock an open file for this process; tell whether nobody else holds it. `wait`: until that is so."""
+    """Lock an open file for this process; return whether no other process holds the lock. `wait`: wait for it."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -214,7 +208,7 @@ def try_lock(descriptor: int, *, wait: bool = False) -> bool:
             return False
         os.lseek(descriptor, 0, os.SEEK_SET)
         return True
-    import fcntl  # there is none on Windows
+    import fcntl  # not available on Windows
 
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -239,16 +233,12 @@ OWN_PROCESS = StartCommand(sys.executable, ("-P", "-m", "treering"))
 """How this installation is started, in whatever folder, without a program on the PATH."""
 
 
-LOWEST_PRIORITY = 19
-"""As `nice` counts."""
-
-
 def start_behind(
     *arguments: str, niceness: int, folder: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> None:
-    """Start a command of this installation that outlives this process, holds no terminal and lets others go first.
+    """Start a command of this installation that outlives this process, without a terminal, at a low priority.
 
-    `niceness`: from 0 to `LOWEST_PRIORITY`. Raises `OSError` where no process can be started.
+    `niceness`: from 0 to `LOWEST_PRIORITY`. Raises `OSError` if the process cannot be started.
     """
     import subprocess  # not loaded by who starts nothing
 
@@ -266,16 +256,16 @@ def start_behind(
         if sys.platform != "win32":
             os.setpriority(os.PRIO_PROCESS, worker.pid, niceness)
         if sys.platform == "linux":
-            # Not SCHED_IDLE: that gets almost nothing of a busy core, also while it holds the lock for writing.
+            # Not SCHED_IDLE: it would get almost no time on a busy core, even while it holds the lock for writing.
             os.sched_setscheduler(worker.pid, os.SCHED_BATCH, os.sched_param(0))
-    # Nobody waits for it; without a return code Python would warn that nobody did.
+    # The process is not waited for. Without a return code Python would warn about that.
     worker.returncode = 0
 
 
 def is_busy() -> bool:
-    """Tell whether more wants to run than there are cores, by the load of the last minute; never on Windows.
+    """Return whether more processes want to run than there are cores, by the load of the last minute; never on Windows.
 
-    The half is for whoever asks, which is a part of the load.
+    The additional half accounts for the calling process.
     """
     try:
         load, *_ = os.getloadavg()

@@ -1,7 +1,7 @@
-"""Check a proof: that its answer rests on texts that a space held, in a log that nobody changed since.
+"""Check a proof: that its answer cites texts of a space whose log was not changed since.
 
 `python proof_checking.py PROOF [--anchor FILE] [--clone FOLDER] [--signers FILE]` runs without Treering, with git for
-a clone and ssh-keygen for signers. The anchor is a head of the log that somebody else kept: JSON with `seq` and `hash`.
+a clone and ssh-keygen for signers. The anchor is a head of the log from another source: JSON with `seq` and `hash`.
 """
 
 import argparse
@@ -21,14 +21,14 @@ from treering.system.git_start import objects_of
 FORMAT, VERSION = "treering-proof", 1
 KEYS = frozenset("answer cited digest format head log made_at objects scope signature task treering version".split())
 MALFORMED = (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError)
-"""What reading a proof raises where a part of it is of another form than it should be."""
+"""Errors raised by reading a malformed proof."""
 
 MAX_SIGNER_CHARS, MAX_SIGNATURE_CHARS = 1_000, 100_000
 _ID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 class NotProven(Exception):
-    """The proof does not hold; the message says what is wrong with it."""
+    """The proof is not valid; the message gives the reason."""
 
 
 def canonical(value: Any) -> str:
@@ -37,17 +37,17 @@ def canonical(value: Any) -> str:
 
 
 def digest(text: str, *, salt: str = "") -> str:
-    """Hash a text: BLAKE2b, 160 bits, keyed with a salt where there is one."""
+    """Hash a text: BLAKE2b, 160 bits, keyed with the salt if there is one."""
     return hashlib.blake2b(text.encode(), digest_size=20, key=salt.encode()).hexdigest()
 
 
-def digest_of(said: Mapping[str, Any], *but: str) -> str:
-    """Hash all that a proof or an event says, but for some keys: its own hash, and what signs that."""
-    return digest(canonical({key: value for key, value in said.items() if key not in but}))
+def digest_of(fields: Mapping[str, Any], *but: str) -> str:
+    """Hash the fields of a proof or an event, except `but`: its own hash, and its signature."""
+    return digest(canonical({key: value for key, value in fields.items() if key not in but}))
 
 
 def read_proof(text: str) -> dict[str, Any]:
-    """Read a proof. Raises `NotProven` where it is none, was changed, or is of another version."""
+    """Read a proof. Raises `NotProven` if it is malformed, was changed, or has another version."""
     try:
         proof: dict[str, Any] = json.loads(text)
         written = canonical(proof) + "\n"
@@ -61,7 +61,7 @@ def read_proof(text: str) -> dict[str, Any]:
 
 
 def check_proof(proof: Mapping[str, Any], anchor: Mapping[str, Any] | None = None) -> None:
-    """Check the log, objects against it, their texts, and what is cited of them. Raises `NotProven`."""
+    """Check the log, the objects against the log, their texts, and the cited passages. Raises `NotProven`."""
     try:
         log, objects = proof["log"], proof["objects"]
         for before, event in pairwise([None, *log]):
@@ -74,13 +74,13 @@ def check_proof(proof: Mapping[str, Any], anchor: Mapping[str, Any] | None = Non
         states = ((event, event["after"] or {}) for event in log)
         newest = {e["target"]: state for e, state in states if "hash" in state or e["event_type"] == "erased"}
         for identity, held in objects.items():
-            said = json.loads(held["stored"])
-            is_kept = newest.get(identity, {}).get("hash") == digest(held["stored"], salt=said["salt"])
-            _need(is_kept and said["id"] == identity, f"{identity} does not match its log")
-            hashes = {segment["segment_id"]: segment["hash"] for segment in said.get("segments", ())}
+            stored = json.loads(held["stored"])
+            is_stored = newest.get(identity, {}).get("hash") == digest(held["stored"], salt=stored["salt"])
+            _need(is_stored and stored["id"] == identity, f"{identity} does not match its log")
+            hashes = {segment["segment_id"]: segment["hash"] for segment in stored.get("segments", ())}
             for name, text in held["segments"].items():
                 _need(
-                    hashes.get(name) == digest(text, salt=said["salt"]),
+                    hashes.get(name) == digest(text, salt=stored["salt"]),
                     f"{identity} {name} does not match the stored text",
                 )
         for mark, identity, name in ((one["mark"], one["object_id"], one["segment_id"]) for one in proof["cited"]):
@@ -94,9 +94,9 @@ def check_proof(proof: Mapping[str, Any], anchor: Mapping[str, Any] | None = Non
 
 
 def check_clone(proof: Mapping[str, Any], clone: Path) -> tuple[int, list[str]]:
-    """Compare the cited lines of files with a clone of their repository: how many agree, and what does not.
+    """Compare the cited lines of files with a clone of their repository: return the number of equal ones, and problems.
 
-    Raises `NotProven` where what is cited is malformed.
+    Raises `NotProven` if the citations are malformed.
     """
     try:
         compared = [[*_differences(mark, clone, blob, lines, text)] for mark, blob, lines, text in _cited_lines(proof)]
@@ -106,12 +106,12 @@ def check_clone(proof: Mapping[str, Any], clone: Path) -> tuple[int, list[str]]:
 
 
 def _cited_lines(proof: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any], str]]:
-    """Return the mark, the blob, the lines and the text of what is cited of files in a repository."""
+    """Yield the mark, the blob, the lines and the text of each cited passage of a file in a repository."""
     for cited, held in ((one, proof["objects"][one["object_id"]]) for one in proof["cited"]):
-        said, name = json.loads(held["stored"]), cited["segment_id"]
-        for segment in (one for one in said.get("segments", ()) if one["segment_id"] == name):
-            # What stands in several contents of a file, on several branches, names them: the first is enough.
-            place = next(iter(segment.get("places", ())), {"contents": said["fingerprint"], **segment})
+        stored, name = json.loads(held["stored"]), cited["segment_id"]
+        for segment in (one for one in stored.get("segments", ()) if one["segment_id"] == name):
+            # A passage that occurs in several contents of a file, on several branches, lists them: the first is enough.
+            place = next(iter(segment.get("places", ())), {"contents": stored["fingerprint"], **segment})
             kind, blob, *_ = f"{place['contents']}:".split(":")
             if (kind, (lines := place["locator"])["type"]) == ("git-blob", "lines"):
                 start, end = lines["start"], lines["end"]
@@ -135,9 +135,9 @@ def check_signature(proof: Mapping[str, Any], signers: Path) -> str:
     return signer
 
 
-def _signature(told: Any) -> tuple[str, str]:
-    """Return who signed, and the signature. Raises `NotProven` where they are of another form than they should be."""
-    signer, ssh = (told.get("signer"), told.get("ssh")) if isinstance(told, Mapping) else (None, None)
+def _signature(signature: Any) -> tuple[str, str]:
+    """Return the signer and the signature. Raises `NotProven` if they are malformed."""
+    signer, ssh = (signature.get("signer"), signature.get("ssh")) if isinstance(signature, Mapping) else (None, None)
     is_signer = isinstance(signer, str) and signer.isprintable() and 0 < len(signer) <= MAX_SIGNER_CHARS
     is_signature = isinstance(ssh, str) and ssh.isascii() and len(ssh) <= MAX_SIGNATURE_CHARS
     _need(is_signer and is_signature, "its signature is malformed")
@@ -145,21 +145,21 @@ def _signature(told: Any) -> tuple[str, str]:
 
 
 def verify(proof: Path, anchor: Path | None, clone: Path | None, signers: Path | None) -> tuple[list[str], list[str]]:
-    """Check a file in every way that is asked for; return what holds, and what does not."""
-    told, problems = list[str](), list[str]()
+    """Check a file in every requested way; return the valid statements and the problems."""
+    confirmed, problems = list[str](), list[str]()
     try:
         read = read_proof(proof.read_bytes().decode())
         check_proof(read, json.loads(anchor.read_bytes()) if anchor else None)
-        told.append(
+        confirmed.append(
             f"Verified {len(read['cited'])} citations, {len(read['objects'])} objects and {len(read['log'])} events."
         )
-        told.append("The log matches the anchor." if anchor else "No anchor: the log may be truncated or forged.")
-        told += [f"Signed by {check_signature(read, signers)}."] if signers else []
+        confirmed.append("The log matches the anchor." if anchor else "No anchor: the log may be truncated or forged.")
+        confirmed += [f"Signed by {check_signature(read, signers)}."] if signers else []
         agree, problems = check_clone(read, clone) if clone else (0, problems)
-        told += [f"{agree} of {agree + len(problems)} cited places are identical in the clone."] if clone else []
+        confirmed += [f"{agree} of {agree + len(problems)} cited places are identical in the clone."] if clone else []
     except (NotProven, OSError, RecursionError, ValueError) as error:
         problems.append(f"Not proven: {error}.")
-    return told, problems
+    return confirmed, problems
 
 
 def _need(holds: bool, problem: str) -> None:
@@ -185,12 +185,12 @@ def _differences(mark: str, clone: Path, blob: str, lines: Mapping[str, Any], te
 
 
 def main() -> None:
-    """Check the proof that the command line names, and print what holds and what does not."""
+    """Check the proof in the command line, and print valid statements and problems."""
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("proof", "--anchor", "--clone", "--signers"):
         reader.add_argument(name, type=Path)
     holds, fails = verify(**vars(reader.parse_args()))
-    for line in (*holds, *fails):  # a proof is somebody else's: what it says may not steer a terminal
+    for line in (*holds, *fails):  # a proof may contain anything, also control sequences of a terminal
         sys.stdout.write("".join(char if char.isprintable() else "?" for char in line) + "\n")
     sys.exit(1 if fails else 0)
 

@@ -1,4 +1,4 @@
-"""Which git repository a folder lies in, told by the files of git alone: nothing is run, and nothing is written."""
+"""Find the git repository of a folder by reading git's files: no program is run, and nothing is written."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ _MOST_CHARS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class GitPlace:
-    """Where the parts of a repository lie. All of its work trees have one `common` folder, with objects and refs.
+    """The folders of a repository. All its work trees share one `common` folder, with objects and refs.
 
     `git_dir` has what belongs to one work tree, such as `HEAD`; `top` is the work tree, `None` inside a bare one.
     """
@@ -33,9 +33,9 @@ class GitPlace:
 
     @property
     def names_back(self) -> bool:
-        """Whether the repository names this work tree, too, if the `.git` of the work tree only leads to it."""
+        """Whether the repository names this work tree in turn, if the `.git` of the work tree is a link to it."""
         if self.linked:
-            linked = Path(_text(self.git_dir / "gitdir"))  # where the `.git` file of the work tree is
+            linked = Path(_text(self.git_dir / "gitdir"))  # the path of the work tree's `.git` file
             is_added = self.git_dir.parent == self.common / "worktrees"
             return is_added and (self.top is None or _same(self.git_dir / linked.parent, self.top))
         if self.top is None or self.git_dir == self.top / _GIT:
@@ -54,22 +54,22 @@ class GitPlace:
 
     @property
     def detached(self) -> str:
-        """What stands in the place of a branch where none is checked out."""
+        """The name used instead of a branch if none is checked out."""
         from treering.core.versions import detached_name  # a hook that needs it seldom has no use for the rest of it
 
         return detached_name(self.git_dir.name if self.linked else "")
 
     @property
     def state(self) -> str:
-        """What git's `HEAD` says: `ref:` and a branch, or a commit."""
+        """The content of git's `HEAD`: `ref:` and a branch, or a commit."""
         return _text(self.git_dir / "HEAD")
 
     def head(self) -> tuple[str, str]:
-        """Return the branch checked out, empty where HEAD is detached, and its commit, empty where there is none."""
-        said = self.state
-        if not said.startswith("ref: "):
-            return "", said
-        ref = said.removeprefix("ref: ")
+        """Return the branch checked out, empty if HEAD is detached, and its commit, empty if there is none."""
+        state = self.state
+        if not state.startswith("ref: "):
+            return "", state
+        ref = state.removeprefix("ref: ")
         return ref.removeprefix("refs/heads/"), self._commit(ref)
 
     def _commit(self, ref: str) -> str:
@@ -82,7 +82,7 @@ class GitPlace:
 
 
 def repository_at(folder: Path, environment: Mapping[str, str] | None = None) -> GitPlace | None:
-    """Return the repository that a folder lies in, or is; `None` without one.
+    """Return the repository that contains a folder, or is the folder; `None` if there is none.
 
     `environment` may name it, as git does for its hooks: `GIT_DIR`, `GIT_COMMON_DIR`, `GIT_WORK_TREE`.
     """
@@ -90,11 +90,9 @@ def repository_at(folder: Path, environment: Mapping[str, str] | None = None) ->
     with suppress(OSError, ValueError, RuntimeError):
         if named := given.get("GIT_DIR"):
             tree = Path(folder, given["GIT_WORK_TREE"]) if given.get("GIT_WORK_TREE") else None
-            found = _of(Path(folder, named), tree, common=given.get("GIT_COMMON_DIR", ""))
-            return _with_top(found, folder) if found and tree is None else found
-        for place in _upwards(folder.resolve()):
-            if found := _at(place):
-                return found
+            place = _of(Path(folder, named), tree, common=given.get("GIT_COMMON_DIR", ""))
+            return _with_top(place, folder) if place and tree is None else place
+        return next(filter(None, map(_at, _upwards(folder.resolve()))), None)
     return None
 
 
@@ -122,8 +120,8 @@ def _of(git_dir: Path, top: Path | None, *, common: str = "") -> GitPlace | None
 
 
 def _with_top(found: GitPlace, folder: Path) -> GitPlace:
-    """Return a repository that `GIT_DIR` names, with its work tree: git takes the folder it is called in for it."""
-    linked = _text(found.git_dir / "gitdir")  # of a work tree that was added: where its `.git` file lies
+    """Return a repository named by `GIT_DIR` with its work tree, which for git is the current folder."""
+    linked = _text(found.git_dir / "gitdir")  # in an added work tree: the path of its `.git` file
     if linked:
         return GitPlace(found.git_dir, found.common, (found.git_dir / linked).parent)
     if found.git_dir.name == _GIT:
@@ -138,7 +136,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _text(file: Path) -> str:
-    """Return what a short file of git says; empty where there is none."""
+    """Return the text of a short file of git; empty if it does not exist."""
     try:
         with file.open(encoding="utf-8") as stream:
             return stream.read(_MOST_CHARS).strip()

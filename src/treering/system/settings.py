@@ -38,7 +38,7 @@ class SpaceChoice:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the environment says. `TREERING_…` and `MEMORY_…` variables, all optional."""
+    """Settings from the environment: `TREERING_…` and `MEMORY_…` variables, all optional."""
 
     space: str = field(default="", repr=False)  # there may be a password in it
     """`TREERING_SPACE`: the default space."""
@@ -55,7 +55,7 @@ class Settings:
     background: bool = True
     """`TREERING_BACKGROUND=0`: do not embed in the background; use `treering vectors` instead."""
     resident: str = ""
-    """`TREERING_RESIDENT=0`: do not keep a process for the next command; `1`: also keep one in a checkout and in CI."""
+    """`TREERING_RESIDENT=0`: no resident process for later commands; `1`: also one in a checkout and in CI."""
     resident_minutes: float = 10.0
     """`TREERING_RESIDENT_MINUTES`: minutes until that process ends without commands; default 10."""
     underscore_names: bool = False
@@ -95,7 +95,7 @@ class Settings:
     hook_sync: bool = True
     """`TREERING_HOOK_SYNC=0`: git hooks never sync memory, even if installed with --sync."""
     trust: bool = False
-    """`TREERING_TRUST=1`: open a space that came with the repository: git tracks its `.treering/`; as `--trust`."""
+    """`TREERING_TRUST=1`: open a space that came with the repository (git tracks its `.treering/`); as `--trust`."""
     check_fail_on: str = ""
     """`TREERING_CHECK_FAIL_ON`: rules for which `treering check` exits with 1, such as `stale-decision,contested`."""
     folder: Path = field(default_factory=Path)
@@ -152,8 +152,8 @@ class Settings:
 
     @property
     def time_zone(self) -> "TimeZone":
-        """The time zone whose days are meant."""
-        # Imported here: hooks of coding agents read the settings, and have no time for what this brings.
+        """The time zone for days in questions."""
+        # Imported here, because the hooks of coding agents must start quickly.
         from treering.retrieval.text.time_zones import parse_zone
 
         return parse_zone(self.timezone)
@@ -165,12 +165,12 @@ class Settings:
 
     @property
     def own_space(self) -> Address:
-        """The space of the working folder itself, whatever lies in the folders above."""
+        """The space of the working folder itself, independent of the folders above."""
         return _checked(self.folder / FOLDER / FILE, self.folder)
 
     @property
     def new_space(self) -> Address:
-        """The space that `init` makes: that of the repository the folder lies in, else of the folder itself."""
+        """The space that `init` creates: that of the repository, or of the folder if it is in none."""
         place = self.repository
         if place is None:
             return self.own_space
@@ -178,7 +178,7 @@ class Settings:
 
     @property
     def repository(self) -> GitPlace | None:
-        """The git repository the working folder lies in; `None` without one."""
+        """The git repository that contains the working folder; `None` if there is none."""
         return repository_at(self.folder, self.of_git)
 
     def space_address(self, given: str | None = None) -> Address:
@@ -186,12 +186,12 @@ class Settings:
         return self.space_choice(given).address
 
     def space_choice(self, given: str | None = None) -> SpaceChoice:
-        """Return the space to use: the one given, `TREERING_SPACE`, or that of the folder.
+        """Return the space to use: the given one, `TREERING_SPACE`, or the space of the folder.
 
         A bare name is a named space under the data folder. The space of a folder is the nearest `.treering/` in its
-        work tree, else the one that all work trees of its repository share, else the nearest above. Where there is
-        none yet, the address of the one to be made is given. Raises `InvalidInput` for what is not an address, and
-        where the folder leads to a space that is not its own (see `space_place`).
+        work tree, else the space shared by all work trees of its repository, else the nearest above. If none exists,
+        returns the address at which it would be created. Raises `InvalidInput` if the text is not an address or the
+        folder leads to a space of another user (see `space_place`).
         """
         if text := given or self.space:
             why = "--space names it" if given else "TREERING_SPACE names it"
@@ -211,10 +211,10 @@ class Settings:
         return SpaceChoice(self.own_space, "the one to be made for this folder: there is none yet")
 
     def keys_address(self, given: str | None, *, space: Address) -> Address:
-        """Return where the access keys of a server are kept: the place given, `TREERING_KEYS`, or beside the spaces.
+        """Return the location of a server's access keys: the given one, `TREERING_KEYS`, or the default.
 
-        Servers that share a database share its keys; else they are in `keys.db` in the data folder. Raises
-        `InvalidInput` for what is not an address.
+        Servers that share a database share its keys; otherwise they are in `keys.db` in the data folder. Raises
+        `InvalidInput` if the text is not an address.
         """
         text = given or self.keys
         if text:
@@ -252,9 +252,9 @@ def _is_there(address: Address) -> bool:
 
 
 def read_key(name: str, environment: Mapping[str, str] | None = None) -> str:
-    """Read the key of a language model from a variable a person named; empty for the common one where it is not set.
+    """Read the key of a language model from a variable chosen by the user; empty if the common one is not set.
 
-    Raises `InvalidInput` where another variable is named that is not set.
+    Raises `InvalidInput` if another variable is not set.
     """
     given = os.environ if environment is None else environment
     key = given.get(name or COMMON_KEY, "")
@@ -298,7 +298,7 @@ def _data_dir(environment: Mapping[str, str]) -> Path:
 
 
 def login_name() -> str:
-    """Return the name of who runs this process; "user" in a container or a service whose user has none."""
+    """Return the name of the user of this process; "user" if it has none, as in some containers and services."""
     try:
         return getpass.getuser()
     except (ImportError, KeyError, OSError):  # the first is Windows', before Python 3.13

@@ -1,4 +1,4 @@
-"""Whether a space that was found by its place may be used: nobody else may have led there, or put it there."""
+"""Check that a space found by its location may be used: another user must not have created it or led there."""
 
 import os
 from contextlib import suppress
@@ -13,10 +13,10 @@ _HINT = "If this is the space you want, name it with --space or in TREERING_SPAC
 
 
 def check_space_place(file: Path, *roots: Path) -> None:
-    """Check the place of a space, whose folder is in the folder that it was found in.
+    """Check the location of a space, relative to the folder in which it was found.
 
-    Raises `InvalidInput` if a link leads out of all of `roots`, or another user may have put the space there: one who
-    is not root, in a folder or file that every user can write to.
+    Raises `InvalidInput` if a link leads out of all of `roots`, or if the space belongs to a user other than root and
+    all users can write to its file or folders.
     """
     real = Path(os.path.realpath(file))
     if not any(real.is_relative_to(os.path.realpath(root)) for root in roots):
@@ -42,7 +42,7 @@ def check_work_tree(place: GitPlace) -> None:
 def _is_of_another_user(file: Path) -> bool:
     user = own_user()
     with suppress(FileNotFoundError):
-        found = file.stat()
-        modes = [found.st_mode, *(folder.stat().st_mode for folder in (file.parent, file.parent.parent))]
-        return user is not None and found.st_uid not in {user, 0} and any(mode & _FOR_ALL for mode in modes)
+        status = file.stat()
+        modes = [status.st_mode, *(folder.stat().st_mode for folder in (file.parent, file.parent.parent))]
+        return user is not None and status.st_uid not in {user, 0} and any(mode & _FOR_ALL for mode in modes)
     return False

@@ -1,6 +1,6 @@
-"""Refuse a space that came with a repository: what it holds is its author's, and would be told as the user's own.
+"""Refuse a space that came with a repository: its author's content would be shown as the user's own.
 
-A space belongs to one machine and is kept out of version control. Only exams and policies are meant to be tracked.
+A space belongs to one machine and is excluded from version control. Only exams and policies should be tracked.
 """
 
 import os
@@ -60,7 +60,7 @@ def _tracked_names(place: GitPlace, *, mentioning: bytes, last: bytes) -> Iterat
     for index in (place.git_dir / "index", *place.git_dir.glob("sharedindex.*")):
         try:
             entries = index.read_bytes() if index.stat().st_size <= _MAX_INDEX_BYTES else b""
-            # Names are whole in the older versions, and most repositories track nothing of the kind.
+            # Older versions store whole names, and most repositories track no such file.
             if entries[4:8] < b"\0\0\0\4" and mentioning not in _folded(entries):
                 continue
             is_sha256 = bool(_SHA256.search((place.common / "config").read_bytes()))
@@ -69,7 +69,7 @@ def _tracked_names(place: GitPlace, *, mentioning: bytes, last: bytes) -> Iterat
                     break  # names are sorted
                 yield name
         except (OSError, IndexError, ValueError, struct.error):
-            continue  # there is none, or git cannot read it either
+            continue  # no index, or one that git cannot read either
 
 
 def _folded(name: bytes) -> bytes:
@@ -86,7 +86,7 @@ def _names(index: bytes, *, digest_bytes: int) -> Iterator[bytes]:
         after = at + 40 + digest_bytes + 2
         if version >= 3 and index[after - 2] & 0x40:  # it has further flags
             after += 2
-        if version >= 4:  # a name leaves out what it shares with the one before
+        if version >= 4:  # a name omits the prefix it shares with the previous one
             left_out, after = _number(index, after)
             end = index.index(b"\0", after)
             name = name[: len(name) - left_out] + index[after:end]

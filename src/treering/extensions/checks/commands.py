@@ -4,13 +4,13 @@ from typing import Annotated, Literal
 
 from typer import Option, Typer
 
-from treering.surfaces.cli.flags import Access, spread
-from treering.surfaces.cli.help import Command, CommandHelp
+from treering.surfaces.cli.flags import Access, add_commands
+from treering.surfaces.cli.help import CommandHelp
 
 
 def add_checking(app: Typer) -> None:
     """Add the command to the command line."""
-    app.command("check", cls=Command)(spread(check))
+    add_commands(app, check)
 
 
 def check(

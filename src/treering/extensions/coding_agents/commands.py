@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Context, Option, Typer
+from typer import Argument, Option, Typer
 
-from treering.surfaces.cli.flags import Access, spread
-from treering.surfaces.cli.help import Command, CommandHelp
-from treering.surfaces.cli.printing import say
+from treering.surfaces.cli.flags import Access, add_commands, add_group
+from treering.surfaces.cli.help import CommandHelp
 
 Client = Annotated[
     str,
@@ -19,19 +18,8 @@ AsJson = Annotated[bool, Option("--json", help="Print only the report, as JSON."
 
 def add_connecting(app: Typer) -> None:
     """Add the commands to the command line."""
-    app.command("status", cls=Command)(spread(status))
-    app.command("connect", cls=Command)(connect)
-    app.command("disconnect", cls=Command)(disconnect)
-    session = Typer(rich_markup_mode=None, invoke_without_command=True)
-    session.callback()(tell)
-    session.command("begin", cls=Command)(begin)
-    session.command("keep", cls=Command)(keep)
-    session.command("edit", cls=Command)(edit)
-    session.command("prompt", cls=Command)(prompt)
-    session.command("failure", cls=Command)(failure)
-    session.command("asked", cls=Command)(asked)
-    session.command("work", cls=Command)(work)
-    app.add_typer(session, name="session")
+    add_commands(app, status, connect, disconnect)
+    add_group(app, "session", "Answer the hooks of coding agents.", begin, keep, edit, prompt, failure, asked, work)
 
 
 def status(
@@ -95,12 +83,6 @@ def disconnect(client: Client, of_user: OfUser = False, as_json: AsJson = False)
     from treering.extensions.coding_agents import running
 
     running.disconnect(client, of_user=of_user, as_json=as_json)
-
-
-def tell(context: Context) -> None:
-    """Answer the hooks of coding agents."""
-    if context.invoked_subcommand is None:
-        say(context.get_help())
 
 
 def begin() -> None:

@@ -21,8 +21,7 @@ from treering.extensions.coding_agents.session_hooks import (
     waiting_transcripts,
 )
 from treering.facades import LazyModule
-from treering.surfaces.cli.commands.spaces import SharingFlags
-from treering.surfaces.cli.flags import Access
+from treering.surfaces.cli.flags import Access, SharingFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say_document
 from treering.surfaces.cli.session import answer, is_piped, opened
 from treering.surfaces.resident.client import how_it_is
@@ -32,10 +31,10 @@ from treering.system.settings import Settings
 from treering.verbs.query.overview import STATUS, SpaceProtection, SpaceStatus, VectorWork
 
 if TYPE_CHECKING:
-    from treering.surfaces.cli import history, watching
+    from treering.surfaces.cli import git_hooks, history
 else:
+    git_hooks = LazyModule("treering.surfaces.cli.git_hooks")
     history = LazyModule("treering.surfaces.cli.history")
-    watching = LazyModule("treering.surfaces.cli.watching")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +65,14 @@ def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_jso
     )
     sharing = SharingFlags(wanted.share)
     if wanted.share:
-        watching.put_hooks("", settings.folder, sharing, dry_run=True)  # what cannot be done changes nothing
+        git_hooks.put_hooks("", settings.folder, sharing, dry_run=True)  # what cannot be done changes nothing
     if print_only:
         say_document("".join(f"{one.file}\n{''.join(one.pieces).strip()}\n" for one in planned.changes))
         return
     if planned.changes and not dry_run:
         _records(settings).make(planned)
     if wanted.share and not dry_run:
-        watching.put_hooks("", settings.folder, sharing)
+        git_hooks.put_hooks("", settings.folder, sharing)
     chosen = settings.space_choice()
     facts = {
         "client": client.name,
@@ -93,9 +92,9 @@ def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_jso
 def _of_sharing(wanted: WantedConnection, folder: Path, *, dry_run: bool) -> Iterator[IndentedLine]:
     if wanted.share:
         yield line("Git hooks would share the space:" if dry_run else "Git hooks share the space:", indent=2)
-        yield from (line(said, indent=4) for said in watching.told_of_sharing(wanted.share))
+        yield from (line(said, indent=4) for said in git_hooks.sharing_notes(wanted.share))
         yield line("To undo: treering hook uninstall", indent=4)
-    elif not wanted.of_user and (remote := watching.remote_to_share(folder)):
+    elif not wanted.of_user and (remote := git_hooks.remote_to_share(folder)):
         yield line(
             f"To share this memory with everyone who can access {remote}, at each merge and push: "
             f"treering hook install --sync {remote}",

@@ -1,6 +1,5 @@
 """Commands for discussions: continued conversations and their memories."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -20,12 +19,11 @@ Within = Annotated[str, Option("--within", metavar="SCOPE", help="The scope of t
 
 def add_discussions(app: Typer) -> None:
     """Add the commands to the command line."""
-    commands: dict[str, Callable[..., None]] = {"list": list_all, "record": record, "update": update, "show": show}
-    commands |= {"search": search, "state": state, "export": export, "import": import_from, "delete": delete}
-    add_group(app, "discussion", "Store conversations and their memories.", commands)
+    commands = (list_, record, update, show, search, state, export, import_, delete)
+    add_group(app, "discussion", "Store conversations and their memories.", *commands)
 
 
-def list_all(access: Access, within: Within = "/") -> None:
+def list_(access: Access, within: Within = "/") -> None:
     """List all stored discussions."""
     from treering.extensions.discussions import running
 
@@ -164,7 +162,7 @@ def export(
     running.export(identity, within, folder, form, access)
 
 
-def import_from(
+def import_(
     identity: Id,
     path: Annotated[Path, Argument(metavar="PATH", help="An exported folder or a WilmerAI file.")],
     writing: WriteFlags,

@@ -19,7 +19,7 @@ Form = Literal["text", "json", "markdown", "junit"]
 
 def add_exams(app: Typer) -> None:
     """Add the commands to the command line."""
-    add_group(app, "exam", "Test the answers of a memory, as you test code.", {"run": run, "make": make})
+    add_group(app, "exam", "Test the answers of a memory, as you test code.", run, make)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a client gets: a report as text for its model and as data for its program, both bounded."""
+"""The answer to a client: a report as text for its model and as data for its program, both bounded."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -32,10 +32,16 @@ _SAID = 600  # characters of a sentence that may hold stored words
 _LINE_CHARS = 600  # of a line of a hit: what people say in one turn is often one line
 _EMPTY: tuple[Any, ...] = ("", None, [], {})
 _TAIL = 80  # tokens for naming what a pack leaves out
+_MAX_TITLES = 5
+_MAX_ITEMS = 10
+"""Items that are all listed; of more, only those about which something has to be done."""
+_USUAL = frozenset({"created", "updated", "unchanged"})
+_OUTCOMES = {"created": "recorded", "updated": "changed", "duplicate": "known already:"}
+_QUOTED_CHARS = 400
 
 
 def text_of(report: Report, *, max_tokens: int) -> str:
-    """Write a report for a model: recalled text fenced as data, what does not fit named."""
+    """Render a report for a model: recalled text is fenced as data, and omitted entries are named."""
     if isinstance(report, ContextReport):
         return _context(report, max_tokens)
     if isinstance(report, BriefReport):
@@ -49,9 +55,9 @@ def text_of(report: Report, *, max_tokens: int) -> str:
 
 
 def data_of(report: Report, *, max_tokens: int, explain: bool = False) -> dict[str, Any]:
-    """Return a report as JSON data without empty fields, except those that a program may count on (`minimum`).
+    """Return a report as JSON data without empty fields, except those guaranteed to programs (`minimum`).
 
-    How it came to be is in it only where that was asked for.
+    The explanation of the result is included only if it was requested.
     """
     data = report.model_dump(mode="json")
     if isinstance(report, ContextReport | BriefReport):
@@ -71,8 +77,8 @@ def _counted_changes(count: int) -> str:
 
 
 def _context(report: ContextReport, max_tokens: int) -> str:
-    told = set(report.pack.missing_context)
-    unsaid = report.model_copy(update={"warnings": tuple(one for one in report.warnings if one not in told)})
+    missing = set(report.pack.missing_context)
+    unsaid = report.model_copy(update={"warnings": tuple(one for one in report.warnings if one not in missing)})
     notes = [f"- {note}" for note in _notes(unsaid)]
     room = max_tokens - sum(map(estimate_tokens, notes))
     pack, dropped = shortened(report.pack, room - _TAIL)
@@ -141,10 +147,10 @@ def _page(report: PageReport) -> Iterable[AnswerEntry]:
         yield AnswerEntry(f"- {link['type']}: {link['source']} → {link['target']}")
     if report.dependents:
         yield AnswerEntry(f"- depended on by: {', '.join(report.dependents)}")
-    for told, ones in (("named by", report.referrers), ("names", report.references)):
+    for relation, ones in (("named by", report.referrers), ("names", report.references)):
         for one in ones:
             state = f"{one.type}/{one.kind}, {one.status}; {', '.join(one.fields)}"
-            yield AnswerEntry(f"- {told} `{one.id}` {quoted(one.title)} ({state})", ref=one.id)
+            yield AnswerEntry(f"- {relation} `{one.id}` {quoted(one.title)} ({state})", ref=one.id)
     for change in reversed(report.history):
         yield AnswerEntry(f"- {change.time} {change.event} {_by(change)}")
 
@@ -184,14 +190,11 @@ def _changes(report: RecentReport) -> Iterable[AnswerEntry]:
             merged = label(merge_in_words(one.joined), most=_SAID)
             yield AnswerEntry(f"{number}. {change.time} {merged} by {label(change.actor)}", ref=change.id)
             continue
-        told = f" ({change.dated_by})" if change.dated_by else ""
-        what = f"{change.event}{told} `{change.id}` {quoted(change.title)}"
+        date = f" ({change.dated_by})" if change.dated_by else ""
+        what = f"{change.event}{date} `{change.id}` {quoted(change.title)}"
         status = shown_status(change.status, current=change.current, note=change.note)
         over = f" ({status})" if status != change.status else ""
         yield AnswerEntry(f"{number}. {change.time} {what}{over} {_by(change)}", ref=change.id)
-
-
-_MAX_TITLES = 5
 
 
 def _by(change: HistoryEntry) -> str:
@@ -214,11 +217,6 @@ def _fields(data: dict[str, Any]) -> str:
         f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
         for name, value in shown.items()
     )
-
-
-_MAX_ITEMS = 10
-"""Items that are all listed; of more, only those about which something has to be done."""
-_USUAL = frozenset({"created", "updated", "unchanged"})
 
 
 def _shown_items(report: IngestReport) -> Sequence[ItemResult]:
@@ -283,12 +281,8 @@ def _written(report: WriteReport) -> str:
     return " ".join(parts)
 
 
-_OUTCOMES = {"created": "recorded", "updated": "changed", "duplicate": "known already:"}
-_QUOTED_CHARS = 400
-
-
 def _cited(evidence: Sequence[ResolvedEvidence]) -> Iterable[AnswerEntry]:
-    """Quote the places that written evidence was resolved to, so that a model sees whether it cited what it meant."""
+    """Quote the places that evidence was resolved to, so that a model can check its citations."""
     for one in evidence:
         words = one.quote if len(one.quote) <= _QUOTED_CHARS else f"{one.quote[:_QUOTED_CHARS]}…"
         yield AnswerEntry(f"- {label(one.short_place)}:", words, origin=one.place, ref=one.given)
@@ -303,24 +297,24 @@ def _diff(changes: Sequence[ObjectChange]) -> Iterable[AnswerEntry]:
 def _findings(report: LintReport) -> Iterable[AnswerEntry]:
     for one in report.findings:
         fix = f" Fix: {label(one.fix_summary, most=_SAID)}" if one.fix_summary else ""
-        said = f"{label(one.explanation, most=_SAID)} ({', '.join(one.ids)})"
-        yield AnswerEntry(f"- {one.severity} {one.rule}: {said}{fix}", ref=one.rule)
+        explanation = f"{label(one.explanation, most=_SAID)} ({', '.join(one.ids)})"
+        yield AnswerEntry(f"- {one.severity} {one.rule}: {explanation}{fix}", ref=one.rule)
 
 
 def _repairs(report: RepairReport) -> Iterable[AnswerEntry]:
     for one in report.repairs:
         why = f" {label(one.why, most=_SAID)}" if one.why else ""
-        said = f"{label(one.summary, most=_SAID)} ({', '.join(one.ids)}){why}"
-        yield AnswerEntry(f"- {one.outcome} {one.rule}: {said}", ref=one.rule)
+        summary = f"{label(one.summary, most=_SAID)} ({', '.join(one.ids)}){why}"
+        yield AnswerEntry(f"- {one.outcome} {one.rule}: {summary}", ref=one.rule)
 
 
 def _groups(report: ConsolidateReport) -> Iterable[AnswerEntry]:
     for one in report.groups:
         gone = "; ".join(f"{label(item.text or item.title, most=_SAID)} ({item.id})" for item in one.gone)
-        kept = f" Stays: {label(one.kept.text or one.kept.title, most=_SAID)} ({one.kept.id})" if one.kept else ""
+        remaining = f" Stays: {label(one.kept.text or one.kept.title, most=_SAID)} ({one.kept.id})" if one.kept else ""
         patch = f" {one.patch_id}" if one.patch_id else ""
         problem = f" {label(one.problem, most=_SAID)}" if one.problem else ""
-        yield AnswerEntry(f"- {one.outcome}{patch} {one.kind}, {one.why}: {gone}.{kept}{problem}", ref=one.kind)
+        yield AnswerEntry(f"- {one.outcome}{patch} {one.kind}, {one.why}: {gone}.{remaining}{problem}", ref=one.kind)
 
 
 def _counted(what: str, counts: dict[Any, int]) -> str:

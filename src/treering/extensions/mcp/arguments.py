@@ -1,7 +1,7 @@
 """Reading the arguments of a call as models and clients write them.
 
 Models fill fields they do not need with `null` or `""`, and some clients send an object as its JSON text. Both are read
-as what was meant; everything else is left to the checks of the modes.
+as intended; everything else is left to the checks of the modes.
 """
 
 import json
@@ -27,8 +27,8 @@ _ENVELOPE = frozenset(Envelope.model_fields)
 def read_arguments(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return a call without fields that are given as `null` or `""`, its JSON texts read as objects.
 
-    Fields of the input or options that are given beside them are put there. Without a mode, the first one that takes
-    the input is meant. In the input of a call that changes an object, `null` stays: there it empties a field.
+    Fields of the input or options that are on the top level are moved there. Without a mode, the first mode that takes
+    the input is used. In the input of a call that changes an object, `null` stays, because it empties a field.
     """
     call = {name: value for name, value in arguments.items() if value not in _EMPTY}
     tool = TOOLS[verb]
@@ -49,7 +49,7 @@ def read_arguments(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _gathered(call: dict[str, Any], mode: Mode) -> dict[str, Any]:
-    """Return a call with the fields of a mode that stand beside its input and options in them."""
+    """Return a call with the top-level fields of a mode moved into its input and options."""
     beside = {name: value for name, value in call.items() if name not in _ENVELOPE}
     inputs = {name: value for name, value in beside.items() if name in input_names(mode)}
     options = {
@@ -62,12 +62,12 @@ def _gathered(call: dict[str, Any], mode: Mode) -> dict[str, Any]:
         if fields and isinstance(own.get(part, {}), dict):
             own[part] = {**fields, **own.get(part, {})}
         elif fields:
-            own |= fields  # beside a text: refused as unknown fields
+            own |= fields  # refused as unknown fields, since the input is a text
     return own
 
 
 def _mode_meant(tool: Tool, call: Mapping[str, Any]) -> Mode:
-    """Return the first mode, the default one before the others, that takes what a call without a mode gives."""
+    """Return the first mode, starting with the default, that accepts the fields of a call without a mode."""
     given = _json_of(call.get("input", {}), dict)
     default = tool.find("")
     beside = {name: value for name, value in call.items() if name not in _ENVELOPE}
@@ -93,7 +93,7 @@ def _takes(mode: Mode, fields: Mapping[str, Any]) -> bool:
 
 
 def _changes(mode: Mode, fields: Mapping[str, Any]) -> bool:
-    """Return whether a mode changes objects such as the one that the fields name by its id."""
+    """Return whether a mode changes the object whose id is among the fields."""
     return mode.input in NEW_OBJECT_FIELDS and str(fields.get("id")).startswith(f"{PREFIXES[mode.name]}:")
 
 
@@ -115,7 +115,7 @@ def _read_input(given: dict[str, Any], mode: Mode) -> dict[str, Any]:
 
 
 def _input_in(text: str, mode: Mode | None) -> Any:
-    """Return the fields that a JSON text holds; any other text stays the text that it is."""
+    """Return the fields in a JSON text; any other text is returned unchanged."""
     fields = _json_of(text, dict)
     if not isinstance(fields, dict) or mode is None:
         return text
@@ -153,14 +153,14 @@ def _read_value(value: Any, schema: Schema, root: Schema) -> Any:
 
 
 def _is_left_out(value: Any, schema: Schema | None, root: Schema, *, required: bool) -> bool:
-    """Return whether a value means that the field was left out: an empty text does where no text is meant."""
+    """Return whether a value stands for a missing field: an empty text does if the field takes no texts."""
     if value != "" or schema is None or required:
         return value is None
     return not isinstance(schema.get("default"), str) or "enum" in resolved(schema, root)
 
 
 def _json_of(value: Any, kind: type) -> Any:
-    """Return what a JSON text holds if that is of a kind, else the value as it is."""
+    """Return the value of a JSON text if it has one of the kinds, else the value unchanged."""
     if not isinstance(value, str):
         return value
     try:

@@ -1,6 +1,6 @@
-"""Answering calls: the space, opened by the first of them, and what becomes of its reports.
+"""Answer calls: open the space at the first one, and render its reports.
 
-Whoever imports this module loads search, models and parsers; the server does so when the first call comes.
+Importing this module loads search, models and parsers; the server imports it at the first call.
 """
 
 import json
@@ -41,11 +41,15 @@ from treering.verbs.envelope import Envelope, Mode, Report, Tool, Value, parse
 from treering.verbs.numbered_places import RecentAnswers
 
 _ACTOR_CHARS = 80
+Reporting = Callable[[str, Envelope], Report]
+"""Runs a verb, by its name and the call."""
+LINES_FOR_MODELS = 12
+"""Lines of a hit; `benchmarks agents` measures how often the line that answers is among them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """What one call is answered with."""
+    """The answer to one call."""
 
     text: str
     data: dict[str, Any]
@@ -58,16 +62,12 @@ class _Bound(Value):
     max_tokens: int = Field(default=DEFAULT_TOKENS, ge=50)
 
 
-Reporting = Callable[[str, Envelope], Report]
-"""Runs a verb, by its name and the call."""
-
-
 def answer_call(
     verb: str, arguments: Mapping[str, Any], report: Reporting, *, check: Check, urls: bool = False
 ) -> ToolAnswer:
     """Answer a call of a tool: with the report of its verb, with help, or with an error in its one shape.
 
-    `check` raises what ends the work. `urls`: whether help tells of the mode that fetches.
+    `check` raises the error that ends the work. `urls`: whether help lists the mode that fetches pages.
     """
     with interruptible(check):
         call = read_arguments(verb, arguments)
@@ -77,11 +77,11 @@ def answer_call(
             if envelope.mode == HELP:
                 text, data = help_on(verb, envelope.input, urls=urls)
                 return ToolAnswer(cut_to_tokens(text, max(bound, DEFAULT_TOKENS)), fit_json(data, max_tokens=bound))
-            told = report(verb, _bounded(verb, envelope, bound))
+            answer = report(verb, _bounded(verb, envelope, bound))
         except TreeringError as error:
             return error_answer(_with_example(error, verb, call))
         explain = bool(envelope.options.get("explain"))
-        return ToolAnswer(text_of(told, max_tokens=bound), data_of(told, max_tokens=bound, explain=explain))
+        return ToolAnswer(text_of(answer, max_tokens=bound), data_of(answer, max_tokens=bound, explain=explain))
 
 
 def _with_example(error: TreeringError, verb: str, call: Mapping[str, Any]) -> TreeringError:
@@ -111,7 +111,7 @@ class ToolDispatcher:
     def answer(
         self, verb: str, arguments: Mapping[str, Any], *, actor: str, progress: Progress, check: Check
     ) -> ToolAnswer:
-        """Run a verb and return its report, or the error in its one shape. `check` raises what ends the work."""
+        """Call a verb and return its report, or the error in the common form. `check` raises the error that ends it."""
         report = partial(self._report, actor=actor, progress=progress)
         return answer_call(verb, arguments, report, check=check, urls=self._granted.fetches)
 
@@ -137,7 +137,7 @@ class ToolDispatcher:
         return report
 
     def _opened(self, actor: str, *, create: bool) -> Space:
-        """Open the space at the first call. Only bringing something in makes a new one: a read must fail there."""
+        """Open the space at the first call. Only calls that ingest create a missing one: reads must fail."""
         with self._lock:
             if self._space is None:
                 name = " ".join(actor.split())[:_ACTOR_CHARS]
@@ -160,13 +160,13 @@ def unknown_tool(name: str, known: Mapping[str, str]) -> ToolAnswer:
 
 
 def error_answer(error: TreeringError) -> ToolAnswer:
-    """Show an error in its one shape."""
+    """Return an error in the common form."""
     data = fit_json(to_jsonable_python(error.as_dict(), fallback=str), max_tokens=DEFAULT_TOKENS)
     return ToolAnswer(visible_json(json.dumps(_without_markers(data), ensure_ascii=False)), data, is_error=True)
 
 
 def _without_markers(data: Any) -> Any:
-    """Rewrite what reads as a fence marker in the texts of JSON data: an error may echo anything."""
+    """Rewrite fence markers in the texts of JSON data, because an error may contain any text."""
     match data:
         case str():
             return without_markers(data)
@@ -194,21 +194,14 @@ def _bounded(verb: str, envelope: Envelope, bound: int) -> Envelope:
     return envelope.model_copy(update={"options": options})
 
 
-LINES_FOR_MODELS = 12
-"""Lines of a hit; `benchmarks agents` measures how often the line that answers is among them."""
-
-
 def _only(options: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {name: options[name]} if options.get(name) is not None else {}
 
 
-# Mode `help` of every tool: all fields of a mode with what each means, and calls to copy.
-
-
 def help_on(verb: str, given: Mapping[str, Any] | str, *, urls: bool = False) -> tuple[str, dict[str, Any]]:
-    """Tell of one mode of a tool, or of all: as text, and as data.
+    """Describe one mode of a tool, or all, as text and as data.
 
-    `given`: the input of the call, a mode's name or `{"mode": NAME}`. `urls`: also of the mode that fetches. Raises
+    `given`: the input of the call, a mode's name or `{"mode": NAME}`. `urls`: also the mode that fetches pages. Raises
     `InvalidInput` for an unknown mode.
     """
     tool = granted_modes(TOOLS[verb], urls=urls)
@@ -244,8 +237,8 @@ def _line(field: ModeField) -> str:
     if kind == "array":
         kind = f"list of {field.schema.get('items', {}).get('type', 'any')}"
     values = "|".join(map(str, field.schema.get("enum", ())))
-    told = [values or kind, "needed" if field.required else _default(field), field.says]
-    return f"- {field.name}: {', '.join(filter(None, told))}"
+    parts = [values or kind, "needed" if field.required else _default(field), field.says]
+    return f"- {field.name}: {', '.join(filter(None, parts))}"
 
 
 def _default(field: ModeField) -> str:

@@ -1,4 +1,4 @@
-"""Fitting an answer into a number of tokens, saying what was left out."""
+"""Fit an answer into a number of tokens, and state what was left out."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,8 +11,8 @@ from treering.extensions.mcp.minimum import minimum_of
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.surfaces.search_text import CitedText
 
-_USEFUL = 40  # tokens: a shorter beginning of a text tells nobody anything
-_RESERVE = 60  # tokens for saying what was left out
+_USEFUL = 40  # tokens: a shorter beginning of a text is useless
+_RESERVE = 60  # tokens for the note on what was left out
 _NAMED = 5
 _COARSE = 16  # characters per token allowed: far more than what will fit
 _SMALL = 4  # characters that an item takes at least
@@ -31,7 +31,7 @@ class AnswerEntry:
     text: str = ""
     origin: str = ""
     ref: str = ""
-    """How to ask for it when it does not fit."""
+    """The reference for requesting it if it does not fit."""
 
     def render(self, text: str) -> str:
         """Write it, with `text` in place of its own."""
@@ -39,7 +39,7 @@ class AnswerEntry:
 
 
 def fit_entries(title: str, entries: Sequence[AnswerEntry], notes: Sequence[str], *, max_tokens: int) -> str:
-    """Write a title, as many entries as fit, and notes; name what did not fit."""
+    """Return a title, as many entries as fit, and notes, including the names of omitted entries."""
     foot = [f"- {note}" for note in notes]
     room = max_tokens - sum(map(estimate_tokens, (title, *foot))) - _RESERVE
     blocks: list[str] = []
@@ -54,7 +54,7 @@ def fit_entries(title: str, entries: Sequence[AnswerEntry], notes: Sequence[str]
 
 
 def fit_items(title: str, items: Sequence[CitedText], notes: Sequence[str], *, origin: str, max_tokens: int) -> str:
-    """Write a title, as many recalled texts as fit in one fence, and notes; name what did not fit."""
+    """Return a title, as many recalled texts as fit in one fence, and notes, including the names of omitted texts."""
     foot = [f"- {note}" for note in notes]
     frame = fence_items((), origin=origin)
     room = max_tokens - sum(map(estimate_tokens, (title, frame, *foot))) - _RESERVE
@@ -74,7 +74,7 @@ def fit_items(title: str, items: Sequence[CitedText], notes: Sequence[str], *, o
 
 
 def left_out(refs: Sequence[str], *, max_tokens: int) -> str:
-    """Say what an answer leaves out."""
+    """Return a note on the omitted parts of an answer."""
     named = ", ".join(ref[:80] for ref in refs[: _NAMED if max_tokens >= _RESERVE * _NAMED else 1])
     more = f" and {len(refs) - _NAMED} more" if len(refs) > _NAMED else ""
     return f"Left out to fit {max_tokens} tokens: {named}{more}."
@@ -83,8 +83,8 @@ def left_out(refs: Sequence[str], *, max_tokens: int) -> str:
 def fit_json(data: dict[str, Any], *, max_tokens: int) -> dict[str, Any]:
     """Shorten JSON data until it fits: the longest lists lose their ends, the longest texts too.
 
-    What each list lost is said in `warnings`. The data given is not changed. Of what is many times too long the
-    beginning is taken first, so that the work is bounded by `max_tokens`.
+    `warnings` state what each list lost. The given data is not changed. Of data that is many times too long only the
+    beginning is considered, so that the work is bounded by `max_tokens`.
     """
     whole: dict[str, Any] = json.loads(json.dumps(data))
     lost: dict[str, int] = {}
@@ -111,9 +111,9 @@ def _fitted(entry: AnswerEntry, room: int) -> str | None:
 def _beginning(value: Any, room: list[int], path: str, lost: dict[str, int]) -> Any:
     """Copy as much of some data as there is room for, in characters; a text is left to be shortened later."""
     if isinstance(value, str):
-        kept = value[: max(room[0], _LONG)]
-        room[0] -= len(kept)
-        return kept
+        beginning = value[: max(room[0], _LONG)]
+        room[0] -= len(beginning)
+        return beginning
     if not isinstance(value, list | dict):
         room[0] -= _SMALL
         return value
@@ -143,7 +143,7 @@ def _with_losses(data: dict[str, Any], lost: Mapping[str, int], max_tokens: int)
 
 
 def _shed(data: dict[str, Any], lost: dict[str, int]) -> bool:
-    """Leave out a little of what is biggest. Tells whether anything was left to leave out."""
+    """Leave out a little of the largest value. Return whether there was anything left to leave out."""
     places = sorted(_places(data), key=lambda place: -place.size)
     worth = [one for one in places if one.worth] or places
     if worth:
@@ -173,7 +173,7 @@ class _Cuttable:
 
     @property
     def is_there(self) -> bool:
-        """Whether it still has its place: what holds it may have been shortened before it."""
+        """Whether it is still part of the data: an enclosing value may have been shortened before."""
         return isinstance(self.key, str) or self.key < len(self.holder)
 
     @property
@@ -186,9 +186,9 @@ class _Cuttable:
         if isinstance(value, str):
             self.holder[self.key] = value[: len(value) // 2].rstrip("…") + "…"
             return
-        kept = min(len(value) - 1, len(value) * 9 // 10)
-        lost[self.path] = lost.get(self.path, 0) + len(value) - kept
-        for place in [*value][kept:] if isinstance(value, dict) else [slice(kept, None)]:
+        length = min(len(value) - 1, len(value) * 9 // 10)
+        lost[self.path] = lost.get(self.path, 0) + len(value) - length
+        for place in [*value][length:] if isinstance(value, dict) else [slice(length, None)]:
             del value[place]
 
 

@@ -1,8 +1,8 @@
-"""What a client is told of the four tools, rendered from the catalogue.
+"""The description of the four tools for clients, rendered from the catalogue.
 
-A model reads this before it has asked anything, with every conversation: so it is short. The description of a tool
-names all modes with all their fields; what each field means, mode `help` tells (`mode_help`). Many clients refuse
-`oneOf` and objects without properties, so the schema is plain, and names the fields that a mode cannot do without.
+A model reads it in every conversation before any call, so it is short. The description of a tool names all modes with
+all their fields; mode `help` describes each field (`mode_help`). Many clients refuse `oneOf` and objects without
+properties, so the schema is plain, and names the required fields of each mode.
 """
 
 import json
@@ -22,18 +22,27 @@ Schema = dict[str, Any]
 
 PREFIX = "wiki."
 DEFAULT_TOKENS = 2_000
-"""Bound of an answer where the call names none."""
+"""Bound of an answer if the call has none."""
 
 GRANTED = replace(WRITES, reads_files=True)
-"""What an agent may do at most; files only where the server may read some. What goes beyond it is not listed.
+"""The maximal rights of an agent; reading files only if the server allows it. Other modes are not listed.
 
-A server that is told to fetch pages of the web grants that besides, and lists it.
+A server that may fetch web pages also grants and lists that.
 """
 HELP = "help"
-"""The mode of every tool that tells all fields of its other modes (`mode_help`)."""
+"""The mode of every tool that describes all fields of its other modes (`mode_help`)."""
 _UNLISTED = frozenset({"max_tokens", "timezone"})
-"""Options that the listing does not name: an agent's server knows its zone, and mode `help` tells of it."""
+"""Options that are not listed: an agent's server knows its time zone, and mode `help` describes them."""
 _LEGEND = "* needed. More: mode help, input.mode."
+_ALIKE = {
+    KnowledgeFields.__name__: "knowledge",
+    WorkItemFields.__name__: "work_item",
+    NodeFields.__name__: "node",
+}
+"""Nested fields that a mode of its own spells out."""
+_KEPT = ("type", "enum", "default")
+_MOST_NESTED = 2
+_FEW = 4
 
 
 def tool_listing(*, urls: bool = False) -> list[Schema]:
@@ -42,12 +51,12 @@ def tool_listing(*, urls: bool = False) -> list[Schema]:
 
 
 def rendered() -> str:
-    """Write the listing as it is shipped, in `listing.json`."""
+    """Return the listing as stored in `listing.json`."""
     return json.dumps(tool_listing(), indent=1, ensure_ascii=False) + "\n"
 
 
 def granted_modes(tool: Tool, *, urls: bool = False) -> Tool:
-    """Return a tool with the modes that an agent may be let use; `urls`: also those that fetch."""
+    """Return a tool with the modes that an agent may use; `urls`: also those that fetch pages."""
     granted = replace(GRANTED, fetches=urls)
     return replace(tool, modes={name: mode for name, mode in tool.modes.items() if not mode.rights.beyond(granted)})
 
@@ -63,7 +72,7 @@ def _listed(tool: Tool) -> Schema:
 
 
 def _annotations(tool: Tool) -> dict[str, bool]:
-    """Say what a tool does at most, in the words of the protocol."""
+    """Return the annotations of a tool: the most that its modes do."""
     rights, hints = tool.rights, {"readOnlyHint": not tool.rights.writes}
     if rights.writes:  # to what only reads, the protocol gives the next two no meaning
         hints["destructiveHint"] = rights.destroys
@@ -81,12 +90,12 @@ def _mode_text(mode: Mode, *, default: bool) -> str:
 
 
 def _note(model: type[BaseModel]) -> str:
-    """Return what a model's docstring says beyond its first paragraph."""
+    """Return a model's docstring without its first paragraph."""
     return " ".join((model.__doc__ or "").partition("\n\n")[2].split())
 
 
 def _options_text(tool: Tool) -> str:
-    """Name all options, each with the modes that take it; those that all take stand alone."""
+    """List all options, each with the modes that take it, except those that all modes take."""
     by_modes: dict[tuple[str, ...], list[str]] = {}
     named: dict[str, list[str]] = {}
     for mode in tool.modes.values():
@@ -99,7 +108,7 @@ def _options_text(tool: Tool) -> str:
 
 
 def _modes_text(tool: Tool, modes: Sequence[str]) -> str:
-    """Name the modes that take an option; the one that does not, if it is the only one."""
+    """List the modes that take an option, or the one that does not, if it is the only one."""
     others = [name for name in tool.modes if name not in modes]
     if len(others) == 1 and len(modes) > 1:
         return f"all but {others[0]}: "
@@ -121,9 +130,11 @@ def _input_schema(tool: Tool) -> Schema:
 
 
 def _typed(schema: Schema) -> Schema:
-    """Keep the type of a field: a list of texts says so, for clients that check what is in it."""
-    kept = {"type": schema["type"]} if "type" in schema else {}
-    return {**kept, "items": {"type": schema["items"].get("type", "string")}} if kept.get("type") == "array" else kept
+    """Return the type of a field, with the type of its items, for clients that check them."""
+    plain = {"type": schema["type"]} if "type" in schema else {}
+    return (
+        {**plain, "items": {"type": schema["items"].get("type", "string")}} if plain.get("type") == "array" else plain
+    )
 
 
 def _name(field: "ModeField") -> str:
@@ -144,7 +155,7 @@ class ModeField:
 
 
 def fields_of(mode: Mode) -> list[ModeField]:
-    """Return the fields of what a mode takes, with those of a new object beside those that change one."""
+    """Return the fields of a mode, including those of a new object if the mode can also change one."""
     own = fields_in(mode.input)
     known = {field.name for field in own}
     beside = fields_in(NEW_OBJECT_FIELDS[mode.input]) if mode.input in NEW_OBJECT_FIELDS else []
@@ -152,7 +163,7 @@ def fields_of(mode: Mode) -> list[ModeField]:
 
 
 def fields_in(model: type[BaseModel]) -> list[ModeField]:
-    """Return the fields of a model, with what each means and takes."""
+    """Return the fields of a model, with their descriptions and types."""
     schema = model.model_json_schema(by_alias=True)
     return [
         ModeField(
@@ -166,35 +177,24 @@ def fields_in(model: type[BaseModel]) -> list[ModeField]:
     ]
 
 
-_ALIKE = {
-    KnowledgeFields.__name__: "knowledge",
-    WorkItemFields.__name__: "work_item",
-    NodeFields.__name__: "node",
-}
-"""Nested fields that a mode of its own spells out."""
-_KEPT = ("type", "enum", "default")
-_MOST_NESTED = 2
-_FEW = 4
-
-
 def _simple(prop: Schema, root: Schema) -> Schema:
-    """Keep of a field's schema what every client understands: type, enum, items, a telling default."""
+    """Reduce a field's schema to keys that every client understands: type, enum, items, a useful default."""
     prop = resolved(prop, root)
-    kept = {key: prop[key] for key in _KEPT if prop.get(key)}
+    plain = {key: prop[key] for key in _KEPT if prop.get(key)}
     if prop.get("type") == "array":
         items = _simple(prop.get("items", {}), root)
-        kept["items"] = {key: value for key, value in items.items() if key in {"type", "enum"}}
-    return kept
+        plain["items"] = {key: value for key, value in items.items() if key in {"type", "enum"}}
+    return plain
 
 
 def _says(prop: Schema, root: Schema) -> str:
-    """Say what a field means, and which fields nested objects have."""
-    told = str(prop.get("description", "")).rstrip(".")
+    """Return the description of a field, with the fields of nested objects."""
+    description = str(prop.get("description", "")).rstrip(".")
     nested = resolved(prop, root)
     if nested.get("type") == "array":
         nested = resolved(nested.get("items", {}), root)
     shape = _shape(nested, root, depth=0)
-    return f"{told} {shape}".strip()
+    return f"{description} {shape}".strip()
 
 
 def _parts(prop: Schema, root: Schema) -> tuple[str, ...]:
@@ -233,5 +233,4 @@ def resolved(prop: Schema, root: Schema) -> Schema:
 
 
 if __name__ == "__main__":
-    # Renders `listing.json` anew: python -m treering.extensions.mcp.listing > …/listing.json
     sys.stdout.write(rendered())

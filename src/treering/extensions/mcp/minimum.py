@@ -1,4 +1,4 @@
-"""The fields that a program may count on in every object of an answer, also where they are empty."""
+"""The fields that every object of an answer contains, even if they are empty."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ MINIMUM_FIELDS: Mapping[str, frozenset[str]] = {
         "event": "id event_type actor target before after reason timestamp",
     }.items()
 }
-"""By what it is. A value that has all fields of one of them is such a value."""
+"""The guaranteed fields by type. A value is of a type if it has all its fields."""
 
 
 def minimum_of(value: object) -> frozenset[str]:

@@ -16,13 +16,14 @@ from pydantic import ValidationError
 
 _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_NO_JSON = "The line is not JSON. Send one JSON object of JSON-RPC 2.0 in a line, in UTF-8."
 
 
 @asynccontextmanager
 async def readable(incoming: Any, outgoing: Any, *, release: int) -> AsyncIterator[Any]:
     """Pass on the messages of a stream that could be read, and answer a line that could not with an error.
 
-    An empty line and an unreadable answer are passed on: they are no requests. `release`: that of the package `mcp`.
+    An empty line and an unreadable answer are passed on: they are no requests. `release`: of the package `mcp`.
     """
     sending, requests = anyio.create_memory_object_stream[Any](0)
 
@@ -54,7 +55,7 @@ def _refusal(error: ValidationError) -> dict[str, Any] | None:
 
 
 def _error(identity: int | str | None, code: int, message: str) -> dict[str, Any]:
-    """Return an answer; `None` is the id of a request whose id cannot be read."""
+    """Return an error answer; its id is `None` if the id of the request cannot be read."""
     return {"jsonrpc": "2.0", "id": identity, "error": {"code": code, "message": message}}
 
 
@@ -74,9 +75,6 @@ def _json_of(line: Any) -> Any:
         return json.loads(line)
     except (TypeError, ValueError, RecursionError):
         return str(line)
-
-
-_NO_JSON = "The line is not JSON. Send one JSON object of JSON-RPC 2.0 in a line, in UTF-8."
 
 
 def _problem(request: Any) -> str:

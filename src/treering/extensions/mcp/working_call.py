@@ -1,4 +1,4 @@
-"""A call that would work, made of one that was refused for its fields: shown with the error."""
+"""Correct a call that was refused for its fields, to show a working call with the error."""
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
@@ -16,14 +16,14 @@ from treering.verbs.envelope import Mode
 _CHARS = 200
 """Characters of a text of the caller that are repeated."""
 _ROUNDS = 3
-"""How often what is refused is replaced before an example of the catalogue is shown instead."""
+"""How often refused values are replaced before an example of the catalogue is shown instead."""
 
 
 def working_call(verb: str, call: Mapping[str, Any], *, wrong: Collection[str] = ()) -> dict[str, Any] | None:
-    """Return a call like a refused one that the mode takes; `None` if there is none to show.
+    """Return a corrected form of a refused call that the mode accepts; `None` if there is none.
 
     `call`: as `read_arguments` returns it. `wrong`: names of fields whose values were refused.
-    Misspelled names are corrected, unknown ones and wrong values left out; `<name>` stands for a missing value.
+    Misspelled names are corrected, unknown names and wrong values left out; `<name>` replaces a missing value.
     """
     tool = TOOLS[verb]
     close = get_close_matches(str(call.get("mode", tool.default)), tool.modes, n=1)
@@ -52,7 +52,7 @@ def _model_of(mode: Mode, given: Mapping[str, Any]) -> type[BaseModel]:
 
 
 def _renamed(fields: Mapping[str, Any], known: Any) -> dict[str, Any]:
-    """Return fields under the nearest of the known names, without those that have none."""
+    """Return the fields under the nearest known names, without those that have none."""
     renamed: dict[str, Any] = {}
     for name, value in fields.items():
         close = [name] if name in known else get_close_matches(name, known, n=1)
@@ -70,15 +70,15 @@ def _mended(model: type[BaseModel], fields: dict[str, Any], refused: Collection[
         wrong = _wrong_fields(model, fields)
         if not wrong:
             return _with_payload(fields, refused)
-        kept = {name: value for name, value in fields.items() if name not in wrong}
+        accepted = {name: value for name, value in fields.items() if name not in wrong}
         missing = [name for name in schema.get("required", ()) if name in wrong]
-        missing += [one for one in _optional(schema, kept)[:1] if "" in wrong]  # it needs one of several
-        fields = {**kept, **{name: _stand_in(name, schema["properties"][name], schema) for name in missing}}
+        missing += [one for one in _optional(schema, accepted)[:1] if "" in wrong]  # it needs one of several
+        fields = {**accepted, **{name: _stand_in(name, schema["properties"][name], schema) for name in missing}}
     return None
 
 
 def _optional(schema: Schema, given: Mapping[str, Any]) -> list[str]:
-    """Return the fields beside those given that a call could have, but for numbers."""
+    """Return further fields that a call could have, except numbers."""
     known: Schema = schema["properties"]
     return [name for name in known if name not in given and resolved(known[name], schema).get("type") != "integer"]
 
@@ -92,7 +92,7 @@ def _wrong_fields(model: type[BaseModel], fields: Mapping[str, Any]) -> set[str]
 
 
 def _with_payload(fields: dict[str, Any], refused: Collection[str]) -> dict[str, Any] | None:
-    """Return fields of knowledge with what its payload needs; any other fields as they are."""
+    """Return the fields of knowledge with the required fields of its payload; other fields unchanged."""
     kind = PAYLOADS.get(str(fields.get("kind")))
     if kind is None or fields.get("id"):
         return fields
@@ -104,7 +104,7 @@ def _with_payload(fields: dict[str, Any], refused: Collection[str]) -> dict[str,
 
 
 def _stand_in(name: str, schema: Schema, root: Schema) -> Any:
-    """Return a value of a field's type that shows what belongs there."""
+    """Return an example value of a field's type."""
     schema = resolved(schema, root)
     match schema.get("type"):
         case "array":

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, BadParameter, Option, Typer
 
-from treering.surfaces.cli.flags import spread
-from treering.surfaces.cli.help import Command, CommandHelp
+from treering.surfaces.cli.flags import add_commands
+from treering.surfaces.cli.help import CommandHelp
 
 if TYPE_CHECKING:
     from treering.extensions.projects.routes import ServedProjects
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def add_supervising(app: Typer) -> None:
     """Add the command to the command line."""
-    app.command("supervise", cls=Command)(spread(supervise))
+    add_commands(app, supervise)
 
 
 def _dollars(text: str) -> Decimal:

@@ -1,4 +1,4 @@
-"""The server's app: its routes, who may ask, and how failures are told."""
+"""The server's app: its routes, their access rules, and the form of its errors."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -43,10 +43,15 @@ from treering.system.settings import Settings
 from treering.verbs.envelope import READS, Value
 from treering.version import __version__
 
+_HEALTH, _READY = ("/health", "/healthz"), ("/ready", "/readyz")
+_CONTRACT = "/openapi.json"
+_ANYBODY = RouteAccess("anybody", READS, whole_space=False)
+_ADMIN = RouteAccess("space", GRANTED["admin"], whole_space=True)
+
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What is served, and within which bounds."""
+    """The space to serve, the rights of callers, and the limits."""
 
     space: Address | str
     """The address of the space of the four tools."""
@@ -55,24 +60,18 @@ class Serving:
     urls: bool = False
     """Whether `ingest` may fetch pages of the web."""
     allow: frozenset[Allowed] = frozenset()
-    """What callers may do beyond reading and writing: decide as a person, and erase."""
+    """Rights of callers beyond reading and writing: deciding as a person, and erasing."""
     keys: Address | None = None
-    """Where the access keys are kept that a request needs; none: any program of this machine may ask."""
+    """The location of the access keys that requests need; `None`: any program of this machine may call."""
     bounds: Bounds = field(default_factory=Bounds)
     """How much at once, and for how long."""
     metrics_to_all: bool = False
     """Whether `/metrics` needs no key; else it needs one with the right `admin`."""
     background: bool = True
-    """Whether vectors are made behind everyday work."""
+    """Whether vectors are embedded in the background."""
     embedder: Embedder | None = None
     parts: Mapping[str, Any] = field(default_factory=dict)
-    """What the flags of parts chose, by the name of the part."""
-
-
-_HEALTH, _READY = ("/health", "/healthz"), ("/ready", "/readyz")
-_CONTRACT = "/openapi.json"
-_ANYBODY = RouteAccess("anybody", READS, whole_space=False)
-_ADMIN = RouteAccess("space", GRANTED["admin"], whole_space=True)
+    """The values of the parts' flags, by the name of the part."""
 
 
 class Health(Value):
@@ -92,8 +91,8 @@ class Readiness(Value):
 def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     """Make the app. Spaces are opened by the first call that needs them, and closed when the app stops.
 
-    `stop`: says when long work has to end, because the server is asked to. Raises what keeps a space that is there
-    from being opened: better now than at every call.
+    `stop`: ends long work when the server stops. Raises the errors of opening an existing space, so that they are not
+    deferred to the first call.
     """
     server = _Server(serving, stop or Stop())
 
@@ -126,11 +125,11 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
 
 
 class _Server:
-    """What an app is made of, from its start to its end."""
+    """The components of an app, from its start to its end."""
 
     def __init__(self, serving: Serving, stop: Stop) -> None:
         self._serving = serving
-        # Where there are keys, they say what their holders may do.
+        # With keys, each key limits its holder's rights.
         self._most = granted(files=serving.files, allow=ALLOWED if serving.keys else serving.allow, urls=serving.urls)
         self._space = ServedSpace(
             serving.space,
@@ -154,7 +153,7 @@ class _Server:
 
     @asynccontextmanager
     async def lifespan(self, _app: FastAPI) -> AsyncIterator[None]:
-        """Begin what goes on beside the requests, and end all of it."""
+        """Start background work, and stop all of it at the end."""
         for one in self._served:
             if one.warm:
                 one.warm()
@@ -175,7 +174,7 @@ class _Server:
                 await run_sync(self._ring.keys.close)
 
     def routes(self, admit: Callable[[Request], Awaitable[Caller]]) -> tuple[Route, ...]:
-        """Return all that the contract describes. `admit`: says again who asks, where an answer takes long."""
+        """Return all routes of the contract. `admit` checks access again during long answers."""
         return (
             *_state_of(self._space),
             *verb_routes.routes(self.context, self.calls, self._jobs),
@@ -186,7 +185,7 @@ class _Server:
         )
 
     def gate(self, routes: Iterable[Route]) -> Gate:
-        """Return what decides who may ask which path."""
+        """Return the gate that checks access to each path."""
         access = [
             (METRICS, _ANYBODY if self._serving.metrics_to_all else _ADMIN),
             *((one.path, one.access) for one in routes),
@@ -216,7 +215,7 @@ def _add_sign_in(app: FastAPI, sign_in: SignIn) -> None:
 
 
 def _key_ring(serving: Serving, further: FurtherSpaces | None) -> KeyRing | None:
-    """Open the keys of a server. Raises `NotFound` where there are none."""
+    """Open the keys of a server. Raises `NotFound` if there are none."""
     if serving.keys is None:
         return None
     space = serving.space
@@ -233,7 +232,7 @@ def _key_ring(serving: Serving, further: FurtherSpaces | None) -> KeyRing | None
 
 
 def _state_of(space: ServedSpace) -> tuple[Route, ...]:
-    # Neither waits for the worker threads, which may all be busy: whoever asks wants to know whether the process lives.
+    # Neither waits for the worker threads, which may all be busy: these routes report whether the process is alive.
     async def health() -> Response:
         return _answer(Health())
 

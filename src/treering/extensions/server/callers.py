@@ -1,4 +1,4 @@
-"""Who asks, what a route needs of who asks it, and how much may be asked at once and for how long."""
+"""Callers, the access that routes require, and the limits of requests."""
 
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -12,33 +12,34 @@ from treering.ports.stores import KeyLimits
 from treering.verbs.envelope import Rights
 
 Reach = Literal["anybody", "any key", "space", "project"]
-"""Who may ask: everybody; whoever has a key; those whose key opens the server's space, or the project of the path."""
+"""Required key: none; any key; a key for the server's space; or a key for the project in the path."""
+MAX_BODY_BYTES = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class RouteAccess:
-    """What a route needs of who asks it. No field has a default: each route says it."""
+    """The access a route requires. No field has a default, so that each route states all of them."""
 
     reach: Reach
     needs: Rights
-    """The least that it does. A route of several operations checks each besides, by its own rights."""
+    """The minimal rights of its calls. A route of several operations also checks the rights of each."""
     whole_space: bool
-    """Whether it tells of the whole space, or changes it: a key of a scope is refused."""
+    """Whether it shows or changes the whole space: a key limited to a scope is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the holder of a key, or, on a server without keys, any program of this machine."""
+    """A caller: the holder of a key, or, on a server without keys, any program of this machine."""
 
     granted: Rights
     author: Author | None = None
-    """In whose name is written; `None`: in that of whoever started the server."""
+    """The author of its writes; `None`: the user who started the server."""
     scope: str = ROOT
     """The scope this caller is confined to."""
     key: str = ""
     """The id of its key; empty for one without."""
     limits: KeyLimits = field(default_factory=KeyLimits)
-    """How much it may ask, where its key says so."""
+    """The limits of its key, if there are any."""
     name: str = ""
     """The name of its key."""
     space: str = ""
@@ -46,18 +47,18 @@ class Caller:
 
     @property
     def has_key(self) -> bool:
-        """Whether it asks with a key."""
+        """Whether it has a key."""
         return bool(self.key)
 
     @property
     def granted_besides(self) -> Rights:
-        """What it may do by operations that are no modes of a verb: those read no files and fetch nothing."""
+        """Its rights in operations that are not modes of a verb, which read no files and fetch nothing."""
         return replace(self.granted, reads_files=False, fetches=False)
 
     def scope_for(self, asked: str | None) -> str:
         """Return the scope of a call: the one it names, else the one of its key.
 
-        Raises `Denied` for a scope that is neither that of the key nor below it.
+        Raises `Denied` for a scope outside the scope of the key.
         """
         if asked is None:
             return self.scope
@@ -70,34 +71,28 @@ class Caller:
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who made a request, as the gate found it."""
+    """Return the caller of a request, as determined by the gate."""
     caller: Caller = request.state.caller
     return caller
 
 
-# What one server takes on at once, and how long it waits and works.
-
-
-MAX_BODY_BYTES = 20_000_000
-
-
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Numbers and times that keep clients from taking a server for themselves."""
+    """Limits that prevent single clients from using up a server."""
 
     max_body_bytes: int = MAX_BODY_BYTES
     worked_on_at_once: int = 8
     """Requests that have a thread; the others wait."""
     most_at_once: int = 64
-    """Requests that are let in once their body is there; the others are told to try again."""
+    """Requests that are processed once their body has arrived; others are asked to retry."""
     most_of_a_key: int = 16
-    """Requests of one key that are let in at once; its others are told to try again."""
+    """Requests of one key that are processed concurrently; its others are asked to retry."""
     requests_per_minute: int = 1_200
-    """Requests of one key in a minute; its others are told when to try again."""
+    """Requests of one key per minute; for others the answer states when to retry."""
     requests_per_minute_without_key: int | None = None
-    """Requests in a minute of all who ask without a key, on a server without keys; `None`: any number."""
+    """Requests per minute of all callers on a server without keys; `None`: unlimited."""
     max_upload_bytes: int = 200_000_000
-    """Bytes of a file that is sent; of a key that says how large its bodies may be, no more than that."""
+    """Bytes of an uploaded file; a limit of the key for bodies also applies."""
     uploads_at_once: int = 4
     """Files that are being sent or read."""
     uploads_of_a_key: int = 2
@@ -105,25 +100,25 @@ class Bounds:
     jobs_at_once: int = 2
     """Jobs that are worked on, in threads of their own; the others wait."""
     most_jobs: int = 32
-    """Jobs that run or wait; for one more the client is told to try again. Of one key, as many as it may have
-    answered at once."""
+    """Jobs that run or wait; further ones are asked to retry. The limit of one key is its limit of concurrent
+    requests."""
     most_connections: int = 256
-    """Connections that are open. For one more, the one that has waited longest for its request is closed."""
+    """Open connections. For another one, the connection that has waited longest for its request is closed."""
     read_seconds: float = 30.0
     """How long a call that only reads may take: `query`, and retrieving of a project."""
     work_seconds: float = 3_600.0
     """How long any other call may take."""
     stop_seconds: float = 10.0
-    """How long calls may go on that run when the server is told to stop."""
+    """How long running calls may continue after a request to stop the server."""
     header_seconds: float = 10.0
     """How long a connection may take for the head of a request."""
     body_seconds: float = 10.0
-    """How long a body may take, beside what its bytes take at `body_rate`."""
+    """How long a body may take, in addition to the time for its bytes at `body_rate`."""
     body_rate: int = 100_000
     """Bytes of a body a second, at least."""
 
     def for_caller(self, caller: Caller) -> "CallerBounds":
-        """Return the numbers that count for one caller: those of its key, else those of every key."""
+        """Return the limits of a caller: those of its key, else the default for keys."""
         limits = caller.limits
         of_all = self.requests_per_minute if caller.has_key else self.requests_per_minute_without_key
         return CallerBounds(
@@ -135,13 +130,13 @@ class Bounds:
 
     @property
     def most_waiting_bytes(self) -> int:
-        """How many bytes of bodies that are not complete yet are kept in memory."""
+        """How many bytes of incomplete bodies are held in memory."""
         return 8 * self.max_body_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class CallerBounds:
-    """How much one caller may ask."""
+    """The limits of one caller."""
 
     requests_per_minute: int | None
     """`None`: any number."""

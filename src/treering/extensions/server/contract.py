@@ -1,4 +1,4 @@
-"""What the server promises, as OpenAPI; and request bodies: bounded, JSON, exactly of the types that it names."""
+"""The server's API as OpenAPI, and the check of request bodies: bounded JSON with exactly the documented types."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,11 +48,15 @@ _WITHOUT_BODY = (
     HTTPStatus.INTERNAL_SERVER_ERROR,
     HTTPStatus.SERVICE_UNAVAILABLE,
 )
+MOST_VALUES = 200_000
+"""Fields and items of a body, on all levels."""
+_Model = TypeVar("_Model", bound=BaseModel)
+Problem = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One thing the server can be asked: where, with what, and what it gives."""
+    """A route of the API: its method, path, input and output."""
 
     method: Literal["GET", "POST", "DELETE"]
     path: str
@@ -62,31 +66,31 @@ class Route:
     answer: Callable[..., Any]
     """The endpoint; it gives a response, or will."""
     access: RouteAccess
-    """Who may ask it."""
+    """The access it requires."""
     gives: tuple[type[BaseModel], ...]
-    """The good answer is one of these."""
+    """The models of the successful answer."""
     takes: tuple[type[BaseModel], ...] = ()
     """The JSON body is one of these; nothing: there is no body."""
     examples: Mapping[str, Any] = field(default_factory=dict)
-    """Bodies to copy, by what one wants."""
+    """Example bodies, by purpose."""
     takes_bytes: bool = False
     """The body is bytes of any kind."""
     description: str = ""
     parameters: tuple[Schema, ...] = ()
     links: Mapping[str, Schema] = field(default_factory=dict)
-    """What can be asked next with what this route was asked and gave."""
+    """Routes that can be called next with the input and output of this one."""
     also: Schema = field(default_factory=dict)
-    """Other content than JSON that the good answer may have, by its type."""
+    """Content other than JSON that the successful answer may have, by its type."""
     good: HTTPStatus = HTTPStatus.OK
-    """The status of the good answer."""
+    """The status of the successful answer."""
     besides: Mapping[str, Schema] = field(default_factory=dict)
-    """Other answers than the good one and failures, by their status."""
+    """Further answers besides the successful one and failures, by their status."""
     refuses: tuple[HTTPStatus, ...] = ()
-    """Failures of a route without a body, beside those that every route has."""
+    """Errors of a route without a body, in addition to those of every route."""
     fails: type[BaseModel] = Failure
-    """What a failure is."""
+    """The model of a failure."""
     behind: bool = False
-    """Whether it asks a server behind this one."""
+    """Whether it calls an upstream server."""
 
 
 def document(routes: Sequence[Route]) -> Schema:
@@ -171,16 +175,10 @@ def _unique(groups: Iterable[Iterable[type[BaseModel]]]) -> list[type[BaseModel]
     return list(dict.fromkeys(model for group in groups for model in group))
 
 
-MOST_VALUES = 200_000
-"""Fields and items of a body, on all levels."""
-
-_Model = TypeVar("_Model", bound=BaseModel)
-
-
 async def read_body(request: Request) -> bytes:
     """Read the body of a request.
 
-    Refuses what is not JSON by its label (415); `arrival` refuses what is too large (413) or too slow (408).
+    Refuses other content types than JSON (415); `arrival` refuses bodies that are too large (413) or too slow (408).
     """
     label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
     if label != "application/json":
@@ -198,7 +196,7 @@ async def read_body(request: Request) -> bytes:
 def parse_body(model: type[_Model], body: bytes) -> _Model:
     """Read a JSON body into a model, with the types its schema names and no others.
 
-    Raises `InvalidInput` for what is not JSON, and else names each wrong field with the nearest known name.
+    Raises `InvalidInput` if it is not JSON, or with each wrong field and the nearest known name.
     """
     body, replaced = well_formed_json(body)
     try:
@@ -224,7 +222,7 @@ def parse_body(model: type[_Model], body: bytes) -> _Model:
 
 
 def _check_size(data: object) -> None:
-    """Raise `InvalidInput` for a body of very many values: each may be wrong, and be told so."""
+    """Raise `InvalidInput` for a body with too many values, because each of them could cause an error message."""
     values, waiting = 0, [data]
     while waiting:
         one = waiting.pop()
@@ -239,14 +237,8 @@ def _check_size(data: object) -> None:
         waiting += (value for value in inner if isinstance(value, dict | list))
 
 
-# Whether data has exactly the types its JSON schema names.
-
-
-Problem = dict[str, str]
-
-
 def misfits(model: type[BaseModel], data: Any) -> list[Problem]:
-    """Name the parts of JSON data that a model accepts, but whose type its schema does not name."""
+    """Return the parts of JSON data that a model accepts, but whose type differs from its schema."""
     schema = _schema(model)
     return list(_misfits(schema, data, schema, ()))
 
@@ -286,7 +278,7 @@ def _parts(data: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _schema_of(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the schema of a part; an empty one, which anything fits, where none is named."""
+    """Return the schema of a part; an empty one, which anything matches, if there is none."""
     others = schema.get("items" if "items" in schema else "additionalProperties")
     named: Mapping[str, Any] = schema.get("properties", {}).get(name, others)
     return named if isinstance(named, dict) else {}

@@ -1,4 +1,4 @@
-"""How the server tells what went wrong: one shape, and an HTTP status that programs can rely on."""
+"""The form of the server's errors: one structure, and an HTTP status that programs can rely on."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -22,7 +22,7 @@ STATUSES: Mapping[type[TreeringError], HTTPStatus] = {
     Corrupt: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 OF_OPENAI = frozenset({"/v1/chat/completions", "/v1/models"})
-"""Paths where failures have the shape of OpenAI's API, whose clients ask there."""
+"""Paths of OpenAI's API, whose failures have its structure."""
 
 REQUEST_ID = "X-Request-Id"
 """Names a request in the log: as a proxy named it, else with a new id; every answer carries it."""
@@ -55,7 +55,7 @@ class OpenAIFailure(BaseModel):
 
 
 class Refusal(HTTPException):
-    """A request refused for its form as HTTP, or for what stands behind this server."""
+    """A request refused for its HTTP form, or because of the server behind this one."""
 
     def __init__(
         self, status: HTTPStatus, error: TreeringError, *, code: str, headers: Mapping[str, str] | None = None
@@ -75,7 +75,7 @@ def too_many_requests(message: str, hint: str, *, seconds: int = 1, **details: A
 
 
 def answer_failures(app: FastAPI) -> None:
-    """Have an app answer every failure in the one shape; whatever is unforeseen goes to the log only."""
+    """Answer every failure of an app in the common structure; details of unexpected errors are only logged."""
     app.add_exception_handler(TreeringError, _told)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(ClientDisconnect, _gone)
@@ -88,19 +88,19 @@ def status_of(error: TreeringError) -> HTTPStatus:
 
 
 def failure_response(error: TreeringError, *, path: str) -> Response:
-    """Show an error of Treering, in the shape of the path that was asked."""
+    """Return the response for an error of Treering, in the format of the path."""
     status = status_of(error)
     headers = {"Retry-After": _RETRY_SECONDS} if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
     return _response(path, status, Failure(**error.as_dict()), headers)
 
 
 def refusal_response(refusal: Refusal, *, path: str) -> Response:
-    """Show a refusal, in the shape of the path that was asked."""
+    """Return the response for a refusal, in the format of the path."""
     return _response(path, refusal.status_code, refusal.failure, refusal.headers or {})
 
 
 def openai_error(status: int, failure: Failure) -> bytes:
-    """Show a failure in the shape of OpenAI's API."""
+    """Return a failure in the format of OpenAI's API."""
     error = OpenAIError(
         message=f"{failure.message} {failure.hint}".strip(),
         type="api_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error",
@@ -123,7 +123,7 @@ def _refused(request: Request, error: Exception) -> Response:
     if error.status_code == HTTPStatus.NOT_FOUND:
         return failure_response(_no_such_place(request), path=request.url.path)
     headers = dict(error.headers or {})
-    if "Allow" in headers:  # as the first route of the path says it, which may not be the only one
+    if "Allow" in headers:  # it has the methods of the path's first route only
         headers["Allow"] = _allowed(request)
     allowed = headers.get("Allow", "")
     failure = Failure(
@@ -136,7 +136,7 @@ def _refused(request: Request, error: Exception) -> Response:
 
 
 def _allowed(request: Request) -> str:
-    """Name the methods of a path, of all its routes."""
+    """Return the methods of all routes of a path."""
     matching = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
     return ", ".join(sorted({method for route in matching for method in getattr(route, "methods", None) or ()}))
 
@@ -156,7 +156,7 @@ def _routes(request: Request) -> Sequence[object]:
 
 
 def _gone(request: Request, _error: Exception) -> Response:
-    # Nobody reads it; but a client that hangs up in the middle is not a failure to be logged.
+    # The client will not read this, but a disconnected client is not an error to log.
     return failure_response(Unavailable("The client disconnected."), path=request.url.path)
 
 
@@ -167,7 +167,7 @@ def _unforeseen(request: Request, _error: Exception) -> Response:
         hint="See its log. Earlier writes are saved. Please report this error.",
         details={},
     )
-    # This answer passes by what gives the others their id.
+    # The middleware that adds the id to other answers does not see this one.
     headers = {REQUEST_ID: request.state.request_id} if hasattr(request.state, "request_id") else {}
     return _response(request.url.path, HTTPStatus.INTERNAL_SERVER_ERROR, failure, headers)
 

@@ -1,4 +1,4 @@
-"""The one place that decides who may ask what: every path of the server, by the key that comes with a request."""
+"""Access control: the key of a request decides which paths of the server it may call."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -32,29 +32,35 @@ SIGN_IN = "/sign-in"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _BEARER = "bearer "
 _LOOKING_AT_ONCE = 4
+SIGN_OUT = "/sign-out"
+PROJECTS = "/web/projects"
+ACCESS = tuple((path, RouteAccess("anybody", READS, whole_space=False)) for path in (SIGN_IN, SIGN_OUT))
+_FORM = "application/x-www-form-urlencoded"
+_MOST_BYTES = 4_096
+_DAYS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """The keys of a server, and what they may open."""
+    """The keys of a server, and the spaces they may open."""
 
     keys: AccessKeys
     clock: Clock
     space: str
     """The name of the server's space, as keys have it."""
     project: Callable[[str], str]
-    """Gives the name of the space of a project, by its id. Raises `InvalidInput` for what is not an id."""
+    """Returns the name of a project's space by its id. Raises `InvalidInput` for an invalid id."""
     files: bool
-    """Whether those who may write may have files read."""
+    """Whether writers may ingest files."""
     urls: bool = False
-    """Whether those who may write may have pages of the web fetched."""
+    """Whether writers may ingest web pages."""
 
 
 class Gate:
-    """Decides about requests. Without keys whoever reaches the server is `anybody`; `RequestGuard` says who does."""
+    """Decides which requests may proceed. Without keys every client is `anybody`; `RequestGuard` checks the origin."""
 
     def __init__(self, access: Iterable[tuple[str, RouteAccess]], *, anybody: Caller, ring: KeyRing | None) -> None:
-        """Take the paths of the server, as its routes write them, with what each needs."""
+        """`paths`: the paths of all routes, with the access each requires."""
         self._paths = [(compile_path(path)[0], needed) for path, needed in access]
         self._anybody = anybody
         self._ring = ring
@@ -62,18 +68,18 @@ class Gate:
 
     @property
     def has_keys(self) -> bool:
-        """Tell whether a key is needed."""
+        """Return whether requests need a key."""
         return self._ring is not None
 
     async def admit(self, connection: HTTPConnection, method: str) -> Caller:
-        """Return who asks. Raises `Refusal` without a key that opens anything (401), `Denied`, `NotFound`.
+        """Return the caller. Raises `Refusal` without a valid key (401), `Denied`, `NotFound`.
 
-        A path that no route has declared is refused, whatever the app would answer there. A key may come in the cookie
-        of who signed in; what may change something then has to come from a page of this server, by its `Origin`.
+        A path without a declared route is refused, whatever the app would answer. The key may be in the cookie of a
+        signed-in user; requests that change something must then come from a page of this server, by their `Origin`.
         """
         path = connection.scope["path"]
-        found = next(((match, needed) for one, needed in self._paths if (match := one.match(path))), None)
-        to_anybody = found is not None and found[1].reach == "anybody"
+        route = next(((match, needed) for one, needed in self._paths if (match := one.match(path))), None)
+        to_anybody = route is not None and route[1].reach == "anybody"
         if self._ring is None:
             if not to_anybody:
                 _check_keyless(connection.headers)
@@ -86,9 +92,9 @@ class Gate:
             if sent and method not in _SAFE and "origin" not in connection.headers:
                 raise Denied("A key in a cookie is accepted only for pages of this server.", hint="Send Authorization.")
         key = await self.check_key(sent)
-        if found is None:
+        if route is None:
             raise NotFound(f"There is nothing at {path}.", hint="See GET /openapi.json for the API.")
-        match, access = found
+        match, access = route
         _check_reach(key, access, match.groupdict(), self._ring)
         caller = _caller(key, self._ring)
         require(path, access.needs, granted=caller.granted)
@@ -100,11 +106,11 @@ class Gate:
         return caller
 
     def opens_own_space(self, key: AccessKey) -> bool:
-        """Tell whether a key is for the server's own space, and not for a project."""
+        """Return whether a key is for the server's own space rather than for a project."""
         return self._ring is not None and key.space == self._ring.space
 
     async def check_key(self, sent: str) -> AccessKey:
-        """Return the key that was sent. Raises `Refusal` for one that opens nothing, `InvalidInput` without keys."""
+        """Return the sent key. Raises `Refusal` if it opens nothing, `InvalidInput` on a server without keys."""
         ring = self._ring
         if ring is None:
             raise InvalidInput("This server needs no keys.", hint="Send requests from this machine, without a key.")
@@ -120,12 +126,12 @@ class Gate:
 
 
 def cookie_name(scheme: str) -> str:
-    """Name the cookie that holds a key. Over TLS the name makes browsers refuse it from anybody but this host."""
+    """Return the name of the cookie with the key. Over TLS its prefix makes browsers accept it only from this host."""
     return "__Host-treering-key" if scheme == "https" else "treering-key"
 
 
 def sent_key(headers: Headers) -> str:
-    """Return the key that a client sent; empty where it sent none."""
+    """Return the key that a client sent; empty if it sent none."""
     own = headers.get(KEY_HEADER)
     if own is not None:
         return own.strip()
@@ -136,8 +142,8 @@ def sent_key(headers: Headers) -> str:
 def _check_keyless(headers: Headers) -> None:
     """Raise `Refusal` for a key that is sent to a server without keys: it may be revoked, or allow less.
 
-    Another key in `Authorization` is for the upstream of a chat. A browser sends its cookie to every port of a machine:
-    nobody meant one for this server.
+    Another key in `Authorization` is for the upstream of a chat. A cookie is ignored, because a browser sends it to
+    every port of a machine.
     """
     if headers.get(KEY_HEADER, "").strip() or sent_key(headers).startswith(KEY_PREFIX):
         raise _unauthenticated(
@@ -152,7 +158,7 @@ def _unauthenticated(message: str, hint: str) -> Refusal:
 
 
 def is_own_key(name: bytes, value: bytes) -> bool:
-    """Tell whether a header carries a key of this server, which is for nobody else."""
+    """Return whether a header contains a key of this server, which must not be forwarded."""
     text = value.decode("latin-1")
     return name.decode("latin-1").casefold() == "authorization" and is_key(text.partition(" ")[2].strip())
 
@@ -174,7 +180,7 @@ def _project_space(project_id: str, ring: KeyRing) -> str | None:
     try:
         return ring.project(project_id)
     except InvalidInput:
-        return None  # no key is for what is not a project
+        return None  # no key opens an invalid id
 
 
 def _caller(key: AccessKey, ring: KeyRing) -> Caller:
@@ -189,20 +195,8 @@ def _caller(key: AccessKey, ring: KeyRing) -> Caller:
     )
 
 
-# Signing in with a key in a browser: the key is kept in a cookie that only this server gets, and no script reads.
-
-
-SIGN_OUT = "/sign-out"
-PROJECTS = "/web/projects"
-ACCESS = tuple((path, RouteAccess("anybody", READS, whole_space=False)) for path in (SIGN_IN, SIGN_OUT))
-
-_FORM = "application/x-www-form-urlencoded"
-_MOST_BYTES = 4_096
-_DAYS = 30
-
-
 class SignIn:
-    """Takes a key from a form, and forgets it again."""
+    """Signs users in with a key, stored in a cookie that is sent only to this server and hidden from scripts."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
@@ -212,7 +206,7 @@ class SignIn:
         return respond_alone("sign_in.html", error="")
 
     async def enter(self, request: Request) -> Response:
-        """Keep a key in the cookie, and lead to the first page. Raises `Refusal` for a key that opens nothing."""
+        """Store a key in the cookie, and redirect to the first page. Raises `Refusal` for a key that opens nothing."""
         key = (await _form(request)).get("key", [""])[0].strip()
         try:
             held = await self._gate.check_key(key)

@@ -45,9 +45,9 @@ PREFER: Schema = {
     "schema": {"type": "string"},
     "example": _PREFERENCE,
 }
-"""The header that asks for a job."""
+"""The header that requests a job."""
 JOB_BEGUN: Schema = {"description": "A job was started; see `Location`.", "content": _REPORT}
-"""The answer that begins a job, as the contract tells it."""
+"""The answer that starts a job, in the contract."""
 _JOB_ID: Schema = {
     "name": "job_id",
     "in": "path",
@@ -63,39 +63,40 @@ _LAST_EVENT: Schema = {
     "description": "The id of the last received event. If the job has ended with it, the status is 204.",
     "schema": {"type": "string"},
 }
+_UNSTORED = {"Cache-Control": "no-store"}
 
 
 def prefers_job(request: Request) -> bool:
-    """Tell whether the client does not want to wait for the answer (RFC 7240)."""
+    """Return whether the client asks for a job instead of waiting for the answer (RFC 7240)."""
     given = ",".join(request.headers.getlist("prefer")).split(",")
     return any(one.partition(";")[0].strip().casefold() == _PREFERENCE for one in given)
 
 
 def job_begun(report: JobReport) -> Response:
-    """Answer that a job was begun."""
+    """Return the answer that a job was started."""
     place = _PATH.format(job_id=report.job)
     headers = {"Location": place, "Preference-Applied": _PREFERENCE}
     return _answer(report, HTTPStatus.ACCEPTED, headers)
 
 
 class JobsEndpoint:
-    """Answers what is asked about one job."""
+    """Answers requests about one job."""
 
     def __init__(
         self, context: ServerContext, jobs: RunningJobs, admit: Callable[[Request], Awaitable[Caller]]
     ) -> None:
-        """`admit`: says again who asks, where an answer takes long."""
+        """`admit` checks access again during long answers."""
         self._context = context
         self._jobs = jobs
         self._admit = admit
         self._streams = 0
 
     async def show(self, job_id: str, request: Request) -> Response:
-        """Tell how a job stands."""
+        """Return the state of a job."""
         return _answer(await self._look(job_id, request, caller_of(request), max_items=None))
 
     async def cancel(self, job_id: str, request: Request) -> Response:
-        """Have a job end."""
+        """Cancel a job."""
         await request.body()  # so that the request counts as one
         report = await self._jobs.cancel(job_id, caller_of(request))
         return _answer(report, HTTPStatus.OK if report.state in ENDED else HTTPStatus.ACCEPTED)
@@ -106,10 +107,10 @@ class JobsEndpoint:
         return job_begun(await self._jobs.resume(job_id, caller_of(request)))
 
     async def watch(self, job_id: str, request: Request) -> Response:
-        """Tell of a job as it goes on.
+        """Stream the progress of a job.
 
-        Each event is how the job stands: whoever reads slowly, or comes back, misses none but older ones, and the
-        server keeps none for anybody.
+        Each event contains the whole state, so a slow or returning reader misses only outdated ones, and the server
+        stores none.
         """
         report = await self._look(job_id, request, caller_of(request), max_items=0)
         seen = request.headers.get("last-event-id", "")
@@ -130,7 +131,7 @@ class JobsEndpoint:
             async for part in self._changes(job_id, request, seen):
                 yield part
         except (TreeringError, HTTPException):
-            return  # the client asks again, and is told why
+            return  # the client retries and receives the error
         finally:
             self._streams -= 1
 
@@ -197,13 +198,10 @@ def routes(
     )
 
 
-_UNSTORED = {"Cache-Control": "no-store"}
-
-
 def _event_id(report: JobReport) -> str:
-    """Name an event by what it says. Vectors are made also after a job: they change nothing of it."""
-    said = report.model_dump_json(exclude={"updated_at", "pending_vectors", "total_vectors"})
-    return blake2b(said.encode(), digest_size=8).hexdigest()
+    """Return the id of an event: a hash of its content, without vectors, which are also embedded after a job."""
+    content = report.model_dump_json(exclude={"updated_at", "pending_vectors", "total_vectors"})
+    return blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 def _event(report: JobReport, event_id: str) -> bytes:

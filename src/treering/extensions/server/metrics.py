@@ -1,4 +1,4 @@
-"""What a server counts of itself, in the text form of Prometheus. Names and routes only: nothing of what is kept."""
+"""Metrics of the server in Prometheus text format. They contain names and routes, but no stored content."""
 
 import logging
 import re
@@ -36,11 +36,18 @@ _REFUSED = frozenset(
         HTTPStatus.SERVICE_UNAVAILABLE,
     }
 )
+_LOG = logging.getLogger(REQUESTS)
+_GIVEN_ID = re.compile(r"[0-9A-Fa-f-]{8,64}")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_ELSE = "other"
+_HUNG_UP = 499
+"""No answer, because the client has hung up (as nginx calls it)."""
+_FAILED = 500
 
 
 @dataclass(frozen=True, slots=True)
 class SpaceState:
-    """What is told of the spaces of a server."""
+    """The metrics of a server's spaces."""
 
     spaces_open: int
     waiting_vectors: int
@@ -48,10 +55,10 @@ class SpaceState:
 
 
 class Metrics:
-    """Counts requests, and asks the server's parts when it is asked itself."""
+    """Counts requests, and collects the state of the server's components for each scrape."""
 
     def __init__(self, *, spaces: Callable[[], SpaceState], running: Callable[[], tuple[int, int]]) -> None:
-        """Take what tells of the spaces, and how many jobs run and how many wait for a thread."""
+        """`spaces` returns the state of the spaces; `running` the numbers of running and of waiting jobs."""
         self._registry = CollectorRegistry()
         self._thread = CapacityLimiter(1)
         self._requests = Counter(
@@ -72,11 +79,11 @@ class Metrics:
         ProcessCollector(registry=self._registry)
 
     def begin(self) -> None:
-        """Count a request that has come."""
+        """Count an incoming request."""
         self._inside.inc()
 
     def end(self, *, method: str, route: str, status: int, seconds: float) -> None:
-        """Count what became of it."""
+        """Count the result of a request."""
         self._inside.dec()
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
@@ -98,11 +105,11 @@ class _State(Collector):
         self._running = running
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Name nothing before it is asked: that would open spaces."""
+        """Return no metrics at registration, because collecting them would open spaces."""
         return iter(())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Give the numbers of now. A space that cannot be read is told as one that is down."""
+        """Return the current values. A space that cannot be read is reported as down."""
         running, waiting = self._running()
         yield GaugeMetricFamily("treering_jobs_running", "Calls running in a thread.", value=running)
         yield GaugeMetricFamily("treering_jobs_waiting", "Calls waiting for a thread.", value=waiting)
@@ -118,21 +125,8 @@ class _State(Collector):
         )
 
 
-# Every request in the metrics and, where that is asked for, in the log: where, how it ended, how long, by which
-# key.
-
-
-_LOG = logging.getLogger(REQUESTS)
-_GIVEN_ID = re.compile(r"[0-9A-Fa-f-]{8,64}")
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_ELSE = "other"
-_HUNG_UP = 499
-"""No answer, because the client has hung up (as nginx calls it)."""
-_FAILED = 500
-
-
 class RouteTemplates:
-    """Tells the template of a path: `/web/objects/{id}` for all objects."""
+    """Finds the template of a path: `/web/objects/{id}` for all objects."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         self._templates = [(compile_path(one.path)[0], one.path) for one in routes if isinstance(one, Route)]
@@ -143,7 +137,7 @@ class RouteTemplates:
 
 
 class RequestObserver:
-    """Notes what becomes of each request to an app, refusals included."""
+    """Records the result of each request to an app, including refusals."""
 
     def __init__(self, app: ASGIApp, *, templates: RouteTemplates, metrics: Metrics) -> None:
         self._app = app
@@ -151,7 +145,7 @@ class RequestObserver:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have one request answered."""
+        """Pass on one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -164,7 +158,7 @@ class RequestObserver:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                # What a model server answered keeps its id: that server's people ask for it.
+                # An answer of a model server keeps its id, which that server's operators ask for.
                 MutableHeaders(scope=message).setdefault(REQUEST_ID, request_id)
             await send(message)
 
@@ -173,7 +167,7 @@ class RequestObserver:
         try:
             await self._app(scope, receive, noted)
         except Exception:
-            status = _FAILED  # answered by what is around this
+            status = _FAILED  # answered by the enclosing middleware
             raise
         finally:
             self._note(scope, status, monotonic() - began)
@@ -198,5 +192,5 @@ class RequestObserver:
 
 
 def _request_id(given: str) -> str:
-    """Return the id that a proxy gave a request, if it is one that can hold no content; else a new one."""
+    """Return the id that a proxy gave a request, if it has a safe form; else a new one."""
     return given if _GIVEN_ID.fullmatch(given) else uuid4().hex

@@ -63,7 +63,7 @@ OF_ANY_SPACE: Mapping[str, PageFunction] = {
 _FEEDBACK = "/feedback"
 _OWN_PAGES = {"/review", _FEEDBACK, "/live", "/live/events", "/projects", _PROJECT, *OF_ANY_SPACE}
 _PATIENCE = 4.0
-"""Seconds that a page waits for a wiki before it shows how far the writing is."""
+"""Seconds that a page waits for a wiki before it shows the progress."""
 _MOST_STREAMS = 8
 _REFRESH_SECONDS = 2
 _OWN_SCOPE = RouteAccess("space", READS, whole_space=False)
@@ -78,7 +78,7 @@ ACCESS = (
     *((f"{HOME}{path}", _OWN_SCOPE) for path in (*OF_ANY_SPACE, _FEEDBACK)),
     (f"{HOME}/{{rest:path}}", _WHOLE_SPACE),
 )
-"""Who may open which page of a server with keys, the narrower paths first. What a page does is checked besides."""
+"""The access that each page requires on a server with keys, specific paths first. Its calls are checked separately."""
 
 
 def routes(
@@ -90,7 +90,7 @@ def routes(
 ) -> list[BaseRoute]:
     """Return the routes of the web page: the start page, and all else below `/web`.
 
-    `admit`: asks again whether a request is let in. Raises where it is not: a page may watch for long.
+    `admit` checks access again during long answers, and raises if it is refused.
     """
     part_pages = [*brought_by_name("pages", attrgetter("path"), taken=_OWN_PAGES)]
     pages = _Pages(context, further, calls, admit, part_pages)
@@ -153,12 +153,12 @@ class _Pages:
         return await self._made(request, view, lambda: respond(list_projects(names()), view))
 
     def of_part(self, page: WebPage) -> Callable[[Request], Awaitable[Response]]:
-        """Return the endpoint of a page that a part brings."""
+        """Return the endpoint of a page of a part."""
         prepare = page.prepare
         return self.page(page.show) if prepare is None else partial(self._prepared, page, prepare)
 
     async def _prepared(self, page: WebPage, prepare: Callable[[PageView], Preparing], request: Request) -> Response:
-        """Show a page that takes long to prepare. That is done apart: until then, show how far it is."""
+        """Show a page that takes long to prepare, or the progress of its preparation in the background."""
         view = self._view(request, request.query_params)
         preparing = prepare(view)
         try:
@@ -169,8 +169,8 @@ class _Pages:
             return error_page(error, view, status=status_of(error))
         if under_way is None:
             return await self._made(request, view, lambda: respond(self._shown(page.show, view), view))
-        told = {"what": under_way.what, "done": under_way.done, "total": under_way.total}
-        response = respond(Rendered(preparing.template, told, status=202), view)
+        progress = {"what": under_way.what, "done": under_way.done, "total": under_way.total}
+        response = respond(Rendered(preparing.template, progress, status=202), view)
         response.headers["Refresh"] = str(_REFRESH_SECONDS)
         return response
 
@@ -192,7 +192,7 @@ class _Pages:
         return take
 
     async def events(self, request: Request) -> Response:
-        """Stream what is stored and recalled."""
+        """Stream events of stored and recalled objects."""
         view = self._view(request, {})
         if self._streams >= _MOST_STREAMS:
             error = Unavailable("Too many pages are already watching.", hint="Close one of them, or reload this page.")
@@ -213,8 +213,8 @@ class _Pages:
             finally:
                 self._streams -= 1
 
-        asked = request.headers.get("last-event-id") or request.query_params.get("after", "")
-        place = parse_place(asked)
+        last_event = request.headers.get("last-event-id") or request.query_params.get("after", "")
+        place = parse_place(last_event)
         return StreamingResponse(body(), media_type="text/event-stream", headers=dict(HEADERS))
 
     def _view(self, request: Request, params: Mapping[str, str]) -> PageView:
@@ -259,7 +259,7 @@ class _StaticFiles(StaticFiles):
 
 
 def _menu(part_pages: Sequence[WebPage]) -> list[tuple[str, str]]:
-    """Return the paths and names of the pages that the parts bring to the menu, by name, and of the last one."""
+    """Return the paths and names of the menu entries of parts, sorted by name, followed by the last one."""
     pages = [(page.path.strip("/"), page.title) for page in part_pages if page.title]
     further = [("projects", "Projects")] if any(part.spaces for part in extensions()) else []
     return [*sorted((*pages, *further), key=lambda one: one[1]), ("live", "Live")]
@@ -287,7 +287,7 @@ class SpaceForPages:
         return self._caller.scope
 
     def check(self) -> bool:
-        """Tell whether there is a space yet."""
+        """Return whether the space exists."""
         return self._space.check()
 
     def call(self, verb: str, envelope: Envelope, *, as_person: bool = False) -> Report:
@@ -299,5 +299,5 @@ class SpaceForPages:
         return self._space.perform(operation, self._caller, given=given, options=options)
 
     def grants(self, operation: Operation[Any]) -> bool:
-        """Tell whether the caller may do all that an operation does."""
+        """Return whether the caller has all rights of an operation."""
         return not operation.rights.beyond(self._caller.granted_besides)

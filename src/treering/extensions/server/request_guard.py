@@ -1,6 +1,6 @@
-"""Who is let in: whom the gate admits, no page of another site, and not all at once.
+"""Decides which requests an app gets: admitted by the gate, not from pages of other sites, and within the limits.
 
-Without keys, only programs of this machine, under its loopback names.
+Without keys, only programs of this machine are admitted, under its loopback names.
 """
 
 import asyncio
@@ -31,10 +31,15 @@ from treering.extensions.server.gate import SIGN_IN, Gate
 from treering.extensions.server.web.view import respond_alone
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
+_MINUTE = 60.0
+_FORGET_FROM = 1_024
+_READ_ON = 4
+"""How many times the limit is read, and dropped, of a body that is too large: a client that sends everything
+before it listens would else see a broken connection in place of the answer."""
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host's name can only mean this machine: `localhost`, or a loopback address."""
+    """Return whether a host name can only mean this machine: `localhost`, or a loopback address."""
     if host.casefold() == "localhost":
         return True
     try:
@@ -44,14 +49,14 @@ def is_loopback(host: str) -> bool:
 
 
 class RequestGuard:
-    """Lets requests in to an app, or answers them itself.
+    """Passes requests to an app, or refuses them.
 
-    A page anywhere may have its name resolve to 127.0.0.1 and so speak to this server with a visitor's browser
-    (DNS rebinding). Such a request carries the page's name in `Host`, and the page's site in `Origin`.
+    A web page anywhere can have its name resolve to 127.0.0.1 and so call this server from a visitor's browser
+    (DNS rebinding). Such a request has the page's name in `Host`, and the page's site in `Origin`.
 
-    Conversations with a model take long, and wait for others: they are counted by themselves, so that as many of
-    them as are let in leave the tools as free as before. A request is counted when its body is there, not while it
-    arrives. `apart`: paths that are always let in. `streamed`: paths whose bodies are files, kept on the disk.
+    Conversations with a model take long and wait for other servers. They have their own limits, so that they leave the
+    capacity for other calls unchanged. A request counts once its body has arrived. `apart`: paths that are always
+    accepted. `streamed`: paths whose bodies are files, stored on the disk.
     """
 
     def __init__(
@@ -110,7 +115,7 @@ class RequestGuard:
 
 
 class _Slot:
-    """The place of one request among those inside. Only the event loop's thread comes here: counting needs no lock."""
+    """The place of one request among the concurrent ones. Used only in the event loop's thread, so it needs no lock."""
 
     def __init__(self, inside: Counter[bool | str], most: int, allowed: CallerBounds, *, talk: bool, key: str) -> None:
         self._inside = inside
@@ -121,7 +126,7 @@ class _Slot:
         self._taken = False
 
     def take(self) -> None:
-        """Take the place, once. Raises `Unavailable` where there is none, `Refusal` where the key has too many."""
+        """Take the place, once. Raises `Unavailable` if there is none, `Refusal` if the key has too many."""
         if self._taken:
             return
         inside, of_key = self._inside[self._talk], self._inside[self._key]
@@ -135,7 +140,7 @@ class _Slot:
         self._taken = True
 
     def leave(self) -> None:
-        """Give the place up, for a request that waits."""
+        """Release the place for a waiting request."""
         if not self._taken:
             return
         self._taken = False
@@ -145,14 +150,14 @@ class _Slot:
 
 
 def _is_page(scope: Scope, headers: Headers) -> bool:
-    """Tell whether a person opens a page: a browser asks for HTML, programs do not."""
+    """Return whether a browser requests a page: it accepts HTML, programs do not."""
     return scope["method"] == "GET" and "text/html" in headers.get("accept", "")
 
 
 def _check(headers: Headers, *, scheme: str, any_host: bool) -> None:
     """Raise `Denied` for a request that a page of another site may have made.
 
-    `any_host`: the server may be called by any name: a page has no key that it could send.
+    `any_host`: the server has keys, which such a page cannot send, so any host name is accepted.
     """
     host, origin = headers.get("host", ""), headers.get("origin")
     if not any_host and not is_loopback(_name(host)):
@@ -164,9 +169,9 @@ def _check(headers: Headers, *, scheme: str, any_host: bool) -> None:
 
 
 def _check_length(headers: Headers) -> None:
-    """Raise `Refusal` for a request whose body ends at two places: a proxy in front may have read another one.
+    """Raise `Refusal` for a request with two lengths of its body: a proxy in front may have used the other one.
 
-    What is behind it on the connection may be the rest of the one or another request, so the connection ends (RFC 9112,
+    The bytes behind one of the ends may belong to this request or to the next, so the connection ends (RFC 9112,
     section 6.3).
     """
     if "content-length" in headers and "transfer-encoding" in headers:
@@ -185,24 +190,17 @@ def _name(host: str) -> str:
         return ""  # brackets without an address between them
 
 
-# How often each key asks: so many requests in a minute, all at once or one after the other.
-
-
-_MINUTE = 60.0
-_FORGET_FROM = 1_024
-
-
 class RequestRates:
-    """Counts the requests of keys. Only the event loop's thread comes here: counting needs no lock.
+    """Counts the requests of keys. Used only in the event loop's thread, so it needs no lock.
 
-    The generic cell rate algorithm (ITU-T I.371): a key that has been silent for a minute may send a minute's number
-    of requests at once; from then on one more each time that its share of the minute is over.
+    The generic cell rate algorithm (ITU-T I.371): after a minute without requests a key may send a minute's number of
+    requests at once, and then one more after each share of the minute.
     """
 
     def __init__(self, *, time: Callable[[], float] = monotonic) -> None:
         self._time = time
         self._used_until: dict[str, float] = {}
-        """When what a key has used is given back, by its id."""
+        """The times at which the used capacity of each key is restored, by the key's id."""
 
     def count(self, key: str, per_minute: int | None) -> None:
         """Count a request. Raises `Refusal` (429) for one too many, which is not counted; `None` allows any number."""
@@ -228,16 +226,8 @@ class RequestRates:
         self._used_until = {key: until for key, until in self._used_until.items() if until > now}
 
 
-# How a request's body arrives: within a time, within a budget of memory, and counted only when it is there.
-
-
-_READ_ON = 4
-"""How many times the limit is read, and dropped, of a body that is too large: a client that sends everything
-before it listens would else see a broken connection in place of the answer."""
-
-
 class IncomingBodies:
-    """The bodies that arrive at one server. Only the event loop's thread comes here: counting needs no lock."""
+    """The incoming bodies of one server. Used only in the event loop's thread, so it needs no lock."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
@@ -250,15 +240,15 @@ class IncomingBodies:
         self._waiting_bytes += size
 
     def let_go(self, size: int) -> None:
-        """Take back what was counted."""
+        """Release the counted bytes."""
         self._waiting_bytes -= size
 
 
 class IncomingBody:
     """Hands an app the messages of one request.
 
-    `arrived` is called when the body is there; what it raises is raised where the app receives the body.
-    `in_memory`: the body waits in memory until it is complete.
+    `arrived` is called when the body is complete; its errors are raised when the app receives the body.
+    `in_memory`: the body is buffered in memory until it is complete.
     """
 
     def __init__(

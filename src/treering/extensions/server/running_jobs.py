@@ -1,7 +1,7 @@
 """The jobs of a server: calls of `ingest` whose client does not wait for the answer.
 
-A job is a row in the space's log of jobs, where `ingest` keeps what it has done. So every server of the space tells of
-every job, also of those of a server that has ended.
+A job is a row in the space's log of jobs, in which `ingest` also records its progress. So every server of the space can
+report every job, including jobs of a server that has ended.
 """
 
 import asyncio
@@ -30,11 +30,16 @@ from treering.verbs.envelope import Envelope
 from treering.verbs.ingest.ingest import parsed_job
 from treering.verbs.ingest.report import ENDED, JobError, JobReport, JobRow, JobState
 
-# The row of one job in a space's log of jobs, written by the server that runs it.
+_INGEST = find("ingest")
+_STATUS = _INGEST.find("status")
+_BEAT_SECONDS = 15.0
+_KEEPING_AT_ONCE = 4
+_UNFORESEEN = JobError(code="error", message="The server failed on this job.", hint="See its log.")
+_LOG = logging.getLogger(__name__)
 
 
 class KeptJob:
-    """Keeps a job, and is the log of jobs to the call that does its work: so both write one row.
+    """Stores a job, and is the log of jobs for the call that does its work, so that both write one row.
 
     Safe to use from many threads.
     """
@@ -55,20 +60,20 @@ class KeptJob:
         return replace(engine, jobs=self, job=self.id)
 
     def turn(self, state: JobState, *errors: JobError) -> None:
-        """Keep that the job is in another state now."""
+        """Store a new state of the job."""
         with self._lock:
             self._keep(self._row.model_copy(update={"state": state, "errors": errors}))
 
     def touch(self) -> None:
-        """Keep that the job is still alive. One that nobody heard of for a minute counts as interrupted."""
+        """Store that the job is still alive. After a minute without this it counts as interrupted."""
         with self._lock:
             if self._row.state not in ENDED:
                 self._keep(self._row)
 
     def save(self, job_id: str, row: StoredRow) -> None:
-        """Keep what the call has done so far. Raises what ends the call, if it has to end."""
+        """Store the progress of the call. Raises an error that ends the call, if it has to end."""
         with self._lock:
-            # The call does not know who asked for it, nor whether anything comes after what it tells of.
+            # The call does not know its requester, nor what follows it.
             ours = {"state": "running", "holder": self._row.holder, "request": self._row.request}
             self._keep(JobRow.model_validate({**row, "id": job_id, **ours}))
         check_between_steps()
@@ -91,15 +96,6 @@ class KeptJob:
             self._log.save(self._row.id, self._row.model_dump(mode="json"))
 
 
-_INGEST = find("ingest")
-_STATUS = _INGEST.find("status")
-_BEAT_SECONDS = 15.0
-_KEEPING_AT_ONCE = 4
-_UNFORESEEN = JobError(code="error", message="The server failed on this job.", hint="See its log.")
-
-_LOG = logging.getLogger(__name__)
-
-
 class RunningJob:
     """A job that this server runs, or that waits here for a thread."""
 
@@ -113,9 +109,9 @@ class RunningJob:
         size: int = 0,
         lend: Callable[[Engine], Engine] | None = None,
     ) -> None:
-        """`job_id`: empty for a new one. `holder`: whose it is; by default the caller's.
+        """`job_id`: empty for a new one. `holder`: the owner of the job; default: the caller.
 
-        `size`: the bytes of the request. `lend`: as `ServedSpace.call` takes it.
+        `size`: the bytes of the request. `lend`: as in `ServedSpace.call`.
         """
         self.id: str = job_id
         self.holder: str = holder or caller.key
@@ -139,15 +135,15 @@ class RunningJob:
 
     @property
     def holds_content(self) -> bool:
-        """Whether what it works on came with the request, and is not kept."""
+        """Whether its content came with the request, and is not stored."""
         return self._lend is not None or not _INGEST.find(self.envelope.mode).rights.reads_files
 
     def lend(self, engine: Engine) -> Engine:
-        """Return the engine of its call from that of the space."""
+        """Return the engine of its call, given the engine of the space."""
         return self.kept.lend(self._lend(engine) if self._lend else engine)
 
     def keep(self, kept: KeptJob) -> None:
-        """Take its row."""
+        """`row`: the stored job."""
         self.id = kept.id
         self._kept = kept
 
@@ -169,7 +165,7 @@ class RunningJobs:
 
     @staticmethod
     def takes(envelope: Envelope) -> bool:
-        """Tell whether a call of `ingest` can be a job: one that writes."""
+        """Return whether a call of `ingest` can be a job: whether it writes."""
         return _INGEST.find(envelope.mode).rights.writes and not envelope.options.get("dry_run")
 
     def load(self) -> tuple[int, int]:
@@ -186,11 +182,11 @@ class RunningJobs:
         lend: Callable[[Engine], Engine] | None = None,
         after: ExitStack | None = None,
     ) -> JobReport:
-        """Keep a job, have it run, and tell how it stands.
+        """Store a job, start it, and return its state.
 
-        `envelope`: a checked call of `ingest`. `size`: its bytes in memory. `lend`: makes the engine that it works
-        with. `after`: what is closed when the job has ended; it is empty from now on. Raises `Unavailable` where too
-        many jobs wait, `Refusal` where the caller has too many.
+        `envelope`: a checked call of `ingest`. `size`: its bytes in memory. `lend`: makes its engine from that of the
+        space. `after`: closed when the job has ended; emptied by this call. Raises `Unavailable` if too many jobs wait,
+        `Refusal` if the caller has too many.
         """
         named = envelope.scope if "scope" in envelope.model_fields_set else None
         placed = envelope.model_copy(update={"scope": caller.scope_for(named)})
@@ -201,9 +197,9 @@ class RunningJobs:
         return report
 
     async def resume(self, job_id: str, caller: Caller) -> JobReport:
-        """Run a job again that ended before it was done. What it has written already is not written again.
+        """Run an unfinished job again. Content that it has already written is not written again.
 
-        Raises `NotFound`, `Conflict` for one that runs or is done, `InvalidInput` where its request was not kept.
+        Raises `NotFound`, `Conflict` for a running or finished job, `InvalidInput` if its request was not stored.
         """
         row, state = await run_sync(partial(self._row, job_id, caller), limiter=self._keeping)
         if state not in ENDED or state == "done":
@@ -219,7 +215,7 @@ class RunningJobs:
         return await self._begin(RunningJob(envelope, caller, job_id=job_id, holder=row.holder))
 
     async def cancel(self, job_id: str, caller: Caller) -> JobReport:
-        """Have a job end at its next look; one that waits ends at once. What it has written stays.
+        """End a job at its next check for interruption; a waiting one ends at once. Its writes stay.
 
         Raises `NotFound`, `Conflict` for a job that another server runs.
         """
@@ -238,14 +234,14 @@ class RunningJobs:
         return await run_sync(partial(self.report, job_id, caller), limiter=self._keeping)
 
     def report(self, job_id: str, caller: Caller, *, max_items: int | None = None) -> JobReport:
-        """Tell how a job stands. Raises `NotFound` for one that is not there, or somebody else's."""
+        """Return the state of a job. Raises `NotFound` if it does not exist or belongs to another caller."""
         self._row(job_id, caller)
         options = {} if max_items is None else {"max_items": max_items}
-        asked = Envelope(mode="status", scope=caller.scope, input={"job": job_id}, options=options)
-        return JobReport.model_validate(self._space.call("ingest", asked, caller).model_dump())
+        envelope = Envelope(mode="status", scope=caller.scope, input={"job": job_id}, options=options)
+        return JobReport.model_validate(self._space.call("ingest", envelope, caller).model_dump())
 
     async def close(self) -> None:
-        """Wait until no job runs; those that wait for a thread are interrupted. The server's stop ends the others."""
+        """Wait until no job runs; jobs that wait for a thread are interrupted, running ones end with the server."""
         tasks = [job.task for job in self._jobs if job.task]
         for job in self._jobs:
             if job.task and not job.begun:
@@ -268,7 +264,7 @@ class RunningJobs:
         return report
 
     def _check_room(self, job: RunningJob) -> None:
-        """Raise `Unavailable` where this server has too many jobs, `Refusal` where the caller has."""
+        """Raise `Unavailable` if this server has too many jobs, `Refusal` if the caller has."""
         sizes = sum(one.size for one in self._jobs)
         if len(self._jobs) >= self._bounds.most_jobs or sizes + job.size > self._bounds.most_waiting_bytes:
             raise Unavailable(
@@ -282,7 +278,7 @@ class RunningJobs:
             )
 
     def _keep(self, job: RunningJob) -> JobReport:
-        """Keep a job that waits. The space is made where there is none: the call will write."""
+        """Store a waiting job, creating the space if necessary, because the call will write."""
         envelope, mode = job.envelope, _INGEST.find(job.envelope.mode)
         engine = self._space.engine_for(mode, job.caller)
         now = engine.clock.now()
@@ -300,9 +296,9 @@ class RunningJobs:
             holder=job.holder,
             request=() if job.holds_content else (envelope.model_dump(mode="json"),),
         )
-        kept = KeptJob(engine.jobs, row, engine.clock)
-        kept.turn("waiting")
-        job.keep(kept)
+        stored = KeptJob(engine.jobs, row, engine.clock)
+        stored.turn("waiting")
+        job.keep(stored)
         return self.report(row.id, job.caller)
 
     async def _work(self, job: RunningJob) -> None:
@@ -341,7 +337,7 @@ class RunningJobs:
             job.kept.turn(*ended)
 
     def _ended(self, job: RunningJob, error: TreeringError) -> Sequence[object]:
-        """Say how an error ended a job."""
+        """Record the error that ended a job."""
         asked_to = isinstance(error, Unavailable)
         if asked_to and job.cancelled:
             return ("cancelled",)
@@ -350,7 +346,7 @@ class RunningJobs:
         return ("failed", JobError(code=error.code, message=error.message, hint=error.hint))
 
     async def _beat(self, job: RunningJob) -> None:
-        """Keep telling that a job is alive, also while it waits or is at something that takes long."""
+        """Record regularly that a job is alive, also while it waits or is busy with a long step."""
         while True:
             await asyncio.sleep(_BEAT_SECONDS)
             with suppress(TreeringError):
@@ -360,10 +356,10 @@ class RunningJobs:
         return next((job for job in self._jobs if job.id == job_id), None)
 
     def _row(self, job_id: str, caller: Caller) -> tuple[JobRow, str]:
-        """Return a job's row and its state now. Raises `NotFound` for one that is not there, or somebody else's."""
+        """Return a job's row and current state. Raises `NotFound` if it is missing or of another caller."""
         engine = self._space.engine_for(_STATUS, caller)
-        found = engine.jobs.find(job_id)
-        row = parsed_job(found) if found and found.get("scope", "") is not None else None
+        stored = engine.jobs.find(job_id)
+        row = parsed_job(stored) if stored and stored.get("scope", "") is not None else None
         if row is None:
             raise NotFound(f"There is no job {job_id}.", hint="Use the id from the response that started the job.")
         return row, row.state_at(engine.clock.now())
@@ -376,6 +372,6 @@ def _target(envelope: Envelope) -> str:
 
 
 def _tell(task: asyncio.Task[None]) -> None:
-    """Log what nobody foresaw."""
+    """Log unexpected errors."""
     if not task.cancelled() and (error := task.exception()):
         _LOG.error("A job ended unexpectedly.", exc_info=error)

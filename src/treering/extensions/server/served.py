@@ -1,4 +1,4 @@
-"""What a server serves: its space, opened when it is first needed, and what the parts bring."""
+"""The space of a server, opened when it is first needed, and the additions of parts to a server."""
 
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
 
 
 def allowed(words: Iterable[str]) -> frozenset[Allowed]:
-    """Read what an operator allows. Raises `InvalidInput` for a word that is not known."""
+    """Parse the permissions of --allow. Raises `InvalidInput` for an unknown one."""
     given = set(words)
     for word in given.difference(ALLOWED):
         raise InvalidInput(
@@ -43,10 +43,10 @@ def allowed(words: Iterable[str]) -> frozenset[Allowed]:
 
 
 def granted(*, files: Path | None, allow: Collection[Allowed], urls: bool = False) -> Rights:
-    """Return what whoever reaches the server may do: read and write the space, and what its operator allows besides.
+    """Return the rights of callers: read and write the space, and what the operator allows in addition.
 
     `files`: the folder whose files may be read. `allow`: `review` lets callers decide as a person, `erase` lets them
-    erase besides. `urls`: pages of the web may be fetched.
+    also erase. `urls`: web pages may be fetched.
     """
     reads_files, destroys = files is not None, "erase" in allow
     return replace(WRITES, reads_files=reads_files, fetches=urls, needs_person=bool(allow), destroys=destroys)
@@ -55,8 +55,8 @@ def granted(*, files: Path | None, allow: Collection[Allowed], urls: bool = Fals
 class ServedSpace:
     """A space for the calls of many threads.
 
-    `files`: the folder whose files may be read; without it none: whoever reaches the server would else read any file
-    its owner can. `granted`: the most that any caller may do.
+    `files`: the folder whose files may be read; `None`: no files, because callers could otherwise read any file of the
+    server's user. `granted`: the maximal rights of any caller.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ServedSpace:
         self._background = background
         self._embedder = embedder
         self._files = files_below(files) if files else NoFiles()
-        # An import reads what is in the folder it is given, also where links in there lead: nothing asks about those.
+        # An import follows links in its folder without a check, so it is not granted.
         self._granted_besides = replace(granted, reads_files=False, fetches=False)
         self._space: Space | None = None
         self._lock = threading.Lock()
@@ -91,12 +91,12 @@ class ServedSpace:
         lend: Callable[[Engine], Engine] | None = None,
         as_person: bool = False,
     ) -> Report:
-        """Run a verb. Only what brings something in makes a new space: a read of a wrong address must fail.
+        """Call a verb. Only calls that ingest create a missing space: reading from a wrong address must fail.
 
-        `lend`: makes the engine of the call from that of the space. `as_person`: what is written is a person's.
+        `lend`: makes the engine of the call from that of the space. `as_person`: write with the rights of a person.
 
-        Raises `Denied`, before the space is opened, for a mode that does more than the caller is granted, and for a
-        scope that the caller is not let into.
+        Raises `Denied`, before the space is opened, for a mode that exceeds the caller's rights or a scope outside the
+        caller's scope.
         """
         tool = catalog.find(verb)
         mode = tool.find(envelope.mode)
@@ -111,13 +111,13 @@ class ServedSpace:
         return report
 
     def grants(self, operation: Operation[Any]) -> bool:
-        """Tell whether some caller may do all that an operation does which is not a mode of a verb."""
+        """Return whether callers may use an operation that is not a mode of a verb."""
         return not operation.rights.beyond(self._granted_besides)
 
     def perform(
         self, operation: Operation[Answer], caller: Caller, *, given: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Answer:
-        """Run an operation that is not a mode of a verb. Raises `Denied` where the caller may not."""
+        """Run an operation that is not a mode of a verb. Raises `Denied` if it exceeds the caller's rights."""
         require(operation.name, operation.rights, granted=caller.granted_besides)
         engine = self.engine_for(operation, caller)
         return operation.perform(
@@ -125,9 +125,9 @@ class ServedSpace:
         )
 
     def engine_for(self, operation: Operation[Any], caller: Caller) -> Engine:
-        """Open the space. What a person has to decide is done as a person, since the operator allowed that.
+        """Open the space. Decisions of a person are written as a person, since the operator allowed that.
 
-        Jobs are for the key that began them, and for keys with the right `admin`, whatever asks for them.
+        Jobs are visible to the key that started them, and to keys with the right `admin`.
         """
         engine = self._opened(create=operation.makes_space).engine.with_progress(report_progress)
         author = caller.author or engine.author
@@ -137,7 +137,7 @@ class ServedSpace:
         return with_jobs_of(engine, caller.key, sees_all=caller.granted.destroys) if caller.has_key else engine
 
     def check(self) -> bool:
-        """Open the space; tell whether there is one yet. Raises what keeps it from being opened."""
+        """Open the space; return whether it exists. Raises the errors of opening it."""
         try:
             self._opened(create=False)
         except NotFound:
@@ -145,22 +145,22 @@ class ServedSpace:
         return True
 
     def look_after(self) -> None:
-        """Have made what waits in the space, if there is one: also what a process left that died."""
+        """Start pending work of the space, if it exists, including work left by processes that died."""
         if self.check():
             start_waiting(self.engine(create=False))
 
     @property
     def is_open(self) -> bool:
-        """Tell whether the space was opened, without waiting for whoever opens it."""
+        """Return whether the space is open, without waiting if it is being opened."""
         return self._space is not None
 
     def pending_vectors(self) -> int:
-        """Count the texts that wait for a vector; 0 where the space is not open."""
+        """Return how many texts wait for their embedding; 0 if the space is not open."""
         space = self._space
         return space.engine.index.vectors.lag().pending if space else 0
 
     def engine(self, *, create: bool) -> Engine:
-        """Return the space's parts. Raises `NotFound` where there is no space and none is to be made."""
+        """Return the engine of the space. Raises `NotFound` if it does not exist and `create` is false."""
         return self._opened(create=create, stopping=True).engine
 
     def close(self) -> None:
@@ -171,7 +171,7 @@ class ServedSpace:
             self._space = None
 
     def _opened(self, *, create: bool, stopping: bool = False) -> Space:
-        """Open the space; while the server stops, only for what has to be brought to its end."""
+        """Open the space; while the server stops, only to finish running work."""
         with self._lock:
             if not stopping:
                 self._stop.check()
@@ -186,37 +186,34 @@ class ServedSpace:
             return self._space
 
 
-# What a part brings to a server: routes, further spaces, and what is done at its start, in between, and at its end.
-
-
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """What a part is given of the server that it serves in."""
+    """The parts of a server that it passes to the parts of Treering."""
 
     space: ServedSpace
     workers: Workers
     bounds: Bounds
     stop: Stop
     background: bool
-    """Whether vectors are made behind everyday work."""
+    """Whether vectors are embedded in the background."""
     embedder: Embedder | None
     """A model for all spaces; none: each opens its own."""
 
     async def run(self, request: Request, work: Callable[[], _T], *, writes: bool) -> _T:
-        """Return what work of a request gives, in the time that reading or writing has. Raises as `Workers.run`."""
+        """Return the result of a request's work, within the time limit of reads or writes. Raises as `Workers.run`."""
         seconds = self.bounds.work_seconds if writes else self.bounds.read_seconds
         return await self.workers.run(request.receive, work, seconds=seconds)
 
 
 class FurtherSpaces(Protocol):
-    """Spaces besides the server's own, such as those of projects, each with an id."""
+    """Spaces in addition to the server's own, such as those of projects, each with an id."""
 
     def ids(self) -> list[str]:
-        """Return the ids of those that can be listed."""
+        """Return the ids of the spaces that can be listed."""
         ...
 
     def address(self, identity: str, /) -> Address:
-        """Return where one is kept. Raises `InvalidInput` for what is not an id."""
+        """Return the address of a space. Raises `InvalidInput` for an invalid id."""
         ...
 
     def count_open(self) -> tuple[int, int]:
@@ -224,13 +221,13 @@ class FurtherSpaces(Protocol):
         ...
 
     def for_pages(self, identity: str, caller: Caller, *, check_stop: Callable[[], None]) -> ReadSpace:
-        """Return one as a caller uses it on pages. What it is asked raises `NotFound` where there is none."""
+        """Return a space for the pages of a caller. Its calls raise `NotFound` if it does not exist."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ServedPart:
-    """What a part serves."""
+    """The additions of a part to a server."""
 
     routes: Sequence[Route] = ()
     spaces: FurtherSpaces | None = None
@@ -242,7 +239,7 @@ class ServedPart:
 
 
 def served_parts(context: ServerContext, chosen: Mapping[str, Any]) -> list[ServedPart]:
-    """Return what each part serves. `chosen`: what its flags say, by the name of the part."""
+    """Return the additions of each extension. `chosen`: the values of its flags, by the name of the extension."""
     return [
         load(extension.http_routes)(context, chosen.get(extension.name))
         for extension in extensions()

@@ -1,4 +1,4 @@
-"""Run the server until it is told to stop: where it listens, its connections, and its end."""
+"""Run the server until it is stopped: its socket, its connections, and its end."""
 
 import asyncio
 import ipaddress
@@ -31,20 +31,21 @@ _GRACE_SECONDS = 10
 _WAITING = 128  # connections the system holds until they are taken
 
 Tell = Callable[[str], None]
+_MAKE_A_KEY = "Make one with `treering key create NAME --right write`, or leave --host at 127.0.0.1."
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The files of a TLS certificate, in PEM: the certificate with those that sign it, and its private key."""
+    """The files of a TLS certificate in PEM: the certificate with its chain, and its private key."""
 
     cert: Path
     key: Path
 
     @classmethod
     def of(cls, cert: Path | None, key: Path | None) -> "Certificate | None":
-        """Return the certificate of two files; none where neither is named.
+        """Return the certificate of two files; `None` if neither is given.
 
-        Raises `InvalidInput` where one is missing, or where they are no certificate and its key.
+        Raises `InvalidInput` if one is missing, or if they are not a certificate and its key.
         """
         if cert is None and key is None:
             return None
@@ -65,13 +66,13 @@ class Transport:
     """How requests reach a server."""
 
     certificate: Certificate | None = None
-    """What TLS is spoken with; none: plain HTTP."""
+    """The certificate for TLS; `None`: plain HTTP."""
     proxies: tuple[str, ...] = ()
-    """The proxies in front of the server, by address or network: these alone say where a request came from."""
+    """Addresses or networks of proxies in front of the server. Only their statements about clients are trusted."""
 
 
 def proxies_of(named: Sequence[str]) -> tuple[str, ...]:
-    """Read addresses and networks of proxies. Raises `InvalidInput` for what is none, and for one of everybody."""
+    """Read addresses and networks of proxies. Raises `InvalidInput` if one is invalid or contains all addresses."""
     networks = []
     for text in named:
         try:
@@ -117,9 +118,9 @@ def serve_until_stopped(
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take a port. Raises as `serve_until_stopped` does."""
+    """Open a listening socket. Raises as `serve_until_stopped` does."""
     family, place = _place(host, port)
-    # Only a socket that says it is TCP is told by asyncio not to hold back small answers, for 40 ms each.
+    # asyncio disables Nagle's algorithm, which delays small answers by 40 ms, only for sockets marked as TCP.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if os.name == "posix":  # elsewhere it would let two programs share a port
@@ -136,7 +137,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _check_keys(serving: Serving, host: str, transport: Transport) -> None:
-    """Raise `InvalidInput` where other machines could ask without a key, or no key would open anything."""
+    """Raise `InvalidInput` if other machines could call without a key, or if no key would open anything."""
     if serving.keys is None:
         if not is_loopback(host) or transport.proxies:
             where = "behind a proxy" if transport.proxies else f"on {host!r}"
@@ -157,11 +158,8 @@ def _check_keys(serving: Serving, host: str, transport: Transport) -> None:
         keys.close()
 
 
-_MAKE_A_KEY = "Make one with `treering key create NAME --right write`, or leave --host at 127.0.0.1."
-
-
 class Server(uvicorn.Server):
-    """Tells its address when it answers, and takes a signal as a wish to stop, not as a death to die afterwards."""
+    """Reports its address when it is ready, and treats a signal as a request to stop."""
 
     def __init__(self, serving: Serving, tell: Tell, transport: Transport | None = None) -> None:
         self._stop = Stop(finishing_seconds=serving.bounds.stop_seconds)
@@ -180,7 +178,7 @@ class Server(uvicorn.Server):
             access_log=False,
             ssl_certfile=certificate.cert if certificate else None,
             ssl_keyfile=certificate.key if certificate else None,
-            # Who is not a proxy of ours says of itself what it likes: it is not listened to.
+            # Headers about the client are ignored unless they come from one of our proxies.
             proxy_headers=bool(transport.proxies),
             forwarded_allow_ips=list(transport.proxies),
             server_header=False,
@@ -195,14 +193,14 @@ class Server(uvicorn.Server):
             self._tell(f"{self._scheme}://{_place_of(listener)}")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as the library calls it
-        """Stop, letting what is asked be answered; at once where somebody presses Ctrl-C again."""
+        """Stop after answering current requests; at once if Ctrl-C is pressed again."""
         self.force_exit: bool = self.should_exit and sig == signal.SIGINT
         self.stop()
         if self.force_exit:
             self._stop.end_now()
 
     def stop(self) -> None:
-        """Stop: refuse new requests, give those that run their time to finish, then end them at their next look."""
+        """Stop: refuse new requests, and end running ones at their next check after their time to finish."""
         self._stop.begin()
         self.should_exit = True
 
@@ -224,11 +222,8 @@ def _place_of(listener: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-# Connections of the server: a head of a request that does not come in time, and more connections than there may be.
-
-
 def protocol_within(bounds: Bounds) -> type[asyncio.Protocol]:
-    """Make the protocol of a server: HTTP/1.1 within bounds."""
+    """Create the protocol of a server: HTTP/1.1 with limits."""
     open_ones: dict[BoundedProtocol, None] = {}  # in the order in which they began to wait
 
     class Bounded(BoundedProtocol):
@@ -240,14 +235,14 @@ def protocol_within(bounds: Bounds) -> type[asyncio.Protocol]:
 
 
 class BoundedProtocol(H11Protocol):
-    """A connection that is closed where it is waited for a request's head for too long."""
+    """A connection that is closed if the head of a request takes too long."""
 
     bounds: Bounds
     open_ones: "dict[BoundedProtocol, None]"
     _waiting: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection; where there are too many, close the one that has waited longest for its request."""
+        """Accept a connection; if there are too many, close the one that has waited longest for its request."""
         super().connection_made(transport)
         if len(self.open_ones) >= self.bounds.most_connections:
             oldest = next((one for one in self.open_ones if one.incomplete), self)
@@ -264,7 +259,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes: the time for a head runs from its first byte."""
+        """Receive bytes. The time limit of a head starts with its first byte."""
         super().data_received(data)
         if not self._has_head:
             self._wait_for_head()

@@ -34,15 +34,21 @@ from treering.verbs.envelope import WRITES, Envelope, Value
 from treering.verbs.ingest.report import IngestReport
 
 UPLOAD = "/v1/wiki/ingest/upload"
-"""The path of uploads: bodies of it are put on the disk as they come, not into memory."""
+"""The path of uploads, whose bodies are written to the disk instead of memory."""
 
 _WRITING_AT_ONCE = 4
 _LONGEST_NAME = 200
 _NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f/\\#]+$"
+_SENT_UNASKED = frozenset({"", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded"})
+_DESCRIPTION = (
+    "Files ending in .zip, .tar, .tar.gz, .tgz, .tar.zst and .tzst are unpacked in memory, file by file. An archive "
+    "that is too large or contains a path outside itself is refused as a whole. Links are skipped."
+)
+_BOOLEAN: Schema = {"enum": ["true", "false"]}
 
 
 class UploadQuery(Value):
-    """What is sent, as the address says it."""
+    """The parameters of an upload, from the query string."""
 
     name: str = Field(
         min_length=1,
@@ -59,7 +65,7 @@ class UploadEndpoint:
     """Takes files that are sent, few at once."""
 
     def __init__(self, context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> None:
-        """Tell `calls` of each upload that was read."""
+        """Take the log of recent calls, which records each upload, and the jobs of the server."""
         self._context = context
         self._calls = calls
         self._jobs = jobs
@@ -67,7 +73,7 @@ class UploadEndpoint:
         self._writing = CapacityLimiter(_WRITING_AT_ONCE)
 
     async def take(self, request: Request) -> Response:
-        """Take a file, and read it into the space."""
+        """Receive a file, and ingest it."""
         _check_label(request)
         envelope = _envelope(request.query_params)
         given = caller_of(request)
@@ -85,9 +91,9 @@ class UploadEndpoint:
             return await self._context.run(request, call, writes=True)
 
     async def _receive(self, request: Request, stream: IO[bytes]) -> None:
-        """Put the body into a file as it comes. `arrival` refuses what is too large, or too slow.
+        """Write the body to a file as it arrives. `arrival` refuses bodies that are too large or too slow.
 
-        Raises `InvalidInput` for nothing: a forgotten body is not an empty file.
+        Raises `InvalidInput` for an empty body: a missing body is not an empty file.
         """
         async for part in request.stream():
             await run_sync(stream.write, part, limiter=self._writing)
@@ -115,7 +121,7 @@ class UploadEndpoint:
 
 
 def _check_label(request: Request) -> None:
-    """Refuse a body that is labelled as what a page of another site has a browser send without asking first."""
+    """Refuse content types that a browser sends from pages of other sites without a preflight request."""
     label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
     if label in _SENT_UNASKED:
         raise Refusal(
@@ -126,9 +132,6 @@ def _check_label(request: Request) -> None:
             ),
             code="unsupported_media_type",
         )
-
-
-_SENT_UNASKED = frozenset({"", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded"})
 
 
 def route(context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> Route:
@@ -155,18 +158,11 @@ def route(context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> Rout
     )
 
 
-_DESCRIPTION = (
-    "Files ending in .zip, .tar, .tar.gz, .tgz, .tar.zst and .tzst are unpacked in memory, file by file. An archive "
-    "that is too large or contains a path outside itself is refused as a whole. Links are skipped."
-)
-
-
 def _parameter(name: str, schema: Schema, *, required: bool = False) -> Schema:
     description = UploadQuery.model_fields[name].description
     return {"name": name, "in": "query", "required": required, "description": description, "schema": schema}
 
 
-_BOOLEAN: Schema = {"enum": ["true", "false"]}
 _PARAMETERS = (
     _parameter(
         "name",
@@ -181,16 +177,16 @@ _PARAMETERS = (
 
 
 def _lend(stream: IO[bytes], engine: Engine) -> Engine:
-    """Return an engine that reads what was sent, and no file."""
+    """Return an engine that reads the upload, and no files."""
     return replace(engine, adapters={"path": UploadAdapter(cast(BinaryIO, stream), formats_here())}, files=NoFiles())
 
 
 def _envelope(params: QueryParams) -> Envelope:
     """Return the call that an upload is. Raises `InvalidInput`."""
     try:
-        asked = UploadQuery.model_validate(dict(params))
+        query = UploadQuery.model_validate(dict(params))
     except ValidationError as error:
         raise invalid_fields(error, model=UploadQuery) from error
-    given: dict[str, Any] = {} if asked.scope is None else {"scope": asked.scope}
-    options = {"wait": asked.wait == "true", "dry_run": asked.dry_run == "true"}
-    return Envelope(mode="path", input={"path": asked.name}, options=options, **given)
+    given: dict[str, Any] = {} if query.scope is None else {"scope": query.scope}
+    options = {"wait": query.wait == "true", "dry_run": query.dry_run == "true"}
+    return Envelope(mode="path", input={"path": query.name}, options=options, **given)

@@ -33,9 +33,13 @@ from treering.verbs.crystallize.knowledge import KnowledgeInput
 from treering.verbs.crystallize.work import NEW_OBJECT_FIELDS, ActivityInput, LinkFields, NodeInput, WorkItemInput
 from treering.verbs.envelope import Envelope, Mode, Operation, Rights, TextInput, Tool, Value
 
+SCOPE_PATTERN = r"^(/|(/(?!\.{1,2}(/|$))[^\s/\x00-\x1f][^/\x00-\x1f]{0,127}){1,16}/?)$"
+_Scope = Annotated[ScopeGiven, WithJsonSchema(scope_schema(pattern=SCOPE_PATTERN))]
+PATH = "/mcp"
+
 
 def routes(context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> Iterator[Route]:
-    """Return one route per verb of the catalogue. `calls` is told of each call that was answered."""
+    """Return one route per verb of the catalogue. `calls` records each answered call."""
     for tool in TOOLS.values():
         route = _route(tool, context, calls)
         yield _with_jobs(route, tool, context, jobs) if tool.name == "ingest" else route
@@ -68,7 +72,7 @@ def _route(tool: Tool, context: ServerContext, calls: RecentCalls) -> Route:
 
 
 def _with_jobs(route: Route, tool: Tool, context: ServerContext, jobs: RunningJobs) -> Route:
-    """Return a route whose calls are jobs where the client does not wait."""
+    """Return a route whose calls become jobs if the client does not wait."""
 
     async def answer(request: Request) -> Response:
         if prefers_job(request):
@@ -84,7 +88,7 @@ def _with_jobs(route: Route, tool: Tool, context: ServerContext, jobs: RunningJo
 
 
 def _checked(tool: Tool, body: bytes, caller: Caller) -> Envelope:
-    """Read a call. Raises `Denied` where the caller may not make it, and `InvalidInput`."""
+    """Read a call. Raises `Denied` if it exceeds the caller's rights, and `InvalidInput`."""
     envelope = parse_body(Envelope, body)
     tool.require(tool.find(envelope.mode), granted=caller.granted)
     model = call_model(tool.name, envelope)
@@ -94,19 +98,12 @@ def _checked(tool: Tool, body: bytes, caller: Caller) -> Envelope:
 
 
 def _least_of(tool: Tool) -> Rights:
-    """Return what all modes of a tool do; what a mode does besides is checked when it is called."""
+    """Return the rights common to all modes of a tool; further rights of a mode are checked at the call."""
     return reduce(and_, (mode.rights for mode in tool.modes.values()))
 
 
-# The calls of the four tools as a program writes them: one model per mode, made from the catalogue.
-
-
-SCOPE_PATTERN = r"^(/|(/(?!\.{1,2}(/|$))[^\s/\x00-\x1f][^/\x00-\x1f]{0,127}){1,16}/?)$"
-_Scope = Annotated[ScopeGiven, WithJsonSchema(scope_schema(pattern=SCOPE_PATTERN))]
-
-
 class _OrText:
-    """Says in the schema of an input that a plain text may stand for it."""
+    """Adds to the schema of an input that it may also be plain text."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"anyOf": [handler(schema), {"type": "string", "minLength": 1}]}
@@ -149,7 +146,7 @@ _CHANGES: Mapping[type[Value], type[Value]] = {
     KnowledgeInput: KnowledgeChange,
     WorkItemInput: WorkItemChange,
 }
-"""Inputs that take two forms: a new object's fields without an id, or an id and what changes."""
+"""Inputs with two forms: the fields of a new object without an id, or an id and the changed fields."""
 
 
 def call_models(verb: str) -> tuple[type[BaseModel], ...]:
@@ -186,15 +183,12 @@ def _model(tool: Tool, mode: Mode, form: str, given: type[Value]) -> type[BaseMo
 
 
 def _needed(model: type[BaseModel], missing: Callable[[], Any] = dict) -> Any:
-    """Tell pydantic that a part must be there, where it has fields that must; else what stands for it."""
+    """Return the default of a part for pydantic: none if the part has required fields, else `missing`."""
     needed = any(one.is_required() for one in model.model_fields.values())
     return Field() if needed else Field(default_factory=missing)
 
 
 _CALLS = {key: model for tool in TOOLS.values() for key, model in _models(tool)}
-
-
-# Operations on the space over HTTP: `POST /v1/review/list` and others, as far as the server grants what they need.
 
 
 def operation_routes(context: ServerContext) -> Iterator[Route]:
@@ -206,8 +200,8 @@ def _operation_route(operation: Operation[Any], context: ServerContext) -> Route
     model = _operation_model(operation)
 
     def perform(body: bytes, caller: Caller) -> Response:
-        asked = parse_body(model, body).model_dump()
-        report = context.space.perform(operation, caller, given=asked["input"], options=asked["options"])
+        call = parse_body(model, body).model_dump()
+        report = context.space.perform(operation, caller, given=call["input"], options=call["options"])
         return Response(report.model_dump_json(), media_type="application/json")
 
     async def answer(request: Request) -> Response:
@@ -236,17 +230,11 @@ def _operation_model(operation: Operation[Any]) -> type[BaseModel]:
     return create_model(name, __base__=Value, __doc__=operation.summary, **fields)
 
 
-# The Model Context Protocol over HTTP: `POST /mcp`, for the same callers as every other route.
-
-
-PATH = "/mcp"
-
-
 class McpEndpoint:
-    """Answers agents that speak the protocol. `run` is entered while the app lives.
+    """Answers agents that use the protocol. `run` is entered while the app lives.
 
-    Each request stands for itself (the protocol's stateless form), so that several servers may answer one client, and a
-    server that was restarted goes on. A call that takes long tells its progress in a stream.
+    Requests are independent (the protocol's stateless form), so that several servers can answer one client, and a
+    restarted server can continue. A long call reports its progress in a stream.
     """
 
     def __init__(self, space: ServedSpace, bounds: Bounds, *, stop: Stop, urls: bool = False) -> None:
@@ -283,7 +271,7 @@ class McpEndpoint:
 
 
 class _Handler:
-    """Has the manager answer a request: an object, since Starlette takes a function for one that returns a response."""
+    """Passes a request to the manager. An object, because Starlette expects a function to return a response."""
 
     def __init__(self, manager: StreamableHTTPSessionManager) -> None:
         self._manager = manager
@@ -293,7 +281,7 @@ class _Handler:
 
 
 def _caller_of(by: ToolCaller) -> Caller | None:
-    """Return who made the request that a call came with, as the gate found it."""
+    """Return the caller of a call's request, as determined by the gate."""
     state = getattr(by.request, "state", None)
     caller = getattr(state, "caller", None)
     return caller if isinstance(caller, Caller) else None

@@ -1,4 +1,4 @@
-"""The threads of the server: few, each working for one request, until that is done or nobody waits for it."""
+"""The threads of the server: a few, each working for one request until it is done or the client disconnects."""
 
 import asyncio
 import logging
@@ -23,6 +23,8 @@ _T = TypeVar("_T")
 
 
 EVENTS = "text/event-stream"
+LOOKING_SECONDS = 5.0
+_LOG = logging.getLogger(__name__)
 
 
 async def wait_for_disconnect(receive: Receive) -> None:
@@ -32,10 +34,10 @@ async def wait_for_disconnect(receive: Receive) -> None:
 
 
 class Stop:
-    """Tells calls that the server stops: new ones at once, those that run when their time to finish is over."""
+    """Ends calls when the server stops: new ones at once, running ones after their time to finish."""
 
     def __init__(self, *, finishing_seconds: float = 0.0, time: Callable[[], float] = monotonic) -> None:
-        """Give what runs so many seconds to finish."""
+        """`finishing_seconds`: the time to finish for running calls."""
         self._finishing_seconds = finishing_seconds
         self._time = time
         self._begun = False
@@ -47,13 +49,13 @@ class Stop:
         return self._begun
 
     def begin(self) -> None:
-        """Refuse new work, and have what runs end in time."""
+        """Refuse new work, and let running work finish in time."""
         if not self._begun:
             self._ends = self._time() + self._finishing_seconds
             self._begun = True
 
     def end_now(self) -> None:
-        """Have all work end at its next report of progress."""
+        """End all work at its next report of progress."""
         self._ends = self._time()
         self._begun = True
 
@@ -63,14 +65,14 @@ class Stop:
             raise Unavailable("The server is stopping.", hint="Earlier writes are saved; repeat the call to continue.")
 
     def check_running(self) -> None:
-        """Let work go on that runs. Raises `Unavailable` where its time to finish is over."""
+        """Do nothing while running work may continue. Raises `Unavailable` after its time to finish."""
         if self._begun and self._time() >= self._ends:
             self.check()
 
 
 @dataclass(slots=True)
 class BackgroundWork:
-    """Work that goes on when the request ends which began it, and how far it is."""
+    """Work that continues after the request that started it, and its progress."""
 
     task: "asyncio.Task[object] | None" = None
     what: str = ""
@@ -78,23 +80,23 @@ class BackgroundWork:
     total: int | None = None
 
     def note(self, what: str, done: int, total: int | None) -> None:
-        """Take a report of progress."""
+        """Record progress."""
         self.what, self.done, self.total = what, done, total
 
 
 BACKGROUND_WORK: ContextVar[BackgroundWork | None] = ContextVar("treering_background_work", default=None)
-"""What the work under way tells how far it is, where it was begun apart from a request."""
+"""The progress of the current work, if it was started in the background."""
 
 
 def report_progress(what: str, done: int, total: int | None) -> None:
-    """Take a report of progress in a worker. Raises what ends its work, if it has to end."""
+    """Record the progress of a worker. Raises the error that ends its work, if it has to end."""
     if background := BACKGROUND_WORK.get():
         background.note(what, done, total)
     check_between_steps()
 
 
 class Workers:
-    """Runs work in threads. An answer is given when the thread is free again, not before."""
+    """Runs work in threads. The answer is given only when the thread is free again."""
 
     def __init__(self, most: int, *, stop: Stop) -> None:
         self._places = CapacityLimiter(most)
@@ -108,10 +110,10 @@ class Workers:
         return state.borrowed_tokens, state.tasks_waiting
 
     async def run(self, receive: Receive, work: Callable[[], _T], *, seconds: float) -> _T:
-        """Return what work gives. To be called when the request's body has been read.
+        """Return the result of `work`. Call this after reading the body of the request.
 
-        Raises `TimedOut` where it takes longer, waiting for a thread included. The work ends then, and where the
-        client hangs up or the server stops: at its next look (`check_interrupt`).
+        Raises `TimedOut` if it takes longer, including the wait for a thread. The work then ends at its next check for
+        interruption (`check_interrupt`), as it does if the client disconnects or the server stops.
         """
         deadline = Deadline(seconds)
         leaving = asyncio.create_task(wait_for_disconnect(receive))
@@ -131,9 +133,9 @@ class Workers:
     async def run_in_background(
         self, key: Hashable, work: Callable[[], object], *, seconds: float, patience: float
     ) -> BackgroundWork | None:
-        """Begin work, or join the work of the same key, and wait for at most `patience` seconds.
+        """Start work, or join the work of the same key, and wait for at most `patience` seconds.
 
-        Returns `None` where it is done, else how far it is; it goes on then. Raises what the work raises.
+        Returns `None` if it is done, else its progress; the work then continues. Raises the errors of the work.
         """
         background = self._in_background.get(key)
         if background is None or background.task is None:
@@ -151,7 +153,7 @@ class Workers:
         return None
 
     async def _take(self, place: object, leaving: asyncio.Task[None], deadline: Deadline) -> None:
-        """Wait for a free thread, as long as somebody waits for the answer."""
+        """Wait for a free thread, as long as the client waits for the answer."""
         left = deadline.left
         with CancelScope(deadline=float("inf") if left is None else current_time() + left) as waiting:
             leaving.add_done_callback(lambda _: waiting.cancel())
@@ -175,16 +177,8 @@ async def _nobody_leaves() -> Message:
     return await never
 
 
-# Periodic checks, in a thread of their own, for work that nobody is at: what processes left that died.
-
-
-LOOKING_SECONDS = 5.0
-
-_LOG = logging.getLogger(__name__)
-
-
 class PeriodicChecks:
-    """Looks after what is served, from `start` until `stop`. Whatever fails is told of, and looked after again."""
+    """Checks the served spaces from `start` until `stop`. Errors are logged, and the check is repeated."""
 
     def __init__(self, looks: Sequence[Callable[[], None]], *, seconds: float = LOOKING_SECONDS) -> None:
         self._looks = looks

@@ -2,11 +2,10 @@
 
 from typing import Annotated, Literal
 
-from typer import Argument, Context, Option, Typer
+from typer import Argument, Option, Typer
 
-from treering.surfaces.cli.flags import Access, spread
-from treering.surfaces.cli.help import Command, CommandHelp
-from treering.surfaces.cli.printing import say
+from treering.surfaces.cli.flags import Access, add_group
+from treering.surfaces.cli.help import CommandHelp
 
 Scope = Annotated[str, Option("--scope", metavar="PATH", help="The scope of the repository in the space.")]
 To = Annotated[str, Option("--to", metavar="FOLDER", help="The folder of the wiki. Default: wiki in the repository.")]
@@ -22,23 +21,8 @@ DryRun = Annotated[bool, Option("--dry-run", help="Only show what would change."
 
 def add_wiki(app: Typer) -> None:
     """Add the commands to the command line."""
-    wiki = Typer(rich_markup_mode=None, invoke_without_command=True)
-    wiki.callback()(wiki_help)
-    for name, command in (
-        ("build", build),
-        ("status", status),
-        ("page", page),
-        ("publish", publish),
-        ("serve", serve),
-    ):
-        wiki.command(name, cls=Command)(spread(command))
-    app.add_typer(wiki, name="wiki")
-
-
-def wiki_help(context: Context) -> None:
-    """Write a wiki of a repository as Markdown, and view it."""
-    if context.invoked_subcommand is None:
-        say(context.get_help())
+    commands = (build, status, page, publish, serve)
+    add_group(app, "wiki", "Write a wiki of a repository as Markdown, and view it.", *commands)
 
 
 def build(

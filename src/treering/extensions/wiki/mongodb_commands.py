@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-from typer import Argument, Context, Option, Typer
+from typer import Argument, Option, Typer
 
-from treering.surfaces.cli.help import Command
-from treering.surfaces.cli.printing import say
+from treering.surfaces.cli.flags import add_group
 
 AddressOfMongo = Annotated[str, Argument(metavar="ADDRESS", help="mongodb://HOST/DATABASE or mongodb+srv://….")]
 CollectionName = Annotated[str, Option("--collection", metavar="NAME", help="The address of the memories.")]
@@ -18,17 +17,7 @@ _COLLECTION, _VECTORS, _TEXTS = "wiki_memories", "wiki_memories_index", "wiki_me
 
 def add_mongodb(app: Typer) -> None:
     """Add the commands to the command line."""
-    mongodb = Typer(rich_markup_mode=None, invoke_without_command=True)
-    mongodb.callback()(administer)
-    mongodb.command("index", cls=Command)(index)
-    mongodb.command("status", cls=Command)(mongodb_status)
-    app.add_typer(mongodb, name="mongodb")
-
-
-def administer(context: Context) -> None:
-    """Administer a MongoDB with the memories of wiki agents."""
-    if context.invoked_subcommand is None:
-        say(context.get_help())
+    add_group(app, "mongodb", "Administer a MongoDB with the memories of wiki agents.", index, status=mongodb_status)
 
 
 def index(

@@ -22,8 +22,7 @@ Nodes = Annotated[
 
 def add_workflows(app: Typer) -> None:
     """Add the commands to the command line."""
-    summary = "Run and check workflows over memory and models."
-    add_group(app, "workflow", summary, {"run": run, "check": check, "examples": examples})
+    add_group(app, "workflow", "Run and check workflows over memory and models.", run, check, examples)
 
 
 @dataclass(frozen=True, slots=True)

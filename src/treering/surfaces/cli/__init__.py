@@ -1,7 +1,6 @@
-"""The command `treering`: the four verbs, review and upkeep of a space, for people and for scripts.
+"""The command `treering`: the four verbs, reviews and maintenance of a space, for people and for scripts.
 
-What a command declares is in `commands`, which loads nothing heavy, so that `--help` is quick; what it does is in
-modules that are imported when it runs.
+Each command is one function in `commands`, which imports slow modules when it runs, so that `--help` is fast.
 """
 
 import gc
@@ -17,7 +16,7 @@ from typing import NoReturn
 import typer
 
 from treering.core.errors import TreeringError
-from treering.surfaces.cli import completing, printing
+from treering.surfaces.cli import completing, failures, printing
 from treering.surfaces.cli.printing import clean_terminals, say, tell_crash
 from treering.version import __version__
 
@@ -26,13 +25,15 @@ __all__ = ["main", "run"]
 _SETTINGS = {"--trust": "TREERING_TRUST", "--no-pager": printing.NO_PAGER}
 """Flags of every command, and the variables that they set while it runs."""
 _INTERRUPTED = 130
-_OBJECTS_LOADED = 500_000  # more than all modules make: Python would look for cycles among them again and again
+_OBJECTS_LOADED = 500_000  # more than all modules create, so that the garbage collector does not run while they load
 _COMPLETES = ("--install-completion", "--show-completion")
-_ASKS_VERSION = (["version"], ["--version"])
+_VERSION_REQUESTS = (["version"], ["--version"])
+_interrupts: list[int] = []
+"""Each Ctrl-C. A library that is being imported may turn its exception into another, such as `ImportError`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and leave with its exit code: 0, or as `failures.EXIT_CODES` says."""
+    """Run the command line and exit with its code: 0, or one of `failures.EXIT_CODES`."""
     gc.set_threshold(_OBJECTS_LOADED)
     _accept_any_text()
     clean_terminals()
@@ -40,14 +41,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     code = run(arguments)
-    gc.disable()  # what is left goes with the process
+    gc.disable()  # the process ends
     raise SystemExit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code. What went wrong is told on stderr, never as a traceback."""
+    """Run the command line; return the exit code. Errors are reported on stderr, without a traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given in _ASKS_VERSION:
+    if given in _VERSION_REQUESTS:
         say(f"treering {__version__}")  # loading the commands would take longer than the answer
         return 0
     _accept_any_text()
@@ -60,22 +61,22 @@ def run(arguments: Sequence[str] | None = None) -> int:
         completing.use_own_scripts()
     given, settings = _without_settings(given)
     try:
-        from treering.surfaces.cli.commands import command_line  # whoever asks for the version needs no commands
+        from treering.surfaces.cli.commands import command_line
 
         commands = command_line(given[0] if given else "")
         with settings:
             outcome = commands(args=given, prog_name="treering", standalone_mode=False)
-    except Exception as error:  # noqa: BLE001 - what is not known here is raised again
-        outcome = _INTERRUPTED if _interrupts or isinstance(error, typer.Abort) else _told(error, given)
+    except Exception as error:  # noqa: BLE001 - unknown errors are raised again
+        outcome = _INTERRUPTED if _interrupts or isinstance(error, typer.Abort) else _report(error, given)
     if outcome == _INTERRUPTED:
-        printing.tell_interrupted()
+        failures.tell_interrupted()
     return outcome if isinstance(outcome, int) else 0
 
 
 def _without_settings(given: list[str]) -> tuple[list[str], AbstractContextManager[None]]:
-    """Take `--trust` and `--no-pager` out of a command line, wherever they are, and return what sets them.
+    """Remove `--trust` and `--no-pager` from a command line; return the rest, and a context that applies them.
 
-    As variables they also reach what a command leaves to another process.
+    They are applied as environment variables, so that other processes started by the command also get them.
     """
     end = given.index("--") if "--" in given else len(given)
     named = {_SETTINGS[one] for one in given[:end] if one in _SETTINGS}
@@ -96,31 +97,27 @@ def _set(names: Collection[str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-_interrupts: list[int] = []
-"""Each Ctrl-C. A library that is being imported may turn the exception of one into another, such as `ImportError`."""
-
-
 def _interrupt(number: int, frame: FrameType | None) -> None:
     _interrupts.append(number)
     signal.default_int_handler(number, frame)
 
 
-def _told(error: Exception, given: Sequence[str]) -> int:
-    """Tell an error on stderr and return its exit code. Raises it where it is nobody's fault but ours."""
+def _report(error: Exception, given: Sequence[str]) -> int:
+    """Report an error on stderr and return its exit code. Raises it if it is a bug."""
     match error:
         case TreeringError():
             known = error
-        case printing.Misuse():
-            known = printing.misuse(error)
+        case failures.Misuse():
+            known = failures.misuse(error)
         case OSError():
-            known = printing.blocked(error)
+            known = failures.blocked(error)
         case _:
             raise error
-    return printing.tell_failure(known, given)
+    return failures.tell_failure(known, given)
 
 
 def _accept_any_text() -> None:
-    """Let stored text through that the terminal's encoding lacks, escaped, instead of failing on it."""
+    """Escape characters that the terminal's encoding lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""Completion in shells: paths, ids, titles and names. Between two keys there is no time to open a space."""
+"""Completion in shells: paths, ids, titles and names. It must be fast, so it does not open a space."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from typer import Typer
 
 VARIABLE = "_TREERING_COMPLETE"
-"""Typer's variable: set while a shell asks."""
+"""Typer's variable, set while a shell completes."""
 ROWS = "rows"
-"""Its value in the scripts below. Titles are completed for these only: Typer's own scripts evaluate what they get."""
+"""Its value in the scripts below. Only these complete titles: Typer's own scripts would evaluate them as code."""
 MAX_SHOWN = 50
 """Candidates of each sort, so that a shell can list them."""
 _MAX_TITLE_CHARS = 120
@@ -25,7 +25,7 @@ Complete = Callable[[str], Candidates]
 
 
 def places(incomplete: str) -> Candidates:
-    """Return files, and titles and ids of what was recorded; names of nodes once letters are typed."""
+    """Return files, and titles and ids of entries; names of nodes once letters are typed."""
     return [*_paths(incomplete), *_titled(incomplete, (*_ITEMS, "node") if incomplete else _ITEMS)]
 
 
@@ -45,12 +45,12 @@ def tasks(incomplete: str) -> Candidates:
 
 
 def items(incomplete: str) -> Candidates:
-    """Return titles and ids of what was recorded."""
+    """Return titles and ids of entries."""
     return _titled(incomplete, _ITEMS)
 
 
 def is_asked() -> bool:
-    """Return whether a script of this module asks."""
+    """Return whether a script of this module requests candidates."""
     return os.environ.get(VARIABLE) == ROWS
 
 
@@ -61,7 +61,7 @@ def first_word() -> str:
 
 def print_rows(commands: "Typer") -> None:
     """Print the candidates for a line, each with a tab and its description."""
-    # Imported here: no other command completes anything. Typer has no public name for it.
+    # Typer has no public name for it.
     from typer._completion_classes import FishComplete
     from typer.main import get_command
 
@@ -73,17 +73,16 @@ def print_rows(commands: "Typer") -> None:
 
 
 def use_own_scripts() -> None:
-    """Have `--install-completion` and `--show-completion` give the scripts of this module."""
+    """Make `--install-completion` and `--show-completion` use the scripts of this module."""
     from typer import _completion_shared
 
     _completion_shared._completion_scripts.update(SCRIPTS)
 
 
 def _titled(incomplete: str, types: Sequence[str], *, statuses: frozenset[str] = frozenset()) -> Candidates:
-    """Return the objects whose title or id begins so: by id at first, by title once letters are typed."""
+    """Return objects whose title or id starts with a text: ids if it is empty, titles once letters are typed."""
     if not is_asked():
         return []
-    # Imported here: a command that runs needs neither.
     from treering.core.characters import one_line, short_id
     from treering.core.errors import TreeringError
     from treering.stores.sqlite.titles import titles
@@ -95,16 +94,16 @@ def _titled(incomplete: str, types: Sequence[str], *, statuses: frozenset[str] =
         return []
     known = [one for one in titles(file, types) if not statuses or one.status in statuses] if file else []
     wanted = incomplete.casefold()
-    found: Candidates = []
+    candidates: Candidates = []
     for one in known:
         title = one_line(one.title, most=_MAX_TITLE_CHARS).removesuffix("…")
         forms = (short_id(one.id), one.id)
         if identity := next((form for form in forms if form.startswith(incomplete)), ""):
-            found.append((identity, f"{title} ({one.kind})"))
+            candidates.append((identity, f"{title} ({one.kind})"))
         elif title.casefold().startswith(wanted):
-            # As it was typed: Typer drops what begins otherwise, and a title is compared without case.
-            found.append((incomplete + title[len(incomplete) :], f"{one.kind}, {one.status}"))
-    return found[:MAX_SHOWN]
+            # With the letters as typed: titles are compared without case, but Typer drops other beginnings.
+            candidates.append((incomplete + title[len(incomplete) :], f"{one.kind}, {one.status}"))
+    return candidates[:MAX_SHOWN]
 
 
 def _paths(incomplete: str) -> Candidates:

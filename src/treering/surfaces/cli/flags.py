@@ -12,19 +12,20 @@ from typer import Context, Option, Typer
 from treering.surfaces.cli.help import Command, shipped_modes
 from treering.surfaces.cli.printing import say
 
-# What a shell completes: the modes of the verbs, and the kinds of what is recorded.
+AsJson = Annotated[bool, Option("--json", help="Print only the report, as JSON.")]
+_FURTHER = "parts"
 
 
 def modes(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
-    """Return the modes of the verb whose command line is completed, each with what it does."""
+    """Return the modes of the verb in the completed command line, with their summaries."""
     known = shipped_modes()[ctx.command_path.rpartition(" ")[2]]
     return [(name, summary) for name, summary, *_ in known if name.startswith(incomplete)]
 
 
 @cache
 def known_kinds() -> Mapping[str, Sequence[str]]:
-    """Return the kinds of what `crystallize` records, as people name them with `--kind`."""
-    from treering.verbs.catalog import TYPE_LABELS, kinds_of  # it brings all of the tools with it
+    """Return the values of `--kind` of `crystallize`, by type."""
+    from treering.verbs.catalog import TYPE_LABELS, kinds_of  # it imports all tools
 
     return {TYPE_LABELS[name]: kinds_of(name) for name in ("knowledge", "work_item", "activity")}
 
@@ -34,12 +35,9 @@ def kinds(incomplete: str) -> list[tuple[str, str]]:
     return [(kind, what) for what, known in known_kinds().items() for kind in known if kind.startswith(incomplete)]
 
 
-AsJson = Annotated[bool, Option("--json", help="Print only the report, as JSON.")]
-
-
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Which space, and how to answer."""
+    """The space, and the form of the answer."""
 
     space: Annotated[
         str,
@@ -49,14 +47,14 @@ class Access:
             help="sqlite:PATH, postgresql://USER@HOST/DATABASE?space=NAME, or the name of a space. "
             "Default: TREERING_SPACE, else the space of this repository or folder.",
         ),
-    ] = field(default="", repr=False)  # there may be a password in it
+    ] = field(default="", repr=False)  # may contain a password
     as_json: AsJson = False
     verbose: Annotated[bool, Option("--verbose", "-v", help="Also show ids, audit numbers and details.")] = False
 
 
 @dataclass(frozen=True, slots=True)
 class WriteFlags:
-    """In whose name is written, and what follows."""
+    """The author of a write, and background work."""
 
     actor: Annotated[str, Option("--actor", metavar="NAME", help="The author. Default: your login name.")] = ""
     as_agent: Annotated[
@@ -67,7 +65,7 @@ class WriteFlags:
 
 @dataclass(frozen=True, slots=True)
 class ModelFlags:
-    """Which language models may be asked, how often, and which types of workflow nodes there are besides our own."""
+    """Language models, the limit of their requests, and additional types of workflow nodes."""
 
     endpoint: Annotated[
         list[str] | None,
@@ -89,7 +87,7 @@ class ModelFlags:
 
 @dataclass(frozen=True, slots=True)
 class MakingFlags(ModelFlags):
-    """What makes memories."""
+    """The configuration that makes memories."""
 
     config: Annotated[
         Path | None,
@@ -101,7 +99,7 @@ class MakingFlags(ModelFlags):
 
 @dataclass(frozen=True, slots=True)
 class Calling:
-    """The parts of a call that every verb has."""
+    """The parts of a call that all verbs have."""
 
     scope: Annotated[str, Option("--scope", metavar="PATH", help="The scope in the space, such as /repo/acme-web.")] = (
         "/"
@@ -116,7 +114,7 @@ class Calling:
 
 @dataclass(frozen=True, slots=True)
 class QueryFlags:
-    """How to read."""
+    """Options of a query."""
 
     limit: Annotated[int | None, Option("--limit", metavar="N", min=1, help="At most this many results.")] = None
     max_tokens: Annotated[
@@ -136,7 +134,7 @@ class QueryFlags:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """How to write."""
+    """Options of a write."""
 
     dry_run: Annotated[bool, Option("--dry-run", help="Only show what would change.")] = False
     idempotency_key: Annotated[
@@ -148,7 +146,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class IngestFlags:
-    """How to bring things in."""
+    """Options of an ingest."""
 
     wait: Annotated[bool, Option("--wait", help="Wait until everything is embedded.")] = False
     dry_run: Annotated[bool, Option("--dry-run", help="Read and compare without writing.")] = False
@@ -158,7 +156,7 @@ class IngestFlags:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a text from stdin is."""
+    """Title and origin of a text from stdin."""
 
     title: Annotated[str, Option("--title", metavar="TEXT", help="For a text from stdin: its title.")] = ""
     origin: Annotated[
@@ -167,8 +165,20 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class SharingFlags:
+    """The remote over which git hooks share a space, and its signatures."""
+
+    sync: Annotated[
+        str,
+        Option("--sync", metavar="REMOTE", help="Also share the space over this git remote, or a shared folder."),
+    ] = ""
+    key: Annotated[Path | None, Option("--key", metavar="FILE", help="As in `treering sync`.")] = None
+    signers: Annotated[Path | None, Option("--signers", metavar="FILE", help="As in `treering sync`.")] = None
+
+
+@dataclass(frozen=True, slots=True)
 class RecordFlags:
-    """What is recorded, for the common cases; anything else is said with --input."""
+    """The fields of a record in common cases; others are given with --input."""
 
     kind: Annotated[
         str,
@@ -214,24 +224,25 @@ class RecordFlags:
     by: Annotated[str, Option("--by", metavar="ID", help="Supersede: the knowledge that replaces it.")] = ""
 
 
-def asked(group: "QueryFlags | Recording | IngestFlags") -> dict[str, Any]:
-    """Return the flags of a group that were used, as options."""
+def used_flags(group: QueryFlags | Recording | IngestFlags) -> dict[str, Any]:
+    """Return the flags of a group that were given, as options."""
     return {name: value for name, value in asdict(group).items() if value is not None and value is not False}
 
 
-def add_commands(app: Typer, commands: Mapping[str, Callable[..., None]]) -> None:
-    """Add commands by their names; what a command does is said in its docstring."""
-    for name, command in commands.items():
+def add_commands(app: Typer, *commands: Callable[..., None], **named: Callable[..., None]) -> None:
+    """Add commands, each named as its function, without a final underscore: `import_` is `import`. `named`: by name."""
+    for name, command in {**{one.__name__.rstrip("_"): one for one in commands}, **named}.items():
         app.command(name, cls=Command)(spread(command))
 
 
-def add_group(app: Typer, name: str, summary: str, commands: Mapping[str, Callable[..., None]]) -> Typer:
-    """Add commands below a name, which alone shows their help; return what further ones can be added to."""
+def add_group(
+    app: Typer, group_name: str, summary: str, *commands: Callable[..., None], **named: Callable[..., None]
+) -> None:
+    """Add commands below a name, as `add_commands` does. The name alone shows their help."""
     group = Typer(rich_markup_mode=None, invoke_without_command=True)
     group.callback(help=summary)(_show_help)
-    add_commands(group, commands)
-    app.add_typer(group, name=name)
-    return group
+    add_commands(group, *commands, **named)
+    app.add_typer(group, name=group_name)
 
 
 def _show_help(context: Context) -> None:
@@ -239,13 +250,10 @@ def _show_help(context: Context) -> None:
         say(context.get_help())
 
 
-_FURTHER = "parts"
-
-
 def spread(command: Callable[..., None], further: Mapping[str, type] | None = None) -> Callable[..., None]:
-    """Make a command whose parameters that are groups become one flag per field.
+    """Return a command whose parameters of a group's type are replaced by one flag per field.
 
-    `further`: groups that the command does not name; they are handed to its parameter `parts`, by their names.
+    `further`: additional groups, passed to the parameter `parts` of the command by their names.
     """
     hints = get_type_hints(command, include_extras=True)
     groups = {name: hint for name, hint in hints.items() if is_dataclass(hint) and isinstance(hint, type)}
@@ -271,7 +279,7 @@ def spread(command: Callable[..., None], further: Mapping[str, type] | None = No
 def _parameters(
     command: Callable[..., None], hints: dict[str, Any], groups: dict[str, type]
 ) -> Iterator[inspect.Parameter]:
-    """Yield a command's own parameters, then those of its groups: in this order `--help` shows them."""
+    """Yield a command's own parameters, then those of its groups, in the order of `--help`."""
     for name, parameter in inspect.signature(command).parameters.items():
         if name in hints and name not in groups:
             yield _flag(name, hints[name], parameter.default)

@@ -1,4 +1,4 @@
-"""What `--help` shows below the flags: the modes of a verb, as the catalogue declares them, and examples."""
+"""The help below the flags: the modes of a verb from the catalogue, and examples."""
 
 import json
 import sys
@@ -17,43 +17,7 @@ if TYPE_CHECKING:
 
 
 Example = tuple[str, str]
-"""What one wants, and the line that does it."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommandHelp:
-    """What a part adds to the help of its commands."""
-
-    groups: Mapping[str, Sequence[str]]
-    """Its commands, by the title of the group that they stand in; a title that is not there begins a group."""
-    examples: Mapping[str, tuple[Example, ...]]
-    """Examples, by the command."""
-
-
-def examples() -> Mapping[str, tuple[Example, ...]]:
-    """Return the examples of each command. Of two that tell of the same command the first one counts."""
-    found: dict[str, tuple[Example, ...]] = {}
-    for told in _told():
-        found = {**told.examples, **found}
-    return found
-
-
-def command_groups() -> Mapping[str, Sequence[str]]:
-    """Return the commands by the title of their group. Of two that name the same command the first one counts."""
-    groups: dict[str, list[str]] = {}
-    grouped: set[str] = set()
-    for told in _told():
-        for title, names in told.groups.items():
-            groups.setdefault(title, []).extend(name for name in names if name not in grouped)
-            grouped.update(names)
-    return groups
-
-
-def _told() -> list[CommandHelp]:
-    """Return what is told of the commands that no part brings, and of those of each part."""
-    return [CommandHelp(_GROUPS, _EXAMPLES), *brought("help")]
-
-
+"""A purpose, and the command line for it."""
 _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "init": (
         ("a space for this folder and all below it", "treering init"),
@@ -246,8 +210,6 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     ),
     "version": (("the installed version", "treering version"),),
 }
-
-
 _GROUPS: Mapping[str, Sequence[str]] = {
     "Every day": (
         "add",
@@ -276,16 +238,47 @@ _GROUPS: Mapping[str, Sequence[str]] = {
     "Databases and engines": ("index", "postgres", "unlock"),
     "Other": ("version",),
 }
-"""The commands that no part brings."""
+"""The commands that are not of a part."""
 _MARGIN = 6  # columns before and between
 _NAME_COLUMNS = 8
 _OTHERS = "Other commands"
 _IN_FULL = ("Every day", "Begin")
 _MORE = "More (treering COMMAND --help)"
+_EVERYDAY_OF_MODES = {"context": "ask", "expand": "show", "page": "show", "recent": "log", "supersede": "replace"}
+
+
+@dataclass(frozen=True, slots=True)
+class CommandHelp:
+    """The help that a part adds for its commands."""
+
+    groups: Mapping[str, Sequence[str]]
+    """Its commands, by the title of their group; an unknown title starts a new group."""
+    examples: Mapping[str, tuple[Example, ...]]
+    """Examples, by the command."""
+
+
+def examples() -> Mapping[str, tuple[Example, ...]]:
+    """Return the examples of each command. The first part with examples for a command takes precedence."""
+    return {name: lines for one in reversed(_all_help()) for name, lines in one.examples.items()}
+
+
+def command_groups() -> Mapping[str, Sequence[str]]:
+    """Return the commands by the title of their group. The first part that names a command takes precedence."""
+    groups: dict[str, list[str]] = {}
+    grouped: set[str] = set()
+    for one in _all_help():
+        for title, names in one.groups.items():
+            groups.setdefault(title, []).extend(name for name in names if name not in grouped)
+            grouped.update(names)
+    return groups
+
+
+def _all_help() -> list[CommandHelp]:
+    return [CommandHelp(_GROUPS, _EXAMPLES), *brought("help")]
 
 
 class GroupedCommands(TyperGroup):
-    """The commands of `treering`: the everyday ones with their help, the others by name, so that all fit a screen."""
+    """The commands of `treering`: everyday ones with their help, others by name, so that all fit on a screen."""
 
     def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:  # noqa: ARG002 - theirs
         """Write the commands by group."""
@@ -302,7 +295,7 @@ class GroupedCommands(TyperGroup):
         shown = [self.commands[name] for name in names if name in self.commands]
         with formatter.section(title) if shown else nullcontext():
             limit = formatter.width - _MARGIN - _NAME_COLUMNS
-            # The name is filled up, so that all groups have their texts in one column.
+            # Names are padded, so that the texts of all groups are in one column.
             formatter.write_dl(
                 [(str(one.name).ljust(_NAME_COLUMNS), one.get_short_help_str(limit)) for one in shown], col_max=80
             )
@@ -321,7 +314,7 @@ class Command(TyperCommand):
 
 
 class VerbCommand(Command):
-    """A verb's command, whose help names the modes with what they take."""
+    """A verb's command, whose help lists the modes with their input and options."""
 
     def format_epilog(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Write the modes, then the examples."""
@@ -332,9 +325,6 @@ class VerbCommand(Command):
                     formatter.write_dl([("input", given or "none")])
                     formatter.write_dl([("options", options or "none")])
         super().format_epilog(ctx, formatter)
-
-
-_EVERYDAY_OF_MODES = {"context": "ask", "expand": "show", "page": "show", "recent": "log", "supersede": "replace"}
 
 
 def command_for(verb: str, mode: str) -> str:
@@ -352,19 +342,19 @@ def shipped_modes() -> Mapping[str, Sequence[Sequence[str]]]:
 
 
 def rendered_modes() -> str:
-    """Write what the help tells of the modes, from the catalogue, as it is shipped in `modes.json`."""
-    from treering.verbs.catalog import TOOLS  # it brings all of the tools with it, which would slow the help down
+    """Return the help of the modes from the catalogue, as stored in `modes.json`."""
+    from treering.verbs.catalog import TOOLS  # it imports all tools, which would slow the help down
 
-    told = {
+    modes = {
         verb: [
             [mode.name, mode.summary, ", ".join(mode.input.model_fields), ", ".join(mode.options.model_fields)]
             for mode in tool.modes.values()
         ]
         for verb, tool in TOOLS.items()
     }
-    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(modes, indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":
-    # Renders `modes.json` anew: python -m treering.surfaces.cli.help > …/modes.json
+    # Renders `modes.json`: python -m treering.surfaces.cli.help > …/modes.json
     sys.stdout.write(rendered_modes())

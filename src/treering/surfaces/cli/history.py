@@ -1,4 +1,4 @@
-"""The log in words: one line for each thing that was recorded, read or taken back."""
+"""The log in words: one line for each record, ingest or revert."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ class LoggedEvent:
     what: str
     title: str
     place: str
-    """The id that the line's number stands for."""
+    """The id that the line's number refers to."""
     patches: tuple[str, ...]
     reason: str
 
@@ -80,7 +80,7 @@ def render_events(
 
 
 def _changes(space: Space, given: Mapping[str, Any], scope: str) -> Iterator[RecentChange]:
-    """Yield all changes, page by page, without links: those come with what they link."""
+    """Yield all changes, page by page, except changes of links, which come with the linked objects."""
     as_of: int | None = None
     while True:
         report = recent(space, {**given, "limit": _PAGE}, scope, as_of=as_of)
@@ -91,7 +91,7 @@ def _changes(space: Space, given: Mapping[str, Any], scope: str) -> Iterator[Rec
 
 
 def _events(ledger: Ledger, changes: Iterator[RecentChange]) -> Iterator[LoggedEvent]:
-    """Yield what happened: the files of one ingest and the entries of one merge as one event, others by themselves."""
+    """Yield events: the files of one ingest and the entries of one merge are one event, other changes one each."""
     ingest: _Ingest | None = None
     merge: list[RecentChange] = []
     for change in changes:
@@ -109,7 +109,7 @@ def _events(ledger: Ledger, changes: Iterator[RecentChange]) -> Iterator[LoggedE
         if is_read:
             ingest = ingest or _Ingest(change, at)
             ingest.add(change, at)
-        # Knowledge that was read from a file comes with its file.
+        # Knowledge extracted from a file is not listed in addition to the file.
         if not is_read or (change.type == "knowledge" and change.event != "created"):
             yield from _of_object(ledger, change, at)
     if merge:
@@ -173,7 +173,7 @@ class _Ingest:
 
 def _of_object(ledger: Ledger, change: RecentChange, at: datetime) -> Iterator[LoggedEvent]:
     head = ledger.heads([change.id]).get(change.id)
-    # A declaration's note comes with what it declares.
+    # The note of a declaration is not shown in addition to the declared objects.
     if head and not is_declaration(head.origin):
         what = change_in_words(change.event, replace(head, status=change.status or head.status))
         yield LoggedEvent(at, change.actor, what, change.title, change.id, (change.patch_id,), change.reason)

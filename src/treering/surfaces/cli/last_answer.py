@@ -1,4 +1,4 @@
-"""The places that the last answer of the command line showed, so that a number can stand for one of them."""
+"""Store the places shown in the last answer of the command line, so that a number can refer to one of them."""
 
 import json
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ def note_answer(address: Address, report: Report) -> None:
 
 
 def note_places(address: Address, places: Sequence[str]) -> None:
-    """Store what the numbers of a list stand for. An empty one leaves the last answer."""
+    """Store the places of a numbered list. An empty list keeps those of the last answer."""
     _note(address, dict(enumerate(places[:MAX_PLACES], start=1)))
 
 

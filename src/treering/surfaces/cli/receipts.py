@@ -1,4 +1,4 @@
-"""What a write did, in words: receipts, and the knowledge that it made stale or contested."""
+"""Receipts of writes in words, with the knowledge that became stale or contested."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -38,7 +38,7 @@ _STATUSES = {"resolved": "Done", "closed": "Done", "active": "Confirmed", "archi
 
 
 def change_in_words(event: str, head: Head) -> str:
-    """Return what happened to an object as the first words of a line, such as `Decided` or `Now stale`."""
+    """Return the event of an object as the first words of a line, such as `Decided` or `Now stale`."""
     if event == "created":
         return _CREATED.get(head.kind) or _CREATED.get(head.type) or head.kind.replace("_", " ").capitalize()
     if event == "reverted" and head.status not in _GONE:
@@ -56,9 +56,9 @@ def render_receipt(
     evidence: Sequence[ResolvedEvidence] = (),
     verbose: bool = False,
 ) -> Iterator[IndentedLine]:
-    """Show each object that a patch changed, with the places it is based on, then what became stale or contested.
+    """Show each changed object with its evidence, then the knowledge that became stale or contested.
 
-    `actor`: who would undo it.
+    `actor`: the user who would undo it.
     """
     changed = [one for one in receipt.results if one.outcome not in {"unchanged", "duplicate"}]
     known = [one.id for one in receipt.results if one.outcome == "duplicate"]
@@ -96,7 +96,7 @@ def render_receipt(
 
 
 def render_write(ledger: Ledger, report: WriteReport, *, actor: str, verbose: bool = False) -> Iterator[IndentedLine]:
-    """Show what was written, or what waits for review."""
+    """Show the written objects, or those that wait for review."""
     if report.receipt:
         yield from render_receipt(ledger, report.receipt, actor=actor, evidence=report.evidence, verbose=verbose)
     elif report.status == "proposed":
@@ -121,7 +121,7 @@ def titles_of_patch(ledger: Ledger, record: PatchRecord) -> str:
 
 
 def render_reverted(ledger: Ledger, receipt: Receipt, patch: str, *, verbose: bool = False) -> Iterator[IndentedLine]:
-    """Show the objects that a revert took back, and those that are as before."""
+    """Show the objects that a revert removed, and those that it restored."""
     heads = _stated(ledger, [one.id for one in receipt.results if is_object(one.id)])
     gone = _titles(one for one in heads if one.status in _GONE)
     restored = _titles(one for one in heads if one.status not in _GONE)
@@ -146,16 +146,16 @@ def render_drift(ledger: Ledger | None, staled: Sequence[str], contested: Sequen
 
 
 def _undo(ledger: Ledger, receipt: Receipt, actor: str) -> str:
-    """Return the command that takes a patch back: the plain one for what its user recorded last."""
+    """Return the command that reverts a patch: without an id for the last record of its user."""
     patch = ledger.patch(receipt.patch_id)
     is_last = patch.source.actor == actor and patch.source.channel != "adapter" and is_recording(patch)
     return "treering undo" if is_last else f"treering undo {short_id(receipt.patch_id)}"
 
 
 def _objects(ledger: Ledger, receipt: Receipt) -> list[tuple[str, Head]]:
-    """Return the objects of a patch with what happened to each, the new ones first.
+    """Return the objects of a patch with their events, new objects first.
 
-    The note that holds a declaration is left out: it is not what its author recorded.
+    The note that stores a declaration is left out: its author recorded the declared object.
     """
     changed = [one.id for one in receipt.results if one.outcome not in {"unchanged", "duplicate"}]
     happened = {}
@@ -189,14 +189,14 @@ def _quoted_titles(ledger: Ledger | None, ids: Sequence[str]) -> str:
 
 
 def _places(ledger: Ledger | None, identity: str) -> Sequence[str]:
-    """Return the first places that knowledge is based on."""
+    """Return the first places in the evidence of knowledge."""
     if ledger is None or not identity.startswith(f"{PREFIXES['knowledge']}:"):
         return ()
     return cited_places(ledger, ledger.get(identity))[:_MAX_PLACES]
 
 
 def _as_typed(one: ResolvedEvidence) -> str:
-    """Return a place with the first of its lines, so that a wrong line number is seen."""
+    """Return a place with its first line, so that a wrong line number is noticed."""
     place = ", ".join(filter(None, (short_place(one.place), one.remark)))
     first_line = next(filter(str.strip, one.quote.splitlines()), "")
     return f'{place}: "{without_markers(one_line(first_line.strip(), most=_LINE_CHARS))}"' if first_line else place

@@ -1,4 +1,4 @@
-"""Reports as lines for people, first what `query` found. Pure: a report in, lines out."""
+"""Reports of `query` as lines for people, and warnings of all reports. Pure: a report in, lines out."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from treering.verbs.reading import USUAL, Empty, ShownHit, ShownPassage, flag_in
 if TYPE_CHECKING:
     from treering.ports.ledger import Ledger
 
-    # Not imported: a command shows the report of one mode, and each report brings its verb with it.
+    # Not imported at run time: each report would import its verb, and a command shows only one.
     from treering.verbs.query.brief import BriefReport
     from treering.verbs.query.browsing import ExpandReport, HistoryEntry, PageReport, Referrer
     from treering.verbs.query.context import ContextReport
@@ -29,45 +29,8 @@ if TYPE_CHECKING:
     from treering.verbs.query.related import RelatedReport
     from treering.verbs.query.search import SearchReport
 
-_MOST_WARNINGS = 8
+_MAX_WARNINGS = 8
 _WARNING_CHARS = 600
-
-
-def render(
-    report: Report, *, fenced: bool = False, verbose: bool = False, ledger: "Ledger | None" = None
-) -> Iterator[IndentedLine]:
-    """Yield the lines of a report. `fenced`: mark recalled text as data, for an answer that a model may read.
-
-    `verbose`: also ids and details. `ledger`: has the titles of the objects whose ids are in a report.
-    """
-    if report.verb == "query" and report.mode in _BY_MODE:
-        given = {"verbose": verbose} if report.mode in _WITH_DETAILS else {}
-        yield from _BY_MODE[report.mode](report, fenced=fenced, **given)
-    else:
-        from treering.surfaces.cli.rendering_changes import render_change  # what `query` finds is shown without it
-
-        yield from render_change(report, fenced=fenced, verbose=verbose, ledger=ledger)
-    yield from render_days(report.understood)
-    yield from render_warnings(report.warnings)
-
-
-def render_days(understood: Sequence[UnderstoodDays]) -> Iterator[IndentedLine]:
-    """Yield which days words of a question were taken for."""
-    for one in understood:
-        yield line(("days: ", "dim"), one.sentence)
-
-
-def render_warnings(warnings: Sequence[str]) -> Iterator[IndentedLine]:
-    """Yield the first of some warnings, and how many more there are."""
-    for warning in warnings[:_MOST_WARNINGS]:
-        yield line(("warning: ", "yellow"), one_line(warning, most=_WARNING_CHARS))
-    if len(warnings) > _MOST_WARNINGS:
-        yield line(f"{len(warnings) - _MOST_WARNINGS} more warnings; --json shows them")
-
-
-# What `query` found, as lines.
-
-
 _SNIPPET_LINES = 6
 _SNIPPET_CHARS = 400
 _NUMBER_WIDTH = 8
@@ -89,7 +52,41 @@ _REASONS = {
     ("known_but_empty", True): ("only {} stale or replaced statements match", "See: treering lint"),
     ("not_indexed_yet", True): ("{} passages are not indexed yet", ""),
 }
-"""By the reason of an empty answer and whether it counts matches: what is shown, and a hint for the command line."""
+"""By the reason of an empty answer and whether it counts matches: a message, and a hint for the command line."""
+_WITH_DETAILS = frozenset({"context", "brief", "page"})
+"""Modes whose reports show more with `-v`."""
+
+
+def render(
+    report: Report, *, fenced: bool = False, verbose: bool = False, ledger: "Ledger | None" = None
+) -> Iterator[IndentedLine]:
+    """Yield the lines of a report. `fenced`: mark recalled text as data, for an answer that a model may read.
+
+    `verbose`: also ids and details. `ledger`: provides the titles of objects in the report.
+    """
+    if report.verb == "query" and report.mode in _BY_MODE:
+        given = {"verbose": verbose} if report.mode in _WITH_DETAILS else {}
+        yield from _BY_MODE[report.mode](report, fenced=fenced, **given)
+    else:
+        from treering.surfaces.cli.rendering_changes import render_change  # not needed for reports of `query`
+
+        yield from render_change(report, fenced=fenced, verbose=verbose, ledger=ledger)
+    yield from render_days(report.understood)
+    yield from render_warnings(report.warnings)
+
+
+def render_days(understood: Sequence[UnderstoodDays]) -> Iterator[IndentedLine]:
+    """Show how dates in the question were understood."""
+    for one in understood:
+        yield line(("days: ", "dim"), one.sentence)
+
+
+def render_warnings(warnings: Sequence[str]) -> Iterator[IndentedLine]:
+    """Show the first warnings, and the number of others."""
+    for warning in warnings[:_MAX_WARNINGS]:
+        yield line(("warning: ", "yellow"), one_line(warning, most=_WARNING_CHARS))
+    if len(warnings) > _MAX_WARNINGS:
+        yield line(f"{len(warnings) - _MAX_WARNINGS} more warnings; --json shows them")
 
 
 def render_context(report: "ContextReport", *, fenced: bool, verbose: bool = False) -> Iterator[IndentedLine]:
@@ -105,7 +102,7 @@ def render_context(report: "ContextReport", *, fenced: bool, verbose: bool = Fal
 
 
 def render_brief(report: "BriefReport", *, fenced: bool, verbose: bool = False) -> Iterator[IndentedLine]:
-    """Show what to know before starting; to people with short ids, unless `verbose`."""
+    """Show the brief; to people with short ids, unless `verbose`."""
     from treering.verbs.query.brief import LABEL_WIDTH  # the report comes from there
 
     if not report.text:
@@ -136,7 +133,7 @@ def render_search(report: "SearchReport", *, fenced: bool) -> Iterator[IndentedL
 
 
 def render_expanded(report: "ExpandReport", *, fenced: bool) -> Iterator[IndentedLine]:
-    """Show what stands behind ids, word for word."""
+    """Show the full text of objects and passages."""
     for item in report.items:
         versions = "" if item.versions == 1 else f", {item.versions} versions"
         places = [_name(place, fenced=fenced) for place in item.places[:3]]
@@ -154,7 +151,7 @@ def render_expanded(report: "ExpandReport", *, fenced: bool) -> Iterator[Indente
 
 
 def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) -> Iterator[IndentedLine]:
-    """Show one object: the words of a source, or fields and evidence; then what names it, and its history.
+    """Show one object: the text of a source, or fields and evidence; then references to it, and its history.
 
     `verbose`: also the ids, stored fields and links.
     """
@@ -168,8 +165,8 @@ def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) ->
         return
     fields = shown if verbose else {**shown, **shown.get("payload", {})}
     hidden = _SHOWN_APART if verbose else _SHOWN_APART | _INTERNAL
-    told = {name: text for name, value in fields.items() if name not in hidden and (text := _value(value))}
-    rows = [(name.replace("_", " "), text) for name, text in told.items() if text != report.title or verbose]
+    texts = {name: text for name, value in fields.items() if name not in hidden and (text := _value(value))}
+    rows = [(name.replace("_", " "), text) for name, text in texts.items() if text != report.title or verbose]
     if fenced or not report.quotes:
         rows += [("based on", ", ".join(report.evidence))] if report.evidence else []
     if fenced and rows:
@@ -189,14 +186,14 @@ def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) ->
         yield from _listed("Links", [f"{link['source']} {link['type']} {link['target']}" for link in report.links])
         yield from _listed("Based on it", report.dependents)
     yield from _listed("Names it", _referrers(report, fenced=fenced, verbose=verbose))
-    named = [_told_referrer(one, fenced=fenced, verbose=verbose) for one in _named_besides(report, verbose)]
+    named = [_referrer_line(one, fenced=fenced, verbose=verbose) for one in _other_references(report, verbose)]
     yield from _listed("It names", named)
     history = [one for one in report.history if verbose or one.event not in LINK_EVENTS]
     yield from _listed("History", [_change(one, fenced=fenced, verbose=verbose) for one in history])
 
 
 def _words(report: "PageReport", *, fenced: bool) -> Iterator[IndentedLine]:
-    """Show the words of a source, on a terminal with the line numbers of its file."""
+    """Show the text of a source, on a terminal with the line numbers of its file."""
     segments = sorted(report.object["segments"], key=lambda one: int(one["position"]))
     is_of_lines = all(one["locator"]["type"] == "lines" for one in segments)
     if fenced or not is_of_lines:
@@ -213,8 +210,8 @@ def _words(report: "PageReport", *, fenced: bool) -> Iterator[IndentedLine]:
         yield line((f"… {left} more passages. Show some lines with: treering show PATH:10-20", "dim"), indent=2)
 
 
-def _named_besides(report: "PageReport", verbose: bool) -> "Sequence[Referrer]":
-    """Return what an object names, without the sources it is based on, whose places are shown."""
+def _other_references(report: "PageReport", verbose: bool) -> "Sequence[Referrer]":
+    """Return the references of an object, except its evidence, whose places are shown."""
     return [one for one in report.references if verbose or one.fields != ("evidence_refs",)]
 
 
@@ -248,8 +245,8 @@ def render_recent(report: "RecentReport", *, fenced: bool) -> Iterator[IndentedL
         title, actor = _name(one.title, fenced=fenced), _name(one.actor, fenced=fenced)
         status = shown_status(one.status, current=one.current, note=one.note)
         over = f" ({status})" if status != one.status else ""
-        told = f" ({one.dated_by})" if one.dated_by else ""
-        yield line((f"{one.time[:19]}Z ", "dim"), f"{one.event}{told} ", (title, "bold"), f"{over}  by {actor}")
+        date = f" ({one.dated_by})" if one.dated_by else ""
+        yield line((f"{one.time[:19]}Z ", "dim"), f"{one.event}{date} ", (title, "bold"), f"{over}  by {actor}")
         why = f": {_name(one.reason, fenced=fenced)}" if one.reason else ""
         yield line((f"{one.id}  {one.patch_id}", "dim"), why, indent=2)
     if report.more:
@@ -325,7 +322,7 @@ def _explained(rank: int, hit: ShownHit) -> Iterator[IndentedLine]:
 
 
 def _name_of(hit: ShownHit, terms: frozenset[str]) -> str:
-    """Return the symbol or heading of a place in a file, else what the text is called and its kind."""
+    """Return the symbol or heading of a place in a file, else the title of the text and its kind."""
     if hit.first_line:
         return symbol_of(hit.heading, terms, _path(hit))
     names = dict.fromkeys(filter(None, (hit.title, hit.heading)))
@@ -338,12 +335,12 @@ def _path(passage: ShownHit | ShownPassage) -> str:
 
 
 def _place(passage: ShownHit | ShownPassage) -> str:
-    """Return where a passage is, as an editor opens it: a path and a line if it is of a file.
+    """Return the place of a passage in the form of editors: a path and a line if it is in a file.
 
-    A title stands for an id, and for an offset in a note.
+    An id, or an offset in a note, is replaced by the title.
     """
-    path, found, _ = passage.place.rpartition("#L")
-    if found and passage.first_line:
+    path, separator, _ = passage.place.rpartition("#L")
+    if separator and passage.first_line:
         return f"{path}:{passage.first_line}"
     place = passage.place
     if isinstance(passage, ShownHit) and (place == passage.object_id or _OFFSET.search(place)):
@@ -352,7 +349,7 @@ def _place(passage: ShownHit | ShownPassage) -> str:
 
 
 def _flags(flags: Sequence[str]) -> Iterator[IndentedLine]:
-    careful = [flag for flag in flags if flag != "cut"]  # that shows by itself
+    careful = [flag for flag in flags if flag != "cut"]  # visible in the text
     if careful:
         yield line((f"Warning: {', '.join(map(flag_in_words, careful))}", "yellow"), indent=2)
 
@@ -371,12 +368,12 @@ def _listed(title: str, items: Sequence[str]) -> Iterator[IndentedLine]:
 
 
 def _referrers(report: "PageReport", *, fenced: bool, verbose: bool) -> list[str]:
-    named = [_told_referrer(one, fenced=fenced, verbose=verbose) for one in report.referrers]
+    named = [_referrer_line(one, fenced=fenced, verbose=verbose) for one in report.referrers]
     left = report.referrers_left_out
     return [*named, *([f"{left} more; --mode related lists them"] if left else [])]
 
 
-def _told_referrer(one: "Referrer", *, fenced: bool, verbose: bool) -> str:
+def _referrer_line(one: "Referrer", *, fenced: bool, verbose: bool) -> str:
     state = shown_status(one.status, current=one.current, note=one.note)
     identity = _id(one.id, fenced=fenced, verbose=verbose)
     return f"{_name(one.title, fenced=fenced)}  ({one.kind}, {state}; {', '.join(one.fields)})  {identity}"
@@ -389,12 +386,12 @@ def _change(change: "HistoryEntry", *, fenced: bool, verbose: bool) -> str:
 
 
 def _name(text: str, *, fenced: bool) -> str:
-    """Write a stored name on one line: quoted where a model may read the answer."""
+    """Return a stored name on one line, quoted if a model may read the answer."""
     return label(text) if fenced else one_line(text)
 
 
 def _id(identity: str, *, fenced: bool, verbose: bool) -> str:
-    """Write an id short for people, and whole for a model or with `-v`."""
+    """Return a short id for people, and the whole id for a model or with `-v`."""
     return identity if fenced or verbose else short_id(identity)
 
 
@@ -409,7 +406,7 @@ def _quoted(text: str, origin: str, *, fenced: bool) -> str:
 
 
 def _answer(passage: ShownHit | ShownPassage, terms: frozenset[str]) -> Iterator[IndentedLine]:
-    """Show the lines of a passage that answer, numbered as in their file; elsewhere `…` stands for lines left out."""
+    """Show the lines of a passage that answer, with their numbers in a file; elsewhere `…` replaces other lines."""
     for row in lines_shown_of(passage, terms, max_chars=TUNING.lines.max_chars):
         if row.after_gap and not row.number:
             yield line(("…", "dim"), indent=3)
@@ -450,6 +447,4 @@ _BY_MODE: Mapping[str, Callable[..., Iterator[IndentedLine]]] = {
     "related": render_related,
     "recent": render_recent,
 }
-"""What shows the report of each mode of `query`."""
-_WITH_DETAILS = frozenset({"context", "brief", "page"})
-"""Modes whose reports show more with `-v`."""
+"""The renderers of the modes of `query`."""

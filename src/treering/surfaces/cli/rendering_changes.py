@@ -1,4 +1,4 @@
-"""What `ingest`, `crystallize`, `lint` and review did, as lines."""
+"""Reports of `ingest`, `crystallize`, `lint` and reviews as lines for people."""
 
 import json
 import re
@@ -31,19 +31,27 @@ from treering.verbs.lint.survey import Finding, Severity
 from treering.verbs.short_ids import short_id
 
 _STYLES: Mapping[str, str] = {"failed": "red", "skipped": "yellow", "removed": "magenta", "warning": "yellow"}
-TOLD: frozenset[Outcome] = frozenset({"failed", "skipped", "proposed", "removed", "moved"})
-"""Outcomes of which a person wants to see the items."""
-_MACHINERY = {"id", "type", "title", "fingerprint", "content_type", "captured_at", "last_verified_at"}
-"""Fields of an object that tell a reviewer nothing beside its title and id."""
-_MOST_PER_OUTCOME = 10
+WATCHED_OUTCOMES: frozenset[Outcome] = frozenset({"failed", "skipped", "proposed", "removed", "moved"})
+"""Outcomes whose items the watcher shows."""
+_INTERNAL_FIELDS = {"id", "type", "title", "fingerprint", "content_type", "captured_at", "last_verified_at"}
+"""Fields that are not useful to a reviewer who sees title and id."""
+_MAX_PER_OUTCOME = 10
 _SHOWN: tuple[Outcome, ...] = ("failed", "skipped", "proposed")
-"""Outcomes of which the items are shown without -v."""
+"""Outcomes whose items are shown without -v."""
 _COUNTED: tuple[Outcome, ...] = ("created", "updated", "unchanged")
-"""Outcomes of which only the number is shown."""
+"""Outcomes whose items are never shown, only counted."""
 _OF_ORIGIN = re.compile(r"(?P<origin>[a-z]+:\S+?): (?P<message>.+)", re.DOTALL)
 _MAX_NAMES = 3
 _MAX_REASONS = 8
 _NAME_CHARS = 400
+_SEVERITIES: Mapping[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
+"""The style of each severity, the worst first."""
+_VALUE_CHARS = 120
+_MAX_IDS_OF_FINDING = 4
+_SENTENCE_CHARS = 600
+_MAX_ARCHIVED = 10
+_DOUBTFUL = frozenset({"stale", "partly-changed", "expired"})
+"""Rules about statements with outdated evidence or time."""
 
 
 def render_change(
@@ -81,9 +89,9 @@ def render_ingest(
     embeddings: str = "",
     verbose: bool = False,
 ) -> Iterator[IndentedLine]:
-    """Show in a sentence what was read, then what became stale and what a person has to do something about.
+    """Show a summary of the ingest, items that need attention, and knowledge that became stale.
 
-    `seconds`: how long it took. `embeddings`: when those that wait are ready.
+    `seconds`: the duration. `embeddings`: a note on when pending embeddings will be ready.
     """
     yield line(ingest_in_words(report, seconds))
     shown = OUTCOMES if verbose else _SHOWN
@@ -109,7 +117,7 @@ def _origin_of(warning: str) -> tuple[str, str]:
 
 
 def _grouped(what: str, items: Sequence[tuple[str, str]]) -> Iterator[IndentedLine]:
-    """Show items by their reason: the reason once, with the first of its files."""
+    """Show items by reason: each reason once, with its first files."""
     by_reason: dict[str, list[str]] = {}
     for origin, reason in items:
         root, _, path = origin.partition("#")
@@ -118,14 +126,14 @@ def _grouped(what: str, items: Sequence[tuple[str, str]]) -> Iterator[IndentedLi
     for reason, names in list(by_reason.items())[:_MAX_REASONS]:
         more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
         shown = ", ".join(filter(None, names[:_MAX_NAMES])) + more
-        why = one_line(reason, most=_SAID_CHARS)
+        why = one_line(reason, most=_SENTENCE_CHARS)
         yield line((f"{what}: ", _STYLES.get(what, "")), ": ".join(filter(None, (shown, why))))
     if len(by_reason) > _MAX_REASONS:
         yield line(f"{what}: {len(by_reason) - _MAX_REASONS} more. See: treering ingest --mode status")
 
 
 def render_job(report: JobReport, ledger: Ledger | None = None) -> Iterator[IndentedLine]:
-    """Show how a job stands, with every result it holds."""
+    """Show the state of a job, with all its items."""
     if not report.job:
         yield line("Nothing has been ingested here yet.")
     else:
@@ -145,7 +153,7 @@ def render_job(report: JobReport, ledger: Ledger | None = None) -> Iterator[Inde
 def render_write(
     report: WriteReport, ledger: Ledger | None, *, actor: str, fenced: bool, verbose: bool = False
 ) -> Iterator[IndentedLine]:
-    """Show what was written, waits for review, or would change."""
+    """Show the result of a write: written, waiting for review, or only proposed changes."""
     if report.diff:
         yield line(("Would change:", "bold"))
         yield from render_diff(report.diff, fenced=fenced)
@@ -156,7 +164,7 @@ def render_write(
 
 
 def render_diff(diff: Sequence[ObjectChange], *, fenced: bool) -> Iterator[IndentedLine]:
-    """Show changes field by field, as a diff; `fenced`: all that an object says marked as data."""
+    """Show changes field by field, as a diff. `fenced`: mark the contents of objects as data."""
     for change in diff:
         if fenced:
             yield line(f"{change.event} {change.id}", indent=2)
@@ -170,7 +178,7 @@ def render_diff(diff: Sequence[ObjectChange], *, fenced: bool) -> Iterator[Inden
 def render_proposals(
     records: Sequence[PatchRecord], ledger: Ledger, *, verbose: bool = False
 ) -> Iterator[IndentedLine]:
-    """Show the patches that wait for review, numbered, and how to decide about one."""
+    """Show the patches that wait for review, numbered, and the commands that decide about them."""
     if not records:
         yield line("Nothing is waiting for review.")
         return
@@ -185,25 +193,25 @@ def render_proposals(
     yield line("Decide with: treering review show 1, treering review apply 1, treering review reject 1")
 
 
-def render_work_proposals(found: WorkProposals, *, dry_run: bool) -> Iterator[IndentedLine]:
-    """Show what waits now, and how to decide on it."""
-    known = f"; {found.known} already known" if found.known else ""
-    count = len(found.proposed)
+def render_work_proposals(report: WorkProposals, *, dry_run: bool) -> Iterator[IndentedLine]:
+    """Show the proposed work items, and the command that reviews them."""
+    known = f"; {report.known} already known" if report.known else ""
+    count = len(report.proposed)
     yield line((f"{'Asked for' if dry_run else 'Proposed'}: ", "bold"), f"{count}{known}")
-    for one in found.proposed:
+    for one in report.proposed:
         yield line(f"{one.what}: {one_line(one.title, most=_NAME_CHARS)}", indent=2)
-    if found.more:
+    if report.more:
         yield line("There are more. Run it again, or with a larger --limit.", indent=2)
     if count and not dry_run:
         yield line("Review them: treering review list")
 
 
 def render_erasure(receipt: ErasureReceipt) -> Iterator[IndentedLine]:
-    """Show what was erased, what the probes found, and what is out of reach."""
+    """Show the erased objects, the results of the probes, and copies out of reach."""
     yield line((f"Erased {', '.join(receipt.ids)}", "bold"), f"  audit {receipt.sequence}")
     for probe in receipt.probes:
-        found = "nothing left" if not probe.found else f"{probe.found} FOUND"
-        yield line((f"{probe.name}: {found}", "red" if probe.found else ""), indent=2)
+        result = "nothing left" if not probe.found else f"{probe.found} FOUND"
+        yield line((f"{probe.name}: {result}", "red" if probe.found else ""), indent=2)
     yield from render_drift(None, receipt.staled, ())
     if receipt.repeated_in:
         yield line(("The same words are also in: ", "yellow"), ", ".join(receipt.repeated_in))
@@ -216,12 +224,12 @@ def render_erasure(receipt: ErasureReceipt) -> Iterator[IndentedLine]:
 
 
 def counted(counts: Mapping[Outcome, int]) -> str:
-    """Say how many items had which outcome."""
+    """Return the number of items per outcome."""
     return ", ".join(f"{counts[one]} {one}" for one in reversed(OUTCOMES) if counts.get(one)) or "nothing"
 
 
-def render_items(items: Sequence[ItemResult], *, most: int = _MOST_PER_OUTCOME) -> Iterator[IndentedLine]:
-    """Show items by outcome, at most so many of each, with reasons."""
+def render_items(items: Sequence[ItemResult], *, most: int = _MAX_PER_OUTCOME) -> Iterator[IndentedLine]:
+    """Show items by outcome with reasons, at most `most` of each."""
     for outcome in OUTCOMES:
         these = [item for item in items if item.outcome == outcome]
         for item in these[:most]:
@@ -234,29 +242,19 @@ def render_items(items: Sequence[ItemResult], *, most: int = _MOST_PER_OUTCOME) 
 
 def _fields(change: ObjectChange) -> Iterator[IndentedLine]:
     for field in change.fields:
-        if field.field not in _MACHINERY:
+        if field.field not in _INTERNAL_FIELDS:
             yield from _side("-", "red", field.field, field.before)
             yield from _side("+", "green", field.field, field.after)
 
 
 def _side(sign: str, style: str, name: str, value: object) -> Iterator[IndentedLine]:
-    """Show one side of a change; what holds fields of its own, such as a payload, field by field."""
+    """Show one side of a change; nested fields, such as a payload, one by one."""
     if isinstance(value, Mapping):
         for inner, part in value.items():
             yield from _side(sign, style, f"{name}.{inner}", part)
     elif value not in (None, "", [], ()):
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         yield line((f"{sign} {name}: {text}", style), indent=4)
-
-
-# What `lint` found, as lines.
-
-
-_SEVERITIES: Mapping[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
-"""The style of each severity, the worst first."""
-_VALUE_CHARS = 120
-_MOST_IDS_OF_A_FINDING = 4
-_SAID_CHARS = 600
 
 
 def findings_in_order(reports: Sequence[LintReport]) -> list[Finding]:
@@ -266,7 +264,7 @@ def findings_in_order(reports: Sequence[LintReport]) -> list[Finding]:
 
 
 def render_findings(reports: Sequence[LintReport], *, verbose: bool = False) -> Iterator[IndentedLine]:
-    """Show findings, the worst first and numbered, each with its explanation and what would put it right."""
+    """Show numbered findings, the worst first, each with its explanation and repair."""
     findings = findings_in_order(reports)
     total = sum(sum(report.counts.values()) for report in reports)
     yield line(
@@ -293,18 +291,18 @@ def render_repairs(report: RepairReport, *, fenced: bool) -> Iterator[IndentedLi
         style = "red" if one.outcome == "failed" else "bold"
         yield line(
             (f"{one.outcome} ", style),
-            one_line(one.summary, most=_SAID_CHARS),
+            one_line(one.summary, most=_SENTENCE_CHARS),
             (f"  {one.rule} {one.patch_id}".rstrip(), "dim"),
         )
         if one.why:
-            yield line(one_line(one.why, most=_SAID_CHARS), indent=2)
+            yield line(one_line(one.why, most=_SENTENCE_CHARS), indent=2)
         yield from render_diff(one.diff, fenced=fenced)
     if any(one.outcome == "planned" for one in report.repairs):
         yield line("Nothing was changed; --apply makes these changes.")
 
 
 def render_reindex(report: ReindexReport) -> Iterator[IndentedLine]:
-    """Show how the indexes compare with the ledger, and what was made anew."""
+    """Show the differences between indexes and ledger, and the number of rebuilt passages."""
     yield from (line(("differs: ", "yellow"), one) for one in report.differences)
     if not report.differences:
         yield line(("The indexes agree with the ledger.", "green"))
@@ -315,20 +313,20 @@ def render_reindex(report: ReindexReport) -> Iterator[IndentedLine]:
 
 
 def render_audit(report: AuditReport) -> Iterator[IndentedLine]:
-    """Show whether the log verifies, and who changed what."""
+    """Show whether the log verifies, and its changes with their authors."""
     if report.verified and report.head:
         yield line(("The audit log verifies", "green"), f" up to event {report.head.seq} ({report.head.hash[:12]}).")
     else:
         yield line(("The audit log does not verify: ", "red"), report.problem)
     yield from (line(("index differs: ", "yellow"), one) for one in report.differences)
     for event, change in zip_longest(report.events, report.changes):
-        yield line(one_line(event, most=_SAID_CHARS), indent=2)
+        yield line(one_line(event, most=_SENTENCE_CHARS), indent=2)
         for one in change.fields if change else ():
             yield line((f"{one.field}: ", "dim"), f"{_value(one.before)} → {_value(one.after)}", indent=4)
 
 
 def render_consolidation(report: ConsolidateReport) -> Iterator[IndentedLine]:
-    """Show each group with both sides, then the budget, and what to do next."""
+    """Show each group with both sides, then the budget, and the next command."""
     if not report.groups:
         yield line(("Nothing to consolidate.", "green"))
     for one in report.groups:
@@ -355,47 +353,44 @@ def _given_feedback(report: FeedbackReport) -> Iterator[IndentedLine]:
         yield line((f"Took back {report.taken_back}", "bold"), " of this answer.")
 
 
-def render_feedback(told: FeedbackStatus) -> Iterator[IndentedLine]:
-    """Show what feedback a scope keeps, and whether it counts."""
-    yield line((f"Feedback is {'on' if told.on else 'off'}", "bold"), f" in {told.scope}.")
-    for what, count in sorted(told.verdicts.items()):
+def render_feedback(status: FeedbackStatus) -> Iterator[IndentedLine]:
+    """Show the stored feedback of a scope, and whether it counts."""
+    yield line((f"Feedback is {'on' if status.on else 'off'}", "bold"), f" in {status.scope}.")
+    for what, count in sorted(status.verdicts.items()):
         yield line(f"{count} {what}", indent=2)
 
 
 def _consolidated(one: Consolidated) -> Iterator[IndentedLine]:
     style = "red" if one.outcome == "failed" else "bold"
     yield line((f"{one.outcome} ", style), f"{one.kind}: {one.why}", (f"  {one.patch_id}".rstrip(), "dim"))
-    for item in one.gone[:_MOST_GONE]:
+    for item in one.gone[:_MAX_ARCHIVED]:
         yield line(
-            ("- ", "red"), one_line(item.text or item.title, most=_SAID_CHARS), (f"  {item.id}", "dim"), indent=2
+            ("- ", "red"), one_line(item.text or item.title, most=_SENTENCE_CHARS), (f"  {item.id}", "dim"), indent=2
         )
-    if len(one.gone) > _MOST_GONE:
-        yield line(f"and {len(one.gone) - _MOST_GONE} more", indent=2)
+    if len(one.gone) > _MAX_ARCHIVED:
+        yield line(f"and {len(one.gone) - _MAX_ARCHIVED} more", indent=2)
     if one.kept:
-        kept = one_line(one.kept.text or one.kept.title, most=_SAID_CHARS)
-        yield line(("= ", "green"), kept, (f"  {one.kept.id}", "dim"), indent=2)
+        remaining = one_line(one.kept.text or one.kept.title, most=_SENTENCE_CHARS)
+        yield line(("= ", "green"), remaining, (f"  {one.kept.id}", "dim"), indent=2)
     if one.problem:
-        yield line(one_line(one.problem, most=_SAID_CHARS), indent=2)
-
-
-_MOST_GONE = 10
+        yield line(one_line(one.problem, most=_SENTENCE_CHARS), indent=2)
 
 
 def render_finding(one: Finding, *, number: str = "", verbose: bool = False) -> Iterator[IndentedLine]:
-    """Show a finding, and what would put it right."""
-    explanation = places_as_typed(one_line(one.explanation, most=_SAID_CHARS))
+    """Show a finding and its repair."""
+    explanation = places_as_typed(one_line(one.explanation, most=_SENTENCE_CHARS))
     yield line(number, (f"{one.severity}: ", _SEVERITIES[one.severity]), explanation, (f"  ({one.rule})", "dim"))
     if one.fix_summary:
-        yield line(("fix: ", "green"), one_line(one.fix_summary, most=_SAID_CHARS), indent=len(number))
-    if commands := _settling(one, number.strip()):
+        yield line(("fix: ", "green"), one_line(one.fix_summary, most=_SENTENCE_CHARS), indent=len(number))
+    if commands := _resolving_commands(one, number.strip()):
         yield line(("settle: ", "green"), commands, indent=len(number))
     if verbose:
-        more = f" and {len(one.ids) - _MOST_IDS_OF_A_FINDING} more" if len(one.ids) > _MOST_IDS_OF_A_FINDING else ""
-        yield line((f"{', '.join(one.ids[:_MOST_IDS_OF_A_FINDING])}{more}", "dim"), indent=len(number))
+        more = f" and {len(one.ids) - _MAX_IDS_OF_FINDING} more" if len(one.ids) > _MAX_IDS_OF_FINDING else ""
+        yield line((f"{', '.join(one.ids[:_MAX_IDS_OF_FINDING])}{more}", "dim"), indent=len(number))
 
 
-def _settling(one: Finding, number: str) -> str:
-    """Return the commands that settle stale or contradicting statements."""
+def _resolving_commands(one: Finding, number: str) -> str:
+    """Return the commands that resolve stale or contradicting statements."""
     knowledge = [short_id(identity) for identity in one.ids if identity.startswith(f"{PREFIXES['knowledge']}:")]
     if one.rule in _DOUBTFUL and knowledge:
         return (
@@ -405,10 +400,6 @@ def _settling(one: Finding, number: str) -> str:
         first, second, *_ = knowledge
         return f"treering crystallize {first} --by {second}, or treering crystallize {second} --by {first}"
     return ""
-
-
-_DOUBTFUL = frozenset({"stale", "partly-changed", "expired"})
-"""Rules about statements whose evidence or time is over."""
 
 
 def _value(value: object) -> str:

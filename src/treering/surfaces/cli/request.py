@@ -1,4 +1,4 @@
-"""Turn the words of a command line into a verb's envelope. Nothing here knows a space."""
+"""Turn a command line into the envelope of a verb, without a space."""
 
 import json
 import sys
@@ -24,11 +24,11 @@ _OPTIONS = {
     for name in RecordFlags.__dataclass_fields__
     if any(_PLURALS.get(name, name) in payload.model_fields for payload in PAYLOADS.values())
 }
-"""By the field of a payload, the option that gives it."""
+"""The option of each field of a payload."""
 _FLAGS = {
     _PLURALS.get(name, name): f"--{'object' if name == 'target' else name}" for name in RecordFlags.__dataclass_fields__
 }
-"""By the field of an input, the option that gives it."""
+"""The option of each field of an input."""
 EXTRA = "Extra inputs are not permitted"
 _ONE_TEXT = {"context": "task", "search": "text", "related": "id", "recent": "since"}
 
@@ -36,33 +36,33 @@ _ONE_TEXT = {"context": "task", "search": "text", "related": "id", "recent": "si
 def envelope_of(
     verb: Verb, mode: str, calling: Calling, *, given: Mapping[str, Any], options: Mapping[str, Any]
 ) -> Envelope:
-    """Put a call together: `--input` and what was said in words, `--option` and flags.
+    """Build a call from `--input`, the input `given` as arguments, `--option` and flags.
 
-    A flag that the mode takes as input becomes input. Raises `InvalidInput` for what cannot be read.
+    A flag that is a field of the mode's input is moved there. Raises `InvalidInput` if a value cannot be read.
     """
     known = TOOLS[verb].modes.get(mode or TOOLS[verb].default)
-    wishes = {**_pairs(calling.option or (), known), **options}
-    moved = {name: wishes.pop(name) for name in list(wishes) if known and _is_input(name, known)}
-    said = read_input(calling.input)
-    if isinstance(said, str) and (moved or given):
+    merged = {**_pairs(calling.option or (), known), **options}
+    moved = {name: merged.pop(name) for name in list(merged) if known and _is_input(name, known)}
+    base = read_input(calling.input)
+    if isinstance(base, str) and (moved or given):
         raise InvalidInput(
             "--input is plain text, but further fields were given.",
             hint='Give an object, such as --input \'{"task": "…"}\', or only the text.',
         )
-    _check_text({"mode": mode, "input": {**moved, **given}, "options": wishes})
+    _check_text({"mode": mode, "input": {**moved, **given}, "options": merged})
     data: dict[str, Any] = {
         "mode": mode,
         "scope": parse_scope(calling.scope),
-        "input": said if isinstance(said, str) else {**said, **moved, **given},
-        "options": wishes,
+        "input": base if isinstance(base, str) else {**base, **moved, **given},
+        "options": merged,
     }
     return parse(Envelope, data, where="call")
 
 
 def read_input(text: str) -> dict[str, Any] | str:
-    """Read an input as JSON from the text itself, from `@file`, or from stdin for `-`; an empty text is an empty input.
+    """Read the JSON of `--input`: the text itself, a file for `@file`, or stdin for `-`; empty: an empty input.
 
-    It is an object, or a JSON string if the mode takes one.
+    It is an object, or a string if the mode takes one.
     """
     if not text:
         return {}
@@ -83,7 +83,7 @@ def read_input(text: str) -> dict[str, Any] | str:
 
 
 def read_stdin() -> str:
-    """Read all of stdin as UTF-8. Raises `InvalidInput` where it is not."""
+    """Read all of stdin. Raises `InvalidInput` if it is not UTF-8."""
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -91,7 +91,7 @@ def read_stdin() -> str:
 
 
 def question_from(words: Sequence[str], mode: str) -> dict[str, Any]:
-    """Turn the words after `query` into input: a task, a search, or ids."""
+    """Return the arguments of `query` as input: a task, a search text, or ids."""
     if not words:
         return {}
     match mode or TOOLS["query"].default:
@@ -104,7 +104,7 @@ def question_from(words: Sequence[str], mode: str) -> dict[str, Any]:
 
 
 def mode_of(ids: Sequence[str], saying: RecordFlags) -> str:
-    """Tell which mode of `crystallize` is meant, by a kind or by the type of an id; empty where neither says it."""
+    """Return the mode of `crystallize` for a kind or the type of an id; empty if there is neither."""
     if saying.by:
         return "supersede"
     if saying.kind in PAYLOADS:
@@ -115,7 +115,7 @@ def mode_of(ids: Sequence[str], saying: RecordFlags) -> str:
 
 
 def check_kind(kind: str) -> None:
-    """Raise `InvalidInput` with all kinds there are for one that `crystallize` does not know."""
+    """Raise `InvalidInput`, listing all kinds, if `crystallize` does not know a kind."""
     known = {kind for kinds in known_kinds().values() for kind in kinds}
     if kind and kind not in known:
         listed = "; ".join(f"{what}: {', '.join(kinds)}" for what, kinds in known_kinds().items())
@@ -125,7 +125,7 @@ def check_kind(kind: str) -> None:
 
 
 def naming_options(error: InvalidInput) -> InvalidInput:
-    """Return the error with the options that give what is wrong or missing in a payload, where there are any."""
+    """Return the error with the options for the wrong or missing fields of a payload, if there are any."""
     fields = error.details.get("fields", ())
     foreign = [_FLAGS[one["field"]] for one in fields if one["problem"] == EXTRA and one["field"] in _FLAGS]
     if foreign:
@@ -143,21 +143,21 @@ def naming_options(error: InvalidInput) -> InvalidInput:
 
 
 def record_from(ids: Sequence[str], mode: str, saying: RecordFlags) -> dict[str, Any]:
-    """Turn ids and flags into the input of `crystallize`; a kind's own fields go into its payload."""
-    said = {_PLURALS.get(name, name): value for name, value in _said(saying)}
+    """Return ids and flags as the input of `crystallize`; the fields of a kind go into its payload."""
+    fields = {_PLURALS.get(name, name): value for name, value in _given_flags(saying)}
     if mode == "promote":
-        return {**said, **({"ids": list(ids)} if ids else {})}
+        return {**fields, **({"ids": list(ids)} if ids else {})}
     if len(ids) > 1:
         raise InvalidInput(
             f"The mode {mode} changes one object at a time, and {len(ids)} ids were given.", hint="Give one id."
         )
     if ids:
-        said["id"] = ids[0]
+        fields["id"] = ids[0]
     if saying.kind in PAYLOADS:
-        return _with_payload(said, PAYLOADS[saying.kind].model_fields)
+        return _with_payload(fields, PAYLOADS[saying.kind].model_fields)
     if ids and mode == "work_item":
-        said.pop("kind", None)  # it only told the mode; the kind of what exists is not changed by the way
-    return said
+        fields.pop("kind", None)  # it only selected the mode; the kind of an existing object does not change
+    return fields
 
 
 def moment(text: str | None) -> str | int | None:
@@ -166,7 +166,7 @@ def moment(text: str | None) -> str | int | None:
 
 
 def _check_text(data: Mapping[str, Any]) -> None:
-    """Raise `InvalidInput` for text that is not Unicode, such as bytes of another encoding."""
+    """Raise `InvalidInput` for text that is not valid Unicode, such as bytes of another encoding."""
     try:
         json.dumps(data, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
@@ -176,21 +176,21 @@ def _check_text(data: Mapping[str, Any]) -> None:
         ) from error
 
 
-def _said(saying: RecordFlags) -> Iterable[tuple[str, Any]]:
+def _given_flags(saying: RecordFlags) -> Iterable[tuple[str, Any]]:
     for name in RecordFlags.__dataclass_fields__:
         value = getattr(saying, name)
         if value:
             yield name, _loose(value) if name == "value" else value
 
 
-def _with_payload(said: dict[str, Any], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
-    payload = {name: value for name, value in said.items() if name in fields}
-    rest = {name: value for name, value in said.items() if name not in fields}
+def _with_payload(flags: dict[str, Any], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
+    payload = {name: value for name, value in flags.items() if name in fields}
+    rest = {name: value for name, value in flags.items() if name not in fields}
     return {**rest, **({"payload": payload} if payload else {})}
 
 
 def _places(words: Sequence[str]) -> list[str]:
-    """Join an id and the segment after it, whether or not they were quoted together."""
+    """Join an id and the segment after it if they are separate arguments."""
     joined: list[str] = []
     for word in words:
         if ":" in word or not joined:
@@ -234,7 +234,7 @@ def _is_input(name: str, mode: Mode) -> bool:
 
 
 def _value(texts: Sequence[str], field: FieldInfo | None) -> JsonValue:
-    """Read a value as what its field takes: JSON first, then plain text, then a list of either."""
+    """Read a value in the first form that its field accepts: JSON, plain text, or a list of either."""
     last, many = texts[-1], [_loose(text) for text in texts]
     if field is None:
         return _loose(last) if len(texts) == 1 else many

@@ -1,4 +1,7 @@
-"""An open space for the time of one command: progress while it works, one answer, and what follows."""
+"""Open a space for one command, show its progress, print its answer and start the work that follows.
+
+Commands import this module when they are declared, so what is slow to load is imported in the functions.
+"""
 
 import os
 import signal
@@ -9,52 +12,60 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from pydantic import BaseModel, TypeAdapter
 
 from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput
-from treering.ports.runtime import end_loading
 from treering.surfaces.cli.flags import Access, WriteFlags
-from treering.surfaces.cli.last_answer import last_places
 from treering.surfaces.cli.printing import IndentedLine, confirm, line, page, say_json, show, terminal
-from treering.surfaces.python.space import Space, open_space
 from treering.system.address import Address, shown_address
 from treering.system.machine import LOWEST_PRIORITY, make_folder, start_behind, write_new
 from treering.system.settings import FOLDER, IN_GIT, Settings
-from treering.verbs.engine import Progress, silent
-from treering.verbs.envelope import EVERYTHING, Operation, Rights
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from treering.surfaces.python.space import Space
+    from treering.verbs.engine import Progress
+    from treering.verbs.envelope import Operation, Rights
+
+    Data = BaseModel | Sequence[BaseModel] | Mapping[str, object]
 
 _IGNORED = "# A space belongs to this machine; `treering export` is how it is shared.\n*.db*\n.gitignore\n"
-_QUICK_SECONDS = 1.0  # work that is done by then shows no bar
-_DESCRIBED = 40  # columns of what is being done
+_QUICK_SECONDS = 1.0
+"""Work that takes less time shows no progress bar."""
+_DESCRIPTION_COLUMNS = 40
 _REFUSED = 1
-_WIDEST = 110  # columns: longer lines of prose are hard to read
-
-Data = BaseModel | Sequence[BaseModel] | Mapping[str, object]
+_TERMINATED = 143
+_MAX_COLUMNS = 110
+"""Longer lines of prose are hard to read."""
 
 
 @contextmanager
 def opened(
     access: Access | Address, writing: WriteFlags | None = None, *, create: bool = False, catching_up: bool = False
-) -> Iterator[Space]:
-    """Open the space a command is about. Vectors are left to a process of their own, or to whoever waits.
+) -> "Iterator[Space]":
+    """Open the space of a command.
 
-    So is an index that is being made anew, unless nothing may run in the background. `catching_up`: the command itself
-    makes what waits. A space that did not exist is named after the answer of the command.
+    Pending embeddings and index rebuilds are left to a background process, unless background work is disabled.
+    `catching_up`: the command does this work itself. The address of a new space is printed after the command's answer.
     """
+    from treering.ports.runtime import end_loading
+    from treering.surfaces.cli.last_answer import last_places
+    from treering.surfaces.python.space import open_space
+
     address = access if isinstance(access, Address) else Settings.read().space_address(access.space or None)
     is_new = create and address.file is not None and not address.file.exists()
     if create:
         prepare(address)
-    name = writing or WriteFlags()
-    later = not catching_up and may_work_later(name)
+    writing = writing or WriteFlags()
+    later = not catching_up and may_work_later(writing)
     with open_space(
         address,
-        actor=name.actor or None,
-        channel="agent" if name.as_agent else "user",
+        actor=writing.actor or None,
+        channel="agent" if writing.as_agent else "user",
         create=create,
         background=False,
         whole=not (later or catching_up),
@@ -68,34 +79,35 @@ def opened(
 
 
 def prepare(address: Address) -> None:
-    """Keep a new space in a `.treering/` folder out of version control."""
+    """Exclude a new space in a `.treering/` folder from version control."""
     if address.file is None:
         return
     folder = address.file.parent
-    if folder.name in (FOLDER, IN_GIT) and not address.file.exists():  # an exam may lie there before
+    if folder.name in (FOLDER, IN_GIT) and not address.file.exists():  # the folder may already contain an exam
         make_folder(folder)
-        with suppress(FileExistsError):  # another process was first, or a person wrote it
+        with suppress(FileExistsError):  # written by another process or by a person
             write_new(folder / ".gitignore", _IGNORED.encode())
 
 
 @contextmanager
-def watched(space: Space) -> Iterator[Space]:
-    """Show long work of a space as `bars` does."""
+def watched(space: "Space") -> "Iterator[Space]":
+    """Show progress bars for long work on a space."""
     with bars() as advance:
         yield space.with_progress(advance)
 
 
 @contextmanager
-def bars() -> Iterator[Progress]:
-    """Show work of more than a second as a bar on stderr if that is a terminal, with its rate and the time left.
+def bars() -> "Iterator[Progress]":
+    """Show work that takes more than a second as a progress bar on stderr, if that is a terminal.
 
-    It is gone before the answer is printed.
+    The bars are removed before the answer is printed.
     """
+    from treering.verbs.engine import silent
+
     console = terminal(errors=True)
-    if not console.is_interactive:  # a dumb terminal cannot take a bar back
+    if not console.is_interactive:  # a dumb terminal cannot remove a bar
         yield silent
         return
-    # Imported here: most answers come without a bar.
     from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
@@ -106,7 +118,7 @@ def bars() -> Iterator[Progress]:
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    # What others print meanwhile goes its own way, which cleans it.
+    # Other output is not redirected: it goes through the streams that clean it.
     shown = Bars(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
     tasks: dict[str, TaskID] = {}
     begun: dict[str, tuple[float, int]] = {}
@@ -114,7 +126,7 @@ def bars() -> Iterator[Progress]:
     def advance(what: str, done: int, total: int | None) -> None:
         now = time.monotonic()
         if what not in tasks:
-            tasks[what] = shown.add_task(visible_line(what)[:_DESCRIBED], total=total, rate="")
+            tasks[what] = shown.add_task(visible_line(what)[:_DESCRIPTION_COLUMNS], total=total, rate="")
             begun[what] = now, done
         if now - min(start for start, _ in begun.values()) > _QUICK_SECONDS:
             shown.start()
@@ -128,14 +140,14 @@ def bars() -> Iterator[Progress]:
         shown.stop()
 
 
-def answer(access: Access, data: Data, lines: Iterable[IndentedLine], *, paged: bool = True) -> None:
-    """Print the answer of a command: JSON for programs, else lines for people, with a pager if they are many."""
+def answer(access: Access, data: "Data", lines: Iterable[IndentedLine], *, paged: bool = True) -> None:
+    """Print the answer of a command: `data` as JSON with --json, else `lines`, in a pager if they do not fit."""
     if access.as_json:
-        say_json(to_json(data))
+        say_json(_to_json(data))
         return
     console = terminal()
     if console.is_terminal:
-        console.width = min(console.width, _WIDEST)
+        console.width = min(console.width, _MAX_COLUMNS)
     if not (console.is_terminal and paged):
         show(console, lines)
         return
@@ -146,26 +158,30 @@ def answer(access: Access, data: Data, lines: Iterable[IndentedLine], *, paged: 
         show(console, rows)
 
 
-def to_json(data: Data) -> str:
-    """Write a report, several, or plain facts as JSON."""
-    return TypeAdapter[Data](Data).dump_json(data, indent=2, serialize_as_any=True).decode()
+def _to_json(data: "Data") -> str:
+    from pydantic import BaseModel, TypeAdapter
+
+    adapter: TypeAdapter[Data] = TypeAdapter(BaseModel | Sequence[BaseModel] | Mapping[str, object])
+    return adapter.dump_json(data, indent=2, serialize_as_any=True).decode()
 
 
 def is_piped() -> bool:
-    """Tell whether the answer goes to a program, which may hand it on to a model."""
+    """Return whether the answer goes to a program, which may pass it on to a model."""
     return not sys.stdout.isatty()
 
 
-def rights_of_verbs() -> Rights:
-    """Return what a call of a verb may do: what is for a person to decide only where one sits at the terminal."""
+def rights_of_verbs() -> "Rights":
+    """Return the rights of a verb's call. Decisions reserved for a person need a terminal."""
+    from treering.verbs.envelope import EVERYTHING
+
     present = sys.stdin.isatty()
     return replace(EVERYTHING, destroys=present, needs_person=present)
 
 
-def confirm_destroying(operation: Operation[Any], what: str, *, sure: bool) -> None:
-    """Ask for a yes before an operation that removes content for good, unless it was given; leave with 1 without one.
+def confirm_destroying(operation: "Operation[Any]", what: str, *, sure: bool) -> None:
+    """Ask for confirmation before an operation erases content, unless `sure`. Exit with 1 if it is refused.
 
-    Raises `InvalidInput` where nobody can be asked.
+    Raises `InvalidInput` without a terminal.
     """
     if sure or not operation.rights.destroys:
         return
@@ -175,33 +191,26 @@ def confirm_destroying(operation: Operation[Any], what: str, *, sure: bool) -> N
         raise typer.Exit(_REFUSED)
 
 
-def embed_later(space: Space, writing: WriteFlags) -> None:
-    """Have vectors that wait made by a process of its own."""
+def embed_later(space: "Space", writing: WriteFlags) -> None:
+    """Start a background process if passages wait for their embedding."""
     if may_work_later(writing) and space.engine.index.vectors.lag().pending:
         _work_later(space)
 
 
 def may_work_later(writing: WriteFlags) -> bool:
-    """Return whether embeddings that wait are made by a process in the background."""
+    """Return whether background processes are allowed."""
     return Settings.read().background and not writing.no_background
 
 
-def _work_later(space: Space) -> None:
-    """Start a process that makes what waits."""
-    # Everybody on this machine can read the arguments of a process; its environment only its user.
+def _work_later(space: "Space") -> None:
+    # Every user of the machine can read the arguments of a process, but only its own user its environment.
     environment = {**os.environ, "TREERING_SPACE": space.address.url}
     start_behind("vectors", "--quiet", niceness=LOWEST_PRIORITY, environment=environment)
 
 
-# Commands that run until they are told to stop.
-
-
-_TERMINATED = 143
-
-
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Leave in order when asked to end: what is held is given back, and no child stays behind."""
+    """Exit on SIGTERM in the normal way, so that locks are released and child processes end."""
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     try:
         yield
@@ -210,10 +219,10 @@ def terminable() -> Iterator[None]:
 
 
 @contextmanager
-def told_to_stop() -> Iterator[Callable[[float], bool]]:
-    """Take SIGTERM and SIGINT as a wish to stop, which is given time to end what is under way.
+def stop_requested() -> Iterator[Callable[[float], bool]]:
+    """Treat SIGTERM and SIGINT as a request to stop after the current piece of work.
 
-    Yields what waits for so many seconds, or until then, and tells whether to stop.
+    Yields a function that waits for a number of seconds or until the request, and returns whether to stop.
     """
     stopping = threading.Event()
     before = {number: signal.signal(number, lambda *_: stopping.set()) for number in (signal.SIGTERM, signal.SIGINT)}

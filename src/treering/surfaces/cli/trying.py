@@ -1,4 +1,4 @@
-"""`treering try`: what Treering is for, on the folder one is in, in spaces that are gone afterwards."""
+"""`treering try`: demonstrate Treering on the working folder, in temporary spaces."""
 
 import re
 import time
@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from treering.core.characters import label
 from treering.core.errors import InvalidInput, Unavailable
 from treering.sources.reading.folder import read_bytes
-from treering.surfaces.cli.printing import IndentedLine, line, show, terminal
+from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.rendering import render
 from treering.surfaces.cli.session import opened, watched
 from treering.surfaces.ingest_words import ingest_in_words
@@ -23,11 +22,11 @@ from treering.verbs.ingest.report import IngestReport
 from treering.verbs.reading import ShownHit
 
 _BEST = 3
-_MOST_BYTES = 2_000_000
+_MAX_BYTES = 2_000_000
 _CHARS = 92
 _LOOKED_AT = 20
 _PROSE = frozenset({".md", ".rst", ".txt", ".adoc"})
-_PLAIN_WORDS = 6  # a line of a document with so many is taken for a sentence
+_PLAIN_WORDS = 6  # a line of a document with as many is considered a sentence
 _AFTER = 30  # characters shown after the beginning of a difference
 _HEADING = re.compile(r"^#{2,4}[ \t]+(?P<name>[^#\n]{3,60}?)[ \t#]*$", re.MULTILINE)
 _EVERYWHERE = re.compile(
@@ -40,7 +39,7 @@ _EVERYWHERE = re.compile(
 )
 _OF_RELEASES = re.compile(r"change|history|news|release", re.IGNORECASE)
 _MAX_FACTS = 50
-"""Sentences among which one is looked for that fits on a line."""
+"""Sentences among which the first is chosen that fits on a line."""
 _NEXT_BLOCK = re.compile(r"\n\s*(?:\n|[-*+] |\d+\. |#)")
 _MARKUP = re.compile(r"^(?:[-*+]|\d+\.)\s+|\[(?P<link>[^\]]*)\]\([^)]*\)|[*`]|<[^>]*>")
 _TO_ITS_END = re.compile(r".+?[.!?](?=\s|$)")
@@ -52,7 +51,7 @@ _FACT = re.compile(
 _MAX_HEADING_WORDS = 6
 _CODE = re.compile(r"[`=(){}<>_:,]")
 """Signs of code or of a list in a heading, which does not fit into a question."""
-_MOST_WORDS = 12
+_MAX_WORDS = 12
 _WITHOUT_WORDS = "what is this about"
 _DEFAULT = re.compile(
     r"\b[Tt]he (?P<what>default(?: (?!if\b|remains\b|is\b|are\b)[\w`'-]+){1,5}) (?:is|are)\b|"
@@ -82,26 +81,20 @@ _OPPOSITE = re.compile(rf"\b(?:{'|'.join(sorted(_OPPOSITES, key=len, reverse=Tru
 _NAME = re.compile(r"`(?P<name>-{0,2}[A-Za-z_][\w-]{2,30})`")
 
 
-def try_here(question: str, *, wait: bool) -> None:
-    """Ask the folder one is in, record a decision with its evidence, and see it noticed when a copy of that changes."""
-    console = terminal()
-    with TemporaryDirectory(prefix="treering-") as folder:
-        place = Path(folder)
-        with opened(file_address(place / "try.db"), create=True) as space:
-            for lines in _steps(space, place, question, wait=wait):
-                show(console, lines)
+def steps(space: Space, folder: Path, question: str, *, wait: bool) -> Iterator[list[IndentedLine]]:
+    """Ask the working folder a question, record a decision about a line, and change that line in a copy.
 
-
-def _steps(space: Space, place: Path, question: str, *, wait: bool) -> Iterator[list[IndentedLine]]:
+    Yields the lines to show after each step. `space` and `folder` are new, empty and temporary.
+    """
     begun = time.monotonic()
     read = _ingest(space, wait=wait)
     yield [_typed("add ."), line(ingest_in_words(read, time.monotonic() - begun)), line("")]
     facts = [] if question else list(islice(_facts(Path.cwd()), _MAX_FACTS))
     fact = next((one for one in facts if one.change.is_plain), next(iter(facts), None))
-    asked = question or (fact.question if fact else _question(Path.cwd()))
-    report = space.query("search", input={"text": asked}, options={"limit": _BEST, "group": "source"})
+    query = question or (fact.question if fact else _question(Path.cwd()))
+    report = space.query("search", input={"text": query}, options={"limit": _BEST, "group": "source"})
     hits = tuple(hit.model_copy(update={"more": (), "flags": ()}) for hit in report.hits)
-    yield [_typed(f'search "{asked}"'), *render(report.model_copy(update={"hits": hits})), line("")]
+    yield [_typed(f'search "{query}"'), *render(report.model_copy(update={"hits": hits})), line("")]
     changes = [fact.change] if fact else [change for hit in report.hits for change in _changes_of(hit)]
     changes += [
         change for page in sorted(Path.cwd().glob("README*"), key=_by_name) for change in _changes_in(page, _text(page))
@@ -109,50 +102,50 @@ def _steps(space: Space, place: Path, question: str, *, wait: bool) -> Iterator[
     if not changes:
         yield [line('Ask about something that a text file of this folder contains: treering try "QUESTION"')]
         return
-    with opened(file_address(place / "copy.db"), create=True) as copies:
-        yield from _drift(copies, place, min(changes, key=lambda change: change.rank))
+    with opened(file_address(folder / "copy.db"), create=True) as copies:
+        yield from _drift(copies, folder, min(changes, key=lambda change: change.rank))
     yield [line("Nothing was stored. Start with: treering init && treering add .")]
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """How somebody might change a line of a file. `after` is empty where they take it out."""
+    """A plausible change of a line in a file. `after` is empty if the line is removed."""
 
     file: Path
     before: str
     after: str
     rank: int
-    """How telling that is, the best first: a number, the opposite, another name, a line less."""
+    """How instructive the change is, the best first: a number, the opposite, another name, a removed line."""
 
     @property
     def sentence(self) -> str:
         """The sentence that begins with the line, without Markdown."""
         text = _text(self.file)
         rest = _NEXT_BLOCK.split(text[text.index(self.before) :], maxsplit=1)[0]
-        plain = _MARKUP.sub(lambda found: found["link"] or "", " ".join(rest.split()))
-        found = _TO_ITS_END.match(plain)
-        return (found[0] if found else plain).rstrip(".")
+        plain = _MARKUP.sub(lambda match: match["link"] or "", " ".join(rest.split()))
+        match = _TO_ITS_END.match(plain)
+        return (match[0] if match else plain).rstrip(".")
 
     @property
     def is_plain(self) -> bool:
-        """Whether the sentence is short and whole, and is what changes."""
+        """Whether the sentence is short and complete, and contains the change."""
         sentence = self.sentence
         changes = _first_difference(self.before, self.after) < len(sentence)
         return changes and len(sentence) <= _CHARS and not sentence.endswith(":")
 
 
-def _drift(space: Space, place: Path, change: _Change) -> Iterator[list[IndentedLine]]:
-    """Record a decision that rests on a line of a copied file, change the line, and show that this is noticed."""
+def _drift(space: Space, temporary: Path, change: _Change) -> Iterator[list[IndentedLine]]:
+    """Record a decision based on a line of a copied file, change the line, and show that this is detected."""
     file, words = change.file, change.before
     path = file.relative_to(Path.cwd())
-    folder = place / "copy"
+    folder = temporary / "copy"
     copy = folder / path
     copy.parent.mkdir(parents=True)
     text = file.read_text(encoding="utf-8")
     copy.write_text(text, encoding="utf-8")
     space.ingest("path", input={"path": str(folder)})
-    found = space.query("search", input={"text": words}, options={"limit": _LOOKED_AT, "filter": {"type": "source"}})
-    evidence = next((hit for hit in found.hits if words in hit.text), found.hits[0])
+    matches = space.query("search", input={"text": words}, options={"limit": _LOOKED_AT, "filter": {"type": "source"}})
+    evidence = next((hit for hit in matches.hits if words in hit.text), matches.hits[0])
     title, where = f"We rely on: {_gist(change.sentence)}", f"{path}:{text[: text.index(words)].count(chr(10)) + 1}"
     space.crystallize(
         "knowledge",
@@ -201,23 +194,23 @@ def _ingest(space: Space, *, wait: bool) -> IngestReport:
 
 @dataclass(frozen=True, slots=True)
 class _Fact:
-    """A sentence of a document that decisions may rest on, and a question that it answers."""
+    """A sentence of a document for a decision, and a question that it answers."""
 
     question: str
     change: _Change
 
 
 def _facts(folder: Path) -> Iterator[_Fact]:
-    """Give the sentences of the README and the docs that state a limit or a default, those below a heading."""
+    """Yield the sentences of the README and the docs that state a limit or a default, if they are below a heading."""
     for page in _pages(folder):
         text, heading = _text(page), ""
         for row in text.splitlines():
-            if found := _HEADING.match(row):
-                heading = _plain_heading(found)
+            if match := _HEADING.match(row):
+                heading = _plain_heading(match)
                 continue
             words = row.strip()
             after = (_other_number(words) or _opposite(words)) if heading and _FACT.match(words) else None
-            if after and text.count(words) == 1 and _tells(words) >= _PLAIN_WORDS:
+            if after and text.count(words) == 1 and _plain_words(words) >= _PLAIN_WORDS:
                 yield _Fact(_asked_for_default(words) or _asked(heading), _Change(page, words, after, 0))
 
 
@@ -231,7 +224,7 @@ def _by_name(page: Path) -> tuple[int, str]:
 
 
 def _plain_heading(found: re.Match[str]) -> str:
-    """Return a heading that can be asked about; empty for one with code, and for one that every project has."""
+    """Return a heading for a question; empty for one with code, or one that every project has."""
     name = " ".join(re.sub(r"[^\w\s'/-]", " ", found["name"]).split())
     fits = (
         name
@@ -243,10 +236,10 @@ def _plain_heading(found: re.Match[str]) -> str:
 
 
 def _question(folder: Path) -> str:
-    """Make a question that a developer asks, of the README or of the first page with something to ask for.
+    """Return a question of a developer, made from the README or the docs.
 
-    It asks for a default that a page names, else for a heading that other projects do not have. Where there is none,
-    as in reStructuredText, it is the beginning of the first sentence.
+    It asks for a default that a page names, else about a heading that other projects do not have. If there is none, as
+    in reStructuredText, it is the beginning of the first sentence.
     """
     texts = list(map(_text, _pages(folder)))
     for text in texts:
@@ -255,14 +248,14 @@ def _question(folder: Path) -> str:
     if heading := next(filter(None, (_plain_heading(one) for text in texts for one in _HEADING.finditer(text))), ""):
         return _asked(heading)
     sentences = filter(None, map(_SENTENCE.search, texts))
-    words = next((found["words"].split()[:_MOST_WORDS] for found in sentences), None)
+    words = next((found["words"].split()[:_MAX_WORDS] for found in sentences), None)
     return re.sub(r"[`*]", "", " ".join(words)) if words else _WITHOUT_WORDS
 
 
 def _asked_for_default(text: str) -> str:
     """Ask for the first default that a text names; empty if it names none."""
-    found = _DEFAULT.search(text)
-    what = (found["what"] or f"default of {found['name']}") if found else ""
+    match = _DEFAULT.search(text)
+    what = (match["what"] or f"default of {match['name']}") if match else ""
     return f"what is the {what.replace('`', '')}?" if what else ""
 
 
@@ -283,14 +276,14 @@ def _asked(heading: str) -> str:
 
 
 def _changes_of(hit: ShownHit) -> Iterator[_Change]:
-    """Give how somebody might change the lines of a hit; nothing where the file is not as it was read."""
+    """Yield plausible changes of the lines of a hit; nothing if its file changed since."""
     path = hit.place.partition("#L")[0]
     if path and not Path(path).is_absolute():
         yield from _changes_in(Path.cwd() / path, hit.text)
 
 
 def _changes_in(file: Path, shown: str) -> Iterator[_Change]:
-    """Give how somebody might change some lines of a file: a sentence of a document before a line of code."""
+    """Yield plausible changes of lines in a file, sentences of documents before lines of code."""
     text = _text(file)
     is_prose = file.suffix.lower() in _PROSE
     lines = [one.strip() for one in shown.splitlines()]
@@ -300,8 +293,8 @@ def _changes_in(file: Path, shown: str) -> Iterator[_Change]:
         if len(one.split()) > 3 and text.count(one) == 1 and not one.startswith(("#", "|", "$", ">", "!", "["))
     ]
     ways: Sequence[Callable[[str], str | None]] = (_other_number, _opposite, partial(_other_name, text=text), _nothing)
-    for words in sorted(telling, key=_tells, reverse=True):
-        is_sentence = is_prose and _tells(words) >= _PLAIN_WORDS
+    for words in sorted(telling, key=_plain_words, reverse=True):
+        is_sentence = is_prose and _plain_words(words) >= _PLAIN_WORDS
         for rank, change in enumerate(ways):
             after = change(words)
             if after is not None:
@@ -310,30 +303,30 @@ def _changes_in(file: Path, shown: str) -> Iterator[_Change]:
 
 
 def _other_number(words: str) -> str | None:
-    found = _NUMBER.search(words)
-    if found is None:
+    match = _NUMBER.search(words)
+    if match is None:
         return None
-    return f"{words[: found.start()]}{2 * int(found['value']) or 1}{words[found.end() :]}"
+    return f"{words[: match.start()]}{2 * int(match['value']) or 1}{words[match.end() :]}"
 
 
 def _opposite(words: str) -> str | None:
-    found = _OPPOSITE.search(words)
-    return f"{words[: found.start()]}{_OPPOSITES[found[0]]}{words[found.end() :]}" if found else None
+    match = _OPPOSITE.search(words)
+    return f"{words[: match.start()]}{_OPPOSITES[match[0]]}{words[match.end() :]}" if match else None
 
 
 def _other_name(words: str, *, text: str) -> str | None:
-    """Put another name of the page in the place of one."""
-    found = _NAME.search(words)
-    if found is None:
+    """Replace a name by another name of the page."""
+    match = _NAME.search(words)
+    if match is None:
         return None
-    name = found["name"]
+    name = match["name"]
     alike = (one["name"] for one in _NAME.finditer(text) if _shape(one["name"]) == _shape(name))
     other = next((one for one in alike if f"`{one}`" not in words), None)
-    return f"{words[: found.start()]}`{other}`{words[found.end() :]}" if other else None
+    return f"{words[: match.start()]}`{other}`{words[match.end() :]}" if other else None
 
 
 def _shape(name: str) -> tuple[bool, bool, bool]:
-    """Tell options, classes and functions apart."""
+    """Return whether a name is an option, a class or a function."""
     return name.startswith("-"), name[:1].isupper(), "_" in name
 
 
@@ -341,22 +334,22 @@ def _nothing(_words: str) -> str:
     return ""
 
 
-def _tells(text: str) -> int:
-    """Return how much a line says to a person: its plain words."""
+def _plain_words(text: str) -> int:
+    """Return the number of plain words in a line."""
     return sum(word.strip(".,;:()").isalpha() for word in text.split())
 
 
 def _text(file: Path) -> str:
     with suppress(OSError, UnicodeDecodeError):
-        data = read_bytes(file, _MOST_BYTES)
-        return data.decode() if data and len(data) <= _MOST_BYTES else ""
+        data = read_bytes(file, _MAX_BYTES)
+        return data.decode() if data and len(data) <= _MAX_BYTES else ""
     return ""
 
 
 def _gist(text: str) -> str:
     lines = [one.strip() for one in text.splitlines() if one.strip(" #=-*`")]
-    told = next((one for one in lines if len(one.split()) > 3), lines[0] if lines else "")
-    return told if len(told) <= _CHARS else f"{told[: _CHARS - 1].rpartition(' ')[0]} …"
+    sentence = next((one for one in lines if len(one.split()) > 3), lines[0] if lines else "")
+    return sentence if len(sentence) <= _CHARS else f"{sentence[: _CHARS - 1].rpartition(' ')[0]} …"
 
 
 def _first_difference(one: str, other: str) -> int:
@@ -364,7 +357,7 @@ def _first_difference(one: str, other: str) -> int:
 
 
 def _around(text: str, at: int) -> str:
-    """Return the part of a line that a difference is in."""
+    """Return the part of a line with a difference."""
     begin = 0 if at < _CHARS - _AFTER else at - (_CHARS - _AFTER)
     return f"{'…' if begin else ''}{_gist(text[begin:])}"
 

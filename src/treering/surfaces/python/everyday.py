@@ -1,4 +1,4 @@
-"""The everyday methods of a space, with types: find, ask, record, correct, take back."""
+"""The everyday methods of a space, with types: find, ask, record, correct, undo."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
@@ -28,7 +28,7 @@ Place = str | SearchHit
 """Evidence: `path:10-14`, `path::symbol`, a path, a quoted sentence, an origin, ids, or a hit."""
 Places = Place | Iterable[Place]
 Item = str | SearchHit | NewEntry
-"""An object: its id or the start or end of one, its title or words of it, a hit, or what a method recorded."""
+"""An object: its id or the start or end of one, its title or words of it, a hit, or the result of a method."""
 
 _ADDRESSES = ("http://", "https://")
 

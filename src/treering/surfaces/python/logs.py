@@ -19,6 +19,10 @@ from treering.verbs.envelope import Envelope
 LogFormat = Literal["json", "text"]
 REQUESTS = "treering.requests"
 """The logger of requests."""
+_STAYS = "Earlier writes are saved; repeat the call to continue."
+_MOST = 200
+_CHARS = 200
+_TEXTS = ("task", "text", "query", "name", "id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +69,16 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
-        told: dict[str, Any] = {"time": _time(record), "level": record.levelname.casefold(), "logger": record.name}
+        fields: dict[str, Any] = {"time": _time(record), "level": record.levelname.casefold(), "logger": record.name}
         request = _request_of(record)
         if request:
-            return json.dumps(told | asdict(request))
-        told["message"] = str(record.msg).strip()
+            return json.dumps(fields | asdict(request))
+        fields["message"] = str(record.msg).strip()
         if record.exc_info and record.exc_info[0]:
-            told["error"] = record.exc_info[0].__name__
+            fields["error"] = record.exc_info[0].__name__
             frames = traceback.extract_tb(record.exc_info[2])
-            told["at"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
-        return json.dumps(told)
+            fields["at"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+        return json.dumps(fields)
 
 
 def log_warnings() -> None:
@@ -113,12 +117,6 @@ def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
 
-# When the work of one call has to end: at a time, or because nobody waits for it any more.
-
-
-_STAYS = "Earlier writes are saved; repeat the call to continue."
-
-
 class Deadline:
     """Signals the thread of a call to stop. Safe to use from many threads.
 
@@ -149,14 +147,6 @@ class Deadline:
                 hint=f"Send a smaller request, or allow more time (--timeout, --work-timeout). {_STAYS}",
                 details={"seconds": self._seconds},
             )
-
-
-# The last calls that programs made of a server, for a person who watches. Kept in memory only.
-
-
-_MOST = 200
-_CHARS = 200
-_TEXTS = ("task", "text", "query", "name", "id")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Everything a space can be asked besides the four verbs, declared once each. Surfaces render these tables."""
+"""All operations on a space other than the four verbs, each declared once. Surfaces render these tables."""
 
 from collections.abc import Mapping
 from operator import attrgetter
@@ -22,7 +22,7 @@ ON_SPACES: tuple[Operation[Any], ...] = (
     transfer.EXPORT,
     transfer.IMPORT,
 )
-"""Operations on a space as a whole: for the command line, Python, and HTTP as far as a server grants them."""
+"""Operations on a space as a whole: for the command line, Python, and HTTP if the server grants them."""
 UPKEEP: tuple[Operation[Any], ...] = (
     *upkeep.OPERATIONS,
     *overview.OPERATIONS,
@@ -30,11 +30,11 @@ UPKEEP: tuple[Operation[Any], ...] = (
     *index_engine.ENGINE_OPERATIONS,
     review.PROPOSE,
 )
-"""What keeps a space and its work in order: for the command line and Python."""
+"""Maintenance of a space and its work, for the command line and Python."""
 OF_PARTS: tuple[Operation[Any], ...] = tuple(
     brought_by_name("operations", attrgetter("name"), taken={one.name for one in (*ON_SPACES, *UPKEEP)})
 )
-"""What the parts bring, such as operations on discussions: for the command line and Python."""
+"""The operations of parts, such as those on discussions: for the command line and Python."""
 OPERATIONS: Mapping[str, Operation[Any]] = {one.name: one for one in (*ON_SPACES, *UPKEEP, *OF_PARTS)}
 """All of them by name."""
 
@@ -76,7 +76,7 @@ EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         },
     },
 }
-"""Calls to copy of operations that are asked for over HTTP, by what one wants."""
+"""Example calls of operations over HTTP, by purpose."""
 
 
 def find(name: str) -> Operation[Any]:

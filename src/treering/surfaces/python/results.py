@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _FILE = "file:"
 _TITLE_CHARS = 60
+_NEW = frozenset({"created", "duplicate"})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -193,9 +194,6 @@ class Log(Sequence["RecentChange"]):
         return f"<Log: {counted_things(len(self), 'change')}>"
 
 
-_NEW = frozenset({"created", "duplicate"})
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class NewEntry:
     """A new record: its id, its evidence, and the patch that wrote it."""
@@ -207,7 +205,7 @@ class NewEntry:
         """The id of the knowledge or task; empty if it waits for review."""
         results = self.report.receipt.results if self.report.receipt else ()
         written = [one for one in results if is_object(one.id) and not one.id.startswith("src:")]
-        # A replacement also changes what it replaces: the new statement comes first.
+        # A replacement also changes the replaced object: the new statement comes first.
         return min(written, key=lambda one: one.outcome not in _NEW).id if written else ""
 
     @property

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     QueryReport = ContextReport | BriefReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
 else:
-    # Imported when they are used: whoever asks a space does not wait for what changes one.
+    # Imported at their first use: queries do not wait for modules that change a space.
     merging = LazyModule("treering.spaces.merging")
     sync_home = LazyModule("treering.spaces.sync_home")
     syncing = LazyModule("treering.spaces.sync")
@@ -65,9 +65,10 @@ else:
 
 Data = Mapping[str, Any]
 Place = str | Data
-"""A scope: its path, or an object that holds it."""
+"""A scope: its path, or an object with it."""
 Given = Data | str
-"""An input: its fields, or a plain text where the mode takes one."""
+"""An input: its fields, or a plain text if the mode takes one."""
+_MOST_NAMED = 10
 
 
 def open_space(
@@ -197,15 +198,15 @@ class Space(EverydayMethods):
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> "QueryReport":
         """Ask: `context`, `brief`, `search`, `page`, `related`, `recent`, `expand`."""
-        asked = _envelope(mode, scope, input, options)
-        return cast("QueryReport", TOOLS["query"].call(self.engine, asked, granted=EVERYTHING))
+        call = _envelope(mode, scope, input, options)
+        return cast("QueryReport", TOOLS["query"].call(self.engine, call, granted=EVERYTHING))
 
     def crystallize(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> "WriteReport":
         """Turn work into state: `activity`, `knowledge`, `work_item`, `promote`, `supersede`; or `feedback`."""
-        asked = _envelope(mode, scope, input, options)
-        return cast("WriteReport", TOOLS["crystallize"].call(self.engine, asked, granted=EVERYTHING))
+        call = _envelope(mode, scope, input, options)
+        return cast("WriteReport", TOOLS["crystallize"].call(self.engine, call, granted=EVERYTHING))
 
     def lint(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
@@ -319,7 +320,7 @@ class Space(EverydayMethods):
         return self.perform(transfer.IMPORT, input={"folder": Path(folder)}).counts
 
     def embed_pending(self, progress: Progress | None = None) -> None:
-        """Make all vectors that wait, now."""
+        """Embed all pending passages now."""
         (self.with_progress(progress) if progress else self).perform(upkeep.VECTORS)
 
     def asked_from(self, folder: Path) -> "Space":
@@ -347,9 +348,6 @@ class Space(EverydayMethods):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-_MOST_NAMED = 10
 
 
 def note_for_hooks(engine: Engine, report: Report, asked: str | Mapping[str, Any], *, in_shell: bool = False) -> None:
@@ -380,15 +378,15 @@ def _access(files: FileAccess | Path | str | None) -> FileAccess:
 
 
 def _envelope(mode: str, scope: Place, given: Given | None, options: Data | None) -> Envelope:
-    said = dict(given) if isinstance(given, Mapping) else given or {}
-    data = {"mode": mode, "scope": scope, "input": said, "options": dict(options or {})}
+    fields = dict(given) if isinstance(given, Mapping) else given or {}
+    data = {"mode": mode, "scope": scope, "input": fields, "options": dict(options or {})}
     return parse(Envelope, data, where="call")
 
 
 def _named(operation: Operation[Any] | str) -> Operation[BaseModel]:
     if not isinstance(operation, str):
         return operation
-    # Imported here: it brings in all that discussions are made of, which no verb needs.
+    # Imported here, because it imports everything about discussions, which no verb needs.
     from treering.surfaces.python import operations
 
     return operations.find(operation)

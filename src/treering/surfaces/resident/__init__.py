@@ -1,1 +1,1 @@
-"""Commands that answer at once: a process that stays loaded, and the client that hands a command to it."""
+"""Fast commands: a process with all modules loaded, and the client that passes commands to it."""

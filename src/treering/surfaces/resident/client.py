@@ -1,21 +1,21 @@
-"""The client of the resident process: a command is handed to it, and answers as it would have here.
+"""The client of the resident process: passes a command to it, which answers as this process would.
 
-Every start of a command goes through this module, so it imports next to nothing. What it meets that it does not know
-(no such process, another version, a process that does not answer) means that the command runs here, as it does without.
+Every start of a command goes through this module, so it imports next to nothing. In any unknown situation (no such
+process, another version, a process that does not answer) the command runs here, as it would without the process.
 """
 
 import os
 import sys
 
 WAITS_FOR_ANSWER = 0.5
-"""Seconds until a process that does not take a command on is given up."""
+"""Seconds after which a process that does not accept the command is given up."""
 LENGTH_BYTES = 4
 LISTENS, TAKEN_ON, GO, STOPPED = b".", b"+", b"!", 1
 STAYS = "--resident"
 """The argument with which the command becomes the resident process."""
 COMMAND, ASKS_HOW_IT_IS = b"command", b"status"
 STATE = ("pid", "seconds", "answered", "idle_minutes")
-"""What a process says of itself, as numbers."""
+"""The numbers in a process's report of its state."""
 _FIXED_FIELDS = 4
 _LONGEST_PLACE = 100  # of the 107 bytes that the address of a socket has: the encoder's is longer
 _COMMANDS = (
@@ -31,16 +31,16 @@ _READ_AT_IMPORT = (
 )
 """How variables begin that modules read while they are loaded."""
 _KEPT = (*_READ_AT_IMPORT, "HOME", "PATH", "XDG_RUNTIME_DIR", "TREERING_RESIDENT_MINUTES")
-"""What the resident process itself is given of the environment: no key or password stays with it."""
+"""The environment variables of the resident process itself, which has no keys or passwords."""
 _RIGHTS = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
 _NAMESPACES = ("mnt", "net", "pid", "user", "ipc")
 
 
 def is_used(arguments: list[str]) -> bool:
-    """Tell whether a command goes to the resident process: one that is short, on a system that has what it takes.
+    """Return whether a command goes to the resident process: whether it is short and the system supports this.
 
-    `TREERING_RESIDENT=0` says never, `TREERING_RESIDENT=1` also where Treering runs from a checkout (which changes
-    under a process that stays) or under a continuous integration service.
+    `TREERING_RESIDENT=0`: never. `TREERING_RESIDENT=1`: also if Treering runs from a checkout (whose code changes while
+    a process is loaded) or under a continuous integration service.
     """
     if sys.platform != "linux" or not is_short(arguments):
         return False
@@ -51,7 +51,7 @@ def is_used(arguments: list[str]) -> bool:
 
 
 def is_short(arguments: list[str]) -> bool:
-    """Tell whether a command is short but for loading. Hooks that read no space load little, and would gain nothing."""
+    """Return whether a command is short apart from loading. Hooks that read no space load little, and gain nothing."""
     return is_hook(arguments) or (arguments[:1] != [] and arguments[0] in _COMMANDS)
 
 
@@ -61,15 +61,15 @@ def is_hook(arguments: list[str]) -> bool:
 
 
 def hand_over(arguments: list[str]) -> int | None:
-    """Have a command done by the resident process. Return its exit code; `None` where it is to be done here.
+    """Run a command in the resident process. Return its exit code; `None` if it must run here.
 
     The process gets the arguments, the environment, the working folder and the open streams of this one. A command is
     begun only after this process has heard that it was taken on, so it is never done twice.
     """
     import socket
 
-    told = fingerprint()
-    place = socket_place(told)
+    version = fingerprint()
+    place = socket_place(version)
     if not is_private(os.path.dirname(place)):
         return None
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
@@ -80,7 +80,7 @@ def hand_over(arguments: list[str]) -> int | None:
                 return None
             folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
             try:
-                socket.send_fds(line, [message(_fields(told, arguments))], [0, 1, 2, folder])
+                socket.send_fds(line, [message(_fields(version, arguments))], [0, 1, 2, folder])
             finally:
                 os.close(folder)
             taken = line.recv(1 + LENGTH_BYTES)
@@ -103,7 +103,7 @@ def hand_over(arguments: list[str]) -> int | None:
 
 
 def how_it_is() -> dict[str, str] | None:
-    """Return `pid`, `seconds`, `answered` and `idle_minutes` of the resident process; `None` where there is none."""
+    """Return `pid`, `seconds`, `answered` and `idle_minutes` of the resident process; `None` if there is none."""
     import socket
 
     if sys.platform != "linux":
@@ -116,15 +116,15 @@ def how_it_is() -> dict[str, str] | None:
         try:
             line.connect(place)
             line.sendall(message([ASKS_HOW_IT_IS]))
-            told = line.makefile("rb").read(1000)[len(LISTENS) :].decode()
+            report = line.makefile("rb").read(1000)[len(LISTENS) :].decode()
         except OSError:
             return None
-    state = dict(one.split("=", 1) for one in told.splitlines() if "=" in one)
+    state = dict(one.split("=", 1) for one in report.splitlines() if "=" in one)
     return state if all(state.get(name, "").replace(".", "", 1).isdecimal() for name in STATE) else None
 
 
 def start_resident(*, for_hooks: bool = False) -> None:
-    """Start the resident process for the commands that follow, with what this one has loaded, or what hooks need."""
+    """Start the resident process for later commands, with the modules loaded here, or those of hooks."""
     import subprocess
 
     place = socket_place(fingerprint())
@@ -146,7 +146,7 @@ def start_resident(*, for_hooks: bool = False) -> None:
         if process.stdin:
             process.stdin.write("\n".join(loaded).encode())
             process.stdin.close()
-        process.returncode = 0  # it outlives this one, and nobody waits for it
+        process.returncode = 0  # it outlives this process, which does not wait for it
     except OSError:
         pass  # commands run as they do without
 
@@ -156,8 +156,8 @@ def package_folder() -> str:
     return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def socket_place(told: bytes) -> str:
-    """Return where the socket of the process of a fingerprint lies: one for each state of what is installed.
+def socket_place(version: bytes) -> str:
+    """Return the path of the socket of a process with this fingerprint, different for each state of the installation.
 
     Installing, upgrading or removing a package changes the folder that packages are in, and so gives another place.
     """
@@ -165,34 +165,34 @@ def socket_place(told: bytes) -> str:
 
     from_system = os.environ.get("XDG_RUNTIME_DIR", "")
     folder = os.path.join(from_system, "treering") if from_system else f"/tmp/treering-{os.getuid()}"  # noqa: S108
-    return os.path.join(folder, f"{zlib.crc32(told):08x}{zlib.adler32(told):08x}.sock")
+    return os.path.join(folder, f"{zlib.crc32(version):08x}{zlib.adler32(version):08x}.sock")
 
 
 def fingerprint() -> bytes:
-    """Return what two processes must share for one to stand for the other."""
+    """Return what two processes must have in common for one to replace the other."""
     package = package_folder()
-    told = [sys.executable, sys.version, package]
+    parts = [sys.executable, sys.version, package]
     for folder in (package, os.path.dirname(package)):
         state = os.stat(folder)
-        told.append(f"{state.st_dev} {state.st_ino} {state.st_mtime_ns}")
-    told.append(repr(sys.flags).replace(f"safe_path={sys.flags.safe_path}", ""))  # it does not change what is loaded
-    told += sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(_READ_AT_IMPORT))
-    return os.fsencode("\n".join(told))
+        parts.append(f"{state.st_dev} {state.st_ino} {state.st_mtime_ns}")
+    parts.append(repr(sys.flags).replace(f"safe_path={sys.flags.safe_path}", ""))  # it does not change what is loaded
+    parts += sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(_READ_AT_IMPORT))
+    return os.fsencode("\n".join(parts))
 
 
 def rights_of(process: int | str) -> list[str]:
-    """Return what a process may do, as the system tells it: users, capabilities, filters of calls, namespaces.
+    """Return the privileges of a process in the system: users, capabilities, system call filters, namespaces.
 
     A command that was started inside a sandbox is not done by a process outside it. Raises `OSError`.
     """
     with open(f"/proc/{process}/status") as lines:
-        told = [line.strip() for line in lines if line.split(":")[0] in _RIGHTS]
-    told += [os.readlink(f"/proc/{process}/ns/{name}") for name in _NAMESPACES]
-    return [*told, os.readlink(f"/proc/{process}/root")]
+        rights = [line.strip() for line in lines if line.split(":")[0] in _RIGHTS]
+    rights += [os.readlink(f"/proc/{process}/ns/{name}") for name in _NAMESPACES]
+    return [*rights, os.readlink(f"/proc/{process}/root")]
 
 
 def is_private(folder: str) -> bool:
-    """Tell whether a folder is there, is this user's own, and is closed to all others."""
+    """Return whether a folder exists, belongs to this user, and is closed to all others."""
     try:
         state = os.lstat(folder)
     except OSError:
@@ -201,7 +201,7 @@ def is_private(folder: str) -> bool:
 
 
 def message(fields: list[bytes]) -> bytes:
-    """Return fields as they are sent: their length in bytes, and then they, parted by NUL, which none contains."""
+    """Encode fields for sending: the length in bytes, then the fields, separated by NUL."""
     body = b"\0".join(fields)
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
@@ -209,15 +209,15 @@ def message(fields: list[bytes]) -> bytes:
 def _fields(fingerprint_here: bytes, arguments: list[str]) -> list[bytes]:
     mask = os.umask(0o077)  # there is no other way to ask
     os.umask(mask)
-    told = [COMMAND, fingerprint_here, b"%o" % mask, b"%d" % len(arguments), *map(os.fsencode, arguments)]
-    return told + [name + b"=" + value for name, value in os.environb.items()]
+    fields = [COMMAND, fingerprint_here, b"%o" % mask, b"%d" % len(arguments), *map(os.fsencode, arguments)]
+    return fields + [name + b"=" + value for name, value in os.environb.items()]
 
 
-def fields_of(told: list[bytes]) -> tuple[int, list[str], dict[bytes, bytes]]:
+def fields_of(fields: list[bytes]) -> tuple[int, list[str], dict[bytes, bytes]]:
     """Return what `hand_over` sent: umask, arguments, environment. Raises `ValueError`, `IndexError`."""
-    mask, count = int(told[2], 8), int(told[3])
-    named = [one.partition(b"=") for one in told[_FIXED_FIELDS + count :]]
-    arguments = [os.fsdecode(one) for one in told[_FIXED_FIELDS : _FIXED_FIELDS + count]]
+    mask, count = int(fields[2], 8), int(fields[3])
+    named = [one.partition(b"=") for one in fields[_FIXED_FIELDS + count :]]
+    arguments = [os.fsdecode(one) for one in fields[_FIXED_FIELDS : _FIXED_FIELDS + count]]
     return mask, arguments, {name: value for name, _, value in named}
 
 

@@ -1,11 +1,11 @@
-"""The resident process: everything loaded, it makes a child of itself for each command, which answers as usual.
+"""The resident process: with all modules loaded, it forks a child for each command, which answers as usual.
 
-Loading the modules takes most of the time of a short command. So the first one starts this process, which keeps them
-loaded, and nothing else: no space, no file and no answer is kept, and stopping it at any moment loses nothing. A child
-gets the arguments, environment, folder and streams of whoever asked, over a socket that only its user can open, and is
-from there on a process like any other. Without the socket, commands run as they do anyway.
+Loading the modules takes most of the time of a short command. The first command starts this process, which holds only
+loaded modules, no spaces, files or answers, so stopping it at any moment loses nothing. A child gets the arguments,
+environment, folder and streams of the client, over a socket that only its user can open, and is from then on an
+ordinary process. Without the socket, commands run without it.
 
-`python -m treering --resident SOCKET` reads the names of modules from stdin. It goes after
+`python -m treering --resident SOCKET` reads the names of modules from stdin. It ends after
 `TREERING_RESIDENT_MINUTES` (default 10) without a command.
 """
 
@@ -56,7 +56,7 @@ _MOST_BYTES = 4_000_000
 _STREAMS = 3
 _INTERRUPTED = 130
 _MODEL = "onnxruntime"
-"""Its import starts a thread, and what the thread holds at a fork is never let go of: it is loaded in children only."""
+"""Imported in children only: it starts a thread at import, whose locks would stay locked after a fork."""
 _ENCODER = "--encoder"
 _WAITS_FOR_VECTOR = 2.0
 _PEER = struct.Struct("3i")
@@ -64,7 +64,7 @@ _PEER = struct.Struct("3i")
 
 @dataclass(frozen=True, slots=True)
 class HandedCommand:
-    """What a client asks to be done, and with what."""
+    """The request of a client: its command, environment and streams."""
 
     mask: int
     """Of the rights of files that it makes."""
@@ -80,7 +80,7 @@ class Resident:
 
     place: Path
     command: Callable[[], None]
-    """Does what `sys.argv` says, and leaves with the exit code."""
+    """Runs the command in `sys.argv`, and exits with its exit code."""
     idle_seconds: float
     _began: float = field(default_factory=time.monotonic)
     _answered: int = 0
@@ -88,7 +88,7 @@ class Resident:
     _encoder: "subprocess.Popen[bytes] | None" = None
 
     def run(self) -> None:
-        """Answer until nothing was asked for a while; return at once where another process listens there already."""
+        """Answer until a period without requests; return at once if another process already listens there."""
         if not is_private(str(self.place.parent)):
             raise PermissionError(f"{self.place.parent} must be a folder of this user alone.")
         lock = private(f"{self.place}.lock", os.O_RDWR | os.O_CREAT)
@@ -108,12 +108,12 @@ class Resident:
                     self.place.unlink(missing_ok=True)
 
     def _listen(self, listener: socket.socket, lock: int) -> None:
-        told, tells = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        told.setblocking(False)
-        tells.setblocking(False)
-        with selectors.DefaultSelector() as waiting, told, tells:
+        receiver, sender = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        receiver.setblocking(False)
+        sender.setblocking(False)
+        with selectors.DefaultSelector() as waiting, receiver, sender:
             waiting.register(listener, selectors.EVENT_READ)
-            waiting.register(told, selectors.EVENT_READ)
+            waiting.register(receiver, selectors.EVENT_READ)
             last = time.monotonic()
             while True:
                 ready = waiting.select(self.idle_seconds)
@@ -121,8 +121,8 @@ class Resident:
                 if not self._children and time.monotonic() - last >= self.idle_seconds:
                     return
                 for key, _ in ready:
-                    if key.fileobj is told:
-                        self._learn(told.recv(_MOST_BYTES).decode().splitlines())
+                    if key.fileobj is receiver:
+                        self._learn(receiver.recv(_MOST_BYTES).decode().splitlines())
                         continue
                     line, _address = listener.accept()
                     with line:
@@ -131,19 +131,19 @@ class Resident:
                             continue
                         last = time.monotonic()
                         if self._fork(request) == 0:
-                            for inherited in (waiting, listener, told):
+                            for inherited in (waiting, listener, receiver):
                                 inherited.close()
                             os.close(lock)
-                            self._answer(request, line, tells)
+                            self._answer(request, line, sender)
 
     def _learn(self, loaded: Sequence[str]) -> None:
-        """Load what a child had to load, for the next ones."""
+        """Load modules that a child needed, for later children."""
         load(loaded)
         if _MODEL in loaded:
             self._start_encoder()
 
     def _fork(self, request: HandedCommand) -> int:
-        """Make a child for a command. Return 0 in the child; where there are too many processes, make none."""
+        """Fork a child for a command. Return 0 in the child; with too many processes, do not fork."""
         try:
             child = os.fork()
         except OSError:
@@ -157,7 +157,7 @@ class Resident:
         return child
 
     def _request(self, line: socket.socket) -> HandedCommand | None:
-        """Return what is asked, if that may be asked; a question about this process itself is answered here."""
+        """Return the request if it is permitted; a question about this process itself is answered here."""
         line.settimeout(WAITS_FOR_ANSWER)
         files: list[int] = []
         try:
@@ -168,7 +168,7 @@ class Resident:
             if user != os.getuid():
                 raise PermissionError("another user")
             if fields[0] == ASKS_HOW_IT_IS:
-                line.sendall(self._told().encode())
+                line.sendall(self._state().encode())
             elif fields[:2] == [COMMAND, fingerprint()] and rights_of(client) == rights_of("self"):
                 mask, arguments, environment = fields_of(fields)
                 if len(files) == _STREAMS + 1 and is_short(arguments):
@@ -179,8 +179,8 @@ class Resident:
             os.close(file)
         return None
 
-    def _answer(self, request: HandedCommand, line: socket.socket, tells: socket.socket) -> NoReturn:
-        """Be the process of a client: do its command, tell its exit code, and tell our parent what was loaded."""
+    def _answer(self, request: HandedCommand, line: socket.socket, sender: socket.socket) -> NoReturn:
+        """Act as the client's process: run its command, send its exit code, and report loaded modules to the parent."""
         before = set(sys.modules)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         line.sendall(TAKEN_ON + os.getpid().to_bytes(LENGTH_BYTES, "big"))
@@ -197,7 +197,7 @@ class Resident:
             code = _INTERRUPTED
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-        except BaseException:  # noqa: BLE001 - told as Python tells it
+        except BaseException:  # noqa: BLE001 - reported as Python reports it
             sys.excepthook(*sys.exc_info())
             code = 1
         for stream in (sys.stdout, sys.stderr):
@@ -208,7 +208,7 @@ class Resident:
         loaded = "\n".join(name for name in sys.modules if name not in before)
         if loaded:
             with suppress(OSError):
-                tells.send(loaded.encode())
+                sender.send(loaded.encode())
         sys.exit(code)
 
     def _start_encoder(self) -> None:
@@ -217,16 +217,16 @@ class Resident:
             command = [sys.executable, "-P", "-m", "treering", STAYS, _ENCODER, str(self.place)]
             self._encoder = subprocess.Popen(command, stdin=subprocess.PIPE)  # noqa: S603 - our own process
 
-    def _told(self) -> str:
+    def _state(self) -> str:
         seconds = int(time.monotonic() - self._began)
         idle = f"{self.idle_seconds / 60:g}"
         return f"pid={os.getpid()}\nseconds={seconds}\nanswered={self._answered}\nidle_minutes={idle}\n"
 
 
 def load(names: Iterable[str]) -> None:
-    """Import modules; one that cannot be imported is left to whoever needs it.
+    """Import modules, ignoring those that cannot be imported.
 
-    What is loaded is moved out of the way of the collector of garbage, so that children share its memory.
+    Loaded objects are hidden from the garbage collector, so that children share their memory.
     """
     for name in names:
         if name not in sys.modules and name.partition(".")[0] != _MODEL:
@@ -237,13 +237,13 @@ def load(names: Iterable[str]) -> None:
 
 
 def main(arguments: Sequence[str], command: Callable[[], None]) -> None:
-    """Load what the process that started this one had loaded, and listen. `command`: does what `sys.argv` says."""
+    """Load the modules of the process that started this one, and listen. `command`: runs the command in `sys.argv`."""
     if arguments[0] == _ENCODER:
         embed_questions(_encoder_place(Path(arguments[1])))
         return
     place = Path(arguments[0])
     names = sys.stdin.read().splitlines()
-    warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside the threads that numpy keeps for itself
+    warnings.simplefilter("ignore", DeprecationWarning)  # of forking next to numpy's threads
     load(names)
     Resident(place, command, idle_seconds=60 * Settings.read().resident_minutes).run()
 
@@ -258,7 +258,7 @@ def embed_questions(place: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, selectors.DefaultSelector() as waiting:
         listener.bind(str(made))
         listener.listen(64)
-        made.replace(place)  # whoever finds it is answered
+        made.replace(place)  # from now on clients that find it are answered
         waiting.register(listener, selectors.EVENT_READ)
         waiting.register(sys.stdin, selectors.EVENT_READ)
         while all(key.fileobj is listener for key, _ in waiting.select()):
@@ -278,11 +278,11 @@ def _asks_encoder(place: Path) -> onnx.AskElsewhere:
             try:
                 line.connect(str(place))
                 line.sendall(message([model_id.encode(), question.encode("utf-8", "surrogatepass")]))
-                told = line.makefile("rb").read()
+                answer = line.makefile("rb").read()
             except OSError:
                 return None
-        whole = len(told) == onnx.DIMENSION * np.dtype(np.float32).itemsize
-        return np.frombuffer(told, np.float32) if whole else None
+        whole = len(answer) == onnx.DIMENSION * np.dtype(np.float32).itemsize
+        return np.frombuffer(answer, np.float32) if whole else None
 
     return ask
 
@@ -292,7 +292,7 @@ def _encoder_place(place: Path) -> Path:
 
 
 def _take_place(request: HandedCommand) -> None:
-    """Become what the client's process would have been: its streams, folder, environment and arguments."""
+    """Take over the streams, folder, environment and arguments of the client's process."""
     for number, file in enumerate(request.files[:_STREAMS]):
         os.dup2(file, number)
     os.fchdir(request.files[_STREAMS])
@@ -319,7 +319,7 @@ def _stream(number: int, mode: str, like: TextIO) -> io.TextIOWrapper:
 
 
 def _whole(line: socket.socket, begin: bytes) -> bytes:
-    """Return the body of a message of which the beginning was received. Raises `ValueError` for what is none."""
+    """Return the body of a message whose beginning was received. Raises `ValueError` if it is malformed."""
     length = int.from_bytes(begin[:LENGTH_BYTES], "big")
     body = bytearray(begin[LENGTH_BYTES:])
     if length > _MOST_BYTES:

@@ -1,4 +1,4 @@
-"""What a page is made of, and how it becomes HTML: all is escaped, and nothing is loaded from anywhere else."""
+"""The data of a page, and its rendering to HTML: everything is escaped, and nothing is loaded from other sites."""
 
 import re
 import shlex
@@ -24,6 +24,38 @@ from treering.verbs.envelope import Answer, Envelope, Operation, Report, parse
 from treering.verbs.query.overview import OVERVIEW, Overview
 
 _Report = TypeVar("_Report", bound=Report)
+_EVENTS: Mapping[str, str] = {
+    "staled": "made stale",
+    "transitioned": "changed in status",
+    "settled": "no longer contested",
+    "moved": "moved to another scope",
+}
+_LARGEST = 2**63 - 1
+_MOST_DIGITS = 18
+STATIC = Path(__file__).with_name("static")
+_TEMPLATES = Path(__file__).with_name("templates")
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    # With no-referrer a browser would send forms with `Origin: null`.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_PASSAGE_LINK = re.compile(r"https?://[!-~]{1,2000}#:~:text=[!-~]{1,4000}")
+"""A web address for a link. Nothing else that is stored becomes a link."""
+_LINES = re.compile(r"(?P<path>.+)#L\d+(?:-L\d+)?(?: @ .*)?")
+_PROSE_FILE = re.compile(r"\.(?:md|mdx|rst|txt|adoc|org|tex|x?html?)$", re.IGNORECASE)
+_BOX_CHARS = 250
+_BOX_LINES = 8
+_LONG_LINE = re.compile(r".{30}")
+TOKEN = "token"  # noqa: S105 - the name of a field
+_MOST_BYTES = 64_000
+_MOST_FIELDS = 20
 
 
 class ReadSpace(Protocol):
@@ -31,13 +63,13 @@ class ReadSpace(Protocol):
 
     @property
     def scope(self) -> str:
-        """The scope whoever asks is let into; the root: the whole space."""
+        """The scope of the caller; the root: the whole space."""
         ...
 
     def call(self, verb: str, envelope: Envelope, *, as_person: bool = False) -> Report:
-        """Run a verb. Raises `NotFound` where there is no space yet, `Denied` where the caller may not.
+        """Call a verb. Raises `NotFound` if the space does not exist, `Denied` if the call exceeds the caller's rights.
 
-        `as_person`: what is written is a person's, which whoever asks has to be granted.
+        `as_person`: write with the rights of a person, which the caller must have.
         """
         ...
 
@@ -46,11 +78,11 @@ class ReadSpace(Protocol):
         ...
 
     def check(self) -> bool:
-        """Tell whether there is a space yet."""
+        """Return whether the space exists."""
         ...
 
     def grants(self, operation: Operation[Any]) -> bool:
-        """Tell whether whoever asks may do all that an operation does."""
+        """Return whether the caller has all rights of an operation."""
         ...
 
 
@@ -66,13 +98,13 @@ class PageView:
     token: str = ""
     """Goes with every form that changes something."""
     project: str = ""
-    """The project whose space it is; empty: the server's own space."""
+    """The project of the space; empty: the server's own space."""
     section: str = ""
     """Which page it is, such as `health`; empty: the start page."""
     holder: str = ""
-    """The name of the key of whoever signed in; empty where nobody has to."""
+    """The name of the signed-in key; empty if no sign-in is needed."""
     menu: Sequence[tuple[str, str]] = ()
-    """The paths and names of the pages that only whoever sees the whole space may see."""
+    """The paths and names of the pages for callers who see the whole space."""
 
     @property
     def home(self) -> str:
@@ -80,7 +112,7 @@ class PageView:
         return self.base if self.project else "/"
 
     def text(self, name: str) -> str:
-        """Return a parameter without white space around it; empty where it was not given."""
+        """Return a parameter without surrounding white space; empty if it is missing."""
         return self.params.get(name, "").strip()
 
     def number(self, name: str, *, default: int, most: int) -> int:
@@ -94,17 +126,17 @@ class PageView:
 
     @property
     def as_of(self) -> int | None:
-        """The audit sequence number whose state is shown; `None`: now."""
+        """The audit sequence number of the shown state; `None`: now."""
         return self.number("as_of", default=0, most=_LARGEST) or None
 
     @property
     def scope(self) -> str:
-        """The scope that is looked at, with all that lies below it."""
+        """The shown scope, including the scopes below it."""
         return self.text("scope") or self.space.scope
 
     @property
     def is_whole_space(self) -> bool:
-        """Whether whoever asks sees the whole space."""
+        """Whether the caller sees the whole space."""
         return self.space.scope == ROOT
 
     def query(
@@ -120,12 +152,12 @@ class PageView:
         return answer
 
     def perform(self, operation: Operation[Answer], given: Mapping[str, Any], **options: Any) -> Answer:
-        """Run an operation on all that whoever asks may see."""
+        """Run an operation on everything the caller may see."""
         about = {"at": self.text("at")} if "at" in operation.options.model_fields and "as_of" not in options else {}
         return self.space.perform(operation, given=given, options={**about, **options})
 
     def overview(self) -> Overview:
-        """Return what the space holds and what waits in it."""
+        """Return an overview of the space: its contents and pending work."""
         return self.perform(OVERVIEW, {}, **({"as_of": self.as_of} if self.as_of else {}))
 
     def link(self, path: str = "", /, **params: Any) -> str:
@@ -134,31 +166,19 @@ class PageView:
         Parameters without a value are left out.
         """
         moment = {"as_of": self.as_of} if self.as_of else {"at": self.text("at")}
-        told = {name: value for name, value in {**moment, **params}.items() if value}
+        query = {name: value for name, value in {**moment, **params}.items() if value}
         where = f"{self.base}/{quote(path, safe='/:')}" if path else self.home
-        return f"{where}?{urlencode(told, safe=':/')}" if told else where
+        return f"{where}?{urlencode(query, safe=':/')}" if query else where
 
 
 def told_event(event: str) -> str:
-    """Say what an event of the audit log did to its object, as a person would."""
+    """Return an event of the audit log in words."""
     return _EVENTS.get(event, event.replace("_", " "))
-
-
-_EVENTS: Mapping[str, str] = {
-    "staled": "made stale",
-    "transitioned": "changed in status",
-    "settled": "no longer contested",
-    "moved": "moved to another scope",
-}
 
 
 def _envelope(mode: str, scope: str, given: Mapping[str, Any], options: Mapping[str, Any]) -> Envelope:
     data = {"mode": mode, "scope": scope, "input": dict(given), "options": dict(options)}
     return parse(Envelope, data, where="page")
-
-
-_LARGEST = 2**63 - 1
-_MOST_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,43 +202,18 @@ class Preparing:
     key: Hashable
     work: Callable[[], object]
     template: str
-    """What is shown until it is done; it is given `what`, `done` and `total`."""
+    """The template shown until it is done; it gets `what`, `done` and `total`."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebPage:
-    """A page that a part brings, for whoever may see the whole space."""
+    """A page of a part, for callers who see the whole space."""
 
     path: str
     show: PageFunction
     title: str = ""
-    """Its name in the menu; empty: it does not stand there."""
+    """Its name in the menu; empty: not in the menu."""
     prepare: Callable[[PageView], Preparing] | None = None
-
-
-STATIC = Path(__file__).with_name("static")
-_TEMPLATES = Path(__file__).with_name("templates")
-HEADERS: Mapping[str, str] = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    # With no-referrer a browser would send forms with `Origin: null`.
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-
-_PASSAGE_LINK = re.compile(r"https?://[!-~]{1,2000}#:~:text=[!-~]{1,4000}")
-"""A place on the web that a browser opens; nothing else that is stored becomes an address to go to."""
-
-_LINES = re.compile(r"(?P<path>.+)#L\d+(?:-L\d+)?(?: @ .*)?")
-_PROSE_FILE = re.compile(r"\.(?:md|mdx|rst|txt|adoc|org|tex|x?html?)$", re.IGNORECASE)
-_BOX_CHARS = 250
-_BOX_LINES = 8
-_LONG_LINE = re.compile(r".{30}")
 
 
 @cache
@@ -242,19 +237,19 @@ def _environment() -> Environment:
 
 
 def _template_of_package(name: str) -> str | None:
-    """Return a template that lies in a package of a part, such as `my_part:page.html`."""
+    """Return a template in a package of a part, such as `my_part:page.html`."""
     package, colon, file = name.partition(":")
     return files(package).joinpath(file).read_text(encoding="utf-8") if colon else None
 
 
 def is_code_place(place: str) -> bool:
-    """Tell whether a place, such as `src/app.py#L10-L20 @ 1f3c`, is in a file whose lines mean something."""
-    found = _LINES.fullmatch(place)
-    return found is not None and _PROSE_FILE.search(found["path"]) is None
+    """Return whether a place, such as `src/app.py#L10-L20 @ 1f3c`, is in a file with meaningful lines."""
+    match = _LINES.fullmatch(place)
+    return match is not None and _PROSE_FILE.search(match["path"]) is None
 
 
 def _is_longer_than_its_box(text: str, code: bool = False) -> bool:
-    """Tell whether a text may be larger than its box on the narrowest screen, so that it scrolls there."""
+    """Return whether a text may exceed its box on the narrowest screen, so that it scrolls."""
     return len(text) > _BOX_CHARS or text.count("\n") >= _BOX_LINES or (code and _LONG_LINE.search(text) is not None)
 
 
@@ -264,12 +259,12 @@ def _moment(value: datetime | str) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """Write out what a reader would obey instead of see, such as marks that turn the direction of text."""
+    """Make control characters visible, such as marks that change the direction of text."""
     return visible(value) if type(value) is str else value
 
 
 def respond(rendered: Rendered, view: PageView) -> Response:
-    """Render a page, with the headers that keep it to itself."""
+    """Render a page, with headers that isolate it from other sites."""
     if rendered.redirect:
         return RedirectResponse(rendered.redirect, status_code=303, headers=dict(HEADERS))
     html = _environment().get_template(rendered.template).render(**rendered.values, view=view)
@@ -277,31 +272,23 @@ def respond(rendered: Rendered, view: PageView) -> Response:
 
 
 def error_page(error: TreeringError, view: PageView, *, status: int) -> Response:
-    """Show what went wrong, and what to do."""
-    # Without what was asked for, which may be what is wrong.
+    """Show an error and its hint."""
+    # Without the parameters, which may be the cause of the error.
     return respond(Rendered("error.html", {"error": error}, status=status), replace(view, params={}))
 
 
 def respond_alone(template: str, *, status: int = 200, **values: Any) -> Response:
-    """Render a page for somebody who sees no space, such as the one to sign in."""
+    """Render a page without access to a space, such as the sign-in page."""
     return HTMLResponse(
         _environment().get_template(template).render(**values), status_code=status, headers=dict(HEADERS)
     )
 
 
-# Forms that change something: only a page of this server may send them.
-
-
-TOKEN = "token"  # noqa: S105 - the name of a field
-_MOST_BYTES = 64_000
-_MOST_FIELDS = 20
-
-
 async def read_form(request: Request, *, token: str) -> dict[str, str]:
-    """Read a form. Raises `Denied` for one of another site, `InvalidInput` for a body that is not a form or too large.
+    """Read a form. Raises `Denied` if it comes from another site, `InvalidInput` if it is malformed or too large.
 
-    A browser names the page's site in `Origin`; a program that sends none is refused as well. `token` is in each page
-    of this server, which a page of another site cannot read.
+    Browsers send the page's site in `Origin`; requests without it are refused too. `token` is in each page of this
+    server, which pages of other sites cannot read.
     """
     host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
     if origin.casefold() not in {f"http://{host}".casefold(), f"https://{host}".casefold()}:
@@ -318,12 +305,12 @@ async def _body(request: Request) -> bytes:
     label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
     if label != "application/x-www-form-urlencoded":
         raise InvalidInput(f"A form was expected, not {label!r}.", hint="Send it from the page.")
-    kept = bytearray()
+    body = bytearray()
     async for chunk in request.stream():
-        kept += chunk
-        if len(kept) > _MOST_BYTES:
+        body += chunk
+        if len(body) > _MOST_BYTES:
             raise InvalidInput(f"The form is larger than {_MOST_BYTES} bytes.", hint="Give a shorter reason.")
-    return bytes(kept)
+    return bytes(body)
 
 
 def _fields(body: bytes) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What the commands declare, and the command line as a whole. Nothing here loads anything heavy: `--help` is quick."""
+"""The commands, each one function, and the command line as a whole. Declaring them imports nothing slow."""
 
 from typing import Annotated
 
@@ -8,17 +8,18 @@ from typer.models import CommandInfo, TyperInfo
 
 from treering.registry import Extension, extensions, leave_out, load
 from treering.surfaces.cli.commands.everyday import EVERYDAY, add_everyday
+from treering.surfaces.cli.commands.reviews import add_reviews
 from treering.surfaces.cli.commands.verbs import VERBS, add_verbs
 from treering.surfaces.cli.help import GroupedCommands
 from treering.surfaces.cli.printing import say
 
 
 def command_line(first: str = "") -> typer.Typer:
-    """Return the commands: all of them, or only the four verbs where the first word is one.
+    """Return all commands, or only the everyday ones or the four verbs if `first` is one of these.
 
-    Agents ask verbs again and again, and to declare all others takes longer than to read the arguments of one.
+    Declaring all others would take longer than reading the arguments of one.
     """
-    # Plain help: it loads in a third of the time, reads well in a pipe, and is the same everywhere.
+    # Plain help loads in a third of the time, is readable in a pipe, and is the same everywhere.
     app = typer.Typer(
         name="treering",
         cls=GroupedCommands,
@@ -56,20 +57,28 @@ def treering(
 
 
 def _add_others(app: typer.Typer) -> None:
-    """Add all commands but the verbs, those of parts last."""
-    from treering.surfaces.cli.commands.databases import add_index, add_keys, add_postgres
+    """Add all commands except the verbs; those of parts last."""
+    from treering.surfaces.cli.commands.engines import add_index
+    from treering.surfaces.cli.commands.feedback import add_feedback
+    from treering.surfaces.cli.commands.hooks import add_hooks
+    from treering.surfaces.cli.commands.keys import add_keys
+    from treering.surfaces.cli.commands.postgres import add_postgres
     from treering.surfaces.cli.commands.serve import add_serving
-    from treering.surfaces.cli.commands.spaces import add_spaces, add_watching
-    from treering.surfaces.cli.commands.verbs import add_reviews
+    from treering.surfaces.cli.commands.sharing import add_sharing
+    from treering.surfaces.cli.commands.spaces import add_spaces
+    from treering.surfaces.cli.commands.watch import add_watching
 
-    for add in (add_reviews, add_spaces, add_watching, add_serving, add_keys, add_postgres, add_index):
+    for add in (
+        *(add_reviews, add_feedback, add_spaces, add_sharing, add_watching, add_hooks),
+        *(add_serving, add_keys, add_postgres, add_index),
+    ):
         add(app)
     for part in extensions():
         _add_commands_of(part, app)
 
 
 def _add_commands_of(part: Extension, app: typer.Typer) -> None:
-    """Add what a part brings; a command whose name is taken is logged and left out."""
+    """Add the commands of an extension; a command whose name is taken is logged and left out."""
     for place in part.commands:
         known = {*_names(app)}
         brought = typer.Typer()

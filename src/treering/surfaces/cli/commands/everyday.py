@@ -1,21 +1,33 @@
-"""One command for each everyday job: find, ask, show, record, correct, take back."""
+"""One command for each everyday job: find, ask, show, record, correct, undo."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
+from treering.core.errors import InvalidInput
 from treering.facades import LazyModule
 from treering.surfaces.cli import completing
-from treering.surfaces.cli.flags import Access, Calling, IngestFlags, Note, QueryFlags, WriteFlags, add_commands
+from treering.surfaces.cli.commands.reviews import revert_in
+from treering.surfaces.cli.commands.verbs import ingest, query
+from treering.surfaces.cli.flags import (
+    Access,
+    Calling,
+    IngestFlags,
+    Note,
+    QueryFlags,
+    WriteFlags,
+    add_commands,
+    used_flags,
+)
+from treering.surfaces.cli.session import answer, is_piped, opened
 
 if TYPE_CHECKING:
-    from treering.surfaces.cli import everyday, verbs
-    from treering.verbs import everyday as calls
+    from treering.verbs import everyday
+    from treering.verbs.envelope import Envelope
 else:
-    everyday = LazyModule("treering.surfaces.cli.everyday")
-    verbs = LazyModule("treering.surfaces.cli.verbs")
-    calls = LazyModule("treering.verbs.everyday")
+    everyday = LazyModule("treering.verbs.everyday")
 
 Words = Annotated[list[str], Argument(metavar="TEXT", help="The words; quotes are not needed.")]
 Statement = Annotated[list[str], Argument(metavar="TEXT", help="One sentence.")]
@@ -34,6 +46,8 @@ AppliesTo = Annotated[str, Option("--for", metavar="PATH", help="The path or are
 Limit = Annotated[int | None, Option("--limit", "-n", metavar="N", min=1, help="At most this many results.")]
 _SHOWN_HITS = 5
 """Hits of up to six lines each that fit on a screen."""
+_UNLIMITED_TOKENS = 10_000_000
+"""On a terminal, which has a pager, `show` prints objects of any size."""
 Item = Annotated[
     str,
     Argument(
@@ -46,7 +60,7 @@ Item = Annotated[
 
 def add_everyday(app: Typer) -> None:
     """Add the commands to the command line."""
-    add_commands(app, EVERYDAY)
+    add_commands(app, *EVERYDAY.values())
 
 
 def add(
@@ -64,7 +78,19 @@ def add(
 
     Unchanged input changes nothing, so it is safe to repeat.
     """
-    everyday.add(what, note, Calling(scope=scope), access, bringing, named, writing)
+    if bool(what) == (note is not None):
+        raise InvalidInput("treering add takes a path, an address or --note.", hint="Write: treering add .")
+    if note is None:
+        ingest(bringing, named, Calling(scope=scope), writing, access, what)
+        return
+    from treering.surfaces.cli.ingesting import ingest_and_answer
+    from treering.surfaces.cli.request import envelope_of
+
+    item = {"text": everyday.a_note(note), **{k: v for k, v in asdict(named).items() if v}}
+    options = used_flags(bringing)
+    envelope = envelope_of("ingest", "source", Calling(scope=scope), given={"items": [item]}, options=options)
+    with opened(access, writing, create=True) as space:
+        ingest_and_answer(space, envelope, access, writing)
 
 
 def search(
@@ -74,9 +100,7 @@ def search(
     scope: Scope = "/",
 ) -> None:
     """Find passages and knowledge, with the lines that answer."""
-    verbs.query(
-        words, "search", access, Calling(scope=scope), QueryFlags(limit=limit, descend=True), proof=None, key=None
-    )
+    query(QueryFlags(limit=limit, descend=True), Calling(scope=scope), access, words, "search")
 
 
 def ask(
@@ -88,9 +112,7 @@ def ask(
     scope: Scope = "/",
 ) -> None:
     """Gather the knowledge for a task, with its sources."""
-    verbs.query(
-        words, "", access, Calling(scope=scope), QueryFlags(max_tokens=max_tokens, descend=True), proof=None, key=None
-    )
+    query(QueryFlags(max_tokens=max_tokens, descend=True), Calling(scope=scope), access, words)
 
 
 def brief(access: Access, scope: Scope = "/") -> None:
@@ -98,7 +120,7 @@ def brief(access: Access, scope: Scope = "/") -> None:
 
     The project, rules, decisions, open work and recent changes.
     """
-    verbs.query([], "brief", access, Calling(scope=scope), QueryFlags(), proof=None, key=None)
+    query(QueryFlags(), Calling(scope=scope), access, mode="brief")
 
 
 def show(
@@ -114,7 +136,8 @@ def show(
     scope: Scope = "/",
 ) -> None:
     """Show an object, a file or some lines."""
-    everyday.show(" ".join(what), access, scope)
+    bounds = QueryFlags(descend=True, max_tokens=None if is_piped() else _UNLIMITED_TOKENS)
+    query(bounds, Calling(scope=scope), access, [" ".join(what)], "page")
 
 
 def log(
@@ -134,7 +157,17 @@ def log(
     scope: Scope = "/",
 ) -> None:
     """Show what changed, newest first."""
-    everyday.log(about, since, limit, access, scope)
+    from treering.surfaces.cli.history import LINES, events, recent, render_events
+    from treering.surfaces.cli.last_answer import note_places
+
+    filters = {name: value for name, value in {"about": about, "since": since}.items() if value}
+    with opened(access) as space:
+        if access.as_json:
+            answer(access, recent(space, filters | ({"limit": limit} if limit else {}), scope), [])
+            return
+        shown = events(space, filters, scope, until_enough=limit or LINES)
+        note_places(space.address, [one.place for one in shown])
+        answer(access, [], render_events(shown, fenced=is_piped(), numbered=True, verbose=access.verbose))
 
 
 def decide(
@@ -150,14 +183,10 @@ def decide(
     scope: Scope = "/",
 ) -> None:
     """Record a decision."""
-    everyday.record(
-        text,
-        lambda words, based: calls.decide(words, based, question=question, why=why, instead_of=instead_of or []),
-        because,
-        scope,
-        access,
-        writing,
+    envelope = everyday.decide(
+        _words(text), _evidence(because, scope), question=question, why=why, instead_of=instead_of or []
     )
+    _record(envelope, access, writing)
 
 
 def rule(
@@ -170,14 +199,8 @@ def rule(
     scope: Scope = "/",
 ) -> None:
     """Record a rule to follow."""
-    everyday.record(
-        text,
-        lambda words, based: calls.rule(words, based, applies_to=applies_to, why=why),
-        because,
-        scope,
-        access,
-        writing,
-    )
+    envelope = everyday.rule(_words(text), _evidence(because, scope), applies_to=applies_to, why=why)
+    _record(envelope, access, writing)
 
 
 def prefer(
@@ -189,14 +212,8 @@ def prefer(
     scope: Scope = "/",
 ) -> None:
     """Record a preference."""
-    everyday.record(
-        text,
-        lambda words, based: calls.prefer(words, based, applies_to=applies_to),
-        because,
-        scope,
-        access,
-        writing,
-    )
+    envelope = everyday.prefer(_words(text), _evidence(because, scope), applies_to=applies_to)
+    _record(envelope, access, writing)
 
 
 def fact(
@@ -208,14 +225,8 @@ def fact(
     scope: Scope = "/",
 ) -> None:
     """Record a fact, such as "port = 8080"."""
-    everyday.record(
-        text,
-        lambda words, based: calls.fact(words, based, subject=subject),
-        because,
-        scope,
-        access,
-        writing,
-    )
+    envelope = everyday.fact(_words(text), _evidence(because, scope), subject=subject)
+    _record(envelope, access, writing)
 
 
 def task(
@@ -226,14 +237,7 @@ def task(
     scope: Scope = "/",
 ) -> None:
     """Open a task."""
-    everyday.record(
-        text,
-        lambda words, _: calls.task(words, priority=priority, scope=scope),
-        None,
-        scope,
-        access,
-        writing,
-    )
+    _record(everyday.task(_words(text), priority=priority, scope=scope), access, writing)
 
 
 def done(
@@ -247,7 +251,11 @@ def done(
     scope: Scope = "/",
 ) -> None:
     """Resolve a task."""
-    everyday.done(item, " ".join(resolution or []), access, writing, scope)
+    from treering.surfaces.cli.calls import write
+
+    with opened(access, writing) as space:
+        envelope = everyday.done(space.engine, item, " ".join(resolution or []), scope=scope)
+        write(space, envelope, access, writing)
 
 
 def replace(
@@ -259,7 +267,12 @@ def replace(
     why: Why = "",
 ) -> None:
     """Replace a statement with a new one. The old one stays in the history."""
-    everyday.replace(item, " ".join(text), because or [], why, access, writing)
+    from treering.surfaces.cli.calls import write
+
+    with opened(access, writing) as space:
+        evidence = everyday.Because(tuple(because or ()))
+        envelope = everyday.replacement(space.engine, item, " ".join(text), evidence, why=why)
+        write(space, envelope, access, writing)
 
 
 def undo(
@@ -271,23 +284,29 @@ def undo(
     ] = "",
 ) -> None:
     """Undo your last record, an entry, or a patch."""
-    everyday.undo(item, access, writing)
+    from treering.verbs.naming import patch_named
+
+    with opened(access, writing) as space:
+        last = "" if item else everyday.last_patch(space.engine.ledger, space.engine.author.actor).id
+        revert_in(space, last or patch_named(space.engine, item), "undo", access, writing)
 
 
-_ALL: Sequence[Callable[..., None]] = (
-    add,
-    search,
-    ask,
-    brief,
-    show,
-    log,
-    decide,
-    rule,
-    prefer,
-    fact,
-    task,
-    done,
-    replace,
-    undo,
-)
-EVERYDAY: Mapping[str, Callable[..., None]] = {command.__name__: command for command in _ALL}
+def _record(envelope: "Envelope", access: Access, writing: WriteFlags) -> None:
+    from treering.surfaces.cli.calls import write
+
+    with opened(access, writing, create=True) as space:
+        write(space, envelope, access, writing)
+
+
+def _words(text: Sequence[str]) -> str:
+    return " ".join(text).strip()
+
+
+def _evidence(because: Sequence[str] | None, scope: str) -> "everyday.Because":
+    return everyday.Because(tuple(because or ()), scope)
+
+
+EVERYDAY: Mapping[str, Callable[..., None]] = {
+    command.__name__: command
+    for command in (add, search, ask, brief, show, log, decide, rule, prefer, fact, task, done, replace, undo)
+}

@@ -28,7 +28,7 @@ def add_serving(app: Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OfferFlags:
-    """What is served, and what whoever asks may do."""
+    """The space to serve, and the rights of callers."""
 
     space: Annotated[
         str, Option("--space", metavar="ADDRESS", help="The space of the four tools; as in every command.")
@@ -52,7 +52,7 @@ class OfferFlags:
 
 @dataclass(frozen=True, slots=True)
 class ReachFlags:
-    """Where the server listens, and how other machines reach it."""
+    """The address of the server, and access from other machines."""
 
     keys: Annotated[
         str,
@@ -84,7 +84,7 @@ class ReachFlags:
 
 @dataclass(frozen=True, slots=True)
 class DeadlineFlags:
-    """How long calls may take."""
+    """Time limits of calls."""
 
     reading: Annotated[
         float, Option("--timeout", metavar="SECONDS", min=1, help="Time limit of a query or retrieve.")
@@ -99,7 +99,7 @@ class DeadlineFlags:
 
 @dataclass(frozen=True, slots=True)
 class OperationFlags:
-    """What whoever runs the server is told, and how it stops."""
+    """Logs, metrics and the end of the server."""
 
     log_format: Annotated[
         str,
@@ -121,7 +121,7 @@ class OperationFlags:
 
 @dataclass(frozen=True, slots=True)
 class LimitFlags:
-    """How much may be asked."""
+    """Limits of requests."""
 
     per_minute: Annotated[
         int | None,
@@ -182,7 +182,7 @@ def serve(
 def _serving(
     offered: OfferFlags, reached: ReachFlags, bounds: "Bounds", parts: dict[str, Any], *, metrics_to_all: bool
 ) -> "Serving":
-    """Return what is served. Raises `InvalidInput` for what is not a folder, and for a word that is not known."""
+    """Return the settings of the server. Raises `InvalidInput` if --files is not a folder or --allow is unknown."""
     from treering.extensions.server.app import Serving
     from treering.extensions.server.request_guard import is_loopback
     from treering.extensions.server.served import allowed
@@ -203,7 +203,7 @@ def _serving(
         bounds=bounds,
         metrics_to_all=metrics_to_all,
         background=settings.background,
-        embedder=open_embedder(settings),  # a model takes more memory than a space: one for all
+        embedder=open_embedder(settings),  # one for all spaces, because it takes much memory
         parts={name: flags.chosen(settings) for name, flags in parts.items()},
     )
 

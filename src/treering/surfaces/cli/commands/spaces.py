@@ -1,51 +1,40 @@
-"""Commands that make, move, serve and show a space."""
+"""Commands that create, copy, serve and check a space."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, Typer
+from typer import Argument, Exit, Option, Typer
 
-from treering.facades import LazyModule
-from treering.surfaces.cli.flags import Access, AsJson, WriteFlags, add_commands, add_group
-from treering.surfaces.cli.printing import say
+from treering.core.characters import visible_line
+from treering.core.counting import counted_things
+from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.registry import brought
+from treering.surfaces.cli.commands.sharing import remove_space
+from treering.surfaces.cli.flags import Access, AsJson, WriteFlags, add_commands
+from treering.surfaces.cli.printing import line, say, show, terminal
+from treering.surfaces.cli.session import answer, bars, embed_later, opened, prepare, terminable, watched
+from treering.system.address import Address, file_address, shown_address
+from treering.system.machine import sync_folder
+from treering.system.settings import Settings
 from treering.version import __version__
 
 if TYPE_CHECKING:
-    from treering.surfaces.cli import trying, upkeep, watching
-else:
-    trying = LazyModule("treering.surfaces.cli.trying")
-    upkeep = LazyModule("treering.surfaces.cli.upkeep")
-    watching = LazyModule("treering.surfaces.cli.watching")
+    from treering.ports.runtime import Holding
+    from treering.surfaces.python.space import Space
 
 Folder = Annotated[Path, Argument(metavar="FOLDER", help="The folder of the plain files.")]
 
 
 def add_spaces(app: Typer) -> None:
     """Add the commands to the command line."""
-    add_commands(
-        app,
-        {
-            "try": try_it,
-            "init": init,
-            "backup": backup,
-            "move": move,
-            "diff": diff,
-            "merge": merge,
-            "sync": sync,
-            "export": export,
-            "import": import_from,
-            "vectors": vectors,
-            "unlock": unlock,
-            "verify": verify,
-            "mcp": mcp,
-            "version": version,
-        },
-    )
+    add_commands(app, try_, init, backup, move, export, import_, vectors, unlock, verify, mcp, version)
 
 
-def try_it(
+def try_(
     question: Annotated[
         str, Argument(metavar="QUESTION", help="Default: a question made from a heading of the README.")
     ] = "",
@@ -58,7 +47,14 @@ def try_it(
     Asks the folder a question, records a decision with its line as evidence,
     and detects a change of that line in a copy. Nothing is stored.
     """
-    trying.try_here(question, wait=wait)
+    from treering.surfaces.cli.trying import steps
+
+    console = terminal()
+    with TemporaryDirectory(prefix="treering-") as folder:
+        place = Path(folder)
+        with opened(file_address(place / "try.db"), create=True) as space:
+            for lines in steps(space, place, question, wait=wait):
+                show(console, lines)
 
 
 def init(
@@ -71,7 +67,26 @@ def init(
 
     All work trees of a repository share its space, wherever they are.
     """
-    upkeep.init(access, here=here)
+    settings = Settings.read()
+    if here and access.space:
+        raise InvalidInput("--here and --space name different spaces.", hint="Give only one of them.")
+    named = "" if here else access.space or settings.space
+    address = settings.space_address(named) if named else settings.own_space if here else settings.new_space
+    existed = _exists(address)
+    with opened(address, create=True):
+        facts = {"address": str(address), "created": not existed}
+    place = shown_address(address)
+    message = f"There is already a space: {place}" if existed else f"Created a space: {place}"
+    answer(access, facts, [line(message), line("Read this folder with: treering add .")])
+
+
+def _exists(address: Address) -> bool:
+    """Return whether a stored space exists."""
+    try:
+        with opened(address):
+            return not address.in_memory
+    except NotFound:
+        return False
 
 
 def backup(
@@ -83,7 +98,13 @@ def backup(
 
     The copy is verified and is itself a space: to restore it, open it.
     """
-    upkeep.backup(file, access, replace=force)
+    with opened(access) as space, watched(space) as busy:
+        head = busy.backup(file, replace=force)
+    facts = {"file": str(file), "bytes": file.stat().st_size, "head": head.model_dump()}
+    message = (
+        f"Backed up to {file}: {facts['bytes']} bytes, the audit log verifies up to event {head.seq} ({head.hash})."
+    )
+    answer(access, facts, [line(message)])
 
 
 def move(
@@ -96,67 +117,66 @@ def move(
     The copy has the same ids and the same audit log, and is compared with the
     original, which stays unchanged. Run again to resume an interrupted copy.
     """
-    upkeep.move(source, target, as_json=as_json)
+    from treering.spaces import transfer
 
-
-def diff(
-    left: Annotated[str, Argument(metavar="A", help="The address of a space.")],
-    right: Annotated[str, Argument(metavar="B", help="The address of the other one.")],
-    as_json: AsJson = False,
-) -> None:
-    """Show the differences between two spaces.
-
-    Reads both without changing them.
-    """
-    upkeep.diff(left, right, as_json=as_json)
-
-
-def merge(
-    other: Annotated[str, Argument(metavar="FROM", help="The address of the space to merge into this one.")],
-    access: Access,
-) -> None:
-    """Merge another space into this one.
-
-    The other space is only read. Contradictions become contested, objects erased
-    in the other space are erased here, and merging again changes nothing.
-    """
-    upkeep.merge(other, access)
-
-
-def sync(
-    access: Access,
-    remote: Annotated[
-        str, Argument(metavar="REMOTE", help="A git remote, its address, or a shared folder. Default: origin.")
-    ] = "",
-    fetch: Annotated[bool, Option("--fetch", help="Only pull the changes of others.")] = False,
-    push: Annotated[bool, Option("--push", help="Only push the changes made here.")] = False,
-    key: Annotated[Path | None, Option("--key", metavar="FILE", help="Sign with this ssh key.")] = None,
-    signers: Annotated[
-        Path | None,
-        Option(
-            "--signers", metavar="FILE", help="Accept only changes signed by these keys: an ssh allowed_signers file."
-        ),
-    ] = None,
-) -> None:
-    """Share this space with others over a git remote or a folder.
-
-    Pulls others' changes, merges them and pushes yours. Objects that contain
-    secrets and private scopes are never sent.
-    """
-    upkeep.sync(access, remote, fetch=fetch, push=push, key=key, signers=signers)
+    settings = Settings.read()
+    place = settings.space_address(target)
+    prepare(place)
+    with bars() as advance:
+        report = transfer.move(settings.space_address(source), place, progress=advance)
+    facts = {"address": str(place), **report.model_dump()}
+    head = report.head
+    lines = [
+        line(f"Moved to {place}: {_listed(report.counts)}, {report.vectors} vectors."),
+        line(f"Same as the source; the audit log verifies up to event {head.seq} ({head.hash}).", indent=2),
+    ]
+    answer(Access(as_json=as_json), facts, lines)
 
 
 def export(folder: Folder, access: Access) -> None:
     """Write a space as plain files into a new folder."""
-    upkeep.export(folder, access)
+    with opened(access) as space:
+        counts = space.export(folder)
+    answer(access, {"folder": str(folder), "counts": counts}, [line(f"Exported to {folder}: {_listed(counts)}.")])
 
 
-def import_from(folder: Folder, writing: WriteFlags, access: Access) -> None:
+def import_(folder: Folder, writing: WriteFlags, access: Access) -> None:
     """Fill an empty space from an export.
 
     Keeps the ids and the audit log of the export.
     """
-    upkeep.import_from(folder, access, writing)
+    address = Settings.read().space_address(access.space or None)
+    file = address.file
+    if file is None or file.exists():
+        with opened(access, writing, create=True) as space:
+            counts = space.import_from(folder)
+    else:
+        counts = _import_new(folder, file, address, writing)
+    with opened(access, writing) as space:
+        message = f"Imported from {folder}: {_listed(counts)}."
+        answer(access, {"address": str(space.address), "counts": counts}, [line(message)])
+        embed_later(space, writing)
+
+
+def _import_new(folder: Path, file: Path, address: Address, writing: WriteFlags) -> dict[str, int]:
+    prepare(address)
+    partial = file.with_name(f".{file.name}.{os.getpid()}.importing")
+    try:
+        with opened(file_address(partial), replace(writing, no_background=True), create=True) as space:
+            counts = space.import_from(folder)
+        if file.exists():
+            raise Conflict(
+                f"There is a space at {address} now; another process created it.", hint="Use another address."
+            )
+        partial.rename(file)
+        sync_folder(file.parent)
+    finally:
+        remove_space(partial)
+    return counts
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(counted_things(count, table) for table, count in counts.items())
 
 
 def vectors(
@@ -169,7 +189,42 @@ def vectors(
 
     Until then, search finds new content only by words and names.
     """
-    upkeep.vectors(access, quiet=quiet)
+    from treering.verbs.lint.upkeep import VECTORS
+
+    with opened(access, catching_up=True) as space:
+        if quiet:
+            _work_quietly(space)
+            return
+        with watched(space) as busy:
+            report = busy.perform(VECTORS)
+        _after_embedding(space)
+        ready = report.total - report.pending
+        answer(access, report, [line(f"Embedded {report.made} texts; {ready} of {report.total} are done.")])
+
+
+def _work_quietly(space: "Space") -> None:
+    """Embed pending passages if no other process does, at a low priority. Stops in the normal way on SIGTERM."""
+    from treering.models.vectoriser import EMBEDDING
+    from treering.ports.runtime import VECTORS
+    from treering.verbs.query.overview import note_pace
+
+    engine, lag = space.engine, space.engine.index.vectors.lag()
+    if not ((lag.pending or lag.behind) and engine.leases.holder(VECTORS) is None):
+        return
+    begun, ready = engine.clock.elapsed(), lag.total - lag.pending
+
+    def note(what: str, done: int, _total: int | None) -> None:
+        if what == EMBEDDING:
+            note_pace(engine, done - ready, engine.clock.elapsed() - begun)
+
+    with terminable():
+        engine.vectoriser.work_alone(note)
+        _after_embedding(space)
+
+
+def _after_embedding(space: "Space") -> None:
+    for tend in brought("on_vectors_ready"):
+        tend(space)
 
 
 def unlock(
@@ -181,7 +236,23 @@ def unlock(
     A lease lets one process at a time make vectors or memories. A lease that is
     not renewed expires, so release one only if its process hangs but renews it.
     """
-    upkeep.unlock(name, access)
+    from treering.verbs.lint.upkeep import LEASES, UNLOCK
+
+    with opened(access) as space:
+        if not name:
+            leases = space.perform(LEASES)
+            answer(
+                access, leases, [line(_lease_line(one)) for one in leases.held] or [line("No leases are held here.")]
+            )
+            return
+        report = space.perform(UNLOCK, input={"name": name})
+    released = line(f"Released: {_lease_line(report.cleared)}")
+    answer(access, report, [released, line("Its holder stops at its next renewal.", indent=2)])
+
+
+def _lease_line(one: "Holding") -> str:
+    name, process = visible_line(one.name), one.process
+    return f"{name}: held by process {process}, renewed {one.renewed:.0f} s ago, lapses in {one.left:.0f} s."
 
 
 def verify(
@@ -200,7 +271,21 @@ def verify(
 
     Exits with 1 if the proof is not valid.
     """
-    upkeep.verify(proof, anchor, clone, signers, checker=checker, as_json=as_json)
+    if checker:
+        from treering.spaces.proof import checker as checker_program
+
+        say(checker_program())
+        return
+    if proof is None:
+        raise InvalidInput(
+            "treering verify needs a proof.", hint="Give the file written by `treering query --proof FILE`."
+        )
+    from treering.system import proof_checking
+
+    facts, problems = proof_checking.verify(proof, anchor, clone, signers)
+    answer(Access(as_json=as_json), {"holds": facts, "problems": problems}, map(line, (*facts, *problems)))
+    if problems:
+        raise Exit(1)
 
 
 def mcp(
@@ -223,10 +308,8 @@ def mcp(
     timeout: Annotated[float, Option("--timeout", metavar="SECONDS", min=1, help="Time limit of a query.")] = 60.0,
 ) -> None:
     """Serve the four tools to an agent over MCP (stdio)."""
-    # Only what serving needs: a client waits for the handshake.
     from treering.extensions.mcp.loading import serve
     from treering.ports.runtime import end_loading
-    from treering.system.settings import Settings
 
     settings = Settings.read()
     underscored = underscore_names or settings.underscore_names
@@ -238,87 +321,3 @@ def mcp(
 def version() -> None:
     """Print the version."""
     say(f"treering {__version__}")
-
-
-# Commands that keep a space up to date by themselves: a watcher, and hooks of git.
-
-
-Repository = Annotated[Path, Argument(metavar="REPOSITORY", help="A folder in the work tree. Default: this one.")]
-
-
-def add_watching(app: Typer) -> None:
-    """Add the commands to the command line."""
-    add_commands(app, {"watch": watch})
-    hooks: dict[str, Callable[..., None]] = {"install": install, "uninstall": uninstall, "status": status, "run": run}
-    add_group(app, "hook", "Ingest after each commit, merge and checkout.", hooks)
-
-
-@dataclass(frozen=True, slots=True)
-class WatchFlags:
-    """What is watched, and how often it is looked at without a change."""
-
-    path: Annotated[Path, Argument(metavar="PATH", help="A folder, a file or a repository. Default: this one.")] = (
-        Path()
-    )
-    worktree: Annotated[
-        bool, Option("--worktree", help="Read the work tree, with uncommitted changes, instead of the commits.")
-    ] = False
-    every: Annotated[
-        float, Option("--every", metavar="SECONDS", min=1, help="Also check for changes at this interval.")
-    ] = 600
-
-
-def watch(wanted: WatchFlags, access: Access, writing: WriteFlags) -> None:
-    """Ingest changes as they happen, until stopped.
-
-    Runs `treering ingest PATH` at the start and after each change, and shows new
-    lint findings. Needs the extra `watch`.
-    """
-    watching.watch(access, writing, wanted)
-
-
-@dataclass(frozen=True, slots=True)
-class SharingFlags:
-    """Where the hooks share the space, and how it is signed."""
-
-    sync: Annotated[
-        str,
-        Option("--sync", metavar="REMOTE", help="Also share the space over this git remote, or a shared folder."),
-    ] = ""
-    key: Annotated[Path | None, Option("--key", metavar="FILE", help="As in `treering sync`.")] = None
-    signers: Annotated[Path | None, Option("--signers", metavar="FILE", help="As in `treering sync`.")] = None
-
-
-def install(access: Access, sharing: SharingFlags, repository: Repository = Path()) -> None:
-    """Install git hooks that call Treering after each commit, merge, checkout and rebase.
-
-    The hooks ingest in the background and never block git. With --sync, merges
-    and branch checkouts also pull others' changes from the remote, and a push to
-    it also pushes yours. Existing hooks stay; `treering hook uninstall` restores
-    them byte for byte. Without --space, a hook uses the space of the work tree in
-    which it runs, if there is one.
-    """
-    watching.install(access, repository, sharing)
-
-
-def uninstall(access: Access, repository: Repository = Path()) -> None:
-    """Remove Treering from the hooks of a repository."""
-    watching.uninstall(access, repository)
-
-
-def status(access: Access, repository: Repository = Path()) -> None:
-    """Show which hooks are installed and how the last run ended."""
-    watching.status(access, repository)
-
-
-def run(
-    access: Access,
-    sharing: SharingFlags,
-    push: Annotated[bool, Option("--push", help="Do not ingest; only sync, as before a push.")] = False,
-) -> None:
-    """Run the work of the hooks: ingest this folder's repository, then sync.
-
-    One run at a time; a run requested meanwhile follows. Without a space, nothing
-    happens. TREERING_HOOK_SYNC=0 disables syncing.
-    """
-    watching.run(access, sharing, push=push)

@@ -1,11 +1,14 @@
 """The four verbs as commands."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
-from typer import Argument, Option, Typer
+from typer import Argument, Exit, Option, Typer
 
-from treering.facades import LazyModule
+from treering.core.errors import InvalidInput, NotFound
+from treering.surfaces.cli.failures import EXIT_CODES
 from treering.surfaces.cli.flags import (
     Access,
     Calling,
@@ -15,18 +18,13 @@ from treering.surfaces.cli.flags import (
     RecordFlags,
     Recording,
     WriteFlags,
-    add_commands,
-    add_group,
     modes,
     spread,
+    used_flags,
 )
-from treering.surfaces.cli.help import VerbCommand
-
-if TYPE_CHECKING:
-    from treering.surfaces.cli import verbs
-else:
-    verbs = LazyModule("treering.surfaces.cli.verbs")
-
+from treering.surfaces.cli.help import VerbCommand, command_for
+from treering.surfaces.cli.printing import tell
+from treering.surfaces.cli.session import answer, embed_later, is_piped, opened, watched
 
 VERBS = ("ingest", "query", "crystallize", "lint")
 
@@ -60,7 +58,21 @@ def ingest(
 
     Unchanged input changes nothing, so it is safe to repeat.
     """
-    verbs.ingest(what, mode, access, calling, bringing, note, writing)
+    from treering.surfaces.cli.ingesting import STDIN, ingest_and_answer, ingest_input, mode_for
+    from treering.surfaces.cli.request import envelope_of
+    from treering.verbs import catalog
+
+    if not (what or mode or calling.input):
+        raise InvalidInput(
+            "treering ingest needs a path, a mode or --input.", hint="Name a path, such as `treering ingest .`."
+        )
+    with opened(access, writing, create=catalog.find("ingest").find(mode).makes_space) as space:
+        mode = mode or ("source" if what in ("", STDIN) else mode_for(what, space))
+        given = ingest_input(what, mode, note)
+        envelope = envelope_of("ingest", mode, calling, given=given, options=used_flags(bringing))
+        failed = ingest_and_answer(space, envelope, access, writing)
+    if failed:
+        raise Exit(1)
 
 
 def query(
@@ -82,7 +94,37 @@ def query(
 
     Text is a task to gather context for, unless --mode names another mode.
     """
-    verbs.query(words or [], mode, access, calling, reading, proof=proof, key=sign)
+    from treering.surfaces.cli.calls import call, prove
+    from treering.surfaces.cli.last_answer import note_answer
+    from treering.surfaces.cli.rendering import render
+    from treering.surfaces.cli.request import envelope_of, moment, question_from
+    from treering.surfaces.python.space import note_for_hooks
+    from treering.verbs import catalog
+
+    words = words or []
+    given = question_from(words, mode)
+    if len(words) > 1 and not mode and words[0] in catalog.TOOLS["query"].modes:
+        tell(f"note: `{words[0]}` is a word of the question here; as a command: {command_for('query', words[0])}")
+    if not given and not calling.input and mode not in ("recent", "brief"):
+        raise InvalidInput("treering query needs a question or --input.", hint='Write: treering query "…".')
+    if access.verbose and "explain" in catalog.find("query").find(mode).options.model_fields:
+        reading = replace(reading, explain=True)
+    options = {**used_flags(reading), **({"as_of": moment(reading.as_of)} if reading.as_of else {})}
+    envelope = envelope_of("query", mode, calling, given=given, options=options)
+    if (sign and not proof) or (proof and mode not in ("", "context")):
+        raise InvalidInput(
+            "--proof works only in the mode context, and --sign only with --proof.",
+            hint="Give --proof FILE, without --mode.",
+        )
+    with opened(access) as space:
+        report = prove(space, envelope, proof, sign) if proof else call(space, "query", envelope)
+        note_for_hooks(space.engine, report, envelope.input, in_shell=True)
+        note_answer(space.address, report)
+    # Search results are short, like those of grep, and agents with a terminal cannot leave a pager.
+    lines = render(report, fenced=is_piped(), verbose=access.verbose)
+    answer(access, report, lines, paged=report.mode != "search")
+    if getattr(report, "missing", ()) and report.mode == "expand":
+        raise Exit(EXIT_CODES[NotFound])
 
 
 def crystallize(
@@ -108,7 +150,24 @@ def crystallize(
 
     One call writes one patch, completely or not at all.
     """
-    verbs.crystallize(ids or [], mode, access, calling, saying, recording, writing)
+    from treering.surfaces.cli.calls import write
+    from treering.surfaces.cli.request import check_kind, envelope_of, mode_of, naming_options, record_from
+
+    ids = ids or []
+    if not mode:
+        check_kind(saying.kind)
+    mode = mode or mode_of(ids, saying)
+    given = record_from(ids, mode, saying)
+    if not given and not calling.input:
+        raise InvalidInput(
+            "treering crystallize needs flags or --input with something to record.", hint="See the examples of --help."
+        )
+    envelope = envelope_of("crystallize", mode, calling, given=given, options=used_flags(recording))
+    with opened(access, writing) as space:
+        try:
+            write(space, envelope, access, writing)
+        except InvalidInput as error:
+            raise naming_options(error) from error
 
 
 def lint(
@@ -128,173 +187,35 @@ def lint(
     Checks for broken references, contradictions and stale knowledge; verifies the audit log and the indexes.
     """
     options = {"limit": limit, "apply": apply or None, "wait": wait or None}
-    verbs.lint(mode, about, rule or [], access, calling, options, writing, strict=strict)
+    run_lint(mode, options, calling, writing, access, about=about, rules=rule or (), strict=strict)
 
 
-# Commands by which a person decides: review, revert, erase.
-
-
-Patch = Annotated[str, Argument(metavar="PATCH", help="The id of a patch.")]
-Reason = Annotated[str, Option("--reason", metavar="TEXT", help="The reason, for the audit log.")]
-
-
-def add_reviews(app: Typer) -> None:
-    """Add the commands to the command line."""
-    add_group(
-        app,
-        "review",
-        "Decide about patches waiting for review.",
-        {"list": show_waiting, "show": show, "apply": apply, "reject": reject, "propose": propose},
-    )
-    add_group(
-        app,
-        "feedback",
-        "Mark hits of an answer as right, wrong or used.",
-        {"give": give_feedback, "status": feedback_status, "off": off, "on": on, "erase": erase_feedback},
-    )
-    add_commands(app, {"revert": revert, "erase": erase, "consolidate": consolidate})
-
-
-def show_waiting(access: Access) -> None:
-    """List the patches waiting for review, newest first."""
-    verbs.show_waiting(access)
-
-
-def show(patch: Patch, access: Access) -> None:
-    """Show the changes of a waiting patch, field by field."""
-    verbs.show(patch, access)
-
-
-def apply(
-    patches: Annotated[list[str], Argument(metavar="PATCH", help="The ids of patches.")],
+def run_lint(
+    mode: str,
+    options: Mapping[str, Any],
+    calling: Calling,
     writing: WriteFlags,
     access: Access,
+    *,
+    about: str = "",
+    rules: Sequence[str] = (),
+    strict: bool = False,
 ) -> None:
-    """Apply waiting patches, each separately.
+    """Call the modes of `lint` that apply and print their reports. `options`: those that are not None."""
+    from treering.surfaces.cli.calls import call
+    from treering.surfaces.cli.linting import has_errors, render_lint, rules_by_mode
+    from treering.surfaces.cli.request import envelope_of
 
-    You cannot approve your own proposal unless the policy file allows it.
-    """
-    verbs.apply(patches, access, writing)
-
-
-def reject(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
-    """Reject a waiting patch."""
-    verbs.reject(patch, reason, access, writing)
-
-
-def propose(
-    writing: WriteFlags,
-    access: Access,
-    scope: Annotated[str, Option("--scope", metavar="PATH", help="Only sources of this scope and below.")] = "/",
-    limit: Annotated[int, Option("--limit", metavar="N", min=1, max=1000, help="At most this many.")] = 100,
-    closed: Annotated[
-        bool, Option("--closed", help="Also propose tickets closed before they were tracked here, as activities.")
-    ] = False,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Only list the requests of sources, including pending ones.")
-    ] = False,
-) -> None:
-    """Propose work items for tickets and TODO comments.
-
-    Applying the patch creates the work items; closed tickets and removed comments
-    close them in the same way. A rejected proposal is not made again.
-    """
-    verbs.propose(scope, {"limit": limit, "closed": closed, "dry_run": dry_run}, access, writing)
-
-
-def revert(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
-    """Revert a patch, or explain why that is not possible."""
-    verbs.revert(patch, reason, access, writing)
-
-
-def erase(
-    ids: Annotated[list[str], Argument(metavar="ID", help="The objects to remove.")],
-    writing: WriteFlags,
-    access: Access,
-    reason: Reason = "",
-    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-) -> None:
-    """Erase objects permanently, everywhere, and prove it.
-
-    This cannot be undone. The audit log retains the fact and hashes.
-    """
-    verbs.erase(ids, reason, access, writing, sure=yes)
-
-
-def consolidate(
-    writing: WriteFlags,
-    access: Access,
-    scope: Annotated[str, Option("--scope", metavar="PATH", help="Only this scope and the scopes below it.")] = "/",
-    propose: Annotated[bool, Option("--propose", help="Submit each group for review.")] = False,
-    apply: Annotated[bool, Option("--apply", help="Apply each group, with a patch that can be reverted.")] = False,
-    limit: Annotated[int, Option("--limit", metavar="N", min=1, help="At most this many groups.")] = 100,
-    keep_passages: Annotated[
-        int | None,
-        Option("--keep-passages", metavar="N", min=0, help="Archive the least used passages, down to this number."),
-    ] = None,
-    keep_mb: Annotated[
-        float | None, Option("--keep-mb", metavar="MB", min=0, help="The same, down to this much text.")
-    ] = None,
-) -> None:
-    """Merge duplicates and archive entries over a budget.
-
-    Lists duplicates, runs of similar activities and decisions replaced long ago,
-    with both sides. Nothing is deleted: entries are archived, and `treering
-    revert` restores them. Entries that a person wrote or confirmed stay, and so
-    does the evidence of current knowledge.
-    """
-    options = {"propose": propose, "apply": apply, "limit": limit, "keep_passages": keep_passages, "keep_mb": keep_mb}
-    verbs.lint("consolidate", "", [], access, Calling(scope=scope), options, writing, strict=False)
-
-
-# Feedback: what was right, wrong or used of an answer.
-
-
-ScopeOfFeedback = Annotated[
-    str, Option("--scope", metavar="PATH", help="The scope of the query; for off and erase, / means all scopes.")
-]
-
-
-def give_feedback(
-    asked: Annotated[str, Argument(metavar="QUESTION", help="The question, or the field `answer` of a query.")],
-    writing: WriteFlags,
-    access: Access,
-    scope: ScopeOfFeedback = "/",
-    right: Annotated[
-        list[str] | None, Option("--right", metavar="ID", help="A hit that answers the question; repeatable.")
-    ] = None,
-    wrong: Annotated[list[str] | None, Option("--wrong", metavar="ID", help="A hit that does not; repeatable.")] = None,
-    used: Annotated[
-        list[str] | None, Option("--used", metavar="ID", help="A hit that was cited, opened or edited; repeatable.")
-    ] = None,
-    neither: Annotated[
-        list[str] | None, Option("--neither", metavar="ID", help="Remove the mark right or wrong; repeatable.")
-    ] = None,
-) -> None:
-    """Mark hits of an answer as right, wrong or used.
-
-    Marks slightly affect the rank in answers to similar questions in this scope,
-    less with time, and never change trust. --explain shows the effect.
-    """
-    given = {"right": right or [], "wrong": wrong or [], "used": used or [], "neither": neither or []}
-    verbs.give_feedback(asked, scope, given, access, writing)
-
-
-def feedback_status(access: Access, scope: ScopeOfFeedback = "/") -> None:
-    """Show the stored feedback and whether it counts."""
-    verbs.feedback("status", scope, access, WriteFlags())
-
-
-def off(writing: WriteFlags, access: Access, scope: ScopeOfFeedback = "/") -> None:
-    """Ignore feedback. It stays stored."""
-    verbs.feedback("off", scope, access, writing)
-
-
-def on(writing: WriteFlags, access: Access, scope: ScopeOfFeedback = "/") -> None:
-    """Use feedback again."""
-    verbs.feedback("on", scope, access, writing)
-
-
-def erase_feedback(writing: WriteFlags, access: Access, scope: ScopeOfFeedback = "/") -> None:
-    """Erase all feedback of a scope, or of all scopes with --scope /."""
-    verbs.feedback("erase", scope, access, writing)
+    options = {name: value for name, value in options.items() if value is not None}
+    target = {"id": about} if about else {}
+    envelopes = [
+        envelope_of("lint", one, calling, given={**target, **({"rules": named} if named else {})}, options=options)
+        for one, named in rules_by_mode(mode, rules).items()
+    ]
+    with opened(access, writing) as space:
+        with watched(space) as busy:
+            reports = [call(busy, "lint", envelope) for envelope in envelopes]
+        answer(access, reports[0] if mode else reports, render_lint(space, reports, access))
+        embed_later(space, writing)
+    if strict and any(map(has_errors, reports)):
+        raise Exit(1)

@@ -1,1 +1,1 @@
-"""The pages, by topic: what is read for each, and what its template is given."""
+"""The pages, by topic: the data of each, and the values of its template."""

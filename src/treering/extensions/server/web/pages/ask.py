@@ -29,6 +29,18 @@ from treering.verbs.reading import ShownHit, lines_shown_of
 _HITS = 20
 _TOKENS = 4_000
 _LINE_CHARS = 600  # of a line of a hit
+_ASKED_WITH = ("q", "kind", "role", "since", "until", "scope", "at", "withdrawn", "view", "tokens")
+"""The parameters that determine an answer: feedback includes them, and redirects to the answer."""
+_VERDICTS = ("right", "wrong", "neither")
+_WORDS = 8
+_NEAR = 20
+"""A passage of a lower rank by its vector is not called near, unless nothing else found it."""
+_SAYS_MUCH = 0.8
+_NAMED_BY_THE_QUESTION: Mapping[str, str] = {
+    fusion.NAMED: "The question names its title.",
+    asked.SPEAKER: "The question names its speaker.",
+    asked.DATE: "Its time matches the question.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +63,7 @@ class AnsweringLine:
 
 
 def ask(view: PageView) -> Rendered:
-    """Show the box, and what answers a question; without one the brief; in an empty space, how to begin."""
+    """Show the search box and the answer; without a question the brief; in an empty space the first steps."""
     overview = view.overview()
     if not overview.sequence:
         return Rendered("first_run.html")
@@ -118,12 +130,12 @@ def _pack(view: PageView, question: str) -> ContextReport:
 
 
 def _narrowed(view: PageView) -> dict[str, Any]:
-    told = {"filter": search_filter(view.params)}
-    return {**told, "withdrawn": True} if view.text("withdrawn") else told
+    options = {"filter": search_filter(view.params)}
+    return {**options, "withdrawn": True} if view.text("withdrawn") else options
 
 
 def search_filter(params: Mapping[str, str]) -> dict[str, Any]:
-    """Turn what was chosen on the page into a filter. Raises `InvalidInput` for a kind of no type."""
+    """Turn the choices on the page into a filter. Raises `InvalidInput` for a kind of an unknown type."""
     chosen: dict[str, Any] = {}
     kind = params.get("kind", "").strip()
     if kind:
@@ -141,12 +153,12 @@ def search_filter(params: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _kinds() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
-    """Return the kinds to choose from, by type, with what people call the type."""
+    """Return the kinds to choose from, by type, with the label of the type."""
     return {name: {label: kinds_of(name)} for name, label in TYPE_LABELS.items()}
 
 
 def _command(view: PageView) -> tuple[str, ...]:
-    """Return the arguments of `treering` that ask the same."""
+    """Return the arguments of `treering` for the same query."""
     question = view.text("q") or "your question"
     is_pack = view.text("view") == "pack"
     scope = ("--scope", view.scope) if view.scope != ROOT else ()
@@ -156,17 +168,9 @@ def _command(view: PageView) -> tuple[str, ...]:
     return ("treering", "ask", question, *scope) if is_pack else ("treering", "search", question, "-v", *scope)
 
 
-# What whoever looks at an answer says of it: that a hit is right, or wrong.
-
-
-_ASKED_WITH = ("q", "kind", "role", "since", "until", "scope", "at", "withdrawn", "view", "tokens")
-"""The parameters that an answer depends on: they go with what is said of it, and lead back to it."""
-_VERDICTS = ("right", "wrong", "neither")
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerFeedback:
-    """What was said of an answer, and what its page sends to say more."""
+    """The feedback on an answer, and the fields its page sends to add more."""
 
     marks: AnswerMarks
     fields: Mapping[str, str]
@@ -178,11 +182,11 @@ class AnswerFeedback:
         return self.marks.marks.get(self.place(shown), "")
 
     def place(self, shown: ShownHit | PackItem) -> str:
-        """Name a hit or an item as feedback does."""
+        """Return the reference of a hit or an item in feedback."""
         return f"{shown.object_id} {shown.segment_id}".strip()
 
     def anchor(self, shown: ShownHit | PackItem) -> str:
-        """Name the element that shows a hit or an item."""
+        """Return the id of the element that shows a hit or an item."""
         return _anchor(self.place(shown))
 
 
@@ -192,18 +196,18 @@ def _feedback(view: PageView, report: SearchReport | ContextReport) -> AnswerFee
         return None
     by_person = view.space.grants(GIVEN_BY_PERSON)
     asked_of = {"question": report.answer, "scope": report.scope, "by_person": by_person}
-    told = view.perform(MARKS, asked_of)
-    if not told.accepted:
+    marks = view.perform(MARKS, asked_of)
+    if not marks.accepted:
         return None
     fields = {name: value for name in _ASKED_WITH if (value := view.text(name))}
     verdict = view.text("said")
-    return AnswerFeedback(told, {**fields, "answer": report.answer}, verdict if verdict in _VERDICTS else "")
+    return AnswerFeedback(marks, {**fields, "answer": report.answer}, verdict if verdict in _VERDICTS else "")
 
 
 def mark(view: PageView) -> Rendered:
-    """Note that a hit is right or wrong, or neither, as the form says, and lead back to the answer.
+    """Mark a hit as right, wrong or neither, as the form requests, and redirect to the answer.
 
-    It is said as a person where whoever asks may decide as one. Raises `InvalidInput` for another verdict.
+    The mark is a person's if the caller may decide as one. Raises `InvalidInput` for another verdict.
     """
     verdict, _, place = view.text("mark").partition(" ")
     if verdict not in _VERDICTS:
@@ -219,29 +223,15 @@ def _anchor(place: str) -> str:
     return place.replace(" ", ".")
 
 
-# Why a hit is there, in words: what each way of searching found of the question in it.
-
-
-_WORDS = 8
-_NEAR = 20
-"""A passage of a lower rank by its vector is not called near, unless nothing else found it."""
-_SAYS_MUCH = 0.8
-_NAMED_BY_THE_QUESTION: Mapping[str, str] = {
-    fusion.NAMED: "The question names its title.",
-    asked.SPEAKER: "The question names its speaker.",
-    asked.DATE: "Its time matches the question.",
-}
-
-
 def reasons(hit: ShownHit, question: str) -> list[str]:
-    """Say why a hit is there, the ways that found it first. `hit` was asked for with `explain`."""
-    told = hit.explain or {}
-    arms: Mapping[str, Mapping[str, Any]] = told.get("arms", {})
+    """Return why a hit was found, the most important reasons first. `hit` was requested with `explain`."""
+    explanation = hit.explain or {}
+    arms: Mapping[str, Mapping[str, Any]] = explanation.get("arms", {})
     counted = {name: part for name, part in arms.items() if part["normalised"] > 0}
     return [
         *_found(hit, question, counted),
-        *_reached(hit, counted, told.get("path", ())),
-        *_weighed(hit, counted, told),
+        *_reached(hit, counted, explanation.get("path", ())),
+        *_weighed(hit, counted, explanation),
     ]
 
 
@@ -276,21 +266,21 @@ def _reached(hit: ShownHit, arms: Mapping[str, Mapping[str, Any]], path: Sequenc
         yield "Its file as a whole matches the question."
 
 
-def _weighed(hit: ShownHit, arms: Mapping[str, Mapping[str, Any]], told: Mapping[str, Any]) -> Iterator[str]:
-    if "rerank" in told:
+def _weighed(hit: ShownHit, arms: Mapping[str, Mapping[str, Any]], explanation: Mapping[str, Any]) -> Iterator[str]:
+    if "rerank" in explanation:
         yield "The reranker compared it with the question."
-    if told.get("role") and arms.get(file_ranking.ROLE, {}).get("raw", 1) < 1:
-        yield f"It ranks lower than code: the role of its file is {told['role']}."
-    if told.get("trust", {}).get("factor", 1) < 1:
+    if explanation.get("role") and arms.get(file_ranking.ROLE, {}).get("raw", 1) < 1:
+        yield f"It ranks lower than code: the role of its file is {explanation['role']}."
+    if explanation.get("trust", {}).get("factor", 1) < 1:
         yield f"It ranks lower: it was received through {hit.channel}, which has {hit.trust} trust."
-    if "repeats_question" in told:
+    if "repeats_question" in explanation:
         yield "It ranks lower: it repeats the question."
     if hit.reply:
         yield "It ends with a question, which the next turn may answer."
 
 
 def _way(names: Sequence[str], hit: ShownHit) -> str:
-    """Say how the graph led here: over another passage of the same file, or over the things that are named."""
+    """Return how the graph led to a hit: through another passage of its file, or through named things."""
     *_, before, last = ("", *names)
     if last == hit.title and before.startswith(f"{last} — "):
         return f"It is in the same file as a first result: {before.removeprefix(f'{last} — ')}."
@@ -300,9 +290,9 @@ def _way(names: Sequence[str], hit: ShownHit) -> str:
 
 
 def _as_written(name: str, hit: ShownHit) -> str:
-    """Write a name, which the graph keeps in lower case, as the hit writes it where it has it."""
-    found = re.search(re.escape(name), f"{hit.title} {hit.heading} {hit.text}", re.IGNORECASE)
-    return found[0] if found else name
+    """Return a name, which the graph stores in lower case, in the spelling of the hit if it occurs there."""
+    match = re.search(re.escape(name), f"{hit.title} {hit.heading} {hit.text}", re.IGNORECASE)
+    return match[0] if match else name
 
 
 def _words(hit: ShownHit, question: str) -> str:
@@ -314,16 +304,13 @@ def _words(hit: ShownHit, question: str) -> str:
 
 
 def _names(hit: ShownHit, question: str) -> list[str]:
-    told = f"{hit.title} {hit.heading} {hit.origin} {hit.text}".casefold()
-    return [name for name in query_terms(question).identifiers if name in told]
+    text = f"{hit.title} {hit.heading} {hit.origin} {hit.text}".casefold()
+    return [name for name in query_terms(question).identifiers if name in text]
 
 
 def _listed(words: Sequence[str]) -> str:
     more = f" and {len(words) - _WORDS} more" if len(words) > _WORDS else ""
     return ", ".join(f"“{word}”" for word in words[:_WORDS]) + more
-
-
-# Which words of a passage are words of the question.
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,18 +324,18 @@ class MarkedText:
 def marked(text: str, question: str) -> list[MarkedText]:
     """Split a text into stretches; words with a term of the question are marked.
 
-    So are names that are made of such words: `readForm` and `read_form` where somebody asks for forms.
+    Compound names are marked too: `readForm` and `read_form` if the question is about forms.
     """
     return list(_split(text, words_in(text, frozenset(telling_terms(question)))))
 
 
 def words_of(question: str, text: str) -> list[str]:
     """Return the words of a text that are words of the question, as the text writes them, each once."""
-    found: dict[str, str] = {}
+    words: dict[str, str] = {}
     for stretch in marked(text, question):
         if stretch.sought:
-            found.setdefault(stretch.text.casefold(), stretch.text)
-    return list(found.values())
+            words.setdefault(stretch.text.casefold(), stretch.text)
+    return list(words.values())
 
 
 def _split(text: str, words: Iterable[tuple[int, int]]) -> Iterator[MarkedText]:

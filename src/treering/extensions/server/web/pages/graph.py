@@ -1,4 +1,4 @@
-"""The graph around an object, or around what answers a question: a drawing, and the same as a list."""
+"""The graph around an object or the answers of a question: a drawing, and the same as a list."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,25 @@ from treering.verbs.query.overview import OBJECTS, ListedObject
 from treering.verbs.query.related import Neighbour, RelatedReport
 from treering.verbs.query.search import SearchReport
 
-# The layout of a graph: what leads to the centre on its left, the rest on its right.
-
-
 ROW, COLUMN, LABEL, MARGIN = 26, 300, 220, 16
 """Pixels: the height of a row, the width of a column, of a label, and the margin."""
 _LABEL_CHARS = 28
+MOST_NODES = 300
+_ANSWERS = 8
+_QUESTION = "question"
+_TYPES = (*get_args(LinkType), "refers_to")
+_IN_FORCE = ("active",)
+_MATTERS: Sequence[tuple[str, dict[str, Any], int]] = (
+    ("needs attention", {"type": "knowledge", "statuses": ("stale", "contested")}, 6),
+    ("in force", {"type": "knowledge", "statuses": _IN_FORCE}, 8),
+    ("open", {"type": "work_item", "statuses": ("open", "in_progress", "blocked")}, 4),
+)
+"""The start of a graph without a question: the name of each group, its objects, and their maximal number."""
+_PARTS: tuple[str, dict[str, Any], int] = ("part", {"type": "node", "statuses": _IN_FORCE}, 12)
+_ENOUGH = 6
+"""With fewer nodes than this, the parts of the space are also shown."""
+_LISTED = 200
+_FIRST_OF_ALL = frozenset({"decision", "constraint", "project", "service", "component", "module"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +62,14 @@ class DrawnNode:
 
 @dataclass(frozen=True, slots=True)
 class DrawnEdge:
-    """A curve between two nodes, from left to right, with the relation it stands for."""
+    """A curve between two nodes, from left to right, with its relation."""
 
     path: str
     relation: str
     x: int
     y: int
     inward: bool
-    """Where its label stands, beside its outer node: on the right of a node that leads inward."""
+    """Whether its outer node leads inward; the label is then to the right of that node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +103,7 @@ def _place(
     sign: int,
     placed: dict[str, tuple[int, float]],
 ) -> int:
-    """Give the nodes of one side a column and a row; return how many rows it takes."""
+    """Assign a column and a row to each node of one side; return the number of rows."""
     row = 0
 
     def place(node: GraphNode, depth: int) -> float:
@@ -114,7 +127,7 @@ def _centre_side(
     placed: dict[str, tuple[int, float]],
     rows: int,
 ) -> None:
-    """Move the nodes of a side down, so that the shorter side stands beside the middle of the longer one."""
+    """Move the nodes of a side down, so that the shorter side is centered on the longer one."""
     members, waiting = list[str](), list(roots)
     while waiting:
         node = waiting.pop()
@@ -162,34 +175,16 @@ def _label(title: str) -> str:
     return title if len(title) <= _LABEL_CHARS else f"{title[: _LABEL_CHARS - 1].rstrip()}…"
 
 
-MOST_NODES = 300
-_ANSWERS = 8
-_QUESTION = "question"
-_TYPES = (*get_args(LinkType), "refers_to")
-_IN_FORCE = ("active",)
-_MATTERS: Sequence[tuple[str, dict[str, Any], int]] = (
-    ("needs attention", {"type": "knowledge", "statuses": ("stale", "contested")}, 6),
-    ("in force", {"type": "knowledge", "statuses": _IN_FORCE}, 8),
-    ("open", {"type": "work_item", "statuses": ("open", "in_progress", "blocked")}, 4),
-)
-"""What a graph begins with where nothing was asked: how it is called, which objects, and how many of them at most."""
-_PARTS: tuple[str, dict[str, Any], int] = ("part", {"type": "node", "statuses": _IN_FORCE}, 12)
-_ENOUGH = 6
-"""Where there is less of it, the parts of the space are shown besides."""
-_LISTED = 200
-_FIRST_OF_ALL = frozenset({"decision", "constraint", "project", "service", "component", "module"})
-
-
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A node of the graph and what was reached from it."""
+    """A node of the graph and the nodes reached from it."""
 
     node: GraphNode
     below: "list[Branch]"
 
 
 def graph(view: PageView) -> Rendered:
-    """Show what is linked to an object or to the answers of a question, up to `MOST_NODES`."""
+    """Show the objects linked to an object or to the answers of a question, up to `MOST_NODES`."""
     question, identity = view.text("q"), view.text("id")
     overview = view.overview()
     values: dict[str, Any] = {
@@ -203,8 +198,8 @@ def graph(view: PageView) -> Rendered:
         "command": ("treering", "status"),
     }
     if identity:
-        asked = json.dumps({"id": identity, "depth": values["depth"]}, ensure_ascii=False)
-        values["command"] = ("treering", "query", "--mode", "related", "--input", asked)
+        query_input = json.dumps({"id": identity, "depth": values["depth"]}, ensure_ascii=False)
+        values["command"] = ("treering", "query", "--mode", "related", "--input", query_input)
         centre, nodes = _around_object(view, identity, values["depth"])
     elif question:
         values["command"] = ("treering", "search", question, "-n", str(_ANSWERS))
@@ -238,14 +233,14 @@ def _around_object(view: PageView, identity: str, depth: int) -> tuple[GraphNode
 
 
 def linked(view: PageView, identity: str, *, depth: int = 1) -> Sequence[Neighbour]:
-    """Return what links and fields tie to an object. Links of code, which the pages do not show, are not looked up."""
-    asked = {"id": identity, "depth": depth, "types": _TYPES}
-    return view.query(RelatedReport, "related", asked).neighbours
+    """Return the objects that links and fields connect to an object, without links of code, which pages do not show."""
+    related_input = {"id": identity, "depth": depth, "types": _TYPES}
+    return view.query(RelatedReport, "related", related_input).neighbours
 
 
 def _around_question(view: PageView, question: str) -> tuple[GraphNode, list[GraphNode]]:
     centre = GraphNode(id=_QUESTION, title=question, type=_QUESTION)
-    found = view.query(SearchReport, "search", {"text": question}, limit=_ANSWERS, lines=0)
+    report = view.query(SearchReport, "search", {"text": question}, limit=_ANSWERS, lines=0)
     answers = {
         hit.object_id: GraphNode(
             id=hit.object_id,
@@ -258,31 +253,31 @@ def _around_question(view: PageView, question: str) -> tuple[GraphNode, list[Gra
             relation="answers",
             via=_QUESTION,
         )
-        for hit in reversed(found.hits)
+        for hit in reversed(report.hits)
     }
     return centre, _with_neighbours(view, list(reversed(answers.values())))
 
 
 def _around_what_matters(view: PageView) -> tuple[GraphNode, list[GraphNode]]:
-    """Begin with what needs somebody, what is in force and what is open; where that is little, with the parts."""
+    """Return the start of a graph: problems, current decisions and open work; if these are few, also the parts."""
     centre = GraphNode(id=_QUESTION, title="What matters most here", type=_QUESTION)
     chosen = [node for name, given, most in _MATTERS for node in _begun(view, name, given, most)]
     parts = _begun(view, *_PARTS) if len(chosen) < _ENOUGH else []
-    # What is linked to a part may be hundreds of files: its own graph shows them.
+    # A part may be linked to hundreds of files, which its own graph shows.
     return centre, [*_with_neighbours(view, chosen), *parts]
 
 
 def _begun(view: PageView, relation: str, given: dict[str, Any], most: int) -> list[GraphNode]:
     moment = {"as_of": view.as_of} if view.as_of else {}
     listed = view.perform(OBJECTS, given, descend=True, limit=_LISTED, **moment).items
-    # A summary tells of a conversation: the page of that shows it.
+    # A summary is shown on the page of its conversation.
     standing = [one for one in listed if (one.current or one.status == "stale") and one.kind != "summary"]
     standing.sort(key=lambda one: one.kind not in _FIRST_OF_ALL)  # otherwise the newest first, as they come
     return [_node(one, relation, _QUESTION) for one in standing[:most]]
 
 
 def _with_neighbours(view: PageView, begun: Sequence[GraphNode]) -> list[GraphNode]:
-    """Return some nodes, and after them what is linked to each."""
+    """Return nodes, followed by the objects linked to each."""
     nodes = {one.id: one for one in begun}
     for one in begun:
         for near in linked(view, one.id):
@@ -300,15 +295,15 @@ def _reached(one: Neighbour) -> GraphNode:
 
 
 def _relation(one: Neighbour) -> str:
-    """Say a relation in words."""
-    told = one.relation.replace("_", " ")
+    """Return a relation in words."""
+    relation = one.relation.replace("_", " ")
     if one.fields == ("evidence_refs",):
         return "cites"
-    return f"{told} ({', '.join(one.fields).replace('_', ' ')})" if one.fields else told
+    return f"{relation} ({', '.join(one.fields).replace('_', ' ')})" if one.fields else relation
 
 
 def _branches(centre: GraphNode, nodes: Sequence[GraphNode]) -> list[Branch]:
-    """Return the nodes as a tree: below each those that were reached from it."""
+    """Return the nodes as a tree: below each the nodes reached from it."""
     branches = {one.id: Branch(one, []) for one in (centre, *nodes)}
     for one in nodes:
         branches[one.via].below.append(branches[one.id])

@@ -1,4 +1,4 @@
-"""Health: what is not as it should be, with what mends it; and the patches that wait for a person."""
+"""Health: problems with the command that repairs each, and the patches that wait for review."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,30 +17,6 @@ _LISTED = 50
 _REVIEWED = 20
 _FINDINGS = 100
 _WAITS = "Candidates"
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingPatch:
-    """A patch that waits, and what it would change now, or why it cannot be applied."""
-
-    record: PatchRecord
-    changes: tuple[ObjectChange, ...]
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class HealthIssue:
-    """One kind of thing that is not as it should be."""
-
-    name: str
-    meaning: str
-    mending: str
-    command: Sequence[str]
-    found: ObjectList
-    is_wrong: bool
-    """Whether somebody has to look at it; a candidate only waits."""
-
-
 _KINDS: Sequence[tuple[str, str, str, Sequence[str], dict[str, Any], dict[str, Any]]] = (
     (
         "Stale",
@@ -77,10 +53,32 @@ _KINDS: Sequence[tuple[str, str, str, Sequence[str], dict[str, Any], dict[str, A
 )
 
 
-def health(view: PageView) -> Rendered:
-    """Show what is stale, contested, expired or waiting; with `check`, what all rules of lint find.
+@dataclass(frozen=True, slots=True)
+class WaitingPatch:
+    """A waiting patch with its current changes, or the reason why it cannot be applied."""
 
-    Reviews are about the whole space, as their operations are: who is let into one scope is shown none.
+    record: PatchRecord
+    changes: tuple[ObjectChange, ...]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthIssue:
+    """One kind of thing that is not as it should be."""
+
+    name: str
+    meaning: str
+    mending: str
+    command: Sequence[str]
+    found: ObjectList
+    is_wrong: bool
+    """Whether it needs attention; candidates only wait."""
+
+
+def health(view: PageView) -> Rendered:
+    """Show stale, contested, expired and waiting entries; with `check`, the findings of all lint rules.
+
+    Reviews concern the whole space, so callers limited to a scope see none.
     """
     waiting = view.perform(review.LIST, {}, limit=_REVIEWED).root if view.is_whole_space else ()
     return Rendered(
@@ -106,13 +104,13 @@ def _issue(
     given: dict[str, Any],
     options: dict[str, Any],
 ) -> HealthIssue:
-    asked = {"type": "knowledge", **given}
+    selection = {"type": "knowledge", **given}
     return HealthIssue(
         name=name,
         meaning=meaning,
         mending=mending,
         command=command,
-        found=view.perform(OBJECTS, asked, descend=True, limit=_LISTED, **options),
+        found=view.perform(OBJECTS, selection, descend=True, limit=_LISTED, **options),
         is_wrong=name != _WAITS,
     )
 
@@ -135,15 +133,15 @@ def _lint(view: PageView) -> list[LintReport]:
 
 
 def decide(view: PageView) -> Rendered:
-    """Apply a waiting patch, or turn it down, as the form says. Raises `InvalidInput` for another decision."""
+    """Apply or reject a waiting patch, as the form requests. Raises `InvalidInput` for another decision."""
     given = {"patch_id": view.text("patch_id")}
     match view.text("decision"):
         case "approve":
             view.perform(review.APPLY, given)
-            told = "approved"
+            outcome = "approved"
         case "reject":
             view.perform(review.REJECT, given, reason=view.text("reason"))
-            told = "rejected"
+            outcome = "rejected"
         case other:
             raise InvalidInput(f"{other[:40]!r} is not a decision.", hint="Choose approve or reject.")
-    return Rendered("", redirect=view.link("health", done=told))
+    return Rendered("", redirect=view.link("health", done=outcome))

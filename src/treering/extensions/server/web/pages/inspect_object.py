@@ -1,4 +1,4 @@
-"""One object: what it says, what it rests on, who wrote it and when, and what rests on it."""
+"""One object: its content, its evidence, its author and time, and the objects that depend on it."""
 
 import re
 from collections import Counter
@@ -13,19 +13,29 @@ from treering.extensions.server.web.pages.graph import linked
 from treering.extensions.server.web.view import PageView, Rendered
 from treering.verbs.query.browsing import ExpandReport, HistoryEntry, PageReport
 
-# What changed between two texts, word by word, and between two versions of an object, field by field.
-
-
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 _MOST_WORDS = 3_000
 _LINES_AROUND = 3
 _LEAST_FOLDED = 3
 _STAMPED = frozenset({"revision", "created_at", "updated_at", "segments", "segments_left_out", "origin_channel"})
+_VERSIONS = 6
+_AROUND = 3
+_TOKENS = 6_000
+_SAID_ELSEWHERE = frozenset(
+    "type id scope revision kind status title name summary payload evidence_refs segments segments_left_out "
+    "created_at updated_at origin_channel fingerprint".split()
+)
+State = Literal["same", "moved", "changed", "gone"]
+_MOST_SHOWN = 20
+_MOST_COMPARED = 200
+_COMPARED_CHARS = 2_000
+_LIKE = 0.5
+_MOST_TOKENS_OF_EVIDENCE = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class WordChange:
-    """A stretch of text that stayed, came or went; `folded` says how much of what stayed is not shown."""
+    """A stretch of text that stayed, was added or removed; `folded`: the number of unchanged lines that are hidden."""
 
     text: str
     change: Literal["same", "added", "removed", "folded"]
@@ -33,7 +43,7 @@ class WordChange:
 
 @dataclass(frozen=True, slots=True)
 class ChangedField:
-    """A field of an object before and after. `words` tell them apart where both are texts."""
+    """A field of an object before and after. `words`: the differences if both are texts."""
 
     name: str
     before: Any
@@ -61,7 +71,7 @@ def _pieces(old: list[str], new: list[str]) -> Iterator[WordChange]:
 
 
 def folded(changes: Sequence[WordChange]) -> tuple[WordChange, ...]:
-    """Leave out the lines that stayed, but for a few before and after each change."""
+    """Leave out unchanged lines, except a few before and after each change."""
     shown = list[WordChange]()
     for at, one in enumerate(changes):
         lines = one.text.splitlines(keepends=True)
@@ -86,7 +96,7 @@ def word_overlap(one: str, other: str) -> float:
 
 
 def field_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ChangedField, ...]:
-    """Compare two versions of an object as a page shows them, without what the ledger stamps."""
+    """Compare two versions of an object for a page, without the fields that the ledger sets."""
     return tuple(_changes(_flat(before), _flat(after)))
 
 
@@ -100,24 +110,15 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Ch
 
 
 def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the fields of a payload beside those of its object."""
+    """Merge the fields of a payload into the fields of its object."""
     flat = {name: value for name, value in fields.items() if name not in _STAMPED}
     payload = flat.pop("payload", None)
     return {**flat, **{f"payload {name}": value for name, value in payload.items()}} if payload else flat
 
 
-_VERSIONS = 6
-_AROUND = 3
-_TOKENS = 6_000
-_SAID_ELSEWHERE = frozenset(
-    "type id scope revision kind status title name summary payload evidence_refs segments segments_left_out "
-    "created_at updated_at origin_channel fingerprint".split()
-)
-
-
 @dataclass(frozen=True, slots=True)
 class ObjectVersion:
-    """A version of an object, and what it changed of the one before."""
+    """A version of an object, and its changes to the previous one."""
 
     entry: HistoryEntry
     changes: tuple[ChangedField, ...]
@@ -125,7 +126,7 @@ class ObjectVersion:
 
 @dataclass(frozen=True, slots=True)
 class PassageInContext:
-    """A passage between what stands before and after it in its source, split into stretches."""
+    """A passage with the text before and after it in its source, split into stretches."""
 
     before: str
     passage: list[MarkedText]
@@ -169,16 +170,16 @@ def _statement(item: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _places(view: PageView, source_id: str, segment: str) -> Iterator[PassageInContext]:
-    """Return the passage with what stands around it; nothing where the space does not have it."""
-    asked = {"ids": [f"{source_id} {segment}"]}
-    alone = view.query(ExpandReport, "expand", {**asked, "around": 0}).items
-    around = view.query(ExpandReport, "expand", {**asked, "around": _AROUND}).items
+    """Yield the passage with the text around it; nothing if the space does not have it."""
+    request = {"ids": [f"{source_id} {segment}"]}
+    alone = view.query(ExpandReport, "expand", {**request, "around": 0}).items
+    around = view.query(ExpandReport, "expand", {**request, "around": _AROUND}).items
     for one, wide in zip(alone, around, strict=True):
-        before, found, after = wide.text.partition(one.text)
+        before, passage, after = wide.text.partition(one.text)
         yield PassageInContext(
-            before=before if found else "",
+            before=before if passage else "",
             passage=marked(one.text, view.text("q")),
-            after=after if found else "",
+            after=after if passage else "",
             place=one.places[0] if one.places else "",
             is_vanished=one.vanished,
         )
@@ -199,20 +200,9 @@ def _revisions(history: Sequence[HistoryEntry]) -> list[HistoryEntry]:
     return list(last.values())
 
 
-# Each quotation that knowledge rests on, beside its source as the space holds it now.
-
-
-State = Literal["same", "moved", "changed", "gone"]
-_MOST_SHOWN = 20
-_MOST_COMPARED = 200
-_COMPARED_CHARS = 2_000
-_LIKE = 0.5
-_MOST_TOKENS_OF_EVIDENCE = 100_000
-
-
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """A place that knowledge cites: what was quoted, and what became of it."""
+    """A cited place: the quoted text, and its current state."""
 
     source_id: str
     segment_id: str
@@ -222,14 +212,14 @@ class Quotation:
     state: State
     place: str = ""
     cited_place: str = ""
-    """Where it stood when it was cited, where that is another place."""
+    """The place when it was cited, if it is another one."""
     words: tuple[WordChange, ...] = ()
-    """Where it changed: the quotation and what stands in its source now, word by word."""
+    """If it changed: the word differences between the quotation and the current source."""
     why: str = ""
 
 
 def quotations(view: PageView, item: Mapping[str, Any], since: int) -> tuple[list[Quotation], int]:
-    """Return the quotations of knowledge, and how many more there are. `since`: the event that made it."""
+    """Return the quotations of knowledge, and the number of others. `since`: the event that created it."""
     refs: Sequence[Mapping[str, Any]] = item.get("evidence_refs", ())
     return [_quotation(view, ref, since) for ref in refs[:_MOST_SHOWN]], max(0, len(refs) - _MOST_SHOWN)
 
@@ -237,15 +227,15 @@ def quotations(view: PageView, item: Mapping[str, Any], since: int) -> tuple[lis
 def _quotation(view: PageView, ref: Mapping[str, Any], since: int) -> Quotation:
     source_id, segment_id = str(ref["source_id"]), str(ref["segment_id"])
     place = f"{source_id} {segment_id}"
-    told: dict[str, Any] = {"source_id": source_id, "segment_id": segment_id, "role": str(ref["role"])}
+    fields: dict[str, Any] = {"source_id": source_id, "segment_id": segment_id, "role": str(ref["role"])}
     now = _expand(view, place)
     if not now.items:
         beyond = "" if view.is_whole_space else ", or this key cannot see it"
         why = f"The source is no longer in the space{beyond}."
-        return Quotation(**told, title=source_id, text="", state="gone", why=why)
+        return Quotation(**fields, title=source_id, text="", state="gone", why=why)
     (here,) = now.items
     where = here.places[0] if here.places else ""
-    known = {**told, "title": here.title, "text": here.text, "place": where}
+    known = {**fields, "title": here.title, "text": here.text, "place": where}
     if not here.current:
         return Quotation(**known, state="gone", why=f"The source is {here.status}.")
     if here.vanished:

@@ -1,4 +1,4 @@
-"""What came and changed: the timeline, the work, and live what is stored and recalled."""
+"""The timeline of changes, the work, and a live view of stored and recalled objects."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +21,29 @@ _EVENTS = 200
 _ENOUGH = 20
 _MOST_EVENTS = 20_000
 _DECISIONS = 50
+_LISTED = 200
+_OPEN = ("open", "in_progress", "blocked")
+_DONE = ("resolved", "closed", "cancelled")
+ChangeClass = Literal["came", "changed", "withdrawn"]
+WIDTH, HEIGHT = 960, 120
+_BARS = 48
+_STEPS = (
+    *(timedelta(seconds=number) for number in (1, 5, 15)),
+    *(timedelta(minutes=number) for number in (1, 5, 15)),
+    *(timedelta(hours=number) for number in (1, 6)),
+    *(timedelta(days=number) for number in (1, 7, 28, 365)),
+)
+_KINDS: tuple[ChangeClass, ...] = ("came", "changed", "withdrawn")
+_USUAL = 0.8
+"""The share of bars whose heights must be distinguishable."""
+_TALLER = 3
+"""How many times as tall as those a bar may be."""
+_WITHDRAWN = frozenset({"stale", "contested", "superseded", "archived", "invalid", "erased", "merged"})
+_SHOWN = 30
+_SECONDS = 1.0
+MOST_ROUNDS = 600
+"""A stream ends after this many rounds; the browser then connects again."""
+_LONGEST = 40
 
 
 def timeline(view: PageView) -> Rendered:
@@ -28,7 +51,7 @@ def timeline(view: PageView) -> Rendered:
     overview = view.overview()
     last = min(view.as_of or overview.sequence, overview.sequence)
     changes, first = _changes(view, last) if last else ((), 1)
-    by_day = [(day, list(told)) for day, told in groupby(changes, key=lambda change: change.time[:10])]
+    by_day = [(day, list(group)) for day, group in groupby(changes, key=lambda change: change.time[:10])]
     moment = {"as_of": view.as_of} if view.as_of else {}
     return Rendered(
         "timeline.html",
@@ -47,39 +70,31 @@ def timeline(view: PageView) -> Rendered:
 
 
 def _changes(view: PageView, last: int) -> tuple[tuple[RecentChange, ...], int]:
-    """Return the changes up to the event `last`, and the first event that was looked at.
+    """Return the changes up to the event `last`, and the first event that was examined.
 
-    Of a scope more events are looked at: most of them may be about other scopes.
+    For a scope more events are examined, because most of them may be about other scopes.
     """
     looked = _EVENTS
     changes = recent_changes(view, last, most=_EVENTS)
     while view.scope != ROOT and len(changes) < _ENOUGH and looked < min(last, _MOST_EVENTS):
         looked *= 10
         changes = recent_changes(view, last, most=_EVENTS, events=looked)
-    # Where more was found than is shown, what comes before is what is not shown.
+    # If more changes were found than are shown, older ones include those not shown.
     return changes, changes[-1].seq if len(changes) == _EVENTS else max(last - looked + 1, 1)
 
 
 def recent_changes(view: PageView, last: int, *, most: int, events: int = 0) -> tuple[RecentChange, ...]:
-    """Return the changes up to the event `last`, newest first: at most so many, of the newest `events` of the log."""
+    """Return the changes up to the event `last`, newest first: at most `most`, from the newest `events` of the log."""
     first = view.perform(OVERVIEW, {}, as_of=max(last - (events or most) + 1, 1)).at
     since = {"since": first.isoformat()} if first else {}
-    # Objects as they are now are read much faster than as they were at an event, also at the newest one.
+    # Reading current objects is much faster than reading them as of an event, even the newest one.
     moment = last if view.as_of else None
     changes = view.query(RecentReport, "recent", {"limit": most, **since}, as_of=moment).changes
     return tuple(change for change in changes if change.seq <= last)
 
 
-# Work: tasks, issues and questions by their status, and what was done.
-
-
-_LISTED = 200
-_OPEN = ("open", "in_progress", "blocked")
-_DONE = ("resolved", "closed", "cancelled")
-
-
 def work(view: PageView) -> Rendered:
-    """Show what is open, what is done, and the activities."""
+    """Show open work, finished work, and the activities."""
     moment = {"as_of": view.as_of} if view.as_of else {}
     options_given = {"descend": True, "limit": _LISTED, **moment}
     return Rendered(
@@ -92,26 +107,6 @@ def work(view: PageView) -> Rendered:
             "command": ("treering", "crystallize", "--kind", "task", "--title", "TITLE"),
         },
     )
-
-
-# Changes over time as bars: how many came, changed and were withdrawn.
-
-
-ChangeClass = Literal["came", "changed", "withdrawn"]
-WIDTH, HEIGHT = 960, 120
-_BARS = 48
-_STEPS = (
-    *(timedelta(seconds=number) for number in (1, 5, 15)),
-    *(timedelta(minutes=number) for number in (1, 5, 15)),
-    *(timedelta(hours=number) for number in (1, 6)),
-    *(timedelta(days=number) for number in (1, 7, 28, 365)),
-)
-_KINDS: tuple[ChangeClass, ...] = ("came", "changed", "withdrawn")
-_USUAL = 0.8
-"""The share of bars that are to be told apart."""
-_TALLER = 3
-"""How many times as tall as those a bar may be."""
-_WITHDRAWN = frozenset({"stale", "contested", "superseded", "archived", "invalid", "erased", "merged"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +122,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class CutBar:
-    """A bar that is too tall to be drawn whole: where it is cut, when its step begins, and how many it stands for."""
+    """A bar that is too tall to be drawn: the position of the cut, the start of its step, and its count."""
 
     x: float
     width: float
@@ -148,14 +143,14 @@ class TimelineDrawing:
 
 
 def class_of(change: RecentChange) -> ChangeClass:
-    """Tell whether a change brought something, withdrew it, or changed it otherwise."""
+    """Return whether a change added something, withdrew it, or changed it otherwise."""
     if change.event in _WITHDRAWN or change.status in _WITHDRAWN:
         return "withdrawn"
     return "came" if change.event == "created" else "changed"
 
 
 def draw_timeline(changes: Sequence[RecentChange]) -> TimelineDrawing | None:
-    """Draw changes as bars of a length that suits them; `None` where there are none."""
+    """Draw changes as bars with a suitable time step; `None` if there are none."""
     if not changes:
         return None
     times = [parse_time(change.time) for change in changes]
@@ -173,12 +168,12 @@ def draw_timeline(changes: Sequence[RecentChange]) -> TimelineDrawing | None:
     return TimelineDrawing(
         bars=_bars(counts, number, most, width),
         cut=[
-            CutBar(round(place * width, 1), round(width * 0.8, 1), _told(start + place * step, step), count)
+            CutBar(round(place * width, 1), round(width * 0.8, 1), _moment_text(start + place * step, step), count)
             for place, count in sorted(sums.items())
             if count > most
         ],
-        first=_told(start, step),
-        last=_told(last, step),
+        first=_moment_text(start, step),
+        last=_moment_text(last, step),
         step=_length(step),
         highest=max(sums.values()),
     )
@@ -188,7 +183,7 @@ def _bars(counts: dict[tuple[int, ChangeClass], int], number: int, most: int, wi
     bars = []
     for place in range(number):
         top = float(HEIGHT)
-        # A bar that is cut keeps the shares of its parts.
+        # The parts of a cut bar have the same shares as in the whole bar.
         whole = sum(counts.get((place, kind), 0) for kind in _KINDS)
         unit = (HEIGHT - 4) / max(most, whole)
         for kind in _KINDS:
@@ -207,7 +202,7 @@ def _sums(counts: dict[tuple[int, ChangeClass], int]) -> dict[int, int]:
 
 
 def _tallest(sums: dict[int, int]) -> int:
-    """Return how many changes the tallest bar stands for, so that a few much taller ones do not flatten the rest."""
+    """Return the count of the tallest uncut bar, so that a few much taller ones do not flatten the rest."""
     ordered = sorted(sums.values())
     usual = ordered[int(_USUAL * (len(ordered) - 1))]
     return min(ordered[-1], usual * _TALLER)
@@ -218,7 +213,7 @@ def _floor(moment: datetime, step: timedelta) -> datetime:
     return midnight if step >= timedelta(days=1) else midnight + ((moment - midnight) // step) * step
 
 
-def _told(moment: datetime, step: timedelta) -> str:
+def _moment_text(moment: datetime, step: timedelta) -> str:
     if step >= timedelta(days=1):
         return f"{moment:%Y-%m-%d}"
     return f"{moment:%Y-%m-%d %H:%M}" if step >= timedelta(minutes=1) else f"{moment:%Y-%m-%d %H:%M:%S}"
@@ -233,15 +228,6 @@ def _length(step: timedelta) -> str:
     raise AssertionError(step)
 
 
-# Live: what is stored and recalled, as it happens.
-
-
-_SHOWN = 30
-_SECONDS = 1.0
-MOST_ROUNDS = 600
-"""A stream ends after so many looks; a browser then asks again."""
-
-
 @dataclass(frozen=True, slots=True)
 class LiveLine:
     """Something that was stored or recalled."""
@@ -254,7 +240,7 @@ class LiveLine:
 
 @dataclass(frozen=True, slots=True)
 class LivePlace:
-    """Up to where somebody was told: the last event of the log, and the last call."""
+    """The position of a live view: the last event of the log, and the last call."""
 
     sequence: int
     call: int
@@ -283,18 +269,15 @@ def parse_place(text: str) -> LivePlace | None:
     return None
 
 
-_LONGEST = 40
-
-
 def news(view: PageView, calls: RecentCalls, place: LivePlace | None) -> tuple[list[tuple[str, LiveLine]], LivePlace]:
-    """Return what came after a place, oldest first, each with its list (`stored`, `recalled`), and the new place."""
+    """Return the news after a place, oldest first, each with its list (`stored`, `recalled`), and the new place."""
     sequence = view.perform(OVERVIEW, {}).sequence
     after = place or LivePlace(sequence, calls.last)
     last = calls.last
     stored = _stored(view, after.sequence, sequence) if sequence > after.sequence else []
-    told = [("stored", line) for line in stored]
-    told += [("recalled", line) for line in _recalled(view, calls, after.call)]
-    return told, LivePlace(sequence, last)
+    lines = [("stored", line) for line in stored]
+    lines += [("recalled", line) for line in _recalled(view, calls, after.call)]
+    return lines, LivePlace(sequence, last)
 
 
 async def stream(
@@ -303,15 +286,15 @@ async def stream(
     *,
     ending: Callable[[], bool],
 ) -> AsyncIterator[bytes]:
-    """Send what comes as server-sent events, each a line of HTML for one of the two lists."""
+    """Send news as server-sent events, each a line of HTML for one of the two lists."""
     yield b"retry: 2000\n\n"
     for _ in range(MOST_ROUNDS):
         if ending():
             return
-        told, place = await look(place)
-        for name, line in told:
+        lines, place = await look(place)
+        for name, line in lines:
             yield f"event: {name}\nid: {place.sequence}-{place.call}\ndata: {_html(line)}\n\n".encode()
-        if not told:
+        if not lines:
             yield b": nothing new\n\n"
         await sleep(_SECONDS)
 

@@ -1,0 +1,164 @@
+"""Commands for decisions of a person: review, revert, erase, consolidate."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Exit, Option, Typer
+
+from treering.core.characters import label
+from treering.facades import LazyModule
+from treering.surfaces.cli.commands.verbs import run_lint
+from treering.surfaces.cli.flags import Access, Calling, WriteFlags, add_commands, add_group
+from treering.surfaces.cli.printing import line
+from treering.surfaces.cli.session import answer, confirm_destroying, embed_later, is_piped, opened
+from treering.system.settings import Settings
+
+if TYPE_CHECKING:
+    from treering.surfaces.cli import receipts, rendering_changes
+    from treering.surfaces.python.space import Space
+    from treering.verbs import naming
+else:
+    receipts = LazyModule("treering.surfaces.cli.receipts")
+    rendering_changes = LazyModule("treering.surfaces.cli.rendering_changes")
+    naming = LazyModule("treering.verbs.naming")
+
+Patch = Annotated[str, Argument(metavar="PATCH", help="The id of a patch.")]
+Reason = Annotated[str, Option("--reason", metavar="TEXT", help="The reason, for the audit log.")]
+
+
+def add_reviews(app: Typer) -> None:
+    """Add the commands to the command line."""
+    add_group(app, "review", "Decide about patches waiting for review.", list_, show, apply, reject, propose)
+    add_commands(app, revert, erase, consolidate)
+
+
+def list_(access: Access) -> None:
+    """List the patches waiting for review, newest first."""
+    from treering.surfaces.cli import last_answer
+
+    with opened(access) as space:
+        waiting = space.proposals()
+        last_answer.note_places(space.address, [one.id for one in waiting])
+        lines = rendering_changes.render_proposals(waiting, space.engine.ledger, verbose=access.verbose)
+        answer(access, waiting, lines)
+
+
+def show(patch: Patch, access: Access) -> None:
+    """Show the changes of a waiting patch, field by field."""
+    with opened(access) as space:
+        patch = naming.patch_named(space.engine, patch)
+        diff = space.proposal_diff(patch)
+    answer(access, diff, [line((patch, "bold")), *rendering_changes.render_diff(diff, fenced=is_piped())])
+
+
+def apply(
+    patches: Annotated[list[str], Argument(metavar="PATCH", help="The ids of patches.")],
+    writing: WriteFlags,
+    access: Access,
+) -> None:
+    """Apply waiting patches, each separately.
+
+    You cannot approve your own proposal unless the policy file allows it.
+    """
+    with opened(access, writing) as space:
+        actor = Settings.read().actor
+        for patch in patches:
+            receipt = space.approve(naming.patch_named(space.engine, patch))
+            lines = receipts.render_receipt(space.engine.ledger, receipt, actor=actor, verbose=access.verbose)
+            answer(access, receipt, lines)
+        embed_later(space, writing)
+
+
+def reject(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
+    """Reject a waiting patch."""
+    with opened(access, writing) as space:
+        patch = naming.patch_named(space.engine, patch)
+        titles = receipts.titles_of_patch(space.engine.ledger, space.engine.ledger.patch(patch))
+        record = space.reject(patch, reason)
+    answer(access, record, [line(("Rejected: ", "bold"), titles)])
+
+
+def propose(
+    writing: WriteFlags,
+    access: Access,
+    scope: Annotated[str, Option("--scope", metavar="PATH", help="Only sources of this scope and below.")] = "/",
+    limit: Annotated[int, Option("--limit", metavar="N", min=1, max=1000, help="At most this many.")] = 100,
+    closed: Annotated[
+        bool, Option("--closed", help="Also propose tickets closed before they were tracked here, as activities.")
+    ] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Only list the requests of sources, including pending ones.")
+    ] = False,
+) -> None:
+    """Propose work items for tickets and TODO comments.
+
+    Applying the patch creates the work items; closed tickets and removed comments
+    close them in the same way. A rejected proposal is not made again.
+    """
+    from treering.verbs.crystallize.review import PROPOSE
+
+    options = {"limit": limit, "closed": closed, "dry_run": dry_run}
+    with opened(access, writing) as space:
+        report = space.perform(PROPOSE, scope=scope, options=options)
+    answer(access, report, rendering_changes.render_work_proposals(report, dry_run=dry_run))
+
+
+def revert(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
+    """Revert a patch, or explain why that is not possible."""
+    with opened(access, writing) as space:
+        revert_in(space, naming.patch_named(space.engine, patch), reason, access, writing)
+
+
+def revert_in(space: "Space", patch: str, reason: str, access: Access, writing: WriteFlags) -> None:
+    """Revert a patch of an open space and print the receipt."""
+    receipt = space.revert(patch, reason)
+    answer(access, receipt, receipts.render_reverted(space.engine.ledger, receipt, patch, verbose=access.verbose))
+    embed_later(space, writing)
+
+
+def erase(
+    ids: Annotated[list[str], Argument(metavar="ID", help="The objects to remove.")],
+    writing: WriteFlags,
+    access: Access,
+    reason: Reason = "",
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Erase objects permanently, everywhere, and prove it.
+
+    This cannot be undone. The audit log retains the fact and hashes.
+    """
+    from treering.verbs.lint.erasure import ERASE
+
+    with opened(access, writing) as space:
+        named = [naming.id_given(space.engine, one) for one in ids]
+        titles = [f"{label(head.title)} ({head.id})" for head in space.engine.ledger.heads(named).values()] or ids
+        confirm_destroying(ERASE, titles[0] if len(ids) == 1 else f"{len(ids)} objects", sure=yes)
+        receipt = space.erase(named, reason)
+    answer(access, receipt, rendering_changes.render_erasure(receipt))
+    if not receipt.clean:
+        raise Exit(1)
+
+
+def consolidate(
+    writing: WriteFlags,
+    access: Access,
+    scope: Annotated[str, Option("--scope", metavar="PATH", help="Only this scope and the scopes below it.")] = "/",
+    propose: Annotated[bool, Option("--propose", help="Submit each group for review.")] = False,
+    apply: Annotated[bool, Option("--apply", help="Apply each group, with a patch that can be reverted.")] = False,
+    limit: Annotated[int, Option("--limit", metavar="N", min=1, help="At most this many groups.")] = 100,
+    keep_passages: Annotated[
+        int | None,
+        Option("--keep-passages", metavar="N", min=0, help="Archive the least used passages, down to this number."),
+    ] = None,
+    keep_mb: Annotated[
+        float | None, Option("--keep-mb", metavar="MB", min=0, help="The same, down to this much text.")
+    ] = None,
+) -> None:
+    """Merge duplicates and archive entries over a budget.
+
+    Lists duplicates, runs of similar activities and decisions replaced long ago,
+    with both sides. Nothing is deleted: entries are archived, and `treering
+    revert` restores them. Entries that a person wrote or confirmed stay, and so
+    does the evidence of current knowledge.
+    """
+    options = {"propose": propose, "apply": apply, "limit": limit, "keep_passages": keep_passages, "keep_mb": keep_mb}
+    run_lint("consolidate", options, Calling(scope=scope), writing, access)

@@ -1,0 +1,131 @@
+"""Commands that compare, merge and sync spaces."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option, Typer
+
+from treering.core.counting import counted_things
+from treering.core.errors import TreeringError
+from treering.surfaces.cli.flags import Access, AsJson, add_commands
+from treering.surfaces.cli.printing import IndentedLine, line
+from treering.surfaces.cli.session import answer, opened
+from treering.system.settings import Settings
+
+if TYPE_CHECKING:
+    from treering.spaces.merging import MergeReport
+
+
+def add_sharing(app: Typer) -> None:
+    """Add the commands to the command line."""
+    add_commands(app, diff, merge, sync)
+
+
+def diff(
+    left: Annotated[str, Argument(metavar="A", help="The address of a space.")],
+    right: Annotated[str, Argument(metavar="B", help="The address of the other one.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show the differences between two spaces.
+
+    Reads both without changing them.
+    """
+    from treering.spaces import merging
+
+    report = merging.diff(left, right)
+    lines = [line(f"{report.alike} objects are the same; {len(report.differences)} differ.")]
+    marks = {"left": "-", "right": "+", "both": "~"}
+    for one in report.differences:
+        states = " -> ".join(dict.fromkeys(filter(None, (one.left, one.right))))
+        lines.append(line(f"{marks[one.where]} {one.id} {one.title} ({states})", indent=2))
+    lines.append(line(f"Changes: {report.common} in both, {report.left_only} and {report.right_only} in one only."))
+    answer(Access(as_json=as_json), report, lines)
+
+
+def merge(
+    other: Annotated[str, Argument(metavar="FROM", help="The address of the space to merge into this one.")],
+    access: Access,
+) -> None:
+    """Merge another space into this one.
+
+    The other space is only read. Contradictions become contested, objects erased
+    in the other space are erased here, and merging again changes nothing.
+    """
+    with opened(access) as space:
+        report = space.merge(other)
+    stay = f"Patches waiting for review stay in the other space: {len(report.waiting)} (treering review list there)."
+    answer(access, report, [*_merge_lines(report), *([line(stay)] if report.waiting else [])])
+
+
+def sync(
+    access: Access,
+    remote: Annotated[
+        str, Argument(metavar="REMOTE", help="A git remote, its address, or a shared folder. Default: origin.")
+    ] = "",
+    fetch: Annotated[bool, Option("--fetch", help="Only pull the changes of others.")] = False,
+    push: Annotated[bool, Option("--push", help="Only push the changes made here.")] = False,
+    key: Annotated[Path | None, Option("--key", metavar="FILE", help="Sign with this ssh key.")] = None,
+    signers: Annotated[
+        Path | None,
+        Option(
+            "--signers", metavar="FILE", help="Accept only changes signed by these keys: an ssh allowed_signers file."
+        ),
+    ] = None,
+) -> None:
+    """Share this space with others over a git remote or a folder.
+
+    Pulls others' changes, merges them and pushes yours. Objects that contain
+    secrets and private scopes are never sent.
+    """
+    from treering.spaces.sync import SyncWishes
+
+    options = SyncWishes(fetch=fetch or not push, push=push or not fetch, key=key, signers=signers)
+    address = Settings.read().space_address(access.space or None)
+    with _removed_if_new(address.file), opened(access, create=options.fetch) as space:
+        report = space.sync(remote, options)
+    lines = list[IndentedLine]()
+    if options.push:
+        sent = f"{counted_things(report.sent, 'change')} ({report.bytes:,} bytes)" if report.sent else "nothing new"
+        lines.append(line(f"Sent {sent} to {report.remote}."))
+    if report.received:
+        lines += _merge_lines(report.received)
+    elif options.fetch:
+        lines.append(line("Nothing new received." if report.replicas else "No other copies there yet."))
+    if report.waiting:
+        lines.append(line(f"Not sent: {len(report.waiting)} waiting for review. See: treering review list"))
+    answer(access, report, [*lines, *(line(one) for one in report.warnings)])
+
+
+@contextmanager
+def _removed_if_new(file: Path | None) -> Iterator[None]:
+    """Remove the file of a space if it was created by a command that failed."""
+    is_new = file is not None and not file.exists()
+    try:
+        yield
+    except TreeringError:
+        if file and is_new:
+            remove_space(file)
+        raise
+
+
+def remove_space(file: Path) -> None:
+    """Remove the file of a space, with its log."""
+    for end in ("", "-wal", "-shm"):
+        file.with_name(file.name + end).unlink(missing_ok=True)
+
+
+def _merge_lines(report: "MergeReport") -> list[IndentedLine]:
+    if not (report.entries or report.created or report.changed or report.erased):
+        return [line("Nothing new received.")]
+    counts = {
+        "new": report.created,
+        "changed": report.changed,
+        "contested": report.contested,
+        "stale": report.staled,
+        "erased": report.erased,
+    }
+    summary = ", ".join(f"{len(ids)} {what}" for what, ids in counts.items() if ids) or "nothing changed"
+    lines = [line(f"Received {counted_things(report.entries, 'change')}: {summary}.")]
+    return lines + [line(f"contested: {identity}", indent=2) for identity in report.contested[:20]]
