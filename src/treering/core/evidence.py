@@ -66,7 +66,7 @@ class Section(_Locator):
 
 
 class Page(_Locator):
-    """A page of a paginated document (from 1); `paragraph` is the paragraph on that page (from 1). `box` is in points."""
+    """A page of a paginated document (from 1). `paragraph` counts on that page (from 1), `box` is in points."""
 
     type: Literal["page"] = "page"
     page: PositiveInt

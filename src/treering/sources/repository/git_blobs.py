@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import IO
 
 from treering.core.characters import printable
+from treering.sources.reading.bounded_process import pipes_of
 from treering.sources.repository.git_process import started_git
 
 
@@ -66,7 +67,7 @@ class BlobReader:
         watch.start()
         contents: list[bytes | None] = []
         try:
-            stdin, stdout = _pipes(process)
+            stdin, stdout = pipes_of(process)
             stdin.write("".join(f"{one}\n" for one in ids).encode())
             stdin.flush()
             for _ in ids:
@@ -87,12 +88,6 @@ class BlobReader:
             self._process.kill()
             self._process.communicate()
             self._process = None
-
-
-def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
-    if process.stdin is None or process.stdout is None:
-        raise BrokenPipeError
-    return process.stdin, process.stdout
 
 
 def _answer(stdout: IO[bytes]) -> bytes | None:

@@ -23,6 +23,7 @@ from treering.sources.reading.folder import (
 )
 from treering.sources.repository.git import GitRepository, TreeEntry, WorkChange, open_repository
 from treering.sources.repository.git_blobs import blob_id
+from treering.sources.repository.project_layout import folders_above
 from treering.sources.repository.repo_map import api_entries, document_entries, folders_of, module_paths
 from treering.system.repository_place import repository_at
 
@@ -176,7 +177,7 @@ class RepoTerrain:
     def subject(self, path: str) -> str:
         """Return the node that statements of a file are about: its module, else the repository, as `kind:slug`."""
         return next(
-            (self.key("module", folder) for folder in _folders_above(path) if folder in self._modules),
+            (self.key("module", folder) for folder in folders_above(path) if folder in self._modules),
             f"repo:{self.slug}",
         )
 
@@ -217,13 +218,6 @@ class RepoTerrain:
     @cached_property
     def _apis(self) -> frozenset[str]:
         return frozenset(entry.path for entry in api_entries(self.entries))
-
-
-def _folders_above(path: str) -> Iterator[str]:
-    """Yield the folders that contain a path, the nearest first."""
-    while "/" in path:
-        path = path.rpartition("/")[0]
-        yield path
 
 
 @dataclass(frozen=True, slots=True)
