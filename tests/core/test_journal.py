@@ -1,5 +1,5 @@
 from treering.core.audit import GENESIS, Anchor
-from treering.core.writing.journal import patch_of, proposal
+from treering.core.writing.journal import LogEnd, patch_of, proposal
 from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock
 
@@ -8,5 +8,6 @@ def test_a_proposed_patch_is_read_back_from_its_record_as_it_was() -> None:
     clock = SteppingClock()
     make = Builder(clock)
     patch = make.patch(make.node("Hive"), reason="Found it.").model_copy(update={"scope": "/a"})
-    notice = proposal(patch, salt="5a17", head=Anchor(seq=0, hash=GENESIS), now=clock.now(), new_id=lambda: "evt:1")
+    end = LogEnd(Anchor(seq=0, hash=GENESIS), clock.now(), lambda: "evt:1")
+    notice = proposal(patch, end, salt="5a17")
     assert patch_of(notice.record) == patch

@@ -5,11 +5,11 @@ revealed by an `Anchor` stored outside the database.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from treering.core.canonical import Instant, canonical_json, digest
+from treering.core.canonical import FrozenModel, Instant, canonical_json, digest
 from treering.core.errors import Corrupt
 
 GENESIS = "0" * 40
@@ -17,13 +17,11 @@ LINK_EVENTS = frozenset({"linked", "unlinked"})
 """Types of events that change a link; the linked objects stay the same."""
 
 
-class AuditEvent(BaseModel):
+class AuditEvent(FrozenModel):
     """One change. `before` and `after` contain revision, status and content hash, never the content of an object.
 
     Fields added later are left out if they are empty, so that older events keep their hashes.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     id: str
     seq: int
@@ -49,10 +47,8 @@ class AuditEvent(BaseModel):
         return self.model_copy(update={"hash": event_hash(self)})
 
 
-class Anchor(BaseModel):
+class Anchor(FrozenModel):
     """The head of a log, stored outside the database."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     seq: int
     hash: str

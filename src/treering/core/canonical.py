@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, AwareDatetime, PlainSerializer
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, PlainSerializer
 
 from treering.core.characters import digest as digest  # callers that must start fast import it from there
 from treering.core.characters import normalise_text as normalise_text
@@ -33,6 +33,12 @@ _UTC_OFFSET = -len("+00:00")
 _KEY_CHARS = 20
 """Characters of a message's hash."""
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+class FrozenModel(BaseModel):
+    """A value of the core: immutable, without unknown fields."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 def make_id(kind: str, *, at: datetime, entropy: bytes) -> str:

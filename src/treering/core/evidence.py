@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Annotated, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
 
-from treering.core.canonical import Instant, digest
+from treering.core.canonical import FrozenModel, Instant, digest
 
 _CITED_LINES = re.compile(r"#L(\d+)-L(\d+)(?: @ [0-9a-f]{7,40})?")
 _MAX_PAIRS = 40_000
@@ -26,8 +26,8 @@ _Parts = tuple[str, ...]
 _Folders = tuple[_Parts, _Parts]
 
 
-class _Locator(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+class _Locator(FrozenModel):
+    model_config: ClassVar[ConfigDict] = ConfigDict(allow_inf_nan=False)
 
 
 class Lines(_Locator):
@@ -66,7 +66,7 @@ class Section(_Locator):
 
 
 class Page(_Locator):
-    """A page of a paginated document (from 1); `paragraph` is the paragraph on that page (from 1); `box` in points."""
+    """A page of a paginated document (from 1). `paragraph` counts on that page (from 1), `box` is in points."""
 
     type: Literal["page"] = "page"
     page: PositiveInt
@@ -140,43 +140,35 @@ def lines_in(place: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-class Triple(BaseModel):
+class Triple(FrozenModel):
     """A statement of three parts: subject, relation and object, in the words of the text."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     subject: str = Field(min_length=1)
     relation: str
     object: str = Field(min_length=1)
 
 
-class Definition(BaseModel):
+class Definition(FrozenModel):
     """A definition in a segment of code: its qualified name, and its first and last line in the segment, from 1."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     name: str = Field(min_length=1)
     first: int = Field(ge=1)
     last: int = Field(ge=1)
 
 
-class SegmentPlace(BaseModel):
+class SegmentPlace(FrozenModel):
     """The place of a segment in a version of its source, which is identified by a fingerprint."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     contents: str
     locator: Locator
 
 
-class Segment(BaseModel):
+class Segment(FrozenModel):
     """A passage of a source, word for word.
 
     `hash` is `digest(excerpt, salt=<the source's salt>)`. `segment_id` stays the same when unchanged text is read
     again. `heading`, `role` and `gist` determine how it is searched (see `ports.adapter.SegmentDraft`).
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     segment_id: str
     locator: Locator
@@ -211,10 +203,8 @@ class Segment(BaseModel):
         return self.model_copy(update={"locator": locator})
 
 
-class EvidenceRef(BaseModel):
+class EvidenceRef(FrozenModel):
     """A reference to the segment that supports or contradicts a piece of knowledge."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     source_id: str
     segment_id: str

@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from treering.core.canonical import (
+    FrozenModel,
     Instant,
     Json,
     JsonObject,
@@ -32,11 +33,7 @@ _SHOWN_CHARS = 300
 _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
 
-class _Payload(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-
-class Fact(_Payload):
+class Fact(FrozenModel):
     """A relation (`subject predicate object`) or an attribute (`subject predicate value`).
 
     An attribute has one value at a time; a relation may have many, unless the space's rules restrict it.
@@ -59,7 +56,7 @@ class Fact(_Payload):
         return self
 
 
-class Procedure(_Payload):
+class Procedure(FrozenModel):
     """Steps to reach a goal."""
 
     steps: tuple[str, ...] = Field(min_length=1)
@@ -67,7 +64,7 @@ class Procedure(_Payload):
     expected_outcome: str = ""
 
 
-class Decision(_Payload):
+class Decision(FrozenModel):
     """A question, its answer and the reason."""
 
     question: str = Field(min_length=1)
@@ -81,7 +78,7 @@ class Decision(_Payload):
         return normalise_text(self.question).rstrip("?!. ")
 
 
-class Constraint(_Payload):
+class Constraint(FrozenModel):
     """A rule, its scope, and the impact of violating it."""
 
     rule: str = Field(min_length=1)
@@ -89,14 +86,14 @@ class Constraint(_Payload):
     violation_impact: str = ""
 
 
-class Preference(_Payload):
+class Preference(FrozenModel):
     """A preferred way of doing things."""
 
     statement: str = Field(min_length=1)
     scope: str = ""
 
 
-class Utterance(_Payload):
+class Utterance(FrozenModel):
     """A sentence of a memory: its words, speaker, day (`2026-01-31`) and message.
 
     `message` is a position in the discussion. The speaker is never guessed from the words.
@@ -111,7 +108,7 @@ class Utterance(_Payload):
 SummaryForm = Literal["memory", "condensation", "rolling_summary", "state_document", "digest"]
 
 
-class Summary(_Payload):
+class Summary(FrozenModel):
     """A summary of its evidence; its text is the `summary` of the knowledge.
 
     It becomes invalid when any of its evidence does, so that withdrawn content does not live on in a summary. `key`
@@ -152,14 +149,13 @@ ObjectType = Literal["source", "node", "knowledge", "activity", "work_item"]
 MemorySource = Literal["user_declared", "human_curated", "agent_inferred", "system_generated", "imported"]
 
 
-class _Object(BaseModel):
+class _Object(FrozenModel):
     """The fields that all objects share.
 
     `salt` (random, hex) keys the hashes of the object's content. Erasing the object erases the salt, so that the
     content cannot be guessed from the remaining hashes.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     STAMPED: ClassVar[frozenset[str]] = frozenset({"type", "id", "revision", "created_at", "updated_at", "salt"})
 
     id: str
@@ -198,9 +194,9 @@ class Source(_Object):
     title: str = ""
     fingerprint: str = ""
     content_type: Literal["text", "markdown", "structured", "repo_map", "binary_stub"] = "text"
-    payload: JsonObject = {}
+    payload: JsonObject = Field(default={})
     segments: tuple[Segment, ...] = ()
-    metadata: JsonObject = {}
+    metadata: JsonObject = Field(default={})
     captured_at: Instant
 
 

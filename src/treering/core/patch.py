@@ -1,11 +1,11 @@
 """The only way to write: a patch, a list of operations that is applied completely or not at all."""
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from treering.core.canonical import Instant, canonical_json, digest
+from treering.core.canonical import FrozenModel, Instant, canonical_json, digest
 from treering.core.errors import InvalidInput
 from treering.core.objects import AnyObject, Channel, Object, Source
 from treering.core.scope import Scope
@@ -25,11 +25,7 @@ LinkType = Literal[
 ]
 
 
-class _Value(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-
-class Author(_Value):
+class Author(FrozenModel):
     """The author of a write, with the channel and the tool. The channel determines the trust."""
 
     actor: str = Field(min_length=1)
@@ -37,7 +33,7 @@ class Author(_Value):
     tool: str = ""
 
 
-class Link(_Value):
+class Link(FrozenModel):
     """A typed, directed relation, and the patch that created it."""
 
     type: LinkType
@@ -46,14 +42,14 @@ class Link(_Value):
     patch_id: str = ""
 
 
-class Create(_Value):
+class Create(FrozenModel):
     """Create an object at revision 1."""
 
     op: Literal["create"] = "create"
     object: AnyObject
 
 
-class Update(_Value):
+class Update(FrozenModel):
     """Change fields of an object; its status changes by `Transition` only."""
 
     op: Literal["update"] = "update"
@@ -62,7 +58,7 @@ class Update(_Value):
     changes: dict[str, Any] = Field(min_length=1)
 
 
-class Transition(_Value):
+class Transition(FrozenModel):
     """Change the status of an object; a work item needs a `resolution` to be resolved."""
 
     op: Literal["transition"] = "transition"
@@ -72,21 +68,21 @@ class Transition(_Value):
     resolution: str = ""
 
 
-class AddLink(_Value):
+class AddLink(FrozenModel):
     """Add a relation between two objects."""
 
     op: Literal["link"] = "link"
     link: Link
 
 
-class RemoveLink(_Value):
+class RemoveLink(FrozenModel):
     """Remove a relation."""
 
     op: Literal["unlink"] = "unlink"
     link: Link
 
 
-class Merge(_Value):
+class Merge(FrozenModel):
     """Merge a node into another; the first stores `merged_into` and resolves to the other."""
 
     op: Literal["merge"] = "merge"
@@ -95,7 +91,7 @@ class Merge(_Value):
     into: str
 
 
-class Supersede(_Value):
+class Supersede(FrozenModel):
     """Replace knowledge by newer knowledge; both stay, linked."""
 
     op: Literal["supersede"] = "supersede"
@@ -104,7 +100,7 @@ class Supersede(_Value):
     by: str
 
 
-class MoveScope(_Value):
+class MoveScope(FrozenModel):
     """Move an object to another scope."""
 
     op: Literal["move_scope"] = "move_scope"
@@ -113,7 +109,7 @@ class MoveScope(_Value):
     to: Scope
 
 
-class Erase(_Value):
+class Erase(FrozenModel):
     """Remove an object's content everywhere; only hashes and the fact of the erasure remain."""
 
     op: Literal["erase"] = "erase"
@@ -127,7 +123,7 @@ Operation = Annotated[
 ]
 
 
-class RecordedCreate(_Value):
+class RecordedCreate(FrozenModel):
     """An applied `Create`: its content is in the revision it created.
 
     For a duplicate, `id` is the existing object, and `merged` the id intended for the new one.
@@ -139,7 +135,7 @@ class RecordedCreate(_Value):
     merged: str = ""
 
 
-class RecordedUpdate(_Value):
+class RecordedUpdate(FrozenModel):
     """An applied `Update`: `revision` contains the values of the fields."""
 
     op: Literal["update"] = "update"
@@ -149,7 +145,7 @@ class RecordedUpdate(_Value):
     fields: tuple[str, ...]
 
 
-class RecordedTransition(_Value):
+class RecordedTransition(FrozenModel):
     """An applied `Transition`: `revision` contains the resolution."""
 
     op: Literal["transition"] = "transition"
@@ -167,7 +163,7 @@ RecordedOperation = (
 PatchStatus = Literal["proposed", "applied", "rejected", "reverted"]
 
 
-class Patch(_Value):
+class Patch(FrozenModel):
     """A set of operations with one author and one reason."""
 
     id: str
@@ -181,7 +177,7 @@ class Patch(_Value):
     """A digest of the call: an idempotency key identifies one request."""
 
 
-class PatchRecord(_Value):
+class PatchRecord(FrozenModel):
     """A patch as stored in the ledger.
 
     While it is `proposed`, `operations` are the proposed changes. After it is applied, they and `effects` name the
@@ -211,7 +207,7 @@ def record_hash(record: PatchRecord) -> str:
     return digest(canonical_json(record.model_dump(mode="json")), salt=record.salt)
 
 
-class Effect(_Value):
+class Effect(FrozenModel):
     """One effect of a patch: a new revision of an object, or an added or removed link."""
 
     event: str
@@ -221,7 +217,7 @@ class Effect(_Value):
     link: Link | None = None
 
 
-class OperationResult(_Value):
+class OperationResult(FrozenModel):
     """The result of one operation: `created updated unchanged merged_into …` and the affected object."""
 
     outcome: Literal["created", "updated", "unchanged", "duplicate", "linked", "unlinked", "erased"]
@@ -229,7 +225,7 @@ class OperationResult(_Value):
     revision: int = 0
 
 
-class Receipt(_Value):
+class Receipt(FrozenModel):
     """Proof of a commit, which is durable when the receipt is returned."""
 
     patch_id: str
@@ -245,13 +241,13 @@ class Receipt(_Value):
     """True if an idempotency key returned the receipt of an earlier commit."""
 
 
-class Waiting(_Value):
+class Waiting(FrozenModel):
     """The stored result of an idempotency key whose patch went to review instead of being applied."""
 
     patch_id: str
 
 
-class Remembered(_Value):
+class Remembered(FrozenModel):
     """The stored result of an idempotency key: the outcome of the first call, and the identity of that request."""
 
     outcome: Receipt | Waiting

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
-from treering.core.canonical import is_node
+from treering.core.canonical import FrozenModel, is_node
 from treering.core.errors import Denied, IllegalTransition
 from treering.core.evidence import EvidenceRef
 from treering.core.objects import Channel, Knowledge, Object, WorkItem
@@ -76,10 +76,8 @@ _ERASING = (
 )
 
 
-class Policy(BaseModel):
+class Policy(FrozenModel):
     """The rules of one space, stored in its audit log. A space without a policy has these defaults."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     direct_channels: frozenset[Channel] = ALL_CHANNELS
     """Channels whose patches are applied at once; patches of others wait as `proposed` for review."""
@@ -91,15 +89,15 @@ class Policy(BaseModel):
     """Channels that may erase."""
     declaring_channels: frozenset[Channel] = frozenset({"user", "import", "system"})
     """Channels that may set `user_declared` or `human_curated`."""
-    channel_trust: dict[Channel, TrustLevel] = dict(CHANNEL_TRUST)
+    channel_trust: dict[Channel, TrustLevel] = Field(default=dict(CHANNEL_TRUST))
     """The trust of each channel when answers are ranked: `high`, `medium` or `low`."""
-    trust_weights: dict[TrustLevel, Annotated[float, Field(gt=0, le=1)]] = dict(TRUST_WEIGHTS)
+    trust_weights: dict[TrustLevel, Annotated[float, Field(gt=0, le=1)]] = Field(default=dict(TRUST_WEIGHTS))
     """The factor on a text's score by the trust in its channel, above 0 and up to 1."""
     functional_predicates: frozenset[str] = FUNCTIONAL_PREDICATES
     """Relations with one object at a time. Facts with a `value` are always functional."""
     newer_supersedes: bool = True
     """A claim with a later `valid_from` and evidence in the same source supersedes instead of contesting."""
-    silenced_rules: dict[str, str] = {}
+    silenced_rules: dict[str, str] = Field(default={})
     """Lint rules to silence, each with the reason."""
     self_approval: bool = False
     """Whether the proposer of a patch may approve it."""

@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
+from treering.core.canonical import FrozenModel
 from treering.core.errors import Conflict, Defect, InvalidPatch, NotFound
 from treering.core.objects import SETTLED, Knowledge, Object, WorkItem, invalid_fields, name_held, title_of
 from treering.core.patch import (
@@ -350,20 +351,16 @@ def merge_unique(known: tuple[str, ...], more: Sequence[str], *, without: str = 
     return tuple(dict.fromkeys([*known, *(text for text in more if text != without)]))
 
 
-class FieldChange(BaseModel):
+class FieldChange(FrozenModel):
     """One field of one object before and after."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     field: str
     before: Any = None
     after: Any = None
 
 
-class ObjectChange(BaseModel):
+class ObjectChange(FrozenModel):
     """The changes of a patch to one object or link."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     event: str
     id: str

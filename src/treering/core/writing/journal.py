@@ -67,15 +67,16 @@ class Notice:
     record: PatchRecord
 
 
-def journal(
-    plan: Plan,
-    *,
-    patch: Patch,
-    head: Anchor,
-    now: datetime,
-    new_id: NewId,
-    proposals: Iterable[PatchRecord] = (),
-) -> Journal:
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """The end of a log to which events are added: its head, the time of the events, and the source of their ids."""
+
+    head: Anchor
+    now: datetime
+    new_id: NewId
+
+
+def journal(plan: Plan, end: LogEnd, *, patch: Patch, proposals: Iterable[PatchRecord] = ()) -> Journal:
     """Return the journal of a directly applied patch.
 
     `proposals` are those that wait for review; they are only needed if the plan erases (see `erased_by`).
@@ -88,21 +89,14 @@ def journal(
         created_at=patch.created_at,
         operations=plan.operations,
         effects=tuple(map(effect_of, plan.writes)),
-        decided_at=now,
+        decided_at=end.now,
         scope=patch.scope,
     )
-    return _journal(plan, record, (), (), proposals, author=patch.source, head=head, now=now, new_id=new_id)
+    return _journal(plan, record, end, proposals=proposals)
 
 
 def approval(
-    plan: Plan,
-    *,
-    record: PatchRecord,
-    by: Author,
-    head: Anchor,
-    now: datetime,
-    new_id: NewId,
-    proposals: Iterable[PatchRecord] = (),
+    plan: Plan, end: LogEnd, *, record: PatchRecord, by: Author, proposals: Iterable[PatchRecord] = ()
 ) -> Journal:
     """Return the journal of approving a proposed patch. Its writes are the proposer's; the approval is `by`'s."""
     applied = record.model_copy(
@@ -112,25 +106,15 @@ def approval(
             "effects": tuple(map(effect_of, plan.writes)),
             "salt": "",
             "decided_by": by.actor,
-            "decided_at": now,
+            "decided_at": end.now,
         }
     )
     check_decision(by, "")
     line = _decision("approved", record, applied, by, reason="")
-    return _journal(plan, applied, (), (line,), proposals, author=record.source, head=head, now=now, new_id=new_id)
+    return _journal(plan, applied, end, decisions=(line,), proposals=proposals)
 
 
-def reversal(
-    plan: Plan,
-    *,
-    record: PatchRecord,
-    patch_id: str,
-    by: Author,
-    reason: str,
-    head: Anchor,
-    now: datetime,
-    new_id: NewId,
-) -> Journal:
+def reversal(plan: Plan, end: LogEnd, *, record: PatchRecord, patch_id: str, by: Author, reason: str) -> Journal:
     """Return the journal of reverting a patch by the patch `patch_id`."""
     check_decision(by, reason)
     undone = record.model_copy(update={"status": "reverted", "reverted_by": patch_id})
@@ -139,16 +123,16 @@ def reversal(
         source=by,
         reason=reason,
         status="applied",
-        created_at=now,
+        created_at=end.now,
         effects=tuple(map(effect_of, plan.writes)),
-        decided_at=now,
+        decided_at=end.now,
         reverts=record.id,
     )
     line = _decision("reverted", record, undone, by, reason=reason, patch_id=patch_id)
-    return _journal(plan, undoing, (undone,), (line,), (), author=by, head=head, now=now, new_id=new_id)
+    return _journal(plan, undoing, end, others=(undone,), decisions=(line,))
 
 
-def proposal(patch: Patch, *, salt: str, head: Anchor, now: datetime, new_id: NewId) -> Notice:
+def proposal(patch: Patch, end: LogEnd, *, salt: str) -> Notice:
     """Return the notice of a proposed patch. `salt` (random, hex) keys the hash of its operations."""
     record = PatchRecord(
         id=patch.id,
@@ -161,17 +145,15 @@ def proposal(patch: Patch, *, salt: str, head: Anchor, now: datetime, new_id: Ne
         salt=salt,
     )
     line = _Line("proposed", patch.source, patch.id, None, _standing(record), patch.reason, patch.id)
-    (event,) = _chained([line], head=head, now=now, new_id=new_id)
-    return Notice(event, record)
+    return Notice(_chained([line], end)[0], record)
 
 
-def rejection(record: PatchRecord, *, by: Author, reason: str, head: Anchor, now: datetime, new_id: NewId) -> Notice:
+def rejection(record: PatchRecord, end: LogEnd, *, by: Author, reason: str) -> Notice:
     """Return the notice of rejecting a proposed patch. Raises `Conflict` if it was already decided."""
     require_proposed(record)
     check_decision(by, reason)
-    rejected = _rejected(record, by, now)
-    (event,) = _chained([_decision("rejected", record, rejected, by, reason=reason)], head=head, now=now, new_id=new_id)
-    return Notice(event, rejected)
+    rejected = _rejected(record, by, end.now)
+    return Notice(_chained([_decision("rejected", record, rejected, by, reason=reason)], end)[0], rejected)
 
 
 def patch_of(record: PatchRecord) -> Patch:
@@ -274,47 +256,45 @@ class _Line:
 def _journal(
     plan: Plan,
     record: PatchRecord,
-    others: tuple[PatchRecord, ...],
-    decisions: tuple[_Line, ...],
-    proposals: Iterable[PatchRecord],
+    end: LogEnd,
     *,
-    author: Author,
-    head: Anchor,
-    now: datetime,
-    new_id: NewId,
+    others: tuple[PatchRecord, ...] = (),
+    decisions: tuple[_Line, ...] = (),
+    proposals: Iterable[PatchRecord] = (),
 ) -> Journal:
     erased = erased_by(plan)
     dropped = [known for known in proposals if known.id != record.id and mentions(known, erased)]
-    rejected = tuple(_rejected(known, author, now) for known in dropped)
+    rejected = tuple(_rejected(known, record.source, end.now) for known in dropped)
     stored = tuple(stored_form(write.after) if isinstance(write, Put) else "" for write in plan.writes)
     lines = [
         *(_written(write, form, record) for write, form in zip(plan.writes, stored, strict=True)),
         *decisions,
         *(
-            _decision("rejected", old, new, author, reason=_ERASED, patch_id=record.id)
+            _decision("rejected", old, new, record.source, reason=_ERASED, patch_id=record.id)
             for old, new in zip(dropped, rejected, strict=True)
         ),
     ]
     if lines and all(line.target != record.id for line in lines):
         lines[-1] = replace(lines[-1], patch_hash=record_hash(record))
-    events = _chained(lines, head=head, now=now, new_id=new_id)
+    events = _chained(lines, end)
+    last = events[-1] if events else end.head
     receipt = Receipt(
         patch_id=record.id,
-        sequence=events[-1].seq if events else head.seq,
-        committed_at=now,
+        sequence=last.seq,
+        committed_at=end.now,
         results=plan.results,
         staled=plan.staled,
         contested=plan.contested,
-        head=events[-1].hash if events else head.hash,
+        head=last.hash,
     )
     return Journal(events, (record, *others, *rejected), receipt, stored)
 
 
-def _chained(lines: Iterable[_Line], *, head: Anchor, now: datetime, new_id: NewId) -> tuple[AuditEvent, ...]:
-    events = []
+def _chained(lines: Iterable[_Line], end: LogEnd) -> tuple[AuditEvent, ...]:
+    events, head = [], end.head
     for line in lines:
         event = AuditEvent(
-            id=new_id(),
+            id=end.new_id(),
             seq=head.seq + 1,
             event_type=line.event_type,
             actor=line.author.actor,
@@ -323,7 +303,7 @@ def _chained(lines: Iterable[_Line], *, head: Anchor, now: datetime, new_id: New
             before=line.before,
             after=line.after,
             reason=line.reason,
-            timestamp=now,
+            timestamp=end.now,
             patch_id=line.patch_id,
             prev_hash=head.hash,
             patch_hash=line.patch_hash,
@@ -363,11 +343,7 @@ def _standing(record: PatchRecord) -> dict[str, Any]:
 
 
 def _state(item: Object, stored: str) -> dict[str, Any]:
-    return {
-        "revision": item.revision,
-        "status": item.status,
-        "hash": content_hash(stored, salt=item.salt),
-    }
+    return {"revision": item.revision, "status": item.status, "hash": content_hash(stored, salt=item.salt)}
 
 
 def _relation(link: Link) -> dict[str, Any]:
@@ -379,25 +355,11 @@ def _rejected(record: PatchRecord, by: Author, now: datetime) -> PatchRecord:
     return record.model_copy(update={"status": "rejected", "operations": (), "salt": "", **decided})
 
 
-def policy_event(
-    old: Policy, new: Policy, *, by: Author, reason: str, head: Anchor, now: datetime, new_id: NewId
-) -> AuditEvent:
+def policy_event(old: Policy, new: Policy, end: LogEnd, *, by: Author, reason: str) -> AuditEvent:
     """Return the event for a change of the policy: its author, both hashes, and the new policy."""
     check_decision(by, reason)
-    return AuditEvent(
-        id=new_id(),
-        seq=head.seq + 1,
-        event_type=POLICY_CHANGED,
-        actor=by.actor,
-        channel=by.channel,
-        target=POLICY,
-        before={"hash": policy_hash(old)},
-        after={"hash": policy_hash(new), "policy": _data(new)},
-        reason=reason,
-        timestamp=now,
-        patch_id="",
-        prev_hash=head.hash,
-    ).sealed()
+    before, after = {"hash": policy_hash(old)}, {"hash": policy_hash(new), "policy": _data(new)}
+    return _chained([_Line(POLICY_CHANGED, by, POLICY, before, after, reason, "")], end)[0]
 
 
 def policy_in(event: AuditEvent) -> Policy:

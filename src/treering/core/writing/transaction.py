@@ -17,6 +17,7 @@ from treering.core.writing.draft import View
 from treering.core.writing.journal import (
     ERASED_KEY,
     Journal,
+    LogEnd,
     NewId,
     Notice,
     approval,
@@ -167,13 +168,10 @@ def commit(session: Session, patch: Patch, *, idempotency_key: str | None = None
     policy, now = policy_in_force(session), time_in(session)
     check_gate(patch, policy)
     require_new(patch, session.record(patch.id))
-    planned = plan(patch, session.view, policy=policy, now=now)
-    proposals = _proposals(session, planned)
-    result = journal(planned, patch=patch, head=session.head(), now=now, new_id=event_ids(session), proposals=proposals)
-    _keep(session, planned, result)
+    receipt = _apply(session, patch, policy, now)
     if idempotency_key:
-        session.remember(idempotency_key, Remembered(outcome=result.receipt, request=patch.request))
-    return result.receipt
+        session.remember(idempotency_key, Remembered(outcome=receipt, request=patch.request))
+    return receipt
 
 
 def preview(session: Session, patch: Patch) -> Plan:
@@ -190,7 +188,7 @@ def propose(session: Session, patch: Patch, *, idempotency_key: str | None = Non
     require_new(patch, session.record(patch.id))
     now = time_in(session)
     plan(patch, session.view, policy=policy_in_force(session), now=now)
-    notice = proposal(patch, salt=session.fresh_salt(), head=session.head(), now=now, new_id=event_ids(session))
+    notice = proposal(patch, _end(session, now), salt=session.fresh_salt())
     session.keep_notice(notice)
     if idempotency_key:
         waiting = Remembered(outcome=Waiting(patch_id=patch.id), request=patch.request)
@@ -207,16 +205,13 @@ def approve(session: Session, patch_id: str, *, by: Author) -> Receipt:
     check_approval(record.source, by, policy)
     planned = plan(patch, session.view, policy=policy, now=now)
     proposals = _proposals(session, planned)
-    result = approval(
-        planned, record=record, by=by, head=session.head(), now=now, new_id=event_ids(session), proposals=proposals
-    )
-    return _keep(session, planned, result)
+    return _keep(session, planned, approval(planned, _end(session, now), record=record, by=by, proposals=proposals))
 
 
 def reject(session: Session, patch_id: str, *, by: Author, reason: str) -> PatchRecord:
     """Reject a proposed patch. Raises `NotFound`, and `Conflict` if it was already decided."""
     record, now = _record(session, patch_id), time_in(session)
-    notice = rejection(record, by=by, reason=reason, head=session.head(), now=now, new_id=event_ids(session))
+    notice = rejection(record, _end(session, now), by=by, reason=reason)
     session.keep_notice(notice)
     return notice.record
 
@@ -228,26 +223,13 @@ def revert(session: Session, patch_id: str, *, by: Author, reason: str) -> Recei
     record, undoing = _record(session, patch_id), session.fresh_id("patch")
     session.read_ahead_of(objects_of(record))
     planned = plan_revert(record, session.view, patch_id=undoing, policy=policy, now=now)
-    result = reversal(
-        planned,
-        record=record,
-        patch_id=undoing,
-        by=by,
-        reason=reason,
-        head=session.head(),
-        now=now,
-        new_id=event_ids(session),
-    )
-    return _keep(session, planned, result)
+    end = _end(session, now)
+    return _keep(session, planned, reversal(planned, end, record=record, patch_id=undoing, by=by, reason=reason))
 
 
 def carry_out(session: Session, patch: Patch, *, policy: Policy) -> Receipt:
     """Apply a patch that was decided elsewhere: it is planned with `policy`, and needs no review here."""
-    now = time_in(session)
-    planned = plan(patch, session.view, policy=policy, now=now)
-    proposals = _proposals(session, planned)
-    head, ids = session.head(), event_ids(session)
-    return _keep(session, planned, journal(planned, patch=patch, head=head, now=now, new_id=ids, proposals=proposals))
+    return _apply(session, patch, policy, time_in(session))
 
 
 def change_policy(session: Session, policy: Policy, *, by: Author, reason: str) -> bool:
@@ -260,10 +242,8 @@ def change_policy(session: Session, policy: Policy, *, by: Author, reason: str) 
         return False
     if recorded:
         check_policy_change(recorded, policy, by)
-    old, now = recorded or session.default_policy, time_in(session)
-    session.keep_event(
-        policy_event(old, policy, by=by, reason=reason, head=session.head(), now=now, new_id=event_ids(session))
-    )
+    old, end = recorded or session.default_policy, _end(session, time_in(session))
+    session.keep_event(policy_event(old, policy, end, by=by, reason=reason))
     return True
 
 
@@ -303,6 +283,16 @@ def time_in(session: Session) -> datetime:
 def event_ids(session: Session) -> NewId:
     """Return the function that makes the ids of events."""
     return partial(session.fresh_id, "audit_event")
+
+
+def _end(session: Session, now: datetime) -> LogEnd:
+    return LogEnd(session.head(), now, event_ids(session))
+
+
+def _apply(session: Session, patch: Patch, policy: Policy, now: datetime) -> Receipt:
+    planned = plan(patch, session.view, policy=policy, now=now)
+    proposals = _proposals(session, planned)
+    return _keep(session, planned, journal(planned, _end(session, now), patch=patch, proposals=proposals))
 
 
 def _record(session: Session, patch_id: str) -> PatchRecord:

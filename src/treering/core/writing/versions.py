@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 from operator import or_
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from treering.core.audit import AuditEvent
-from treering.core.canonical import Instant, parse_time
+from treering.core.canonical import FrozenModel, Instant, parse_time
 from treering.core.evidence import Locator, Segment, SegmentPlace, segment_hash
 from treering.core.objects import AnyObject, Channel, Knowledge, Object, Source
 from treering.core.versions import SEVERAL, ContentsOnBranches, HeldContents, known_branches
@@ -37,7 +37,7 @@ MAP = "repo"
 _BRANCHES = "branches"
 
 
-class MergeEntry(BaseModel):
+class MergeEntry(FrozenModel):
     """One change: its author and time, and the object before and after.
 
     `before` may be the id of the event whose entry has that object as `after`. `link` is type, source and target of an
@@ -45,8 +45,6 @@ class MergeEntry(BaseModel):
     readings (entries of the map) known in the copy that made the entry, each of which knew the earlier ones; `None` if
     that was not recorded.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     event: str
     at: Instant

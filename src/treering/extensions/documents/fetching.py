@@ -317,7 +317,6 @@ def unpacked(data: bytes, most: int) -> bytes:
 
 def _short(value: str | None) -> str:
     """Return a validator as it is stored: empty if it is too long or not printable."""
-    """Return a validator as it is kept: one that is oddly long is not."""
     return value if value and len(value) <= _MAX_VALIDATOR_CHARS and value.isprintable() else ""
 
 

@@ -15,6 +15,7 @@ from typing import IO
 
 from treering.core.characters import printable
 from treering.sources.git.process import started_git
+from treering.sources.reading.bounded_process import pipes_of
 
 
 def blob_id(data: bytes, *, like: str) -> str:
@@ -66,7 +67,7 @@ class BlobReader:
         watch.start()
         contents: list[bytes | None] = []
         try:
-            stdin, stdout = _pipes(process)
+            stdin, stdout = pipes_of(process)
             stdin.write("".join(f"{one}\n" for one in ids).encode())
             stdin.flush()
             for _ in ids:
@@ -87,12 +88,6 @@ class BlobReader:
             self._process.kill()
             self._process.communicate()
             self._process = None
-
-
-def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
-    if process.stdin is None or process.stdout is None:
-        raise BrokenPipeError
-    return process.stdin, process.stdout
 
 
 def _answer(stdout: IO[bytes]) -> bytes | None:

@@ -66,7 +66,7 @@ class BoundedProcess:
         watch.daemon = True
         watch.start()
         try:
-            stdin, stdout = _pipes(process)
+            stdin, stdout = pipes_of(process)
             stdin.write(len(question).to_bytes(_LENGTH_BYTES) + question)
             stdin.flush()
             return _message(stdout)
@@ -193,7 +193,8 @@ def _stop(child: _Child) -> None:
     process.wait()
 
 
-def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+def pipes_of(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    """Return the input and output pipes of a process. Raises `BrokenPipeError` if it has none."""
     if process.stdin is None or process.stdout is None:
         raise BrokenPipeError
     return process.stdin, process.stdout

@@ -1,6 +1,6 @@
 """Conversion of readings to the operations of a patch."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -246,30 +246,17 @@ class SourceChanges:
         """Restrict a source to these contents, and move evidence accordingly."""
         before = self._known_sources.whole(state.id)
         left = restricted(before, versions)
-        fields: dict[str, Any] = {
-            "fingerprint": versions.text,
-            "segments": left.segments,
-            "payload": {**before.payload, **payload},
-        }
-        changes = {name: value for name, value in fields.items() if value != getattr(before, name)}
-        if changes:
-            self._operations.append(Update(id=state.id, expected_revision=state.revision, changes=changes))
+        fields = {"fingerprint": versions.text, "segments": left.segments, "payload": {**before.payload, **payload}}
+        self._change(before, state.revision, fields)
         if left.gone:
             for item in filter(is_live, self._known_sources.citing(state.id)):
                 self._follow(item, before, left)
 
     def _create(self, draft: SourceDraft) -> str:
-        salt, read = fresh_salt(self._clock), read_of(draft.origin, self._branches)
-        segments = first_segments(draft.segments, salt=salt, new_id=self._segment_id)
-        source = Source(
-            id=fresh_id("source", self._clock),
-            scope=self._scope,
-            created_at=self._now,
-            updated_at=self._now,
-            salt=salt,
-            **self._fields(draft, versions_after(None, read, draft.fingerprint)),
-            segments=segments,
-        )
+        stamps, read = self._stamps("source"), read_of(draft.origin, self._branches)
+        segments = first_segments(draft.segments, salt=stamps["salt"], new_id=self._segment_id)
+        fields = self._fields(draft, versions_after(None, read, draft.fingerprint))
+        source = Source(**stamps, **fields, segments=segments)
         self._operations.append(Create(object=source))
         for known in draft.knowledge:
             self._state(self._claim(known, source.id, segments))
@@ -293,10 +280,7 @@ class SourceChanges:
         read_now = carried.segments
         if len(versions.each) > 1 or before.fingerprint.startswith(SEVERAL):
             carried = united(before, carried, versions, draft.fingerprint)
-        fields = {**self._fields(draft, versions, before), "segments": carried.segments}
-        changes = {name: value for name, value in fields.items() if value != getattr(before, name)}
-        if changes:
-            self._operations.append(Update(id=state.id, expected_revision=state.revision, changes=changes))
+        self._change(before, state.revision, {**self._fields(draft, versions, before), "segments": carried.segments})
         for item in filter(is_live, citing):
             self._follow(item, before, carried, read_now)
         # An invalid source is updated, but states nothing.
@@ -338,11 +322,7 @@ class SourceChanges:
         about = self._node_id(known.about)
         fields: dict[str, Any] = {"kind": known.kind, "payload": dict(known.payload)}
         return Knowledge(
-            id=fresh_id("knowledge", self._clock),
-            scope=self._scope,
-            created_at=self._now,
-            updated_at=self._now,
-            salt=fresh_salt(self._clock),
+            **self._stamps("knowledge"),
             title=known.title,
             summary=known.summary,
             confidence=known.confidence,
@@ -423,39 +403,42 @@ class SourceChanges:
             case _:
                 return  # a person or an agent archived it
 
+    def _change(self, item: Source | Node, revision: int, fields: Mapping[str, Any]) -> None:
+        changes = {name: value for name, value in fields.items() if value != getattr(item, name)}
+        if changes:
+            self._operations.append(Update(id=item.id, expected_revision=revision, changes=changes))
+
     def _renew_node(self, known: Node, draft: NodeDraft) -> None:
-        if changes := dict(self._node_changes(known, draft)):
-            self._operations.append(Update(id=known.id, expected_revision=known.revision, changes=changes))
+        names = (draft.name, *draft.aliases)
+        fields: dict[str, Any] = {
+            "aliases": tuple(dict.fromkeys([*known.aliases, *(name for name in names if name != known.name)]))
+        }
+        # A summary written by a person or an agent is not changed.
+        if draft.summary and draft.summary != known.summary and self._known_sources.is_untouched(known):
+            fields["summary"] = draft.summary
+        self._change(known, known.revision, fields)
 
     def _node(self, draft: NodeDraft) -> Node:
-        fields: dict[str, Any] = {"kind": draft.kind}
+        kind: Any = draft.kind
         return Node(
-            id=fresh_id("node", self._clock),
-            scope=self._scope,
-            created_at=self._now,
-            updated_at=self._now,
-            salt=fresh_salt(self._clock),
+            **self._stamps("node"),
             name=draft.name,
             slug=draft.slug,
             summary=draft.summary,
             aliases=draft.aliases,
-            **fields,
+            kind=kind,
         )
-
-    def _node_changes(self, known: Node, draft: NodeDraft) -> Iterator[tuple[str, Any]]:
-        names = (draft.name, *draft.aliases)
-        aliases = dict.fromkeys([*known.aliases, *(name for name in names if name != known.name)])
-        if tuple(aliases) != known.aliases:
-            yield "aliases", tuple(aliases)
-        # A summary written by a person or an agent is not changed.
-        if draft.summary and draft.summary != known.summary and self._known_sources.is_untouched(known):
-            yield "summary", draft.summary
 
     def _node_id(self, key: str | None) -> str | None:
         if key is None or key in self._nodes:
             return self._nodes.get(key or "")
         known = self._known_sources.node(key)
         return known.id if known else None
+
+    def _stamps(self, kind: str) -> dict[str, Any]:
+        """Return the id, scope, times and salt of a new object."""
+        times = {"created_at": self._now, "updated_at": self._now}
+        return {"id": fresh_id(kind, self._clock), "scope": self._scope, "salt": fresh_salt(self._clock), **times}
 
     def _segment_id(self) -> str:
         return fresh_segment_id(self._clock)

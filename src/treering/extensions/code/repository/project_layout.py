@@ -60,7 +60,7 @@ def test_places(entries: Sequence[TreeEntry]) -> list[str]:
     folders: Counter[str] = Counter()
     of_tests: Counter[str] = Counter()
     for path in code:
-        for folder in _above(path):
+        for folder in folders_above(path):
             folders[folder] += 1
             of_tests[folder] += path in tests
     whole = {
@@ -71,9 +71,9 @@ def test_places(entries: Sequence[TreeEntry]) -> list[str]:
     topmost = [
         folder
         for folder in whole
-        if not any(above in whole for above in _above(folder)) and not _EXAMPLES.match(f"{folder}/")
+        if not any(above in whole for above in folders_above(folder)) and not _EXAMPLES.match(f"{folder}/")
     ]
-    adjacent = [path for path in tests if not any(folder in whole for folder in _above(path))]
+    adjacent = [path for path in tests if not any(folder in whole for folder in folders_above(path))]
     return [*_merged(topmost, of_tests, len(tests)), *_patterns(adjacent, len(tests))]
 
 
@@ -82,7 +82,8 @@ def _is_code(path: str) -> bool:
     return bool(language and language.code)
 
 
-def _above(path: str) -> Iterator[str]:
+def folders_above(path: str) -> Iterator[str]:
+    """Yield the folders that contain a path, the nearest first."""
     while "/" in path:
         path = path.rpartition("/")[0]
         yield path

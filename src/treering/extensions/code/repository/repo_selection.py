@@ -25,6 +25,7 @@ from treering.sources.reading.folder import (
     place_in,
     read_bytes,
 )
+from treering.extensions.code.repository.project_layout import folders_above
 from treering.system.repository_place import repository_at
 
 _MOST_GLOBS = 1_000
@@ -169,7 +170,7 @@ class RepoTerrain:
     def subject(self, path: str) -> str:
         """Return the node that statements of a file are about: its module, else the repository, as `kind:slug`."""
         return next(
-            (self.key("module", folder) for folder in _folders_above(path) if folder in self._modules),
+            (self.key("module", folder) for folder in folders_above(path) if folder in self._modules),
             f"repo:{self.slug}",
         )
 
@@ -210,13 +211,6 @@ class RepoTerrain:
     @cached_property
     def _apis(self) -> frozenset[str]:
         return frozenset(entry.path for entry in api_entries(self.entries))
-
-
-def _folders_above(path: str) -> Iterator[str]:
-    """Yield the folders that contain a path, the nearest first."""
-    while "/" in path:
-        path = path.rpartition("/")[0]
-        yield path
 
 
 @dataclass(frozen=True, slots=True)
