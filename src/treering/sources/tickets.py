@@ -11,6 +11,7 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 from pydantic import JsonValue, ValidationError
 
 from treering.core.canonical import render_time
+from treering.core.patch import shortened
 from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
 from treering.ports.format import FileToRead, posix_path
 from treering.sources.documents.html_text import text_of_html
@@ -136,8 +137,7 @@ def _state_of(ticket: ExportedTicket, segment: int) -> KnowledgeDraft:
 
 
 def _title(ticket: ExportedTicket) -> str:
-    title = f"{ticket.key}: {' '.join(ticket.title.split())}"
-    return title if len(title) <= _TITLE_CHARS else f"{title[: _TITLE_CHARS - 1]}…"
+    return shortened(f"{ticket.key}: {' '.join(ticket.title.split())}", _TITLE_CHARS)
 
 
 _XML_METADATA = ("type", "priority", "resolution", "assignee", "resolved", "due", "fixVersion", "link")
