@@ -60,9 +60,7 @@ EFFECTS = {
     **{f"profiles.*.{name}": test for name, test in SWITCHES.items()},
     "profiles.*.priorities": "test_switches.py::test_an_earlier_priority_weighs_more",
     "profiles.*.max_items": "test_config_keys.py::test_configured_profile_limits_retrieved_memories",
-    "profiles.*.relevance_threshold": (
-        "test_config_keys.py::test_configured_profile_limits_retrieved_memories"
-    ),
+    "profiles.*.relevance_threshold": ("test_config_keys.py::test_configured_profile_limits_retrieved_memories"),
     "excluded_agents": "test_store_and_retrieve.py::test_an_agent_that_is_excluded_stores_and_finds_nothing",
     "sqlite.path": "test_store_and_retrieve.py::test_what_is_stored_stays_when_the_client_is_opened_again",
     "postgres.url": "test_backends.py::TestPostgres",
