@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from treering.core.canonical import digest, render_time
+from treering.core.patch import shortened
 from treering.extensions.conversations.session_work import SESSION, SessionWork
 from treering.sources.reading.loose_json import Record, first_words, listed, moment, record, words
 from treering.verbs.ingest.known import AS_OF
@@ -195,8 +196,7 @@ def said(content: object) -> Said:
 def tool_line(name: str, given: object) -> str:
     """Return a short line about a tool call; empty if its arguments contain nothing telling."""
     gist = " ".join((words(given) or first_words(record(given), *_TELLING)).split())
-    shown = gist if len(gist) <= _GIST_CHARS else gist[: _GIST_CHARS - 1] + "…"
-    return f"[{name}] {shown}" if shown else ""
+    return f"[{name}] {shortened(gist, _GIST_CHARS)}" if gist else ""
 
 
 _GIST_CHARS = 160

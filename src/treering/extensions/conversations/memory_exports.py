@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from pydantic import JsonValue, ValidationError
 
+from treering.core.patch import shortened
 from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
 from treering.ports.format import FileToRead, posix_path
 from treering.sources import memory
@@ -324,8 +325,7 @@ def _fitting(name: str) -> str:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _TITLE_CHARS else f"{line[: _TITLE_CHARS - 1]}…"
+    return shortened(" ".join(text.split()), _TITLE_CHARS)
 
 
 _PAGE = re.compile(r"\A# (?P<wing>[^\n]{1,300}) / (?P<room>[^\n/]{1,300})\n\n## [^\n]{1,300}\n\n> ")

@@ -11,6 +11,7 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 from pydantic import JsonValue, ValidationError
 
 from treering.core.canonical import render_time
+from treering.core.patch import shortened
 from treering.extensions.conversations.table_tickets import ExportedTicket, TicketResult, UnreadTicket, read_table
 from treering.extensions.documents.html_text import text_of_html
 from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
@@ -136,8 +137,7 @@ def _state_of(ticket: ExportedTicket, segment: int) -> KnowledgeDraft:
 
 
 def _title(ticket: ExportedTicket) -> str:
-    title = f"{ticket.key}: {' '.join(ticket.title.split())}"
-    return title if len(title) <= _TITLE_CHARS else f"{title[: _TITLE_CHARS - 1]}…"
+    return shortened(f"{ticket.key}: {' '.join(ticket.title.split())}", _TITLE_CHARS)
 
 
 _XML_METADATA = ("type", "priority", "resolution", "assignee", "resolved", "due", "fixVersion", "link")

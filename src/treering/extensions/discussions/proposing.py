@@ -5,6 +5,7 @@ from typing import Any
 
 from treering.core.evidence import EvidenceRef
 from treering.core.objects import Source
+from treering.core.patch import shortened
 from treering.core.screening import instruction_flags
 from treering.extensions.discussions.log.blocks import StoredMessage
 from treering.retrieval.extraction.extractive import Outcome, Sentence, entities_of, outcomes_of
@@ -43,8 +44,11 @@ def _drafts(call: Call, messages: Sequence[StoredMessage]) -> Iterator[Knowledge
 
 def _fields(outcome: Outcome, evidence: EvidenceRef) -> KnowledgeFields:
     text = outcome.text
-    title = text if len(text) <= _TITLE_CHARS else f"{text[: _TITLE_CHARS - 1]}…"
-    common: dict[str, Any] = {"title": title, "status": "candidate", "evidence_refs": (evidence,)}
+    common: dict[str, Any] = {
+        "title": shortened(text, _TITLE_CHARS),
+        "status": "candidate",
+        "evidence_refs": (evidence,),
+    }
     if outcome.kind == "decision":
         payload = {"question": text, "rationale": outcome.reason}
         return KnowledgeFields(kind="decision", payload=payload, **common)

@@ -12,7 +12,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from treering.core.canonical import Instant
 from treering.core.counting import counted_things
 from treering.core.errors import Corrupt, InvalidInput, NotFound, Unavailable
-from treering.extensions.exams.exam import FIRST, ExamAnswer, FoundExpected
+from treering.core.patch import shortened
+from treering.extensions.exams.exam import ExamAnswer, FIRST, FoundExpected
 from treering.ports.runtime import JobLog
 from treering.sources.reading.bounded_files import check_inside, read_text_file
 from treering.verbs.engine import Engine, held
@@ -369,8 +370,7 @@ def _gain(gain: Estimate | None) -> str:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 100 else f"{line[:99]}…"
+    return shortened(" ".join(text.split()), 100)
 
 
 def _cell(text: str) -> str:
