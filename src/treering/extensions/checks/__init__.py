@@ -1,1 +1,1 @@
-"""What a change of a repository does to what is known of it, told before the change is merged."""
+"""Report the effects of a change of a repository on recorded knowledge, before it is merged."""

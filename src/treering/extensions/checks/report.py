@@ -1,4 +1,4 @@
-"""`treering check`: the policy that decides whether it fails, and the forms in which its findings are told."""
+"""`treering check`: when it fails, and the formats of its report."""
 
 import json
 import re
@@ -47,14 +47,14 @@ _FAILED = 1
 
 
 class CheckConfig(Value):
-    """What `[check]` of `.treering.toml` says at the base of a change, so that no change loosens its own check."""
+    """`[check]` in `.treering.toml` at the base of a change, so that a change cannot loosen its own check."""
 
     fail_on: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
 
 
 class CheckReport(Value):
-    """What a change does to what is known."""
+    """The findings about a change."""
 
     base: str
     """The commit at which the change left the branch it goes to."""
@@ -75,7 +75,7 @@ class CheckReport(Value):
 def check(
     access: Access, base: str, head: str, *, worktree: bool, form: Form, fail_on: str, no_space: bool, described: str
 ) -> None:
-    """Compare, print the report, and leave with 1 where the policy says so."""
+    """Compare, print the report, and exit with 1 if a failing rule has findings."""
     settings = Settings.read()
     change = BranchChange.between(open_repository(settings.folder), base, head, worktree=worktree)
     config = _config(change)

@@ -44,10 +44,9 @@ def read_json(text: str) -> Any:
 
 
 def insert_member(text: str, path: Sequence[str], value: object) -> Inserted | None:
-    """Put a member into an object: the last name of a path, below the objects before it, which are made where missing.
+    """Insert a member at a path, with missing parent objects. Return `None` if it already has this value.
 
-    `None`: it is there with this value. Raises `Conflict` where it has another one, `InvalidInput` where something on
-    the way is not an object.
+    Raises `Conflict` if it has another value, `InvalidInput` if a parent is not an object.
     """
     *above, name = path
     place, missing = _nearest(text, above)
@@ -64,7 +63,10 @@ def insert_member(text: str, path: Sequence[str], value: object) -> Inserted | N
 
 
 def insert_item(text: str, path: Sequence[str], item: object) -> Inserted | None:
-    """Put an item first into a list, which is made where it is missing. `None`: the list has it. Raises as above."""
+    """Insert an item at the start of a list, which is created if missing. Return `None` if the list contains it.
+
+    Raises the errors of `insert_member`.
+    """
     place, missing = _nearest(text, path[:-1])
     known = None if missing else (place.members or {}).get(path[-1])
     if known is None:

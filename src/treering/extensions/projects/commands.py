@@ -93,7 +93,7 @@ class ProjectFlags:
     ] = ""
 
     def chosen(self, settings: "Settings") -> "ServedProjects":
-        """Return what is served. Raises `InvalidInput` for an invalid address."""
+        """Return the chosen projects. Raises `InvalidInput` for an invalid address."""
         from treering.extensions.projects.routes import ServedProjects
 
         return ServedProjects.of(self.projects, settings)

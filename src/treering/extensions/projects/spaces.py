@@ -158,7 +158,7 @@ class ProjectSpaces:
         with self._lock:
             space.users -= 1
             if not space.users and not space.is_open:
-                del self._spaces[project_id]  # what could not be opened takes no place of what is open
+                del self._spaces[project_id]  # a space that could not be opened does not count
         self._close_idle()
 
     def _close_idle(self) -> None:
@@ -232,7 +232,7 @@ class _Space:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether it was opened."""
+        """Return whether it was opened."""
         return self._opened is not None
 
     def engine(self, opening: Callable[[], Opened]) -> Engine:

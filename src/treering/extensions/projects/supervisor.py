@@ -149,7 +149,7 @@ SYSTEM = (
 ANSWER_CHARS = 12_000
 """The maximum length of a worker's answer that is stored and assessed: its beginning and its end."""
 
-_REQUESTS = 2  # an assessment, and once more where it cannot be read
+_REQUESTS = 2  # an assessment, and one retry if it is invalid
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +326,7 @@ def _briefing(ticket: Ticket, state: RunState, memories: str, *, most_turns: int
 
 
 def _conversation(state: RunState) -> tuple[Exchange, ...]:
-    """Return the turns so far, with the last one where the worker has answered."""
+    """Return the turns so far, with the last one if the worker has answered."""
     if state.response is None:
         return state.earlier
     return shortened_history([*state.earlier, Exchange(prompt=state.prompt, response=state.response)])

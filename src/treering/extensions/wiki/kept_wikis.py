@@ -1,4 +1,4 @@
-"""Generated wikis stored in a space: the pages of the current generation, and those of an unfinished run.
+"""Generated wikis stored in a space: the pages of the current generation and of an unfinished run.
 
 Each is a hidden record (`extensions.client.records`): searches do not return it, and every change is an audited patch.
 """

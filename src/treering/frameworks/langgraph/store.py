@@ -30,13 +30,10 @@ from treering.extensions.client.records import Records, searchable
 from treering.frameworks.client import AnyClient, blocking, in_thread
 from treering.verbs.engine import retry_on_conflict
 
-# Items of a LangGraph store as records: their names, what is searched of them, and when they expire.
-
-
 Namespace = tuple[str, ...]
 WHOLE = "$"
 _FIELD = "value."
-"""How the metadata begin under which the texts of a value are compared."""
+"""The prefix of the texts of a value in filters."""
 _LONGEST = 1e9
 """Minutes that a time to live has at most: about 1,900 years."""
 _REFRESHED_FROM = 0.01

@@ -1,4 +1,4 @@
-"""The indexes of the collection: those of every server, and those of a search node."""
+"""The regular and search indexes of the collection."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""A repository as its wiki sees it: its files, what they define, who imports whom."""
+"""A repository as the input of a wiki: its files, their definitions, and their imports."""
