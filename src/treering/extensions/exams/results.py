@@ -13,7 +13,7 @@ from treering.core.canonical import Instant
 from treering.core.counting import counted_things
 from treering.core.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from treering.core.patch import shortened
-from treering.extensions.exams.exam import ExamAnswer, FIRST, FoundExpected
+from treering.extensions.exams.exam import FIRST, ExamAnswer, FoundExpected
 from treering.ports.runtime import JobLog
 from treering.sources.reading.bounded_files import check_inside, read_text_file
 from treering.verbs.engine import Engine, held

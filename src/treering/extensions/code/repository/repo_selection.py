@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from treering.core.errors import InvalidInput, NotFound, TreeringError
 from treering.core.versions import GIT_BLOB
+from treering.extensions.code.repository.project_layout import folders_above
 from treering.extensions.code.repository.repo_map import api_entries, document_entries, folders_of, module_paths
 from treering.ports.adapter import CheckedOut, FileAccess, LyingFile, ReadLimits
 from treering.ports.format import Formats
@@ -25,7 +26,6 @@ from treering.sources.reading.folder import (
     place_in,
     read_bytes,
 )
-from treering.extensions.code.repository.project_layout import folders_above
 from treering.system.repository_place import repository_at
 
 _MOST_GLOBS = 1_000
