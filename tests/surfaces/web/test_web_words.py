@@ -18,7 +18,7 @@ from treering.surfaces.web.pages.timeline import HEIGHT, draw_timeline, timeline
 from treering.surfaces.web.view import PageView, is_code_place, told_event
 from treering.verbs.envelope import Envelope
 from treering.verbs.query.recent import RecentChange
-from treering.verbs.reading import ShownHit
+from treering.verbs.shown_hits import ShownHit
 
 CODE = '''def bounded(size):
     """Refuse what is too large."""

@@ -7,6 +7,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from treering.core.canonical import PREFIXES, canonical_json, digest, is_object
 from treering.core.characters import label
+from treering.core.declarations import ORIGIN, declaration_title
 from treering.core.errors import InvalidInput, InvalidPatch, nearest
 from treering.core.evidence import EvidenceRef, Section, Segment, segment_hash
 from treering.core.objects import (
@@ -26,7 +27,6 @@ from treering.core.patch import HEADING, TITLE, Create, Operation, Transition, U
 from treering.core.screening import screened
 from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import passages_of
-from treering.verbs.declarations import ORIGIN, declaration_title
 from treering.verbs.envelope import Call, Value, parse
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
 from treering.verbs.naming import id_named

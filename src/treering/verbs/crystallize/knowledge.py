@@ -34,7 +34,7 @@ from treering.verbs.crystallize.submission import WriteOptions, WriteReport, sub
 from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
 from treering.verbs.evidence.inherited import has_places, inherited_evidence
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
-from treering.verbs.reading import behind_warning
+from treering.verbs.index_warnings import behind_warning
 
 _NEAR = 0.6
 """Part of their words two statements share to be shown as possible duplicates."""

@@ -26,7 +26,7 @@ from treering.verbs.crystallize.knowledge import KnowledgeInput, possible_duplic
 from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
 from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
 from treering.verbs.evidence.resolving import ResolvedEvidence
-from treering.verbs.reading import behind_warning
+from treering.verbs.index_warnings import behind_warning
 
 
 class Outputs(Value):

@@ -18,9 +18,9 @@ from treering.core.writing.draft import FieldChange, asked, fields_changed
 from treering.ports.ledger import Ledger
 from treering.ports.runtime import check_interrupt
 from treering.verbs.envelope import READS, Call, Mode, Report, TextInput, Value
+from treering.verbs.index_warnings import behind_warning
 from treering.verbs.naming import id_given
 from treering.verbs.query.browsing import shown_object
-from treering.verbs.reading import behind_warning
 from treering.verbs.scoped_ledger import scope_of_patch
 
 _EVENTS = 500  # of the log, at a time

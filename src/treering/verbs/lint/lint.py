@@ -17,11 +17,11 @@ from treering.ports.runtime import check_between_steps
 from treering.registry import brought_by_name
 from treering.verbs.crystallize.submission import build_patch
 from treering.verbs.envelope import READS, WRITES, Call, Mode, Report, Value
+from treering.verbs.index_warnings import behind_warning
 from treering.verbs.lint import semantic, structure
 from treering.verbs.lint.audit import shown_differences
 from treering.verbs.lint.structure import SAME_FILE
 from treering.verbs.lint.survey import Finding, Rule, Survey, survey
-from treering.verbs.reading import behind_warning
 from treering.verbs.scoped_ledger import whole
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}

@@ -13,11 +13,11 @@ from functools import cached_property
 from typing import Literal
 
 from treering.core.canonical import canonical_json, normalise_text
+from treering.core.declarations import is_declaration
 from treering.core.objects import Constraint, Decision, Fact, Knowledge, Preference, Procedure, Source, Summary
 from treering.core.screening import without_disguise
 from treering.retrieval.text.analysis import spelled
 from treering.retrieval.text.dates import date_ranges
-from treering.verbs.declarations import is_declaration
 
 Sameness = Literal["exact", "normalised", "contained"]
 

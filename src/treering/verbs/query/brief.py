@@ -21,7 +21,8 @@ from treering.verbs.feedback import uses
 from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work, scope_of
 from treering.verbs.query.contested import ContestedLines, contradictions
 from treering.verbs.query.last_session import ended, last_conversation, recalled
-from treering.verbs.reading import ReadOptions, ReadReport, altered_warnings, time_of
+from treering.verbs.read_reports import ReadReport, altered_warnings
+from treering.verbs.reading import ReadOptions, time_of
 from treering.verbs.scoped_ledger import on_all_branches, whole
 from treering.verbs.trees import CHANGED, maps_of, notes_of_objects, repository_maps
 

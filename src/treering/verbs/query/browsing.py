@@ -16,6 +16,7 @@ from treering.core.writing.integrity import named_references
 from treering.ports.ledger import AsOf, Head, Selection, head_of
 from treering.ports.passages import Reach
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
+from treering.verbs.current_objects import CurrentObjects, current_objects, over_warning
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value
 from treering.verbs.evidence.cited import cited_words
 from treering.verbs.evidence.notation import SourceCalled, read_notation
@@ -23,9 +24,10 @@ from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
 from treering.verbs.file_names import files_called
 from treering.verbs.naming import titled
 from treering.verbs.numbered_places import place_numbered
-from treering.verbs.query.attached import read_referring
-from treering.verbs.query.search import flagged
-from treering.verbs.reading import ReadOptions, StandingObjects, altered_warnings, over_warning, standing
+from treering.verbs.query.flagged import flagged
+from treering.verbs.query.referring import read_referring
+from treering.verbs.read_reports import altered_warnings
+from treering.verbs.reading import ReadOptions
 from treering.verbs.scoped_ledger import whole
 from treering.verbs.short_ids import full_id, is_short_id
 
@@ -155,7 +157,9 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     history = tuple(change_of(event) for event in events if event.seq <= until)
     naming = read_referring(ledger, [item.id], as_of=moment)
     named = _named_by(call, item, moment)
-    current = standing(call, [*map(head_of, [item, *naming.items[item.id]]), *(head for head, _ in named)], moment)
+    current = current_objects(
+        call, [*map(head_of, [item, *naming.items[item.id]]), *(head for head, _ in named)], moment
+    )
     referrers = [_referrer(head_of(one), naming.fields(one, item.id), current) for one in naming.items[item.id]]
     listed = tuple(sorted(referrers, key=lambda one: (_ORDER.index(one.type), one.id))[:_MOST_REFERRERS])
     cited = cited_words(ledger, item)
@@ -264,7 +268,7 @@ def shown_object(item: Object, *, max_tokens: int) -> dict[str, Any]:
     return data
 
 
-def _referrer(item: Head, fields: tuple[str, ...], current: StandingObjects) -> Referrer:
+def _referrer(item: Head, fields: tuple[str, ...], current: CurrentObjects) -> Referrer:
     return Referrer(
         id=item.id,
         type=item.type,
@@ -351,7 +355,7 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
         return _resolved(call, reference, options, budget)
     item = call.engine.ledger.get(identity, as_of=options.moment())
     versions = item.revision
-    stands = standing(call, [head_of(item)], options.moment())
+    stands = current_objects(call, [head_of(item)], options.moment())
     if not isinstance(item, Source):
         if segment_id:
             raise InvalidInput(f"{identity} has no segments.", hint="Give only the id.")
@@ -387,7 +391,7 @@ def _resolved(call: Call, reference: str, options: ReadOptions, budget: int) -> 
     """Open a place written as evidence is: exactly these lines, or the words of the passage it names."""
     (found,) = resolve_evidence(call, [reference]).resolved
     source = call.engine.ledger.get(found.source_id, as_of=options.moment())
-    stands = standing(call, [head_of(source)], options.moment())
+    stands = current_objects(call, [head_of(source)], options.moment())
     # A whole file is read to its end, though evidence cites only its first passages.
     words = found.quote
     if isinstance(source, Source) and isinstance(read_notation(reference), SourceCalled):

@@ -1,24 +1,20 @@
 """Links of code for `related`: who imports, calls, uses and tests a file or a symbol, and what it imports and calls."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
-from posixpath import basename
 from typing import Any, Literal, get_args
 
-from treering.core.characters import label
 from treering.core.evidence import Lines, Segment, place_in
 from treering.core.objects import Source
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
 from treering.retrieval.graph.code_targets import CodeTarget, targets_of, uses_in
 from treering.retrieval.graph.code_users import CodeSubject, CodeUser, users_of
-from treering.retrieval.index.code_names import defined_in, file_at, names_in_heading
-from treering.retrieval.index.code_places import file_of, is_test_path, line_of, place_of
+from treering.retrieval.index.code_names import defined_in
+from treering.retrieval.index.code_places import file_of, line_of
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.rounds import Steps, run_together
-from treering.retrieval.search.retrieval import Hit
 from treering.verbs.envelope import Call, Value
 from treering.verbs.trees import standing_passages
 
@@ -122,7 +118,7 @@ def subject_of(start: CodeStart) -> CodeSubject | None:
 def _users(call: Call, starts: Sequence[CodeStart], reach: Reach, inside: set[str]) -> list[CodeNeighbour]:
     subjects = list(filter(None, map(subject_of, starts)))
     searches = [users_of(subject, reach, thorough=len(subjects) <= _FEW) for subject in subjects]
-    results: list[list[CodeUser]] = _run(call, searches)
+    results: list[list[CodeUser]] = run_code_searches(call, searches)
     grouped: dict[tuple[CodeRelation, str, str], list[CodeUser]] = {}
     for user in (user for users in results for user in users if user.place.head.object_id not in inside):
         relation: CodeRelation = "tests" if user.place.is_test else user.how
@@ -132,7 +128,7 @@ def _users(call: Call, starts: Sequence[CodeStart], reach: Reach, inside: set[st
     return [_of_user(relation, users) for (relation, _, _), users in grouped.items()]
 
 
-def _run(call: Call, searches: Sequence[Steps[Any]]) -> list[Any]:
+def run_code_searches(call: Call, searches: Sequence[Steps[Any]]) -> list[Any]:
     """Run searches for links of code, among the files of the tree that is asked about."""
     ledger = call.engine.ledger
     only = partial(standing_passages, ledger) if call.tree else None
@@ -164,7 +160,7 @@ def _targets(call: Call, starts: Sequence[CodeStart], reach: Reach, inside: set[
         if placed:
             uses = uses_in(start.source, start.segments or None)
             asked.append((start, targets_of(*placed, uses, reach)))
-    results: list[list[CodeTarget]] = _run(call, [search for _, search in asked])
+    results: list[list[CodeTarget]] = run_code_searches(call, [search for _, search in asked])
     chosen: dict[tuple[str, str, str], CodeTarget] = {}
     for (start, _), targets in zip(asked, results, strict=True):
         own = {(start.source.id, part) for part in start.segments}
@@ -227,64 +223,3 @@ def _cited(segment: Segment | None, line: int | None) -> str:
     if isinstance(locator, Lines) and line is not None:
         locator = locator.model_copy(update={"start": line, "end": line})
     return place_in(locator, "")
-
-
-# What may break where the code that a pack shows is changed: what calls, uses and imports it, and its tests.
-
-
-_MOST_SHOWN = 5
-"""Pieces of code of which it is told."""
-_NAMED = 3
-"""Users and tests that are named of each; more are counted."""
-
-
-def may_break(call: Call, hits: Sequence[Hit], reach: Reach) -> Mapping[tuple[str, str], str]:
-    """Say for each of the first hits in code, tests aside, what uses it; asks two questions where there are any.
-
-    The keys are the object and the segment of the hit.
-
-    Links of code are those of now: of an earlier time nothing is said.
-    """
-    places = dict(islice(_subjects(hits), _MOST_SHOWN)) if reach.at is None else {}
-    if not places:
-        return {}
-    near = Reach(reach.scope, descend=reach.descend)
-    searches = [users_of(subject, near, thorough=False) for subject in places.values()]
-    found: list[list[CodeUser]] = _run(call, searches)
-    told = {place: _told(places[place], users) for place, users in zip(places, found, strict=True)}
-    return {place: line for place, line in told.items() if line}
-
-
-def _subjects(hits: Iterable[Hit]) -> Iterator[tuple[tuple[str, str], CodeSubject]]:
-    """Return the definitions that hits show, each once, with the object and the segment of the hit."""
-    seen = set()
-    for hit in hits:
-        file = file_at(hit.locator.path) if isinstance(hit.locator, Lines) else None
-        place = place_of(hit.head, file.family) if file else None
-        names = names_in_heading(hit.head.heading, file.path) if file else ()
-        key = (hit.head.object_id, names)
-        if file and place and names and key not in seen and not is_test_path(file.path):
-            seen.add(key)
-            subject = CodeSubject(file, place.root, hit.head.object_id, names, whole=False)
-            yield (hit.head.object_id, hit.head.part), subject
-
-
-def _told(subject: CodeSubject, users: Sequence[CodeUser]) -> str:
-    others = [user for user in users if user.how != "imports"] or list(users)
-    tests = list(dict.fromkeys(user.place.file.path for user in others if user.place.is_test))
-    code = list(dict.fromkeys(_where(user) for user in others if not user.place.is_test))
-    parts = [*_listed("used by", code), *_listed("tested by", [label(path) for path in tests])]
-    name = label(f"{', '.join(subject.names[:_NAMED])} ({subject.file.path})")
-    return f"{name}: {'; '.join(parts)}" if parts else ""
-
-
-def _listed(word: str, names: Sequence[str]) -> list[str]:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return [f"{word} {', '.join(names[:_NAMED])}{more}"] if names else []
-
-
-def _where(user: CodeUser) -> str:
-    path, heading = user.place.file.path, user.place.head.heading
-    name = "" if heading == basename(path) else heading
-    at = f"{path}#L{user.line}" if user.line else path
-    return label(f"{name} ({at})" if name else at)

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from treering.core.characters import one_line
+from treering.core.declarations import is_declaration
 from treering.core.evidence import Lines, short_place
 from treering.core.objects import Knowledge
 from treering.ports.ledger import Altered
-from treering.verbs.declarations import is_declaration
 from treering.verbs.envelope import Call
 from treering.verbs.scoped_ledger import on_all_branches
 from treering.verbs.short_ids import short_id

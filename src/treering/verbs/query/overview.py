@@ -17,7 +17,8 @@ from treering.ports.runtime import VECTORS
 from treering.retrieval.index.rounds import lag_of
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
-from treering.verbs.reading import ReadOptions, altered_warnings, time_of
+from treering.verbs.read_reports import altered_warnings
+from treering.verbs.reading import ReadOptions, time_of
 from treering.verbs.trees import notes_of_objects
 
 _MOST_SCOPES = 200

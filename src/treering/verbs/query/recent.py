@@ -18,19 +18,14 @@ from treering.core.objects import Activity, Knowledge, Object, ObjectType, Sourc
 from treering.ports.ledger import Altered, Head, Selection, head_of
 from treering.retrieval.text.dates import asked_ranges
 from treering.retrieval.text.time_zones import TimeZone, Window, is_day
+from treering.verbs.current_objects import current_objects
 from treering.verbs.envelope import READS, Call, Mode, Report, UnderstoodDays, Value
 from treering.verbs.query.branch_work import applies_to, scope_of
 from treering.verbs.query.brief import repository_of
 from treering.verbs.query.browsing import HistoryEntry, change_of, subject_of
-from treering.verbs.query.search import flagged
-from treering.verbs.reading import (
-    DayOptions,
-    ReadOptions,
-    altered_warnings,
-    scope_warnings,
-    standing,
-    zone_of,
-)
+from treering.verbs.query.flagged import flagged
+from treering.verbs.read_reports import altered_warnings, scope_warnings
+from treering.verbs.reading import DayOptions, ReadOptions, zone_of
 from treering.verbs.scoped_ledger import whole
 
 # When what an object tells of happened, which may be long before it was written down.
@@ -232,7 +227,7 @@ def recent(call: Call, given: RecentInput, options: DayOptions) -> RecentReport:
         shown, heads, total = _written(call, given, options, window)
     else:
         shown, heads, total = _happened(call, given, options, window, altered)
-    current = standing(call, heads, options.moment())
+    current = current_objects(call, heads, options.moment())
     kept = tuple(
         change.model_copy(update={"current": change.id in current, "note": current.note(change.id)}) for change in shown
     )

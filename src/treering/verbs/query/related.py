@@ -15,11 +15,11 @@ from treering.ports.passages import PassageRequest, Reach
 from treering.retrieval.index.code_names import CODE_FAMILIES, defined_in, last_name
 from treering.retrieval.index.code_places import file_of, is_test_path, root_and_path
 from treering.retrieval.index.passages import passages_of
+from treering.verbs.current_objects import current_objects
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value
 from treering.verbs.file_names import ids_at_path, modules_called, passages_called, read_sources
 from treering.verbs.naming import id_named
 from treering.verbs.numbered_places import place_numbered
-from treering.verbs.query.attached import read_referring
 from treering.verbs.query.code_related import (
     CODE_RELATIONS,
     CodeNeighbour,
@@ -29,8 +29,10 @@ from treering.verbs.query.code_related import (
     code_links,
     relation_in_words,
 )
-from treering.verbs.query.search import flagged
-from treering.verbs.reading import ReadOptions, altered_warnings, standing
+from treering.verbs.query.flagged import flagged
+from treering.verbs.query.referring import read_referring
+from treering.verbs.read_reports import altered_warnings
+from treering.verbs.reading import ReadOptions
 
 # Which files change together, as the map of their repository tells.
 
@@ -254,7 +256,7 @@ def _neighbours(call: Call, start: str, given: RelatedInput, moment: AsOf, alter
         edges = _edges(call, frontier, given, moment, altered)
         fresh = {edge.to: edge for edge in reversed(edges) if edge.to not in seen}
         heads = ledger.heads(fresh, as_of=moment)
-        current = standing(call, heads.values(), moment)
+        current = current_objects(call, heads.values(), moment)
         for identity, edge in fresh.items():
             head = heads.get(identity)
             if head:
