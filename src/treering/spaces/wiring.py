@@ -23,6 +23,7 @@ from treering.ports.runtime import Clock, SpacesWithWork
 from treering.ports.stores import AccessKeys, BackUp, Needs, Stores
 from treering.registry import Place, Table
 from treering.retrieval.index.engine_mirror import MAX_COMPARED
+from treering.retrieval.index.lookup import IndexLookup
 from treering.retrieval.index.passage_texts import PassageDescriber
 from treering.retrieval.index.rounds import make_whole
 from treering.sources.reading.access import AnyFile
@@ -425,6 +426,7 @@ def _engine(
     return Engine(
         ledger=stores.ledger,
         index=stores.index,
+        lookup=IndexLookup(stores.index),
         embedder=embedder,
         vectoriser=vectoriser if opening.background else OnRequest(vectoriser),
         jobs=stores.jobs,

@@ -25,7 +25,7 @@ from treering.retrieval.tuning import TUNING
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class Beliefs:
     """Knowledge, work and activities that may be about a task, each with its score, in three groups."""
 
     by_words: Sequence[tuple[Object, float]]
@@ -46,9 +46,9 @@ class Candidates:
 
 def candidates_of(
     results: TaskResults, attached: Sequence[Attached], resting: Sequence[Knowledge], reach: Reach
-) -> Candidates:
+) -> Beliefs:
     """Return the knowledge found by its words, attached to a node in the task, or resting on its best files."""
-    return Candidates(
+    return Beliefs(
         [(hit.item, hit.score) for hit in results.about_task if hit.item],
         [(item, 0.0) for one in attached for item in one.items],
         _about_files(_best_files(by_file(results.passages)), resting, results.known.idf, reach),
@@ -56,7 +56,7 @@ def candidates_of(
 
 
 def belief_items(
-    results: TaskResults, candidates: Candidates, citing: Citing, notes: Mapping[str, str], reach: Reach
+    results: TaskResults, candidates: Beliefs, citing: Citing, notes: Mapping[str, str], reach: Reach
 ) -> list[UnnumberedItem]:
     """Make the items of the candidates that are about the task. `notes`: by id, why one is not current here."""
     wording = Wording.of(results.question.text)

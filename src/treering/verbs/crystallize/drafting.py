@@ -26,7 +26,6 @@ from treering.core.objects import (
 from treering.core.patch import HEADING, TITLE, Create, Operation, Transition, Update, shortened
 from treering.core.screening import screened
 from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
-from treering.retrieval.index.passages import passages_of
 from treering.verbs.envelope import Call, Value, parse
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
 from treering.verbs.naming import id_named
@@ -234,7 +233,7 @@ def _check_payload(fields: KnowledgeFields) -> None:
 def declaration_note(call: Call, item: Knowledge) -> Source:
     """Make the note that holds a person's declaration word for word, but for secrets, so that it can be cited."""
     item = screened(item).value
-    words = passages_of(item)[0].text or canonical_json(item.payload.model_dump(mode="json"))
+    words = call.engine.lookup.text_of(item) or canonical_json(item.payload.model_dump(mode="json"))
     now = call.engine.clock.now()
     salt = fresh_salt(call.engine.clock)
     segment = Segment(

@@ -15,10 +15,6 @@ from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Sup
 from treering.core.scope import ROOT, Scope, is_within, lineage
 from treering.ports.ledger import Selection, noted
 from treering.ports.passages import Reach
-from treering.ports.search import TextRequest
-from treering.retrieval.index.passages import passages_of
-from treering.retrieval.index.rounds import look_up
-from treering.retrieval.text.analysis import query_terms
 from treering.verbs.crystallize.drafting import (
     FLAT_FIELDS,
     KnowledgeFields,
@@ -36,8 +32,9 @@ from treering.verbs.evidence.inherited import has_places, inherited_evidence
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
 from treering.verbs.index_warnings import behind_warning
 
-_NEAR = 0.6
-"""Part of their words two statements share to be shown as possible duplicates."""
+_MIN_LIKENESS = 0.6
+"""The share of their words that two statements have in common to be shown as possible duplicates."""
+_DUPLICATE_CANDIDATES = 5
 
 
 class KnowledgeInput(Value):
@@ -75,13 +72,13 @@ def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptio
 
 
 def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
-    """Find knowledge that says nearly the same in other words. Reported only: likeness proves nothing."""
-    words = passages_of(item)[0].text
+    """Return the ids of knowledge with nearly the same words. They are only reported: likeness proves nothing."""
+    lookup = call.engine.lookup
+    words = lookup.text_of(item)
     reach = Reach(scope=call.scope, where=And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", item.kind))))
-    terms = query_terms(words)
     known: dict[str, Object] = {}
-    for head in look_up(call.engine.index, TextRequest(reach, 5, words=(*terms.words, *terms.phrases))):
-        with noted({}):  # what does not verify is not a hint at anything
+    for head in lookup.passages_with(words, reach, limit=_DUPLICATE_CANDIDATES):
+        with noted({}):  # altered knowledge is not compared
             known[head.object_id] = call.engine.ledger.get(head.object_id)
     key = item.duplicate_key()
     return tuple(
@@ -89,7 +86,7 @@ def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
         for identity, other in known.items()
         if isinstance(other, Knowledge)
         and other.duplicate_key() != key
-        and _likeness(words, passages_of(other)[0].text) >= _NEAR
+        and _likeness(words, lookup.text_of(other)) >= _MIN_LIKENESS
     )
 
 

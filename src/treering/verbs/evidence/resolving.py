@@ -17,9 +17,6 @@ from treering.core.filters import Compare
 from treering.core.objects import Source
 from treering.ports.ledger import noted
 from treering.ports.passages import Reach
-from treering.ports.search import TextRequest
-from treering.retrieval.index.rounds import look_up
-from treering.retrieval.text.analysis import query_terms
 from treering.verbs.envelope import Call, Value
 from treering.verbs.evidence.notation import (
     NOTATIONS,
@@ -235,12 +232,10 @@ class Resolver:
         return self.answer(text, source, segments)
 
     def _quoted(self, text: str, words: str) -> ResolvedEvidence:
-        terms = query_terms(words)
         reach = Reach(self.call.scope, descend=True, where=Compare("type", "eq", "source"))
-        request = TextRequest(reach, _QUOTE_HITS, words=(*terms.words, *terms.phrases))
         sought = " ".join(words.split()).casefold()
         matches: list[tuple[Source, Segment]] = []
-        for head in look_up(self.call.engine.index, request) if sought else ():
+        for head in self.call.engine.lookup.passages_with(words, reach, limit=_QUOTE_HITS) if sought else ():
             # One in another scope, or a damaged one, which lint reports, is no match.
             with suppress(NotFound), noted({}):
                 source = self._source(head.object_id)
