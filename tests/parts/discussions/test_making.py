@@ -14,8 +14,8 @@ from treering.parts.discussions.generators.built_in import BuiltInGenerator
 from treering.parts.discussions.generators.by_model import Prompt
 from treering.parts.discussions.identity import apply_patch
 from treering.parts.discussions.making import MakingReport, MemoryMaker
-from treering.verbs.engine import held
 from treering.verbs.ingest.turns import Message
+from treering.verbs.leases import held
 
 
 @pytest.fixture

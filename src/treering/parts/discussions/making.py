@@ -18,8 +18,9 @@ from treering.ports.models import Usage
 from treering.retrieval.extraction.extractive import Outcome, Sentence, entities_of, outcomes_of
 from treering.verbs.crystallize.drafting import KnowledgeFields, draft_knowledge
 from treering.verbs.crystallize.submission import WriteOptions, submit
-from treering.verbs.engine import Engine, Lease, Progress, held, silent
+from treering.verbs.engine import Engine, Progress, silent
 from treering.verbs.envelope import Call
+from treering.verbs.leases import Lease, held
 
 
 @dataclass(frozen=True, slots=True)

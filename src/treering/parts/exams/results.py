@@ -15,8 +15,9 @@ from treering.core.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from treering.parts.exams.exam import FIRST, ExamAnswer, FoundExpected
 from treering.ports.runtime import JobLog
 from treering.sources.reading.bounded_files import check_inside, read_text_file
-from treering.verbs.engine import Engine, held
+from treering.verbs.engine import Engine
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
+from treering.verbs.leases import held
 
 RUNS = "runs.jsonl"
 """The file beside the questions with one line for each run."""

@@ -17,7 +17,7 @@ from treering.parts.workflows.nodes import DELIMITER, MEMORY_NODES, SEARCH_NODES
 from treering.parts.workflows.registry import NodeType, NodeTypes, RunEnded, Scene, Step
 from treering.registry import brought_by_name
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
-from treering.verbs.engine import held
+from treering.verbs.leases import held
 
 # Nodes that need no memory: a model's answer, a text, a lock.
 

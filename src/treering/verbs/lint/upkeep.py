@@ -88,11 +88,8 @@ UNLOCK = Operation(
 OPERATIONS = (VECTORS, LEASES, UNLOCK)
 
 
-# The engine that searches the vectors of a space beside it: using one, looking at it, filling it, and dropping it.
-
-
 class EngineInput(Value):
-    """Which engine."""
+    """A vector engine."""
 
     address: str = Field(
         description="faiss:FOLDER, pgvector://HOST/DATABASE, redis://HOST:PORT/0, neo4j://HOST:PORT or "
@@ -123,26 +120,26 @@ class EngineStatus(Value):
 
 
 def use_engine(call: Call, given: EngineInput, options: EngineOptions) -> EngineStatus:
-    """Use an engine from now on. Until it has taken the vectors over, the space's own answer."""
+    """Use an engine from now on. Until it has all vectors, the space searches its own."""
     selection = _selection(call)
     selection.use(given.address)
     return _filled(call, selection, options)
 
 
 def engine_status(call: Call, _given: Nothing, _options: Nothing) -> EngineStatus:
-    """Tell how the engine of the space is."""
+    """Return the status of the engine of the space."""
     return _status(_selection(call).report())
 
 
 def rebuild_engine(call: Call, _given: Nothing, options: EngineOptions) -> EngineStatus:
-    """Throw away what the engine keeps, and let it take all vectors over again."""
+    """Delete the vectors in the engine, and copy all of them again."""
     selection = _selection(call)
     selection.rebuild()
     return _filled(call, selection, options)
 
 
 def drop_engine(call: Call, _given: Nothing, _options: Nothing) -> EngineStatus:
-    """Remove what the engine keeps, and search the space's own vectors again; tell how it was."""
+    """Delete the vectors in the engine, search the space's own again, and return the former status."""
     return _status(_selection(call).drop())
 
 
@@ -170,7 +167,7 @@ def _status(report: EngineReport) -> EngineStatus:
 
 
 _CONNECTS = replace(DECIDES, writes_files=True, fetches=True)
-"""Names folders and servers, which are written to."""
+"""Writes to a folder or server that the caller names."""
 
 USE = Operation(
     "index use",

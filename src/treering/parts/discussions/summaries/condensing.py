@@ -16,7 +16,8 @@ from treering.parts.discussions.log.blocks import Block, BlockHead, Condensation
 from treering.parts.discussions.summaries.memories import Coverage, Memory, memory_object
 from treering.parts.discussions.summaries.versions import NAMES, GeneratorWork, title_of_versions
 from treering.ports.ledger import Selection
-from treering.verbs.engine import Engine, Lease, retry_on_conflict
+from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.leases import Lease
 
 
 class Condenser(GeneratorWork):
