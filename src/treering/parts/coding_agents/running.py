@@ -41,7 +41,7 @@ from treering.system.address import Address, parse_address, shown_address
 from treering.system.machine import StartCommand, one_after_another
 from treering.system.repository_place import repository_at
 from treering.system.settings import Settings
-from treering.verbs.query.overview import STATUS, SpaceProtection, SpaceStatus, VectorWork
+from treering.verbs.query.space_status import STATUS, SpaceProtection, SpaceStatus, VectorWork
 
 if TYPE_CHECKING:
     from treering.parts.discussions.operations import RecordReport

@@ -26,7 +26,7 @@ from treering.system.address import Address, file_address, shown_address
 from treering.system.machine import sync_folder
 from treering.system.settings import Settings
 from treering.verbs.lint.upkeep import LEASES, UNLOCK, VECTORS
-from treering.verbs.query.overview import note_pace
+from treering.verbs.query.space_status import note_pace
 
 
 def init(access: Access, *, here: bool) -> None:

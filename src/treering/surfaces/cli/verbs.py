@@ -61,11 +61,11 @@ if TYPE_CHECKING:
     from treering.surfaces.cli import receipts, rendering_changes
     from treering.surfaces.python.space import Space
     from treering.verbs import feedback as giving
-    from treering.verbs.crystallize import review
+    from treering.verbs.crystallize import review, work_proposals
     from treering.verbs.ingest import report as ingest_report
     from treering.verbs.lint import audit, erasure
     from treering.verbs.lint import lint as lint_verb
-    from treering.verbs.query import browsing, overview
+    from treering.verbs.query import browsing, space_status
 else:
     # A command needs its own verb, and not the others.
     proving = LazyModule("treering.spaces.proof")
@@ -74,12 +74,13 @@ else:
     ingest_words = LazyModule("treering.surfaces.ingest_words")
     giving = LazyModule("treering.verbs.feedback")
     review = LazyModule("treering.verbs.crystallize.review")
+    work_proposals = LazyModule("treering.verbs.crystallize.work_proposals")
     ingest_report = LazyModule("treering.verbs.ingest.report")
     audit = LazyModule("treering.verbs.lint.audit")
     erasure = LazyModule("treering.verbs.lint.erasure")
     lint_verb = LazyModule("treering.verbs.lint.lint")
     browsing = LazyModule("treering.verbs.query.browsing")
-    overview = LazyModule("treering.verbs.query.overview")
+    space_status = LazyModule("treering.verbs.query.space_status")
 
 _FAILED = 1
 _STDIN = "-"
@@ -138,7 +139,7 @@ def _answer_ingest(space: "Space", report: Report, seconds: float, access: Acces
 def _when_embedded(space: "Space", pending: int, writing: WriteFlags) -> str:
     if not may_work_later(writing):
         return f"embed {counted_things(pending, 'passage')} with: treering vectors"
-    minutes = overview.minutes_left(space.engine, pending)
+    minutes = space_status.minutes_left(space.engine, pending)
     if minutes is None:
         return "embeddings are being made in the background."
     return f"embeddings will be ready in about {ingest_words.duration(max(60 * minutes, 1))}."
@@ -374,7 +375,7 @@ def apply(patches: Sequence[str], access: Access, writing: WriteFlags) -> None:
 def propose(scope: str, options: Mapping[str, Any], access: Access, writing: WriteFlags) -> None:
     """Propose the work that sources ask for."""
     with opened(access, writing) as space:
-        found = space.perform(review.PROPOSE, scope=scope, options=options)
+        found = space.perform(work_proposals.PROPOSE, scope=scope, options=options)
     answer(access, found, rendering_changes.render_work_proposals(found, dry_run=bool(options["dry_run"])))
 
 

@@ -46,7 +46,7 @@ class Survey:
     altered: Mapping[str, str] = field(default_factory=dict)
     """By id, the problem of objects that do not match the audit log; rules skip them."""
     origins_today: Mapping[str, str] = field(default_factory=dict)
-    """By origin of a source, the origin of its file today, empty if the file is gone; only of files that were looked up."""
+    """By origin of a source that was looked up, the origin of its file today; empty if the file is gone."""
 
     def each(self, cls: type[_Type]) -> Iterator[_Type]:
         """Yield the objects of one type, in order of id."""

@@ -1,4 +1,4 @@
-"""Upkeep of a space: the vectors that wait, and the leases that processes hold."""
+"""Upkeep of a space: embedding pending passages, leases, and the vector engine."""
 
 from dataclasses import asdict, replace
 
@@ -12,7 +12,7 @@ from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Opera
 
 
 class LeaseInput(Value):
-    """Which lease."""
+    """A lease."""
 
     name: str = Field(description="The lease to release, as named in the list.")
 
@@ -32,29 +32,29 @@ class HeldLeases(Value):
 
 
 class Cleared(Value):
-    """The lease that was taken away. Its holder stops at its next renewal."""
+    """The released lease. Its holder stops at its next renewal."""
 
     cleared: Holding
 
 
 def make_vectors(call: Call, _given: Nothing, _options: Nothing) -> VectorsMade:
-    """Make all vectors that wait, now; an index that is being made anew is finished first."""
-    index, told = call.engine.index, call.engine.progress
-    make_whole(index, told=lambda behind: told("indexing", behind.done, behind.total))
-    waiting = index.vectors.lag().pending
-    if waiting:
+    """Embed all pending passages now, after finishing a rebuild of the index."""
+    index, progress = call.engine.index, call.engine.progress
+    make_whole(index, told=lambda behind: progress("indexing", behind.done, behind.total))
+    pending = index.vectors.lag().pending
+    if pending:
         call.engine.vectoriser.finish(call.engine.progress)
     lag = index.vectors.lag()
-    return VectorsMade(made=waiting - lag.pending, pending=lag.pending, total=lag.total)
+    return VectorsMade(made=pending - lag.pending, pending=lag.pending, total=lag.total)
 
 
 def list_leases(call: Call, _given: Nothing, _options: Nothing) -> HeldLeases:
-    """List who holds a lease."""
+    """List the leases that are held."""
     return HeldLeases(held=tuple(call.engine.leases.held()))
 
 
 def unlock(call: Call, given: LeaseInput, _options: Nothing) -> Cleared:
-    """Take a lease away from its holder. Raises `NotFound` where nobody holds it."""
+    """Release a lease for its holder. Raises `NotFound` if it is not held."""
     names = [one.name for one in call.engine.leases.held()]
     cleared = call.engine.leases.clear(given.name)
     if cleared is None:
