@@ -15,14 +15,13 @@ from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Sup
 from treering.core.scope import ROOT, Scope, is_within, lineage
 from treering.ports.ledger import Selection, noted
 from treering.ports.passages import Reach
+from treering.verbs.crystallize.changing import changing, found_of
 from treering.verbs.crystallize.drafting import (
     FLAT_FIELDS,
     KnowledgeFields,
     NodeFields,
-    changing,
     draft_knowledge,
     draft_node,
-    found_of,
     with_evidence_refs,
     with_resolved_evidence,
 )
@@ -35,6 +34,8 @@ from treering.verbs.index_warnings import behind_warning
 _MIN_LIKENESS = 0.6
 """The share of their words that two statements have in common to be shown as possible duplicates."""
 _DUPLICATE_CANDIDATES = 5
+_REWORDED = frozenset({"title", "summary", "evidence_refs", "subject_refs", "derived_from", "confidence"})
+"""Fields that may differ between knowledge with the same statement."""
 
 
 class KnowledgeInput(Value):
@@ -48,7 +49,7 @@ class KnowledgeInput(Value):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Return what was said besides id and revision."""
+        """Return the other fields of the knowledge."""
         return dict(self.model_extra or {})
 
 
@@ -91,7 +92,7 @@ def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
 
 
 class _Status(Value):
-    """Where a correction moves knowledge."""
+    """The new status of corrected knowledge."""
 
     status: str | None = None
 
@@ -117,9 +118,9 @@ class PromoteInput(Value):
 
 
 def promote(call: Call, given: PromoteInput, options: WriteOptions) -> WriteReport:
-    """Believe candidates whose evidence holds, or move a child scope into its parent. Twice is as once."""
+    """Promote candidates with valid evidence, or move a child scope into its parent. Idempotent."""
     scope = given.from_scope
-    operations = _scope_up(call, scope, given.to_scope) if scope else _believed(call, given.ids)
+    operations = _scope_up(call, scope, given.to_scope) if scope else _promotions(call, given.ids)
     what = f"Nothing is held in {scope}." if scope else "All of it is active already."
     warnings = () if operations else (what,)
     return submit(call, operations, options, verb="crystallize", mode="promote", warnings=warnings)
@@ -160,9 +161,9 @@ class SupersedeInput(Value):
 
 
 def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> WriteReport:
-    """Replace knowledge by newer knowledge, keeping both and the reason.
+    """Replace knowledge by newer knowledge; both stay stored.
 
-    New knowledge that says the same for the same time replaces nothing: its words and evidence go to what is there.
+    New knowledge with the same statement and validity replaces nothing: the old one gets its words and evidence.
     """
     old = found_of(call, given.id, Knowledge)
     _check_current(call, old)
@@ -177,7 +178,7 @@ def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> Write
         revision = old.revision if revision == before else revision
         fields = new.model_copy(update={"status": new.status or "active"})
         item, created = draft_knowledge(call, fields)
-        if _says_the_same(item, old):
+        if _is_same_statement(item, old):
             return _reword(call, old, item, frozenset(new.model_fields_set), revision, options, evidence)
         operations += created
         by = item.id
@@ -227,10 +228,10 @@ def _with_evidence(
     )
 
 
-def _says_the_same(item: Knowledge, old: Knowledge) -> bool:
+def _is_same_statement(item: Knowledge, old: Knowledge) -> bool:
     validity = (item.valid_from, item.valid_until)
-    is_there = old.status not in {"superseded", "archived"}
-    return is_there and item.duplicate_key() == old.duplicate_key() and validity == (old.valid_from, old.valid_until)
+    is_current = old.status not in {"superseded", "archived"}
+    return is_current and item.duplicate_key() == old.duplicate_key() and validity == (old.valid_from, old.valid_until)
 
 
 def _reword(
@@ -242,7 +243,7 @@ def _reword(
     options: WriteOptions,
     evidence: tuple[ResolvedEvidence, ...],
 ) -> WriteReport:
-    """Change the words and the evidence of knowledge to those of a new one that says the same."""
+    """Give knowledge the words and the evidence of a new version with the same statement."""
     is_inherited = any(one.inherited for one in evidence)
     refs = item.evidence_refs if is_inherited else _united(old.evidence_refs, item.evidence_refs)
     if is_inherited and old.status == "active":
@@ -269,12 +270,8 @@ def _reword(
 
 
 def _united(known: Sequence[EvidenceRef], more: Sequence[EvidenceRef]) -> tuple[EvidenceRef, ...]:
-    there = {(ref.source_id, ref.segment_id, ref.role) for ref in known}
-    return (*known, *(ref for ref in more if (ref.source_id, ref.segment_id, ref.role) not in there))
-
-
-_REWORDED = frozenset({"title", "summary", "evidence_refs", "subject_refs", "derived_from", "confidence"})
-"""What may differ between knowledge that says the same."""
+    places = {(ref.source_id, ref.segment_id, ref.role) for ref in known}
+    return (*known, *(ref for ref in more if (ref.source_id, ref.segment_id, ref.role) not in places))
 
 
 def _correct(
@@ -285,8 +282,8 @@ def _correct(
     evidence: tuple[ResolvedEvidence, ...] = ()
     if "evidence_refs" in changes:
         given = parse(_Evidence, {"evidence_refs": changes["evidence_refs"]}, where="input").evidence_refs
-        found = resolve_evidence(call, given, dry_run=options.dry_run)
-        changes["evidence_refs"], evidence = found.refs, found.resolved
+        resolution = resolve_evidence(call, given, dry_run=options.dry_run)
+        changes["evidence_refs"], evidence = resolution.refs, resolution.resolved
     status = parse(_Status, {"status": changes.pop("status", None)}, where="input").status
     flat = [name for name in changes if name in type(item.payload).model_fields.keys() - Knowledge.model_fields.keys()]
     if flat and isinstance(changes.get("payload", {}), dict):
@@ -294,8 +291,8 @@ def _correct(
     if changes:
         _require_writable(item, changes)
     if isinstance(changes.get("payload"), dict):
-        said = {**item.payload.model_dump(mode="json", exclude_none=True), **changes["payload"]}
-        changes["payload"] = parse(type(item.payload), said, where="input.payload")
+        payload = {**item.payload.model_dump(mode="json", exclude_none=True), **changes["payload"]}
+        changes["payload"] = parse(type(item.payload), payload, where="input.payload")
     operations = changing(item, changes, status, revision=revision, beside={*KnowledgeInput.model_fields, "status"})
     if not operations:
         raise InvalidInput("The correction changes nothing.", hint="Give the fields to change along with the id.")
@@ -303,7 +300,7 @@ def _correct(
 
 
 def _require_writable(item: Knowledge, changes: Mapping[str, Any]) -> None:
-    """Raise `InvalidInput` for a summary: what it tells of is the evidence for its words, which no caller gives."""
+    """Raise `InvalidInput` for a summary, which is only generated from the objects that it summarizes."""
     if "summary" in (item.kind, changes.get("kind")):
         raise InvalidInput(
             f"{item.id} cannot be recorded as a summary: summaries are generated from other objects.",
@@ -312,7 +309,7 @@ def _require_writable(item: Knowledge, changes: Mapping[str, Any]) -> None:
         )
 
 
-def _believed(call: Call, identities: Sequence[str]) -> list[Operation]:
+def _promotions(call: Call, identities: Sequence[str]) -> list[Operation]:
     items = [found_of(call, identity, Knowledge) for identity in dict.fromkeys(identities)]
     return [
         Transition(id=item.id, expected_revision=item.revision, to="active")
@@ -322,28 +319,28 @@ def _believed(call: Call, identities: Sequence[str]) -> list[Operation]:
 
 
 def _scope_up(call: Call, child: str, to: str | None) -> list[Operation]:
-    """Move what a child scope holds; a node named after the child keeps what belonged together, together."""
+    """Move the objects of a child scope up, and link them to a new node named after the child."""
     if child == ROOT:
         raise InvalidInput("The root scope / has no parent scope.", hint="Name a scope below it.")
     parent = to or lineage(child)[-2]
     if is_within(parent, child):
         raise InvalidInput(f"{child} cannot move into itself.", hint="Name a scope outside it.")
-    held = [item for item in _held(call, child) if item.scope != parent]
-    if not held:
+    moving = [item for item in _objects_in(call, child) if item.scope != parent]
+    if not moving:
         return []
     group = draft_node(
         Call(call.engine, parent),
         NodeFields(kind="component", name=child, summary=f"What {child} held when it was merged."),
     )
     operations: list[Operation] = [Create(object=group)]
-    for item in held:
+    for item in moving:
         operations.append(MoveScope(id=item.id, expected_revision=item.revision, to=parent))
         operations.append(AddLink(link=Link(type="part_of", source=item.id, target=group.id)))
     return operations
 
 
-def _held(call: Call, child: str) -> list[Object]:
-    """Return what moves: what was archived or merged away stays behind."""
+def _objects_in(call: Call, child: str) -> list[Object]:
+    """Return the objects of a scope, without archived and merged ones."""
     staying = Compare("status", "in", ("archived", "merged"))
     selection = Selection(scope=child, descend=True, where=Not(staying))
     return [item for item in call.engine.ledger.select(selection) if is_within(item.scope, child)]

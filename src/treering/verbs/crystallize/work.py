@@ -1,4 +1,4 @@
-"""`crystallize` in mode `activity`: work done, and in the same patch what it produced; later, what changes of it."""
+"""`crystallize` in modes `activity`, `work_item`, `node` and `source`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,16 +10,15 @@ from treering.core.errors import InvalidInput
 from treering.core.objects import Activity, Node, Source, WorkItem
 from treering.core.patch import AddLink, Create, Link, LinkType, Merge, Operation
 from treering.core.writing.draft import merge_unique
+from treering.verbs.crystallize.changing import changing, found_of
 from treering.verbs.crystallize.drafting import (
     KnowledgeFields,
     NodeFields,
     WorkItemFields,
-    changing,
     draft_activity,
     draft_knowledge,
     draft_node,
     draft_work_item,
-    found_of,
     with_resolved_evidence,
 )
 from treering.verbs.crystallize.knowledge import KnowledgeInput, possible_duplicates
@@ -71,11 +70,11 @@ class ActivityInput(Value):
 
 def crystallize_activity(call: Call, given: ActivityInput, options: WriteOptions) -> WriteReport:
     """Record an activity with everything it produced, or change one, all or nothing."""
-    said = given.fields
-    outputs = {name: said.pop(name) for name in Outputs.model_fields if given.id and name in said}
+    own = given.fields
+    outputs = {name: own.pop(name) for name in Outputs.model_fields if given.id and name in own}
     fields = parse(Outputs, outputs, where="input") if given.id else _new(given)
     made = _Made.of(call, fields, dry_run=options.dry_run)
-    operations = _change(call, given, said, made) if given.id else _record(call, fields, made)
+    operations = _change(call, given, own, made) if given.id else _record(call, fields, made)
     return submit(
         call,
         operations,
@@ -90,7 +89,7 @@ def crystallize_activity(call: Call, given: ActivityInput, options: WriteOptions
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What an activity produced: the operations that create it, and its ids."""
+    """The objects that an activity produced: the operations that create them, and their ids."""
 
     operations: tuple[Operation, ...]
     ids: tuple[str, ...]
@@ -116,8 +115,8 @@ class _Made:
 
 
 def _new(given: ActivityInput) -> ActivityFields:
-    said = given.fields if given.status is None else {**given.fields, "status": given.status}
-    return parse(ActivityFields, said, where="input")
+    fields = given.fields if given.status is None else {**given.fields, "status": given.status}
+    return parse(ActivityFields, fields, where="input")
 
 
 def _record(call: Call, given: Outputs, made: _Made) -> list[Operation]:
@@ -126,9 +125,9 @@ def _record(call: Call, given: Outputs, made: _Made) -> list[Operation]:
     return [*made.operations, Create(object=activity), *made.links(activity.id)]
 
 
-def _change(call: Call, given: ActivityInput, said: dict[str, Any], made: _Made) -> list[Operation]:
+def _change(call: Call, given: ActivityInput, fields: dict[str, Any], made: _Made) -> list[Operation]:
     item = found_of(call, given.id or "", Activity)
-    changes = dict(said)
+    changes = dict(fields)
     if made.ids:
         produced = tuple(changes.get("produced_object_refs", item.produced_object_refs))
         changes["produced_object_refs"] = merge_unique(produced, made.ids)
@@ -151,9 +150,6 @@ ACTIVITY = Mode(
     rights=WRITES,
     makes_space=True,
 )
-
-
-# `crystallize` in mode `work_item`: open, change, move, link, resolve.
 
 
 class LinkFields(Value):
@@ -224,9 +220,6 @@ WORK_ITEM = Mode(
 )
 
 
-# `crystallize` in mode `node`: make a node, or change, archive or merge one.
-
-
 class NodeInput(Value):
     """A new node, or changes to the one with this `id`."""
 
@@ -244,7 +237,7 @@ class NodeInput(Value):
 
 
 def crystallize_node(call: Call, given: NodeInput, options: WriteOptions) -> WriteReport:
-    """Make a node, or change, archive or merge one. What is there already gets the new summary and names."""
+    """Make a node, or change, archive or merge one. An existing node gets the new summary and names."""
     operations = _node_changes(call, given) if given.id else _creation(call, given)
     return submit(call, operations, options, verb="crystallize", mode="node")
 
@@ -285,9 +278,6 @@ NODE = Mode(
 )
 
 
-# `crystallize` in mode `source`: say that a source is invalid, valid again, or over.
-
-
 class SourceStatus(Value):
     """A source and its new status."""
 
@@ -323,4 +313,4 @@ NEW_OBJECT_FIELDS: Mapping[type[Value], type[Value]] = {
     WorkItemInput: WorkItemFields,
     NodeInput: NodeFields,
 }
-"""Inputs that take the fields of a new object beside their own, which change one, and which fields those are."""
+"""By input: the fields of a new object, which the input accepts besides its own."""

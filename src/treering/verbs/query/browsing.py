@@ -1,4 +1,4 @@
-"""`query` in modes `page` and `expand`: one object whole, and what stands behind ids."""
+"""`query` in modes `page` and `expand`: one whole object, and the texts behind ids."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,8 +30,6 @@ from treering.verbs.read_reports import altered_warnings
 from treering.verbs.reading import ReadOptions
 from treering.verbs.scoped_ledger import whole
 from treering.verbs.short_ids import full_id, is_short_id
-
-# How one line of an object's history is shown.
 
 
 class HistoryEntry(Value):
@@ -144,12 +142,12 @@ class PageReport(Report):
 
 
 def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
-    """Show one object whole."""
+    """Return one whole object."""
     ledger, moment = call.engine.ledger, options.moment()
     item, part = subject_of(call, given.id or given.name, options)
     if isinstance(item, Node) and item.merged_into:
         item = ledger.get(item.merged_into, as_of=moment)
-    # An object that was seen at that moment may have moved since; what was told of it until then is its page's.
+    # The object may have moved out of sight since that moment; its page shows the events until then.
     events = whole(ledger).events_of(item.id)
     until = ledger.sequence(moment)
     budget = options.max_tokens or _DEFAULT_TOKENS
@@ -282,7 +280,7 @@ def _referrer(item: Head, fields: tuple[str, ...], current: CurrentObjects) -> R
 
 
 def _named_by(call: Call, item: Object, moment: AsOf) -> list[tuple[Head, tuple[str, ...]]]:
-    """Return what an object names, as far as it can be seen, with the fields that name it; at most so many."""
+    """Return the heads of objects in sight that an object names, with the fields that name them."""
     fields: dict[str, dict[str, None]] = {}
     for name, target in named_references(item):
         fields.setdefault(target, {})[name] = None
@@ -311,10 +309,10 @@ def subject_of(call: Call, text: str, options: ReadOptions) -> tuple[Object, Res
         except NotFound as error:
             hint = error.hint if "Titles" in error.hint else ""
     try:
-        (found,) = resolve_evidence(call, [given]).resolved
+        (resolved,) = resolve_evidence(call, [given]).resolved
     except NotFound as error:
         raise NotFound(f"Nothing here is called {given[:_MAX_NAME_CHARS]!r}.", hint=hint or error.hint) from error
-    return ledger.get(found.source_id, as_of=moment), None if is_name and " " not in given else found
+    return ledger.get(resolved.source_id, as_of=moment), None if is_name and " " not in given else resolved
 
 
 def _named(call: Call, name: str, options: ReadOptions) -> Object | None:
@@ -323,7 +321,7 @@ def _named(call: Call, name: str, options: ReadOptions) -> Object | None:
     Raises `InvalidInput` for several files.
     """
     if source := source_at(call, name):
-        # By its id as of the moment that is asked for: names of files are known as they are now.
+        # Files are found by their current names, and read as of the moment.
         return call.engine.ledger.get(source.id, as_of=options.moment())
     wanted = name.casefold()
     selection = Selection(
@@ -336,15 +334,15 @@ def _named(call: Call, name: str, options: ReadOptions) -> Object | None:
     for item in call.engine.ledger.select(selection):
         if isinstance(item, Node) and wanted in {text.casefold() for text in (item.name, item.slug, *item.aliases)}:
             return item
-    found = files_called(call, name, Reach(call.scope, descend=options.descend, now=call.engine.clock.now()))
-    if len(found) > 1:
-        paths = ", ".join(one.title for one in found[:_MOST_NAMED])
+    files = files_called(call, name, Reach(call.scope, descend=options.descend, now=call.engine.clock.now()))
+    if len(files) > 1:
+        paths = ", ".join(one.title for one in files[:_MOST_NAMED])
         raise InvalidInput(
-            f"{len(found)} files are named {name!r}.",
+            f"{len(files)} files are named {name!r}.",
             hint=f"Give the id or the full path of one of them: {paths}.",
-            details={"known": [{"id": one.id, "origin": one.origin} for one in found]},
+            details={"known": [{"id": one.id, "origin": one.origin} for one in files]},
         )
-    return call.engine.ledger.get(found[0].id, as_of=options.moment()) if found else None
+    return call.engine.ledger.get(files[0].id, as_of=options.moment()) if files else None
 
 
 def _expanded(call: Call, reference: str, around: int, options: ReadOptions, budget: int) -> Expanded:
@@ -355,7 +353,7 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
         return _resolved(call, reference, options, budget)
     item = call.engine.ledger.get(identity, as_of=options.moment())
     versions = item.revision
-    stands = current_objects(call, [head_of(item)], options.moment())
+    current = current_objects(call, [head_of(item)], options.moment())
     if not isinstance(item, Source):
         if segment_id:
             raise InvalidInput(f"{identity} has no segments.", hint="Give only the id.")
@@ -367,8 +365,8 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
             versions=versions,
             text=title_of(item),
             object=data,
-            current=item.id in stands,
-            note=stands.note(item.id),
+            current=item.id in current,
+            note=current.note(item.id),
         )
     parts = _around(call, item, segment_id, around) if segment_id else item.segments
     text = "\n\n".join(part.excerpt for part in parts)
@@ -381,19 +379,19 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
         text=fitted,
         places=tuple(place_in(part.locator, item.origin) for part in parts),
         cut=len(fitted) < len(text),
-        current=item.id in stands,
-        note=stands.note(item.id) or _note_of_text(call, item),
+        current=item.id in current,
+        note=current.note(item.id) or _note_of_text(call, item),
         vanished=bool(segment_id) and all(part.segment_id != segment_id for part in item.segments),
     )
 
 
 def _resolved(call: Call, reference: str, options: ReadOptions, budget: int) -> Expanded:
-    """Open a place written as evidence is: exactly these lines, or the words of the passage it names."""
-    (found,) = resolve_evidence(call, [reference]).resolved
-    source = call.engine.ledger.get(found.source_id, as_of=options.moment())
-    stands = current_objects(call, [head_of(source)], options.moment())
+    """Expand a place in the notation of evidence: exactly its lines, or the words of its passage."""
+    (resolved,) = resolve_evidence(call, [reference]).resolved
+    source = call.engine.ledger.get(resolved.source_id, as_of=options.moment())
+    current = current_objects(call, [head_of(source)], options.moment())
     # A whole file is read to its end, though evidence cites only its first passages.
-    words = found.quote
+    words = resolved.quote
     if isinstance(source, Source) and isinstance(read_notation(reference), SourceCalled):
         words = "\n\n".join(one.excerpt for one in source.segments)
     fitted = cut_to_tokens(words, budget)
@@ -403,10 +401,10 @@ def _resolved(call: Call, reference: str, options: ReadOptions, budget: int) -> 
         status=source.status,
         versions=source.revision,
         text=fitted,
-        places=(found.place,),
+        places=(resolved.place,),
         cut=len(fitted) < len(words),
-        current=source.id in stands,
-        note=stands.note(source.id) or _note_of_text(call, source),
+        current=source.id in current,
+        note=current.note(source.id) or _note_of_text(call, source),
     )
 
 
