@@ -186,8 +186,3 @@ def reranking_of(call: Call, options: SearchOptions) -> Reranking | None:
     if reranker is None:
         raise InvalidInput(f"options.rerank is {options.rerank}, but this space has no reranker.", hint=_NO_RERANKER)
     return Reranking(reranker, options.rerank, call.engine.clock)
-
-
-def parse_moment(text: str | None) -> datetime | None:
-    """Parse an optional time."""
-    return parse_time(text) if text else None

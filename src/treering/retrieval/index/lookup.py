@@ -46,7 +46,6 @@ class IndexLookup:
         names = tuple(module_name(family, one) for family in CODE_FAMILIES for one in spelled)
         (passages,) = self.index.passages.read([PassageRequest((), reach, named=names)])
         ids = tuple(dict.fromkeys(head.object_id for head in passages.heads.values()))[:_MAX_FILES]
-        (read,) = ledger.read([ObjectRequest(objects=ids)]) if ids else (None,)
-        items = [read.objects.get(identity) for identity in ids] if read else []
-        sources = [item for item in items if isinstance(item, Source)]
+        (read,) = ledger.read([ObjectRequest(objects=ids)])
+        sources = [item for one in ids if isinstance(item := read.objects.get(one), Source)]
         return [one for one in sources if (file := file_of(one)) and not spelled.keys().isdisjoint(file[0].modules)]

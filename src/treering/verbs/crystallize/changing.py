@@ -8,6 +8,7 @@ from treering.core.characters import label
 from treering.core.errors import InvalidInput, InvalidPatch, nearest
 from treering.core.objects import SETTLED, Activity, Knowledge, Node, Object, Source, WorkItem, title_of
 from treering.core.patch import Operation, Transition, Update
+from treering.ports.ledger import Head, Ledger
 from treering.verbs.envelope import Call
 from treering.verbs.naming import id_named
 
@@ -27,6 +28,12 @@ def found_of(call: Call, identity: str, cls: type[_Kind]) -> _Kind:
     raise InvalidInput(
         f"{named} is not {_called(kind)}.", hint=f"Its id starts with {PREFIXES[kind]}:.", details={"id": identity}
     )
+
+
+def replacement_of(ledger: Ledger, identity: str) -> Head | None:
+    """Return the head of the knowledge that superseded some; `None` if there is none in sight."""
+    links = [one for one in ledger.links(identity) if one.type == "supersedes" and one.target == identity]
+    return next(iter(ledger.heads([one.source for one in links]).values()), None) if links else None
 
 
 def changing(

@@ -15,7 +15,7 @@ from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Sup
 from treering.core.scope import ROOT, Scope, is_within, lineage
 from treering.ports.ledger import Selection, noted
 from treering.ports.passages import Reach
-from treering.verbs.crystallize.changing import changing, found_of
+from treering.verbs.crystallize.changing import changing, found_of, replacement_of
 from treering.verbs.crystallize.drafting import (
     FLAT_FIELDS,
     KnowledgeFields,
@@ -196,9 +196,7 @@ def _check_current(call: Call, old: Knowledge) -> None:
     """Raise `IllegalTransition` for a statement that was replaced, naming its replacement."""
     if old.status != "superseded":
         return
-    links = [one for one in call.engine.ledger.links(old.id) if one.type == "supersedes" and one.target == old.id]
-    newer = call.engine.ledger.heads([one.source for one in links])
-    by = next(iter(newer.values()), None)
+    by = replacement_of(call.engine.ledger, old.id)
     raise IllegalTransition(
         f"{named(old.title)} was already replaced" + (f" by {named(by.title)}." if by else "."),
         hint=f"Replace that one: {by.id}." if by else "Record a new statement.",

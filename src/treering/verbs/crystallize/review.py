@@ -9,6 +9,7 @@ from treering.core.screening import screened
 from treering.core.writing.draft import ObjectChange, changes_of
 from treering.core.writing.journal import patch_of
 from treering.ports.ledger import Ledger
+from treering.verbs.crystallize.changing import replacement_of
 from treering.verbs.envelope import DECIDES, READS, Call, Nothing, Value
 from treering.verbs.envelope import Operation as SpaceOperation
 from treering.verbs.naming import is_recording
@@ -87,11 +88,10 @@ def _changed_since(ledger: Ledger, patch: str, error: Conflict) -> Conflict:
         return error
     later = [one.patch_id for one in reversed(ledger.events_of(identity)) if one.patch_id]
     last = next((record for record in map(ledger.patch, later) if record.id != patch and is_recording(record)), None)
-    links = [one for one in ledger.links(identity) if one.type == "supersedes" and one.target == identity]
-    newer = next(iter(ledger.heads([one.source for one in links]).values()), None) if links else None
-    change = f"replaced by {named(newer.title)}" if newer and head.status == "superseded" else "changed"
+    newer = replacement_of(ledger, identity) if head.status == "superseded" else None
+    change = f"replaced by {named(newer.title)}" if newer else "changed"
     who = f" by {one_line(last.source.actor)}" if last and change == "changed" else ""
-    current = newer.id if newer and head.status == "superseded" else identity
+    current = newer.id if newer else identity
     ways = [f"undo that first: treering undo {short_id(last.id)}"] if last else []
     ways += [f"correct it: treering replace {short_id(current)} TEXT"] if head.type == "knowledge" else []
     hint = "; or ".join(ways)

@@ -55,12 +55,11 @@ def attached_to(ledger: Ledger, nodes: Sequence[Node], reach: Reach, altered: Al
     altered |= naming.altered
     linked = {node.id: _linked(naming, node.id) for node in nodes}
     wanted = dict.fromkeys(identity for ids in linked.values() for identity in ids)
-    (read,) = ledger.read([ObjectRequest(objects=tuple(wanted), as_of=reach.at)]) if wanted else (None,)
-    others = read.objects if read else {}
-    altered |= read.altered if read else {}
+    (read,) = ledger.read([ObjectRequest(objects=tuple(wanted), as_of=reach.at)])
+    altered |= read.altered
     attached = []
     for node in nodes:
-        near = [others[identity] for identity in linked[node.id] if identity in others]
+        near = [read.objects[identity] for identity in linked[node.id] if identity in read.objects]
         items = _shown([*naming.items[node.id], *near], reach)
         attached.append(Attached(node, items[:_MAX_ATTACHED], max(0, len(items) - _MAX_ATTACHED)))
     return attached

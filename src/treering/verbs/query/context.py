@@ -79,7 +79,7 @@ class ContextReport(ReadReport):
 
 
 def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextReport:
-    """Search for a task, choose what is about it, and pack it into the token budget."""
+    """Search for a task, read related knowledge, choose the items, and fit them into the token budget."""
     reach = reach_of(call, options)
     question = question_of(call, given.task, semantic=options.semantic, zone=zone_of(call, options))
     results = search_for_task(
@@ -145,15 +145,14 @@ def _items(
     altered: Altered,
 ) -> list[UnnumberedItem]:
     """Return the items that may be packed, best first: knowledge and work, then passages of sources."""
-    passages = passage_items(results, tree_notes)
     if not results.answers:
-        return passages
+        return passage_items(results, tree_notes)
     cited = [hit.head.object_id for hit in results.passages if hit.head.object_id in results.sources.resting]
     resting = knowledge_on(call, cited, altered)
     candidates = candidates_of(results, attached, resting, reach)
     citing = read_citing(call, candidates.items, reach, altered)
     beliefs = belief_items(results, candidates, citing, notes_on(call, candidates.items), reach)
-    return combined(beliefs, passages, resting, results.question, reach)
+    return combined(beliefs, passage_items(results, tree_notes), resting, results.question, reach)
 
 
 def _conflicts(call: Call, packed: Packed, reach: Reach, altered: Altered) -> tuple[ConflictNote, ...]:

@@ -46,9 +46,8 @@ def _latest(call: Call, superseded: frozenset[str]) -> dict[str, Knowledge]:
     """Return by id of superseded knowledge its latest replacement, if the call may read it."""
     ledger = call.engine.ledger
     latest = run(latest_successors(superseded), index=call.engine.index, ledger=ledger)
-    (read,) = ledger.read([ObjectRequest(objects=tuple(sorted(set(latest.values()))))]) if latest else (None,)
-    items = read.objects if read else {}
-    return {old: item for old, new in latest.items() if isinstance(item := items.get(new), Knowledge)}
+    (read,) = ledger.read([ObjectRequest(objects=tuple(sorted(set(latest.values()))))])
+    return {old: item for old, new in latest.items() if isinstance(item := read.objects.get(new), Knowledge)}
 
 
 def replacements_first(
