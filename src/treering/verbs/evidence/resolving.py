@@ -61,19 +61,19 @@ class ResolvedEvidence(Value):
 
     @property
     def short_place(self) -> str:
-        """The place as people type it, such as `src/retry.py:10-14`, with what is special about it."""
+        """The place as people type it, such as `src/retry.py:10-14`, with its remark."""
         return f"{short_place(self.place)}{f' ({self.remark})' if self.remark else ''}"
 
     @property
     def remark(self) -> str:
-        """What is special about it: uncommitted, inherited."""
+        """Such as `uncommitted`, or `as before` for inherited evidence; usually empty."""
         remarks = {"uncommitted": self.uncommitted, "as before": self.inherited}
         return ", ".join(remark for remark, applies in remarks.items() if applies)
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """References to store, and how those that were written as text were resolved."""
+    """The references to store, and the resolution of evidence given as text."""
 
     refs: tuple[EvidenceRef, ...]
     resolved: tuple[ResolvedEvidence, ...]

@@ -271,7 +271,7 @@ def _since(talk: Source | None, repository: Source | None) -> str:
 def card_lines(card: Mapping[str, Any]) -> Iterator[str]:
     """Write the card of a project, one topic per line."""
     if card.keys() <= {"name"}:
-        return  # a name alone tells nothing
+        return  # a name alone is no information
     heading = " ".join(filter(None, (card["name"], card.get("version", ""))))
     requires = card.get("requires", ())
     languages = [one for one in card.get("languages", ()) if not any(need.startswith(f"{one} ") for need in requires)]

@@ -18,7 +18,7 @@ _MAX_CHARS = 100
 def contradictions(items: Iterable[Knowledge]) -> list[Sequence[Knowledge]]:
     """Return the groups of confirmed statements that contradict each other, the newest statement first.
 
-    A candidate contests what it contradicts, but was confirmed by nobody, so it is in no group.
+    A candidate is in no group: it contradicts other claims, but is not confirmed.
     """
     groups: dict[str, list[Knowledge]] = {}
     for item in items:

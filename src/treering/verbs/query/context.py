@@ -21,10 +21,10 @@ from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.attached import attached_to
 from treering.verbs.query.may_break import lines_about_users
+from treering.verbs.query.referring import knowledge_on
 from treering.verbs.query.task_reading import (
     active_constraints,
     contested_knowledge,
-    knowledge_on,
     notes_on,
     read_citing,
 )

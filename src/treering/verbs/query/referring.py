@@ -3,10 +3,11 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from treering.core.objects import Node, Object
+from treering.core.objects import Knowledge, Node, Object
 from treering.core.patch import Link
 from treering.core.writing.integrity import fields_naming
 from treering.ports.ledger import Altered, AsOf, Ledger, ObjectRequest
+from treering.verbs.envelope import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,18 @@ def read_referring(
         targets |= {identity: merged[identity] for identity in pending}
     ordered = {identity: [item for _, item in sorted(found.items())] for identity, found in items.items()}
     return Referring(targets, ordered, links, altered)
+
+
+def knowledge_on(call: Call, sources: Iterable[str], altered: Altered | None = None) -> list[Knowledge]:
+    """Read the knowledge that cites some sources, whatever its status. Damaged objects are noted in `altered`."""
+    ids = tuple(dict.fromkeys(sources))
+    if not ids:
+        return []
+    (read,) = call.engine.ledger.read([ObjectRequest(dependents=ids)])
+    if altered is not None:
+        altered |= read.altered
+    named = (read.objects.get(identity) for source_id in ids for identity in read.dependents.get(source_id, ()))
+    return list({item.id: item for item in named if isinstance(item, Knowledge)}.values())
 
 
 def is_merged_into(item: Object, identity: str) -> bool:

@@ -12,7 +12,7 @@ from treering.retrieval.index.rounds import run, run_together
 from treering.retrieval.search.replaced import latest_successors, only_replaced
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.verbs.envelope import Call
-from treering.verbs.query.task_reading import knowledge_on
+from treering.verbs.query.referring import knowledge_on
 from treering.verbs.reading import question_of
 from treering.verbs.shown_hits import Replaced
 

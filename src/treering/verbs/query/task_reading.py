@@ -4,24 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Knowledge, Object
-from treering.ports.ledger import Altered, ObjectRequest, Selection, head_of
+from treering.ports.ledger import Altered, Selection, head_of
 from treering.ports.passages import Reach
 from treering.retrieval.packing.citing import Citing, citing_request
 from treering.verbs.envelope import Call
 from treering.verbs.scoped_ledger import on_all_branches
 from treering.verbs.trees import notes_of_objects
-
-
-def knowledge_on(call: Call, sources: Iterable[str], altered: Altered | None = None) -> list[Knowledge]:
-    """Read the knowledge that cites some sources, whatever its status. Damaged objects are noted in `altered`."""
-    ids = tuple(dict.fromkeys(sources))
-    if not ids:
-        return []
-    (read,) = call.engine.ledger.read([ObjectRequest(dependents=ids)])
-    if altered is not None:
-        altered |= read.altered
-    named = (read.objects.get(identity) for source_id in ids for identity in read.dependents.get(source_id, ()))
-    return list({item.id: item for item in named if isinstance(item, Knowledge)}.values())
 
 
 def read_citing(call: Call, items: Sequence[Object], reach: Reach, altered: Altered) -> Citing:
