@@ -333,13 +333,7 @@ def _key(one: _StoredVerdict) -> tuple[Any, ...]:
 
 
 FEEDBACK = Mode(
-    "feedback",
-    "Mark hits right, wrong, used.",
-    FeedbackInput,
-    Nothing,
-    FeedbackReport,
-    give_feedback,
-    rights=WRITES,
+    "feedback", "Mark hits right, wrong, used.", FeedbackInput, Nothing, FeedbackReport, give_feedback, rights=WRITES
 )
 GIVEN_BY_PERSON = replace(FEEDBACK, rights=DECIDES)
 """The same, for a surface whose callers may give feedback as a person."""
@@ -466,14 +460,7 @@ OFF = Operation(
     repeatable=True,
 )
 ON = Operation(
-    "feedback on",
-    "Use feedback again.",
-    Nothing,
-    Nothing,
-    FeedbackStatus,
-    switch_on,
-    rights=DECIDES,
-    repeatable=True,
+    "feedback on", "Use feedback again.", Nothing, Nothing, FeedbackStatus, switch_on, rights=DECIDES, repeatable=True
 )
 ERASE = Operation(
     "feedback erase",

@@ -1,7 +1,9 @@
 """Find the object that a call names, and make the operations that change it."""
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import ConfigDict, Field
 
 from treering.core.canonical import PREFIXES, is_object
 from treering.core.characters import label
@@ -9,10 +11,24 @@ from treering.core.errors import InvalidInput, InvalidPatch, nearest
 from treering.core.objects import SETTLED, Activity, Knowledge, Node, Object, Source, WorkItem, title_of
 from treering.core.patch import Operation, Transition, Update
 from treering.ports.ledger import Head, Ledger
-from treering.verbs.envelope import Call
+from treering.verbs.envelope import Call, Value
 from treering.verbs.naming import id_named
 
 _Kind = TypeVar("_Kind", Activity, Knowledge, Node, Source, WorkItem)
+
+
+class ChangeInput(Value):
+    """The fields of a new object, or changes to the one with this `id`."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
+
+    id: str | None = Field(default=None, description="The one to change; none: a new one.")
+    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the object itself."""
+        return dict(self.model_extra or {})
 
 
 def found_of(call: Call, identity: str, cls: type[_Kind]) -> _Kind:

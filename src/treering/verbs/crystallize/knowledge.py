@@ -1,9 +1,9 @@
 """`crystallize` in modes `knowledge`, `promote` and `supersede`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from treering.core.canonical import normalise_text
 from treering.core.characters import named
@@ -15,7 +15,7 @@ from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Sup
 from treering.core.scope import ROOT, Scope, is_within, lineage
 from treering.ports.ledger import Selection, noted
 from treering.ports.passages import Reach
-from treering.verbs.crystallize.changing import changing, found_of, replacement_of
+from treering.verbs.crystallize.changing import ChangeInput, changing, found_of, replacement_of
 from treering.verbs.crystallize.drafting import (
     FLAT_FIELDS,
     KnowledgeFields,
@@ -38,19 +38,10 @@ _REWORDED = frozenset({"title", "summary", "evidence_refs", "subject_refs", "der
 """Fields that may differ between knowledge with the same statement."""
 
 
-class KnowledgeInput(Value):
+class KnowledgeInput(ChangeInput):
     """New knowledge, or with `id` a correction of its fields."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
     SHORT_NAMES = FLAT_FIELDS
-
-    id: str | None = Field(default=None, description="The one to change; none: a new one.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """Return the other fields of the knowledge."""
-        return dict(self.model_extra or {})
 
 
 def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptions) -> WriteReport:

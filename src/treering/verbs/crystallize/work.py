@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import Activity, Node, Source, WorkItem
 from treering.core.patch import AddLink, Create, Link, LinkType, Merge, Operation
 from treering.core.writing.draft import merge_unique
-from treering.verbs.crystallize.changing import changing, found_of
+from treering.verbs.crystallize.changing import ChangeInput, changing, found_of
 from treering.verbs.crystallize.drafting import (
     KnowledgeFields,
     NodeFields,
@@ -53,19 +53,10 @@ class ActivityFields(Outputs):
     produced_object_refs: tuple[str, ...] = ()
 
 
-class ActivityInput(Value):
+class ActivityInput(ChangeInput):
     """A new activity, or changes to the one with this `id`: its fields, its status, and its new results."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
-
-    id: str | None = Field(default=None, description="The one to change; none: a new one.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
     status: str | None = Field(default=None, description="New status. New activities: finalized.")
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """Return the other fields of the activity."""
-        return dict(self.model_extra or {})
 
 
 def crystallize_activity(call: Call, given: ActivityInput, options: WriteOptions) -> WriteReport:
@@ -159,21 +150,12 @@ class LinkFields(Value):
     target: str
 
 
-class WorkItemInput(Value):
+class WorkItemInput(ChangeInput):
     """A new work item, or changes to the one with this `id`."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
-
-    id: str | None = Field(default=None, description="The one to change; none: a new one.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
     status: str | None = Field(default=None, description="New status; `resolved` needs a resolution.")
     resolution: str = Field(default="", description="How it was resolved.")
     links: tuple[LinkFields, ...] = ()
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """Return the other fields of the work item."""
-        return dict(self.model_extra or {})
 
 
 def crystallize_work_item(call: Call, given: WorkItemInput, options: WriteOptions) -> WriteReport:
@@ -220,20 +202,11 @@ WORK_ITEM = Mode(
 )
 
 
-class NodeInput(Value):
+class NodeInput(ChangeInput):
     """A new node, or changes to the one with this `id`."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
-
-    id: str | None = Field(default=None, description="The one to change; none: a new one.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
     status: str | None = Field(default=None, description="New status.")
     into: str | None = Field(default=None, description="A node to merge it into.")
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """Return the other fields of the node."""
-        return dict(self.model_extra or {})
 
 
 def crystallize_node(call: Call, given: NodeInput, options: WriteOptions) -> WriteReport:

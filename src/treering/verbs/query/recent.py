@@ -327,11 +327,5 @@ def _within(event: AuditEvent, since: datetime | None, until: datetime | None) -
 
 
 RECENT = Mode(
-    "recent",
-    "Changes or events in a time window.",
-    RecentInput,
-    DayOptions,
-    RecentReport,
-    recent,
-    rights=READS,
+    "recent", "Changes or events in a time window.", RecentInput, DayOptions, RecentReport, recent, rights=READS
 )
