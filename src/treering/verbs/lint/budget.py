@@ -26,7 +26,7 @@ class BudgetReport(Value):
     """Objects that are never archived: written by a person, evidence of current knowledge, or stored elsewhere."""
 
 
-class Budget:
+class BudgetPlan:
     """Groups of objects to archive until a scope is within a number of passages or megabytes of text.
 
     The least used, least cited and oldest objects come first.

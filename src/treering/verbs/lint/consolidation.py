@@ -17,7 +17,7 @@ from treering.ports.runtime import check_between_steps
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.crystallize.submission import build_patch
 from treering.verbs.envelope import DECIDES, Call, Mode, Report, Value
-from treering.verbs.lint.budget import MEGABYTE, Budget, BudgetReport
+from treering.verbs.lint.budget import MEGABYTE, BudgetPlan, BudgetReport
 from treering.verbs.lint.redundant_groups import Group, GroupFinder, Kind
 from treering.verbs.lint.survey import survey
 from treering.verbs.scoped_ledger import whole
@@ -88,7 +88,7 @@ def consolidate(call: Call, given: ConsolidateInput, options: ConsolidateOptions
     budget = None
     if options.keep_passages is not None or options.keep_mb is not None:
         gone = {item.id for group in shown for item in group.gone}
-        plan = Budget(finder, gone, max_passages=options.keep_passages, max_megabytes=options.keep_mb)
+        plan = BudgetPlan(finder, gone, max_passages=options.keep_passages, max_megabytes=options.keep_mb)
         done += [_execute(call, group, options) for group in plan.groups]
         groups += plan.groups
         budget = plan.report
