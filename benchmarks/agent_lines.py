@@ -19,7 +19,7 @@ from benchmarks.plan import Plan
 from treering import Space
 from treering.extensions.mcp.dispatcher import LINES_FOR_MODELS
 from treering.retrieval.tuning import TUNING
-from treering.verbs.reading import ShownHit, ShownPassage, lines_shown_of
+from treering.verbs.shown_hits import ShownHit, ShownPassage, lines_shown_of
 
 _LABELS = Path(__file__).with_name("agent_lines.json")
 _HITS = 10

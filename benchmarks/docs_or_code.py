@@ -17,7 +17,7 @@ from benchmarks.figures import Figure, Missing, Row
 from benchmarks.plan import Plan
 from treering import Space
 from treering.verbs.query.search import SearchReport
-from treering.verbs.reading import ShownHit
+from treering.verbs.shown_hits import ShownHit
 
 CUTOFFS = (1, 3)
 _QUICK_REPOSITORIES = 1

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "treering"
 COMPUTING = {"Stemmer", "numpy", "pydantic", "pydantic_core"}
 """Packages that only compute, which every layer may use."""
 OPENS = set("read_text read_bytes write_text write_bytes iterdir glob rglob scandir listdir fdopen".split())
@@ -39,6 +40,39 @@ def test_what_stands_below_the_edges_opens_no_file():
     assert len(modules) > 80
     opening = [f"{path.relative_to(ROOT)}:{line}" for path in modules for line in openings(path)]
     assert opening == []
+
+
+def test_recording_a_decision_needs_little_beside_core_and_ports():
+    modules = [
+        path for path in closure("treering.verbs.crystallize.knowledge") if path.parts[0] not in ("core", "ports")
+    ]
+    assert len(modules) > 10
+    assert {path.as_posix() for path in modules if path.parts[0] != "verbs"} <= {"retrieval/text/time_zones.py"}
+    assert len(modules) <= 25
+    assert sum(len((PACKAGE / path).read_text(encoding="utf-8").splitlines()) for path in modules) <= 5_000
+
+
+def closure(module):
+    """Return the files of our package that a module imports when it is loaded, and those that these import."""
+    seen, pending = set(), [module]
+    while pending:
+        path = Path(*pending.pop().split(".")[1:]).with_suffix(".py")
+        if path.suffix and path not in seen and (PACKAGE / path).is_file():
+            seen.add(path)
+            pending += ours_at_load(ast.parse((PACKAGE / path).read_text(encoding="utf-8")))
+    return seen
+
+
+def ours_at_load(node):
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.FunctionDef() | ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                pass
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("treering."):
+                yield module
+                yield from (f"{module}.{alias.name}" for alias in names)
+            case _:
+                yield from ours_at_load(child)
 
 
 def openings(path):

@@ -14,7 +14,7 @@ from treering import Space
 from treering.core.objects import Channel
 from treering.core.screening import instruction_flags
 from treering.verbs.query.search import SearchReport
-from treering.verbs.reading import ShownHit
+from treering.verbs.shown_hits import ShownHit
 
 _QUESTIONS = 60
 _FIRST = ("Greta", "Ivo", "Marta", "Oskar", "Lena", "Pavel", "Rosa", "Tomas", "Vera", "Emil")

@@ -64,7 +64,7 @@ from treering.surfaces.python.space import open_ledger as open_ledger
 from treering.surfaces.python.space import open_space
 from treering.verbs.engine import Progress as Progress
 from treering.verbs.ingest.turns import Message as Message
-from treering.verbs.reading import ShownHit
+from treering.verbs.shown_hits import ShownHit
 
 __version__: str
 

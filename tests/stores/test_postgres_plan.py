@@ -17,7 +17,7 @@ import treering
 from treering.extensions.postgres.connection.schema import PARTITIONS, TABLES
 from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock
-from treering.verbs.query.overview import STATUS
+from treering.verbs.query.space_status import STATUS
 
 GOLDEN = Path(__file__).with_name("golden")
 PLANS = {

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import space_parts
-from treering.verbs.engine import held
+from treering.verbs.leases import held
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from treering.surfaces.cli.session import embed_later
 from treering.surfaces.python.space import open_space
 from treering.system.address import parse_address
 from treering.system.machine import is_busy
-from treering.verbs.query.overview import note_pace
+from treering.verbs.query.space_status import note_pace
 
 TREERING = (sys.executable, "-P", "-m", "treering")
 MINUTE = 60

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from treering.core.characters import label, unmarked
 from treering.retrieval.search.lines import lines_as_text, symbol_of
 from treering.retrieval.search.packing import USUAL_TRUST, titled
-from treering.verbs.reading import USUAL, ShownHit, ShownPassage, lines_shown_of, shown_status, warnings_in
+from treering.verbs.shown_hits import USUAL, ShownHit, ShownPassage, lines_shown_of, shown_status, warnings_in
 
 if TYPE_CHECKING:  # a command shows the report of one mode, and each report brings its verb with it
     from treering.verbs.query.search import SearchReport

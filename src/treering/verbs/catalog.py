@@ -9,7 +9,7 @@ from treering.registry import LazyPlaces
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Envelope, Report, Rights, Tool
 
-# A mode is named by where it is, and imported when it is asked for: a command needs one of them.
+# Modes are imported on first use, because a command needs only one of them.
 
 INGEST = Tool(
     name="ingest",
@@ -110,7 +110,7 @@ EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "verify the audit log": {"mode": "audit", "options": {"limit": 20}},
     },
 }
-"""Calls of each verb to copy, by what one wants."""
+"""Example calls of each verb, by purpose."""
 
 TYPE_LABELS: Mapping[str, str] = {
     "knowledge": "Knowledge",
@@ -119,7 +119,7 @@ TYPE_LABELS: Mapping[str, str] = {
     "node": "Things",
     "source": "Sources",
 }
-"""What people call the types of objects that have kinds."""
+"""The names of object types for people."""
 
 
 def kinds_of(object_type: str) -> tuple[str, ...]:
@@ -128,7 +128,7 @@ def kinds_of(object_type: str) -> tuple[str, ...]:
 
 
 def call(engine: Engine, verb: str, envelope: Envelope, *, granted: Rights) -> Report:
-    """Run a verb. Raises `InvalidInput` for an unknown verb, mode or field, `Denied` for what is not granted."""
+    """Run a verb. Raises `InvalidInput` for an unknown verb, mode or field, `Denied` for missing rights."""
     return find(verb).call(engine, envelope, granted=granted)
 
 

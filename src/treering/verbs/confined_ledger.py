@@ -1,7 +1,7 @@
-"""What somebody sees of a space who is let into one scope only: that scope, and what lies below it.
+"""The view of a space for a caller with access to one scope and the scopes below it.
 
-A scope alone (`scoped_ledger`) organises: a call at it sees its ancestors too, and a call may name any scope. This is
-for access control: nothing above and nothing beside is told of, named or changed, whatever the call asks for.
+`scoped_ledger` only organizes: a call sees the ancestors of its scope, and may name any scope. This view is access
+control: nothing outside of the scope is shown, named or changed, whatever the call requests.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,11 +18,11 @@ from treering.ports.runtime import IsKept, JobLog, JobRow, JobsInCommits
 from treering.verbs.engine import Engine
 from treering.verbs.scoped_ledger import ScopedLedger
 
-_MOST_JOBS = 1_000
+_MAX_JOBS = 1_000
 
 
 def confined(engine: Engine, *, scope: str) -> Engine:
-    """Return an engine that knows nothing of what lies outside of a scope; the same one for the root."""
+    """Return an engine with access to a scope and those below it; the same engine for the root."""
     if scope == ROOT:
         return engine
     ledger = ConfinedLedger(engine.ledger, scope=scope)
@@ -30,21 +30,21 @@ def confined(engine: Engine, *, scope: str) -> Engine:
 
 
 def with_jobs_of(engine: Engine, holder: str, *, sees_all: bool) -> Engine:
-    """Return an engine that keeps jobs in the name of a holder, and knows those alone unless it `sees_all`."""
+    """Return an engine that stores jobs for a holder, and sees only those unless it `sees_all`."""
     return replace(
         engine, jobs=SeenJobs(engine.jobs, lambda row: sees_all or row.get("holder") == holder, holder=holder)
     )
 
 
 class ConfinedLedger(ScopedLedger):
-    """A ledger of which only a scope and what lies below it is there."""
+    """A ledger limited to a scope and the scopes below it."""
 
     def __init__(self, ledger: Ledger, *, scope: str) -> None:
         super().__init__(ledger, scope=scope, descend=True)
         self.scope = scope
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
-        """Apply a patch. Raises `NotFound` for an id in it that lies elsewhere."""
+        """Apply a patch. Raises `NotFound` if it names an object outside of the scope."""
         self._check_names(patch)
         return super().commit(patch, idempotency_key=idempotency_key)
 
@@ -54,23 +54,23 @@ class ConfinedLedger(ScopedLedger):
         return super().preview(patch)
 
     def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
-        """Keep a patch for review. Raises as `commit` does."""
+        """Store a patch for review. Raises as `commit` does."""
         self._check_names(patch)
         return super().propose(patch, idempotency_key=idempotency_key)
 
     def _placed(self, patch: Patch) -> Patch:
-        """Leave a patch at the scope it was made at, which lies in this one: `confinement` holds it to that."""
+        """Leave a patch at its scope if that is within this one."""
         return patch if patch.scope and is_within(patch.scope, self._scope) else super()._placed(patch)
 
     def _key(self, key: str | None) -> str | None:
-        """Return an idempotency key as the view of the call's scope has made it."""
+        """Return an idempotency key unchanged: the view of the call's scope has qualified it already."""
         return key
 
     def _sees(self, scope: str) -> bool:
         return is_within(scope, self._scope)
 
     def _check_names(self, patch: Patch) -> None:
-        """Raise `NotFound` for an object that a patch names and that lies elsewhere, as for one that is not there."""
+        """Raise `NotFound` if a patch names an object outside of the scope, as for an unknown id."""
         known = _Known(self.whole)
         named = {identity for operation in patch.operations for identity in named_in(operation, known)}
         for identity, head in self.whole.heads(named).items():
@@ -79,9 +79,9 @@ class ConfinedLedger(ScopedLedger):
 
 
 class SeenJobs:
-    """`ports.runtime.JobLog` of which only the jobs that `sees` is true of are there.
+    """A `ports.runtime.JobLog` limited to the jobs for which `sees` returns true.
 
-    `holder`: in whose name a job is kept that says nothing of it.
+    `holder`: the holder of saved jobs that name none.
     """
 
     def __init__(self, jobs: JobLog, sees: Callable[[JobRow], bool], *, holder: str = "") -> None:
@@ -90,12 +90,12 @@ class SeenJobs:
         self._holder = holder
 
     def save(self, job_id: str, row: JobRow) -> None:
-        """Keep the state of a job."""
+        """Save the state of a job."""
         self._jobs.save(job_id, self._held(row))
 
     @contextmanager
     def kept_in_commit(self, job_id: str, row: JobRow) -> Iterator[IsKept]:
-        """Keep the state of a job in a transaction of the block, where the log can."""
+        """Save the state of a job in a transaction of the block, if the log can."""
         if not isinstance(self._jobs, JobsInCommits):
             yield lambda: False
             return
@@ -103,13 +103,13 @@ class SeenJobs:
             yield is_kept
 
     def find(self, job_id: str) -> JobRow | None:
-        """Return a job's last state; `None` for one that is not seen."""
+        """Return a job's last state; `None` if it is unknown or hidden."""
         row = self._jobs.find(job_id)
         return row if row and self._sees(row) else None
 
     def recent(self, limit: int, *, scope: str) -> Sequence[JobRow]:
-        """Return the newest of the jobs that are seen."""
-        return [row for row in self._jobs.recent(_MOST_JOBS, scope=scope) if self._sees(row)][:limit]
+        """Return the newest visible jobs."""
+        return [row for row in self._jobs.recent(_MAX_JOBS, scope=scope) if self._sees(row)][:limit]
 
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the jobs that still name one of these objects."""
@@ -121,7 +121,7 @@ class SeenJobs:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The objects of a ledger, as `core.writing.plan` asks for them."""
+    """The objects of a ledger, for `core.writing.plan`."""
 
     ledger: Ledger
 

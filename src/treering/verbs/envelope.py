@@ -1,14 +1,13 @@
-"""The envelope of all four verbs, the rights it is checked against, and what every report carries."""
+"""The envelope and the reports of all four verbs, and the rights that operations need."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from datetime import date
-from functools import cache, partial, reduce
+from functools import partial, reduce
 from math import ceil
 from operator import or_
-from pathlib import PurePath
-from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar, cast, get_args
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -31,15 +30,14 @@ from treering.ports.adapter import Adapter, FileAccess, FileLookup, NoFiles
 from treering.ports.runtime import Staleness, late_reads
 from treering.verbs.engine import Engine, no_trees
 from treering.verbs.evidence_files import EvidenceFiles
+from treering.verbs.placed_paths import placed
 from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger
 from treering.verbs.trees import AskedTree, several_branches, tree_of
-
-# What operations do beyond reading a space, and what surfaces let their callers do. One value says both.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """What an operation needs, or what a surface grants. No field has a default: each is said."""
+    """The rights that an operation needs, or that a surface grants. No field has a default."""
 
     writes: bool
     """Changes the space."""
@@ -50,40 +48,40 @@ class Rights:
     fetches: bool
     """Reads from a network."""
     destroys: bool
-    """Removes content for good. It cannot be taken back."""
+    """Removes content permanently."""
     needs_person: bool
     """Is a decision for a person."""
 
     def __or__(self, other: "Rights") -> "Rights":
-        """Return what either of two says."""
+        """Return the rights in either of two."""
         return Rights(**{name: value or getattr(other, name) for name, value in asdict(self).items()})
 
     def __and__(self, other: "Rights") -> "Rights":
-        """Return what both of two say."""
+        """Return the rights in both of two."""
         return Rights(**{name: value and getattr(other, name) for name, value in asdict(self).items()})
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of what it says, in the order of the fields."""
+        """The names of the rights, in the order of the fields."""
         return tuple(name for name, value in asdict(self).items() if value)
 
     def beyond(self, granted: "Rights") -> tuple[str, ...]:
-        """Name what is needed here and not granted there."""
+        """Return the names of these rights that are not granted."""
         return tuple(name for name in self.names if not getattr(granted, name))
 
 
 READS = Rights(writes=False, reads_files=False, writes_files=False, fetches=False, destroys=False, needs_person=False)
-"""Reads the space, and does nothing else."""
+"""Only reads the space."""
 WRITES = replace(READS, writes=True)
-"""Writes what can be taken back."""
+"""Writes reversible changes."""
 DECIDES = replace(WRITES, needs_person=True)
-"""Writes what a person has to decide."""
+"""Writes decisions of a person."""
 EVERYTHING = Rights(writes=True, reads_files=True, writes_files=True, fetches=True, destroys=True, needs_person=True)
-"""What a person's own program may do."""
+"""The rights of a person's own program."""
 
 
 def require(what: str, needed: Rights, *, granted: Rights) -> None:
-    """Raise `Denied` where an operation, called `what`, needs more than is granted."""
+    """Raise `Denied` if an operation needs rights that are not granted; `what` names it in the error."""
     missing = needed.beyond(granted)
     if missing:
         does = " and ".join(_DOES[name] for name in missing)
@@ -112,47 +110,6 @@ _HINTS: Mapping[str, str] = {
 }
 
 
-# The paths among the values of a call.
-
-
-_Model = TypeVar("_Model", bound=BaseModel)
-
-
-def placed(model: _Model, files: FileAccess) -> _Model:
-    """Return a model with every path in it absolute, its links resolved. Raises `Denied` for one not to be read."""
-    return cast("_Model", _placed(model, files)) if _may_hold_paths(type(model)) else model
-
-
-def _placed(value: Any, files: FileAccess) -> Any:
-    match value:
-        case PurePath():
-            return files.place(str(value))
-        case BaseModel():
-            return value.model_copy(update={name: _placed(inner, files) for name, inner in value})
-        case tuple() | list() | set() | frozenset():
-            return type(value)(_placed(inner, files) for inner in value)
-        case Mapping():
-            return {_placed(key, files): _placed(inner, files) for key, inner in value.items()}
-        case _:
-            return value
-
-
-@cache
-def _may_hold_paths(model: type[BaseModel]) -> bool:
-    """Tell whether a model can hold a path; of most inputs that is known without a look at their values."""
-    seen, waiting = set[Any](), list[Any]([model])
-    while waiting:
-        kind = waiting.pop()
-        if isinstance(kind, type) and issubclass(kind, PurePath):
-            return True
-        if id(kind) not in seen:
-            seen.add(id(kind))
-            waiting += get_args(kind)
-            if isinstance(kind, type) and issubclass(kind, BaseModel):
-                waiting += [field.annotation for field in kind.model_fields.values()]
-    return False
-
-
 Verb = Literal["ingest", "query", "crystallize", "lint"]
 
 
@@ -161,7 +118,7 @@ class Value(BaseModel):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     SHORT_NAMES: ClassVar[frozenset[str]] = frozenset()
-    """Names that its short forms take besides its fields."""
+    """Names that its short forms accept besides its fields."""
 
 
 class Nothing(Value):
@@ -169,7 +126,7 @@ class Nothing(Value):
 
 
 class TextInput(Value):
-    """An input that a plain text may stand for: `"…"` is its field `TEXT`."""
+    """An input that may be given as plain text, which is its field `TEXT`."""
 
     TEXT: ClassVar[str] = ""
 
@@ -187,7 +144,7 @@ class TextInput(Value):
 
 
 class AskingInput(TextInput):
-    """An input that asks something: its text may also be called `query`."""
+    """An input with a question or task: its text may also be called `query`."""
 
     SHORT_NAMES = frozenset({"query"})
 
@@ -196,10 +153,10 @@ class AskingInput(TextInput):
     def _takes_query(cls, given: Any) -> Any:
         if not isinstance(given, Mapping) or not isinstance(given.get("query"), str):
             return given
-        meant = cls.of_text(given["query"])
+        fields = cls.of_text(given["query"])
         rest = {name: value for name, value in given.items() if name != "query"}
-        # Said twice, it is not known which is meant: `query` is refused as any unknown field.
-        return given if meant.keys() & rest.keys() else {**rest, **meant}
+        # If both names are given, `query` is refused as an unknown field.
+        return given if fields.keys() & rest.keys() else {**rest, **fields}
 
 
 def _fields_or_text(given: Any) -> Any:
@@ -209,7 +166,7 @@ def _fields_or_text(given: Any) -> Any:
 
 
 Given = Annotated[dict[str, Any] | str, BeforeValidator(_fields_or_text)]
-"""What a call gives a mode to work on: fields, or a text that stands for the one that is meant."""
+"""The input of a mode: fields, or the text of its `TEXT` field."""
 
 
 class Envelope(Value):
@@ -230,12 +187,12 @@ class Envelope(Value):
         return envelope
 
     def add_replaced(self, texts: int) -> None:
-        """Note that halves of characters were replaced in some texts before the envelope was read."""
+        """Record that halves of characters were replaced in some texts before the envelope was read."""
         self._replaced += texts
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a caller should know of how the call was read."""
+        """Warnings about how the call was read."""
         return (replaced_halves(self._replaced),) if self._replaced else ()
 
 
@@ -261,7 +218,7 @@ class UnderstoodDays(Value):
 
     @property
     def sentence(self) -> str:
-        """What people read, such as `"yesterday" is 2026-11-27 (Europe/Berlin).`."""
+        """A sentence such as `"yesterday" is 2026-11-27 (Europe/Berlin).`."""
         days = f"{self.first}" if self.first == self.last else f"{self.first} to {self.last}"
         return f"{label(self.text)} is {days} ({self.time_zone})."
 
@@ -282,12 +239,12 @@ class Report(Value):
     """The dates that words such as "yesterday" were resolved to; omitted without such words."""
 
     def numbered_places(self) -> Mapping[int, str]:
-        """Return the places that it shows with numbers: by number, the ids of an object and of its segment."""
+        """Return by number the ids of the object and segment at each numbered place."""
         return {}
 
 
 def bounded(warnings: Sequence[str], limit: int) -> tuple[str, ...]:
-    """Return the first `limit` different warnings, and how many more there are."""
+    """Return the first `limit` different warnings, and the number of others."""
     different = list(dict.fromkeys(warnings))
     more = len(different) - limit
     return (*different[:limit], *([f"and {more} more warnings; see the job"] if more > 0 else []))
@@ -295,21 +252,21 @@ def bounded(warnings: Sequence[str], limit: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A checked call, as a mode's function receives it."""
+    """A checked call, the argument of a mode's function."""
 
     engine: Engine
-    """Its ledger is seen from the scope, where a verb was called (`verbs.scoped_ledger`)."""
+    """In a call of a verb, its ledger is the view from the scope (`verbs.scoped_ledger`)."""
     scope: str
     request: str = ""
-    """A digest of what is asked for, for idempotency keys."""
+    """A digest of the request, for idempotency keys."""
     tree: AskedTree | None = None
-    """The tree of a repository that a read is about. The ledger is held to it, where a verb was called."""
+    """The tree of a repository that a read is about. In a call of a verb, the ledger is limited to it."""
 
     @property
     def files(self) -> FileAccess:
-        """Which files it may read: none where its operation does not say that it reads files.
+        """The files that it may read; none if its operation is not declared to read files.
 
-        The paths of its input and options were decided on by it before the operation saw them.
+        The paths in its input and options were checked before the operation runs.
         """
         return self.engine.files
 
@@ -317,13 +274,14 @@ class Call:
 _SHOWN_CHARS = 200
 
 Answer = TypeVar("Answer", bound=BaseModel)
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[Answer]):
-    """One thing a space can be asked, declared as data: `run(call, input, options) -> report`.
+    """An operation on a space, declared as data: `run(call, input, options) -> report`.
 
-    A surface runs it only where it grants all its rights.
+    A surface runs it only if it grants all its rights.
     """
 
     name: str
@@ -334,11 +292,11 @@ class Operation(Generic[Answer]):
     run: Callable[[Call, Any, Any], Answer]
     _: KW_ONLY
     rights: Rights
-    """What it does. There is no default: an operation that does not say it cannot be made."""
+    """The rights that it needs."""
     repeatable: bool = False
-    """Whether the same call again changes nothing more."""
+    """Whether repeating the call changes nothing more."""
     makes_space: bool = False
-    """Whether it may be the first thing a space hears of: a new space is made for it."""
+    """Whether a new space is created for it."""
 
     def perform(
         self,
@@ -349,23 +307,23 @@ class Operation(Generic[Answer]):
         options: Mapping[str, Any] | None = None,
         granted: Rights,
     ) -> Answer:
-        """Check what is asked and run it.
+        """Check the arguments and run it.
 
-        Raises `Denied` where it does more than is granted, `InvalidInput` naming each wrong field.
+        Raises `Denied` if it needs more rights than granted, `InvalidInput` with each wrong field.
         """
         require(self.name, self.rights, granted=granted)
         whole, replaced = well_formed_value([dict(given or {}), dict(options or {})])
-        asked = parse(self.input, whole[0], where="input")
+        checked = parse(self.input, whole[0], where="input")
         chosen = parse(self.options, whole[1], where="options")
         reaching = lent(engine, self.rights, granted=granted)
         place = parse_scope(scope)
-        answer = self.answer(Call(reaching, place, tree=_asked_tree(reaching, place, chosen)), asked, chosen)
+        answer = self.answer(Call(reaching, place, tree=_asked_tree(reaching, place, chosen)), checked, chosen)
         return _warned(answer, (replaced_halves(replaced),) if replaced else ())
 
     def answer(self, call: Call, given: Value, options: Value) -> Answer:
-        """Run it on checked values. Raises `Denied` for a path among them that the call may not read.
+        """Run it on checked values. Raises `Denied` for a path that the call may not read.
 
-        Only what writes files and reads none is handed paths as they are.
+        Paths are not checked for an operation that writes files and reads none.
         """
         if self.rights.reads_files or not self.rights.writes_files:
             given, options = placed(given, call.files), placed(options, call.files)
@@ -387,12 +345,12 @@ class Tool:
 
     @property
     def default(self) -> str:
-        """Name the mode an empty `mode` stands for."""
+        """The name of the default mode."""
         return next(iter(self.modes))
 
     @property
     def rights(self) -> Rights:
-        """What any of its modes does."""
+        """The rights of all its modes together."""
         return reduce(or_, (mode.rights for mode in self.modes.values()))
 
     def find(self, name: str) -> Mode:
@@ -409,7 +367,7 @@ class Tool:
     def call(self, engine: Engine, envelope: Envelope, *, granted: Rights) -> Report:
         """Check an envelope and run its mode.
 
-        Raises `Denied` for a mode that does more than is granted, `InvalidInput` naming each wrong field.
+        Raises `Denied` if the mode needs more rights than granted, `InvalidInput` with each wrong field.
         """
         mode = self.find(envelope.mode)
         self.require(mode, granted=granted)
@@ -421,13 +379,13 @@ class Tool:
             return _warned(mode.answer(call, given, options), envelope.warnings)
         with late_reads(at_least=getattr(options, "at_least", 0)) as late:
             report = mode.answer(call, given, options)
-        told: dict[str, Any] = {"replica": _replica(late.told)} if late.told else {}
+        replica: dict[str, Any] = {"replica": _replica(late.told)} if late.told else {}
         warnings = call.tree.warnings if call.tree else _of_all_branches(engine, envelope.scope, options)
         report = _warned(report, (*envelope.warnings, *warnings))
-        return report.model_copy(update=told) if told else report
+        return report.model_copy(update=replica) if replica else report
 
     def require(self, mode: Mode, *, granted: Rights) -> None:
-        """Raise `Denied` for a mode that does more than is granted."""
+        """Raise `Denied` if a mode needs more rights than granted."""
         require(f"{self.name} in mode {mode.name!r}", mode.rights, granted=granted)
 
 
@@ -437,14 +395,14 @@ def _warned(answer: Answer, warnings: Sequence[str]) -> Answer:
     return answer if not warnings or known is None else answer.model_copy(update={"warnings": (*known, *warnings)})
 
 
-def _replica(told: Staleness) -> ReplicaAnswer:
-    return ReplicaAnswer(sequence=told.sequence, seconds=ceil(told.seconds * 1_000) / 1_000, behind=told.behind)
+def _replica(age: Staleness) -> ReplicaAnswer:
+    return ReplicaAnswer(sequence=age.sequence, seconds=ceil(age.seconds * 1_000) / 1_000, behind=age.behind)
 
 
 def lent(engine: Engine, rights: Rights, *, granted: Rights) -> Engine:
-    """Return an engine that reaches no further than rights say: adapters only for what reads outside the space.
+    """Return an engine limited to some rights: without files, and with adapters only for network reads.
 
-    Where files might be read, an operation that reads none may still look whether those read before lie there.
+    If the surface grants reading files, an operation that reads none may still check whether known files exist.
     """
     if rights.reads_files:
         return engine
@@ -460,30 +418,30 @@ def _file_lookups(adapters: Mapping[str, Adapter]) -> Sequence[FileLookup]:
 
 
 def _call(engine: Engine, envelope: Envelope, verb: str, mode: Mode, options: Value) -> Call:
-    # Reads see below their scope only where they ask for it; writes and lint work on what lies there.
+    # Reads see scopes below theirs only if they ask for it; writes and lint always do.
     descend = getattr(options, "descend", True)
-    seen = ScopedLedger if mode.rights.writes else ReadingLedger
+    view = ScopedLedger if mode.rights.writes else ReadingLedger
     tree = _asked_tree(engine, envelope.scope, options)
-    ledger = seen(engine.ledger, scope=envelope.scope, descend=descend, tree=tree.view if tree else None)
-    keyed = getattr(options, "idempotency_key", None) is not None
-    request = _request(f"{verb} {mode.name}", envelope) if keyed else ""
+    ledger = view(engine.ledger, scope=envelope.scope, descend=descend, tree=tree.view if tree else None)
+    has_key = getattr(options, "idempotency_key", None) is not None
+    request = _request(f"{verb} {mode.name}", envelope) if has_key else ""
     return Call(replace(engine, ledger=ledger), envelope.scope, request, tree)
 
 
 def _asked_tree(engine: Engine, scope: str, options: Value) -> AskedTree | None:
-    """Return the tree that an operation is held to: all are whose options have `at`. Raises as `tree_of`."""
+    """Return the tree of an operation whose options have `at`. Raises as `tree_of`."""
     at = getattr(options, "at", None)
     return None if at is None else tree_of(engine, scope, at=at, past=getattr(options, "as_of", None) is not None)
 
 
 def _of_all_branches(engine: Engine, scope: str, options: Value) -> tuple[str, ...]:
-    """Say where an answer is of all branches that might have been held to one."""
-    asked = hasattr(options, "at") and getattr(options, "as_of", None) is None
-    return several_branches(engine, scope) if asked else ()
+    """Return a note that an answer covers all branches, if `at` could select one."""
+    is_selectable = hasattr(options, "at") and getattr(options, "as_of", None) is None
+    return several_branches(engine, scope) if is_selectable else ()
 
 
 def _request(ability: str, envelope: Envelope) -> str:
-    # Of what is kept: a digest of a short secret could be guessed.
+    # Without secrets: a short one could be guessed from the digest.
     data = screened(envelope.model_dump(mode="json", include={"input"}, fallback=str)).value
     return digest(json.dumps([ability, data], sort_keys=True))
 

@@ -22,7 +22,7 @@ from treering.verbs.trees import tree_of
 
 @dataclass(frozen=True, slots=True)
 class Because:
-    """What a statement is based on, and where it belongs."""
+    """The evidence and the scope of a statement."""
 
     evidence: tuple[str, ...] = ()
     """Places: see `evidence.notation`."""
@@ -103,7 +103,7 @@ def replacement(engine: Engine, old: str, text: str, because: Because = _NOTHING
     if not isinstance(item, Knowledge):
         raise _no_statement(item)
     new = _restated(item, text, because, why)
-    if item.status == "candidate":  # nobody confirmed it, so it is corrected in place
+    if item.status == "candidate":  # unconfirmed, so it is corrected in place
         return Envelope(mode="knowledge", scope=item.scope, input={**new, "id": item.id})
     return Envelope(mode="supersede", scope=item.scope, input={"id": item.id, "knowledge": new})
 

@@ -1,9 +1,9 @@
-"""What people and agents say of answers: which hits were right, wrong or used, and what that counts for afterwards.
+"""Feedback of people and agents on answers: which hits were right, wrong or used, and how that changes later scores.
 
-It counts a little, only for questions that share most of their words with the one it was given for, only at the scope
-where it was given, and less with time. It changes no trust: the most it adds is less than one level of trust is worth.
-What an agent says never moves anything above what a person marked right (`weighed`). It is kept beside the ledger, in
-the log of jobs, from which an erasure takes what it tells of erased objects; a question is kept as hashes of its words.
+Feedback counts only for questions that share most of their words, only at the scope where it was given, and less with
+time. It changes no trust: it adds less than one level of trust is worth. Feedback of an agent never moves a hit above
+one that a person marked right. It is stored in the job log next to the ledger, from which an erasure removes the rows
+of erased objects; a question is stored as hashes of its words.
 """
 
 import math
@@ -25,118 +25,120 @@ from treering.core.scope import ROOT, ScopeGiven, is_within
 from treering.ports.runtime import JobLog
 from treering.retrieval.search.retrieval import Adjustment
 from treering.retrieval.text.analysis import query_terms
-from treering.verbs.engine import Engine, held
+from treering.verbs.engine import Engine
 from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Mode, Nothing, Operation, Report, Value
+from treering.verbs.leases import held
 from treering.verbs.naming import place_named
 
 Verdict = Literal["right", "wrong", "used"]
 
 OF_PERSONS, OF_OTHERS = 0.10, 0.03
-"""The most that feedback adds to a score, or takes from it: that of persons, and that of all others together."""
+"""The most that the feedback of persons, and of all others together, adds to a score or subtracts from it."""
 _VERDICTS: Mapping[Verdict, float] = {"right": 1.0, "wrong": -1.0, "used": 0.25}
 _CHANNELS: Mapping[Channel, float] = {"user": 1.0, "system": 1.0, "adapter": 0.5, "agent": 0.3, "import": 0.1}
-"""What one verdict counts for, by the channel it came through; one that is not named counts for nothing."""
+"""The weight of one verdict by its channel; other channels have none."""
 _HALF_LIFE = timedelta(days=90)
-_ALIKE = 0.5
-"""Part of all their words that two questions share (Jaccard) for feedback on one to count for the other."""
-_MOST_REPEATED = 8
-_MOST_KEPT = 500
-"""Verdicts of persons, and of all others, that a scope keeps: those that count for most."""
-_MOST_TERMS = 16
+_MIN_LIKENESS = 0.5
+"""The Jaccard similarity of the words of two questions from which feedback on one counts for the other."""
+_MAX_REPETITIONS = 8
+_MAX_STORED = 500
+"""Verdicts of persons, and of all others, that are stored for a scope: those with the highest weights."""
+_MAX_TERMS = 16
 _PREFIX = "ans:"
-_BYTES = 3
-
-
-# The name of an answer: hashes of the words that were asked. Nothing is kept for an answer that nobody speaks of.
+_DIGEST_BYTES = 3
+_SCOPES = "feedback"
+"""The id of the row that lists the scopes with feedback."""
 
 
 def answer_name(scope: str, question: str) -> str:
-    """Return what an answer is called in feedback; empty for a question without words."""
+    """Return the name of an answer in feedback, made of hashes of the question's words; empty without words."""
     terms = _terms(question)
     return _PREFIX + urlsafe_b64encode(_digest(scope, 4) + b"".join(sorted(terms))).decode() if terms else ""
 
 
 def _terms(question: str) -> frozenset[bytes]:
-    words = query_terms(question).words[:_MOST_TERMS]
-    return frozenset(_digest(word, _BYTES) for word in words)
+    words = query_terms(question).words[:_MAX_TERMS]
+    return frozenset(_digest(word, _DIGEST_BYTES) for word in words)
 
 
-def _asked(scope: str, name: str) -> frozenset[bytes]:
-    """Return the hashed words of an answer. Raises `InvalidInput` for a name of another scope, or of nothing."""
+def _terms_in_name(scope: str, name: str) -> frozenset[bytes]:
+    """Return the hashed words in the name of an answer. Raises `InvalidInput` if it is not of this scope."""
     try:
         read = urlsafe_b64decode(name.removeprefix(_PREFIX))
     except ValueError:
         read = b""
     terms = read[4:]
-    whole = name.startswith(_PREFIX) and terms and not len(terms) % _BYTES and len(terms) <= _MOST_TERMS * _BYTES
-    if not whole or read[:4] != _digest(scope, 4):
+    is_name = (
+        name.startswith(_PREFIX)
+        and terms
+        and not len(terms) % _DIGEST_BYTES
+        and len(terms) <= _MAX_TERMS * _DIGEST_BYTES
+    )
+    if not is_name or read[:4] != _digest(scope, 4):
         raise InvalidInput(
             f"{name[:100]!r} names no answer of the scope {scope}.",
             hint="Take it from the field `answer` of a query, and give feedback at the scope of the query.",
         )
-    return frozenset(terms[start : start + _BYTES] for start in range(0, len(terms), _BYTES))
+    return frozenset(terms[start : start + _DIGEST_BYTES] for start in range(0, len(terms), _DIGEST_BYTES))
 
 
 def _digest(text: str, size: int) -> bytes:
     return blake2b(text.encode(), digest_size=size).digest()
 
 
-# What is kept: per scope one row, with a verdict for each object, question, channel and kind.
-
-
-class _Kept(Value):
-    """One verdict, as often as it was given."""
+class _StoredVerdict(Value):
+    """A verdict of a channel on an object for a question, and how often it was given."""
 
     object_id: str
     segment_id: str = ""
     terms: tuple[str, ...]
-    """Hashes of the words that were asked, in hexadecimal digits."""
+    """Hashes of the words of the question, in hexadecimal digits."""
     verdict: Verdict
     channel: Channel
     times: int = Field(ge=1)
     at: Instant
 
     def weight(self, now: datetime) -> float:
-        """Return what it counts for now, above 0 for the better."""
+        """Return its weight now, above 0 for the better."""
         faded = math.pow(0.5, max(timedelta(0), now - self.at) / _HALF_LIFE)
         return _VERDICTS[self.verdict] * _CHANNELS.get(self.channel, 0.0) * self.times * faded
 
 
 class _Row(Value):
-    """What a scope keeps. Its `scope` is null: it is no job (`ports.runtime.JobLog`)."""
+    """The stored feedback of a scope. Its `scope` is null: it is no job (`ports.runtime.JobLog`)."""
 
     scope: None = None
     off: bool = False
-    items: tuple[_Kept, ...] = ()
+    items: tuple[_StoredVerdict, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
     """The feedback of a scope as it counts for one question."""
 
-    kept: tuple[_Kept, ...]
+    verdicts: tuple[_StoredVerdict, ...]
     now: datetime
 
     def adjust(self, object_id: str, segment_id: str) -> Adjustment | None:
-        """Return what it adds to the score of a passage, as parts of it; `None` where nothing was said of it."""
-        told = [one for one in self.kept if one.object_id == object_id and one.segment_id in ("", segment_id)]
-        if not told:
+        """Return how it changes the score of a passage, as shares of the score; `None` without a verdict on it."""
+        verdicts = [one for one in self.verdicts if one.object_id == object_id and one.segment_id in ("", segment_id)]
+        if not verdicts:
             return None
-        persons = sum(one.weight(self.now) for one in told if one.channel in PERSONS)
-        others = sum(one.weight(self.now) for one in told if one.channel not in PERSONS)
+        persons = sum(one.weight(self.now) for one in verdicts if one.channel in PERSONS)
+        others = sum(one.weight(self.now) for one in verdicts if one.channel not in PERSONS)
         counts: dict[str, int] = defaultdict(int)
-        for one in told:
+        for one in verdicts:
             counts[f"{one.verdict} by {one.channel}"] += one.times
         return Adjustment(OF_PERSONS * math.tanh(persons), OF_OTHERS * math.tanh(others), counts)
 
 
 def feedback_for(call: Call, question: str) -> Callable[[str, str], Adjustment | None] | None:
-    """Return what adjusts the hits of a question, `None` where no feedback counts for it."""
+    """Return a function that adjusts the hits of a question; `None` if no feedback counts for it."""
     jobs = call.engine.feedback
     if jobs is None:
         return None
-    asked = frozenset(term.hex() for term in _terms(question))
-    row = _row(jobs, call.scope, asked=asked)
+    terms = frozenset(term.hex() for term in _terms(question))
+    row = _row(jobs, call.scope, terms=terms)
     if not row.items or not _counts(row, jobs, call.scope):
         return None
     return Feedback(row.items, call.engine.clock.now()).adjust
@@ -147,35 +149,35 @@ def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
 
 
 def uses(jobs: JobLog | None, now: datetime) -> Mapping[str, float]:
-    """Return how much objects were used or found right, by id: for whoever decides what is kept."""
-    found: dict[str, float] = defaultdict(float)
+    """Return by id how much objects were used or marked right, for consolidation."""
+    weights: dict[str, float] = defaultdict(float)
     for scope in scopes_with_feedback(jobs) if jobs else ():
         for one in _row(jobs, scope).items if jobs else ():
-            found[one.object_id] += max(0.0, one.weight(now))
-    return found
+            weights[one.object_id] += max(0.0, one.weight(now))
+    return weights
 
 
 def is_on(engine: Engine, scope: str) -> bool:
-    """Tell whether feedback that is given at a scope counts: it is kept, and not switched off."""
+    """Return whether feedback at a scope counts: it is stored and not switched off."""
     return engine.feedback is not None and _counts(
-        _row(engine.feedback, scope, asked=frozenset()), engine.feedback, scope
+        _row(engine.feedback, scope, terms=frozenset()), engine.feedback, scope
     )
 
 
 def _counts(row: _Row, jobs: JobLog, scope: str) -> bool:
-    """Tell whether the row of a scope counts: it does not where feedback is switched off there, or at the root."""
-    return not row.off and (scope == ROOT or not _row(jobs, ROOT, asked=frozenset()).off)
+    """Return whether feedback is switched on for a row's scope and at the root."""
+    return not row.off and (scope == ROOT or not _row(jobs, ROOT, terms=frozenset()).off)
 
 
-def _row(jobs: JobLog, scope: str, *, asked: frozenset[str] | None = None) -> _Row:
-    """Return what a scope keeps: all of it, or the verdicts on questions like the one that is asked."""
-    found = jobs.find(f"feedback:{scope}")
+def _row(jobs: JobLog, scope: str, *, terms: frozenset[str] | None = None) -> _Row:
+    """Return the feedback of a scope: all of it, or the verdicts on questions similar to one with these terms."""
+    row = jobs.find(f"feedback:{scope}")
     try:
-        if found and asked is not None:
-            # The others, up to a thousand, are not parsed: that would take as long as half a search.
-            items = [one for one in found["items"] if _likeness(asked, frozenset(one["terms"])) >= _ALIKE]
-            found = {**found, "items": items}
-        return _Row.model_validate(found) if found else _Row()
+        if row and terms is not None:
+            # Parsing the others, up to a thousand, would take as long as half a search.
+            items = [one for one in row["items"] if _likeness(terms, frozenset(one["terms"])) >= _MIN_LIKENESS]
+            row = {**row, "items": items}
+        return _Row.model_validate(row) if row else _Row()
     except (ValidationError, LookupError, TypeError) as error:
         raise Corrupt(
             f"The feedback of the scope {scope} cannot be read.", hint="Run: treering feedback erase."
@@ -183,7 +185,7 @@ def _row(jobs: JobLog, scope: str, *, asked: frozenset[str] | None = None) -> _R
 
 
 def _changed(call: Call, scope: str, change: Callable[[_Row], _Row]) -> _Row:
-    """Change the row of a scope, in turn with other processes. Raises `Unavailable` after a bounded wait."""
+    """Change the feedback of a scope while holding a lease. Raises `Unavailable` if another process holds it."""
     jobs = _jobs(call)
     owner = call.engine.clock.random_bytes(8).hex()
     with held(call.engine.leases, "feedback", owner, 10.0, wait_seconds=5.0) as lease:
@@ -197,9 +199,6 @@ def _changed(call: Call, scope: str, change: Callable[[_Row], _Row]) -> _Row:
     return row
 
 
-_SCOPES = "feedback"
-
-
 def scopes_with_feedback(jobs: JobLog) -> tuple[str, ...]:
     """Return the scopes at which feedback was given or switched."""
     return tuple(map(str, (jobs.find(_SCOPES) or {}).get("scopes", ())))
@@ -209,9 +208,6 @@ def _jobs(call: Call) -> JobLog:
     if call.engine.feedback is None:
         raise InvalidInput("This space does not store feedback.", hint="Open it for writing.")
     return call.engine.feedback
-
-
-# `crystallize` in mode `feedback`.
 
 
 class FeedbackInput(Value):
@@ -230,7 +226,7 @@ class FeedbackInput(Value):
     )
 
     @model_validator(mode="after")
-    def _says_something(self) -> "FeedbackInput":
+    def _has_hits(self) -> "FeedbackInput":
         if not (self.right or self.wrong or self.used or self.neither):
             raise ValueError("give hits as right, wrong, used or neither")
         return self
@@ -246,9 +242,9 @@ class FeedbackReport(Report):
 
 
 def give_feedback(call: Call, given: FeedbackInput, _options: Nothing) -> FeedbackReport:
-    """Note what was right, wrong or used, or take that back.
+    """Record hits as right, wrong or used, or remove such marks.
 
-    Raises `NotFound` for what is not seen here, `Denied` for a channel that is reviewed.
+    Raises `NotFound` for an object out of sight, `Denied` for a channel whose writes are reviewed.
     """
     engine = call.engine
     channel = engine.author.channel
@@ -263,9 +259,9 @@ def give_feedback(call: Call, given: FeedbackInput, _options: Nothing) -> Feedba
     now = engine.clock.now()
     verdicts: Mapping[Verdict, Sequence[str]] = {"right": given.right, "wrong": given.wrong, "used": given.used}
     fresh = [
-        _Kept(object_id=one, segment_id=part, terms=words, verdict=verdict, channel=channel, times=1, at=now)
-        for verdict, told in verdicts.items()
-        for one, part in dict.fromkeys(_places(call, told))
+        _StoredVerdict(object_id=one, segment_id=part, terms=words, verdict=verdict, channel=channel, times=1, at=now)
+        for verdict, names in verdicts.items()
+        for one, part in dict.fromkeys(_places(call, names))
     ]
     ended = {(one, part, words, channel) for one, part in _places(call, given.neither)}
     taken_back = 0
@@ -290,17 +286,17 @@ def give_feedback(call: Call, given: FeedbackInput, _options: Nothing) -> Feedba
 
 
 def _words_asked(scope: str, question: str) -> tuple[str, ...]:
-    """Return the hashed words of a question, or of an answer's name, in hexadecimal digits. Raises as `_asked`."""
-    terms = _asked(scope, question) if question.startswith(_PREFIX) else _terms(question)
+    """Return the hashed words of a question or of an answer's name, in hexadecimal digits."""
+    terms = _terms_in_name(scope, question) if question.startswith(_PREFIX) else _terms(question)
     return tuple(sorted(term.hex() for term in terms))
 
 
-def _places(call: Call, told: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield object and segment of each place that feedback names, which have to be seen from here."""
-    for place in told:
+def _places(call: Call, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the object and segment of each named place. Raises if one is out of sight."""
+    for name in names:
         try:
-            identity, segment = place_named(call.engine, place)
-        except NotFound as error:  # what is no id was always an invalid input
+            identity, segment = place_named(call.engine, name)
+        except NotFound as error:  # reported as invalid input since the first version
             raise InvalidInput(error.message, hint=error.hint) from error
         call.engine.ledger.get(identity)
         if segment:
@@ -308,59 +304,52 @@ def _places(call: Call, told: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield identity, segment
 
 
-def _with(row: _Row, fresh: Sequence[_Kept], now: datetime) -> _Row:
-    """Add verdicts: the same again counts once more, and a person who says otherwise is believed now."""
-    kept = {_key(one): one for one in row.items}
+def _with(row: _Row, fresh: Sequence[_StoredVerdict], now: datetime) -> _Row:
+    """Add verdicts: a repeated one counts once more, and the opposite one replaces it."""
+    verdicts = {_key(one): one for one in row.items}
     for one in fresh:
         opposite = {"right": "wrong", "wrong": "right"}.get(one.verdict)
         if opposite:
-            kept.pop((*_key(one)[:-1], opposite), None)
-        before = kept.get(_key(one))
-        times = min(_MOST_REPEATED, before.times + 1) if before else 1
-        kept[_key(one)] = one.model_copy(update={"times": times})
-    ranked = sorted(kept.values(), key=lambda one: (-abs(one.weight(now)), one.object_id, one.segment_id, one.terms))
-    persons = [one for one in ranked if one.channel in PERSONS][:_MOST_KEPT]
-    others = [one for one in ranked if one.channel not in PERSONS][:_MOST_KEPT]
+            verdicts.pop((*_key(one)[:-1], opposite), None)
+        before = verdicts.get(_key(one))
+        times = min(_MAX_REPETITIONS, before.times + 1) if before else 1
+        verdicts[_key(one)] = one.model_copy(update={"times": times})
+    ranked = sorted(
+        verdicts.values(), key=lambda one: (-abs(one.weight(now)), one.object_id, one.segment_id, one.terms)
+    )
+    persons = [one for one in ranked if one.channel in PERSONS][:_MAX_STORED]
+    others = [one for one in ranked if one.channel not in PERSONS][:_MAX_STORED]
     return row.model_copy(update={"items": (*persons, *others)})
 
 
 def _without(row: _Row, ended: Collection[tuple[Any, ...]]) -> _Row:
-    """Leave out what was called right or wrong of places, as one channel said it of one question."""
-    kept = (one for one in row.items if one.verdict == "used" or _key(one)[:-1] not in ended)
-    return row.model_copy(update={"items": tuple(kept)})
+    """Remove the marks right and wrong of some places by one channel for one question."""
+    left = (one for one in row.items if one.verdict == "used" or _key(one)[:-1] not in ended)
+    return row.model_copy(update={"items": tuple(left)})
 
 
-def _key(one: _Kept) -> tuple[Any, ...]:
+def _key(one: _StoredVerdict) -> tuple[Any, ...]:
     return one.object_id, one.segment_id, one.terms, one.channel, one.verdict
 
 
 FEEDBACK = Mode(
-    "feedback",
-    "Mark hits right, wrong, used.",
-    FeedbackInput,
-    Nothing,
-    FeedbackReport,
-    give_feedback,
-    rights=WRITES,
+    "feedback", "Mark hits right, wrong, used.", FeedbackInput, Nothing, FeedbackReport, give_feedback, rights=WRITES
 )
 GIVEN_BY_PERSON = replace(FEEDBACK, rights=DECIDES)
-"""The same, for a surface that lets its callers say it as a person."""
-
-
-# What was said of one answer, for a page that shows it.
+"""The same, for a surface whose callers may give feedback as a person."""
 
 
 class AnswerInput(Value):
-    """Which answer."""
+    """An answer, for a page that shows its marks."""
 
     question: str = Field(min_length=1, max_length=10_000)
     scope: ScopeGiven
     by_person: bool = False
-    """What persons said of it; else what was said through the channel of whoever asks."""
+    """Return the marks of persons instead of the caller's channel."""
 
 
 class AnswerMarks(Value):
-    """What one channel called right or wrong of an answer."""
+    """The marks of one channel on an answer."""
 
     channel: Channel
     accepted: bool
@@ -368,21 +357,21 @@ class AnswerMarks(Value):
     counts: bool
     """Whether feedback is switched on here."""
     marks: Mapping[str, Verdict]
-    """By the place it was said of, as `FeedbackInput` names it."""
+    """By place, as `FeedbackInput` names it."""
 
 
 def marks(call: Call, given: AnswerInput, _options: Nothing) -> AnswerMarks:
-    """Tell what a channel called right or wrong of an answer. Raises `Denied` for a scope that is not seen."""
+    """Return the marks of a channel on an answer. Raises `Denied` for a scope out of sight."""
     if not is_within(given.scope, call.scope):
         raise Denied(f"{given.scope} is outside of {call.scope}.", hint=f"Ask at {call.scope} or below it.")
     jobs, words = _jobs(call), _words_asked(given.scope, given.question)
     row, channel = _row(jobs, given.scope), "user" if given.by_person else call.engine.author.channel
-    found = [one for one in row.items if (one.terms, one.channel) == (words, channel) and one.verdict != "used"]
+    marked = [one for one in row.items if (one.terms, one.channel) == (words, channel) and one.verdict != "used"]
     return AnswerMarks(
         channel=channel,
         accepted=channel in call.engine.ledger.policy.direct_channels,
         counts=_counts(row, jobs, given.scope),
-        marks={f"{one.object_id} {one.segment_id}".strip(): one.verdict for one in found},
+        marks={f"{one.object_id} {one.segment_id}".strip(): one.verdict for one in marked},
     )
 
 
@@ -397,34 +386,30 @@ MARKS = Operation(
 )
 
 
-# Looking at it, switching it off, erasing it: at a scope, and for all scopes at the root.
-
-
 class FeedbackStatus(Value):
     """The stored feedback of a scope."""
 
     scope: str
     on: bool
     verdicts: Mapping[str, int]
-    """How many there are, such as `right by user`."""
+    """Number of verdicts by verdict and channel, such as `right by user`."""
     objects: int
-    """Of how many objects."""
+    """Number of objects with verdicts."""
 
 
 def status(call: Call, _given: Nothing, _options: Nothing) -> FeedbackStatus:
-    """Tell what feedback a scope keeps, and whether it counts."""
-    row = _row(_jobs(call), call.scope)
-    return _told(call, row)
+    """Return the stored feedback of a scope, and whether it counts."""
+    return _status_of(call, _row(_jobs(call), call.scope))
 
 
 def switch_off(call: Call, _given: Nothing, _options: Nothing) -> FeedbackStatus:
-    """Let feedback count for nothing at a scope; at the root, at none."""
-    return _told(call, _changed(call, call.scope, lambda row: row.model_copy(update={"off": True})))
+    """Ignore feedback at a scope; at the root, everywhere."""
+    return _status_of(call, _changed(call, call.scope, lambda row: row.model_copy(update={"off": True})))
 
 
 def switch_on(call: Call, _given: Nothing, _options: Nothing) -> FeedbackStatus:
     """Use feedback again."""
-    return _told(call, _changed(call, call.scope, lambda row: row.model_copy(update={"off": False})))
+    return _status_of(call, _changed(call, call.scope, lambda row: row.model_copy(update={"off": False})))
 
 
 def erase_feedback(call: Call, _given: Nothing, _options: Nothing) -> FeedbackStatus:
@@ -433,7 +418,7 @@ def erase_feedback(call: Call, _given: Nothing, _options: Nothing) -> FeedbackSt
     for scope in scopes_with_feedback(jobs):
         if is_within(scope, call.scope):
             jobs.save(f"feedback:{scope}", _Row(off=_is_off(jobs, scope)).model_dump(mode="json"))
-    return _told(call, _row(jobs, call.scope))
+    return _status_of(call, _row(jobs, call.scope))
 
 
 def _is_off(jobs: JobLog, scope: str) -> bool:
@@ -443,7 +428,7 @@ def _is_off(jobs: JobLog, scope: str) -> bool:
         return False
 
 
-def _told(call: Call, row: _Row) -> FeedbackStatus:
+def _status_of(call: Call, row: _Row) -> FeedbackStatus:
     counts: dict[str, int] = defaultdict(int)
     for one in row.items:
         counts[f"{one.verdict} by {one.channel}"] += one.times
@@ -475,14 +460,7 @@ OFF = Operation(
     repeatable=True,
 )
 ON = Operation(
-    "feedback on",
-    "Use feedback again.",
-    Nothing,
-    Nothing,
-    FeedbackStatus,
-    switch_on,
-    rights=DECIDES,
-    repeatable=True,
+    "feedback on", "Use feedback again.", Nothing, Nothing, FeedbackStatus, switch_on, rights=DECIDES, repeatable=True
 )
 ERASE = Operation(
     "feedback erase",

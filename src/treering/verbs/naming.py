@@ -10,7 +10,6 @@ from treering.core.filters import EVERYTHING, Compare
 from treering.core.objects import Object, title_of
 from treering.core.patch import PatchRecord
 from treering.ports.ledger import Ledger, Selection
-from treering.retrieval.text.analysis import content_words
 from treering.verbs.engine import Engine
 from treering.verbs.numbered_places import place_numbered
 from treering.verbs.short_ids import full_id, is_short_id, may_be_part_of_id, short_id
@@ -46,11 +45,28 @@ def id_named(
     if is_object(first) or is_short_id(given):
         return full_id(engine.ledger, first)  # without the segment of a hit
     try:
-        return titled(engine.ledger, given, types, statuses=statuses, what=what, strict=strict).id
+        item = titled(engine.ledger, given, types, statuses=statuses, what=what)
     except NotFound:
         if not may_be_part_of_id(given):
             raise
-    return full_id(engine.ledger, given)
+        return full_id(engine.ledger, given)
+    if strict:
+        _require_clear(engine, given, item)
+    return item.id
+
+
+def _require_clear(engine: Engine, text: str, item: Object) -> None:
+    """Raise `InvalidInput` if words are too small a part of the title of an object to change it without asking."""
+    words, is_quoted = _unquoted(text)
+    wanted, title = _plain(words), _plain(title_of(item))
+    is_beginning = title.startswith(wanted) and len(wanted.split()) >= MIN_WORDS
+    if is_quoted or wanted == title or is_beginning or len(engine.lookup.content_words(wanted)) >= MIN_WORDS:
+        return
+    raise InvalidInput(
+        f"{words!r} is only a part of the title {label(title_of(item))}.",
+        hint=f"Give its beginning, at least two of its words, or its id: {short_id(item.id)}.",
+        details={"known": [item.id]},
+    )
 
 
 def place_named(engine: Engine, text: str) -> tuple[str, str]:
@@ -74,10 +90,9 @@ def titled(
     *,
     statuses: Sequence[str] = (),
     what: str = "",
-    strict: bool = False,
 ) -> Object:
     """Return the object with a title. Raises `NotFound` with similar titles, `InvalidInput` with those that match."""
-    words, is_quoted = _unquoted(words)
+    words, _ = _unquoted(words)
     called = what or " or ".join(_CALLED[one] for one in types)
     where = Compare("status", "in", tuple(statuses)) if statuses else EVERYTHING
     known = list(ledger.select(Selection(descend=True, types=tuple(types), where=where)))
@@ -94,12 +109,6 @@ def titled(
             f"{words[:_MAX_TITLE_CHARS]!r} is in {len(found)} titles.",
             hint=f"Give the whole title or the id of one: {shown}{more}.",
             details={"known": [one.id for one in found]},
-        )
-    if strict and not is_quoted and not _is_clear(words, title_of(found[0])):
-        raise InvalidInput(
-            f"{words!r} is only a part of the title {label(title_of(found[0]))}.",
-            hint=f"Give its beginning, at least two of its words, or its id: {short_id(found[0].id)}.",
-            details={"known": [found[0].id]},
         )
     return found[0]
 
@@ -150,13 +159,6 @@ def _unquoted(words: str) -> tuple[str, bool]:
     if len(words) > 2 and words[0] == words[-1] and words[0] in "\"'":
         return words[1:-1], True
     return words, False
-
-
-def _is_clear(words: str, title: str) -> bool:
-    """Return whether words are enough of a title to change its object without asking."""
-    wanted, whole = _plain(words), _plain(title)
-    is_beginning = whole.startswith(wanted) and len(wanted.split()) >= MIN_WORDS
-    return wanted == whole or is_beginning or len(content_words(wanted)) >= MIN_WORDS
 
 
 def _has_words(wanted: str, title: str) -> bool:

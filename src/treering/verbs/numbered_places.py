@@ -1,4 +1,4 @@
-"""The numbered places of answers: `3` stands for the third place of the last one, `ans:…#3` of one by its id."""
+"""The numbered places of answers: `3` is the third place of the last answer, `ans:…#3` of one by its id."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ def no_places(_answer: str) -> Places:
 
 
 def place_numbered(text: str, places_of: PlacesOf) -> str:
-    """Return the ids that a number stands for; any other text as it is. Raises `InvalidInput` for an unknown number."""
+    """Return the ids at a numbered place; any other text as it is. Raises `InvalidInput` for an unknown number."""
     number = number_in(text)
     if number is None:
         return text

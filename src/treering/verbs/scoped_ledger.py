@@ -1,7 +1,7 @@
-"""The ledger as a call at one scope sees it.
+"""The view of the ledger for a call at one scope.
 
-Every verb works through this view, so none of them can tell of, name or change what lies elsewhere: an id from
-elsewhere is answered as an id nobody has. Scopes organise; they do not protect.
+Every verb uses this view, so none can show, name or change objects out of sight: their ids are answered like unknown
+ones. Scopes organize; they do not protect.
 """
 
 from collections import deque
@@ -39,19 +39,21 @@ from treering.ports.ledger import (
     missing_segment,
 )
 
-_MOST_PATCHES = 10_000
-_EVENTS = 500
+_MAX_PATCHES = 10_000
+_EVENTS_PER_BATCH = 500
+_SCOPED = '["/'
+"""The beginning of an idempotency key as it is stored for a scope."""
 
 
 class ScopedLedger:
-    """A `ports.ledger.Ledger` limited to a scope and its ancestors, and with `descends` the scopes below it.
+    """A `ports.ledger.Ledger` limited to a scope and its ancestors, and with `descend` to the scopes below it.
 
-    A patch gets the scope of its call, which the ledger enforces (`core.writing.plan`). The audit chain, the
-    policy, the change feed, exports and upkeep are those of the whole space.
+    A patch gets the scope of its call, which the ledger enforces (`core.writing.plan`). The audit chain, the policy,
+    the change feed, exports and upkeep cover the whole space.
 
-    With a `tree` of a repository, what is looked for or listed (`read`, `select`, `segments`, `sources`) is what stands
-    there: files of other branches are left out, and of the others there are the lines of the tree, at their places in
-    it. What is named by its id is there all the same (`get`, `heads`, `history`), and the log is of all branches.
+    With a `tree` of a repository, searches and lists (`read`, `select`, `segments`, `sources`) return its contents:
+    files of other branches are left out, and files have the lines that they have in the tree. Reads by id (`get`,
+    `heads`, `history`) and the audit log cover all branches.
     """
 
     def __init__(self, ledger: Ledger, *, scope: str, descend: bool, tree: TreeView | None = None) -> None:
@@ -62,12 +64,12 @@ class ScopedLedger:
 
     @property
     def tree(self) -> TreeView | None:
-        """The tree that it is held to, if any."""
+        """The tree that it is limited to, if any."""
         return self._tree
 
     @property
     def on_all_branches(self) -> "ScopedLedger":
-        """The same view, held to no tree."""
+        """The same view of all branches."""
         return type(self)(self.whole, scope=self._scope, descend=self._descend) if self._tree else self
 
     @property
@@ -76,14 +78,14 @@ class ScopedLedger:
         return self.whole.policy
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
-        """Apply a patch made at the scope; the receipt names no object that lies elsewhere."""
-        with self._naming_only_what_is_seen():
+        """Apply a patch at the scope; the receipt names no object out of sight."""
+        with self._hiding_ids_out_of_sight():
             receipt = self.whole.commit(self._placed(patch), idempotency_key=self._key(idempotency_key))
-        return self._told(receipt)
+        return self._visible(receipt)
 
     def preview(self, patch: Patch) -> Plan:
-        """Plan a patch made at the scope; the plan shows no write that lies elsewhere."""
-        with self._naming_only_what_is_seen():
+        """Plan a patch at the scope; the plan shows no write out of sight."""
+        with self._hiding_ids_out_of_sight():
             planned = self.whole.preview(self._placed(patch))
         known = self._ids([link for write in planned.writes for link in _ends(write)])
         made = {write.after.id for write in planned.writes if isinstance(write, Put) and self._sees(write.after.scope)}
@@ -96,24 +98,24 @@ class ScopedLedger:
         )
 
     def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
-        """Keep a patch made at the scope for review."""
-        with self._naming_only_what_is_seen():
+        """Store a patch at the scope for review."""
+        with self._hiding_ids_out_of_sight():
             return self.whole.propose(self._placed(patch), idempotency_key=self._key(idempotency_key))
 
     def approve(self, patch_id: str, *, by: Author) -> Receipt:
         """Apply a proposed patch of the scope."""
-        return self._told(self.whole.approve(self.patch(patch_id).id, by=by))
+        return self._visible(self.whole.approve(self.patch(patch_id).id, by=by))
 
     def reject(self, patch_id: str, *, by: Author, reason: str) -> PatchRecord:
-        """Turn down a proposed patch of the scope."""
+        """Reject a proposed patch of the scope."""
         return self.whole.reject(self.patch(patch_id).id, by=by, reason=reason)
 
     def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:
-        """Take back an applied patch of the scope."""
-        return self._told(self.whole.revert(self.patch(patch_id).id, by=by, reason=reason))
+        """Revert an applied patch of the scope."""
+        return self._visible(self.whole.revert(self.patch(patch_id).id, by=by, reason=reason))
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
-        """Return an object as it stands, or as it stood. Raises `NotFound`."""
+        """Return an object, now or as of an earlier moment. Raises `NotFound`."""
         with self._as_missing(identity):
             item = self.whole.get(identity, as_of=as_of)
         if not self._sees(item.scope):
@@ -121,7 +123,7 @@ class ScopedLedger:
         return item_in_tree(item, self._tree) or item
 
     def history(self, identity: str) -> Sequence[Object]:
-        """Return every revision of an object that lies in sight now, oldest first. Raises `NotFound`."""
+        """Return every revision of an object in sight, oldest first. Raises `NotFound`."""
         with self._as_missing(identity):
             revisions = self.whole.history(identity)
         if not self._sees(revisions[-1].scope):
@@ -131,12 +133,12 @@ class ScopedLedger:
     def heads(
         self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
     ) -> Mapping[str, Head]:
-        """Return the heads of those of the ids that exist and lie in sight."""
+        """Return by id the heads of existing objects in sight."""
         found = self.whole.heads(identities, as_of=as_of, altered=altered)
         return {identity: head for identity, head in found.items() if self._sees(head.scope)}
 
     def segment(self, source_id: str, segment_id: str) -> Segment:
-        """Return a segment, also one that has vanished from its source since. Raises `NotFound`."""
+        """Return a segment, even if it was removed from its source since. Raises `NotFound`."""
         if not self.heads([source_id]):
             raise missing_segment(source_id, segment_id)
         return self.whole.segment(source_id, segment_id)
@@ -144,48 +146,48 @@ class ScopedLedger:
     def segments(
         self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
     ) -> Mapping[tuple[str, str], Segment]:
-        """Return those of the segments that are in their sources now."""
+        """Return by place the segments that are in their sources now."""
         heads = self.heads(source_id for source_id, _ in places)
         found = self.whole.segments([place for place in places if place[0] in heads], altered=altered)
         return _segments_in_tree(found, heads, self._tree)
 
     def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
-        """Read for several requests what lies in sight."""
+        """Answer several requests with objects in sight."""
         found = self.whole.read([replace(request, heads=tuple(_named(request))) for request in requests])
         return [self._in_sight(each, request.as_of) for request, each in zip(requests, found, strict=True)]
 
     def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
-        """Return the selected objects that lie in sight, oldest first (by id)."""
+        """Return the selected objects in sight, oldest first (by id)."""
         found = self.whole.select(replace(selection, newest=0), altered=altered)
         seen = (here for item in found if self._sees(item.scope) and (here := item_in_tree(item, self._tree)))
         return iter(deque(seen, maxlen=selection.newest)) if selection.newest else seen
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
-        """Give, by origin, the sources in exactly this scope at or below `root`: it, or it with `#` or `/` and more."""
-        return self._standing(self.whole.sources(scope=scope, root=root)) if self._sees(scope) else {}
+        """Return by origin the sources in exactly this scope at or below `root`, such as `root#…` and `root/…`."""
+        return self._in_tree(self.whole.sources(scope=scope, root=root)) if self._sees(scope) else {}
 
     def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
-        """Give, by origin, those of the sources that are in exactly this scope."""
-        return self._standing(self.whole.sources_at(scope=scope, origins=origins)) if self._sees(scope) else {}
+        """Return by origin the sources in exactly this scope."""
+        return self._in_tree(self.whole.sources_at(scope=scope, origins=origins)) if self._sees(scope) else {}
 
     def scopes(self, below: str) -> Sequence[str]:
-        """Return the scopes below one that objects lie in."""
+        """Return the scopes below one that contain objects."""
         return [scope for scope in self.whole.scopes(below) if self._sees(scope)]
 
     def dependents(self, identity: str) -> Sequence[str]:
-        """Return ids of knowledge in sight whose evidence or derivation names this id."""
+        """Return the ids of knowledge in sight whose evidence or derivation names this id."""
         found = self.whole.dependents(identity)
         seen = self._ids(found)
         return [other for other in found if other in seen]
 
     def referrers(self, identity: str) -> Sequence[str]:
-        """Return ids of objects in sight of which a revision names this id."""
+        """Return the ids of objects in sight with a revision that names this id."""
         found = self.whole.referrers(identity)
         seen = self._ids(found)
         return [other for other in found if other in seen]
 
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
-        """Return the links of an object whose ends lie in sight."""
+        """Return the links of an object with both ends in sight."""
         with self._as_missing(identity):
             found = self.whole.links(identity, as_of=as_of)
         seen = self.heads({end for link in found for end in (link.source, link.target)}, as_of=as_of).keys()
@@ -200,7 +202,7 @@ class ScopedLedger:
 
     def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
         """Return the newest patches of the scope."""
-        return [record for record in self.whole.patches(status=status, limit=_MOST_PATCHES) if self._holds(record)][
+        return [record for record in self.whole.patches(status=status, limit=_MAX_PATCHES) if self._holds(record)][
             :limit
         ]
 
@@ -209,17 +211,17 @@ class ScopedLedger:
         return self.whole.sequence(as_of)
 
     def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
-        """Return the events, of those of the whole space, that are about what lies in sight now."""
+        """Yield the events of the whole space about objects in sight."""
         batch: list[AuditEvent] = []
         for event in self.whole.events(after=after, limit=limit):
             batch.append(event)
-            if len(batch) == _EVENTS:
+            if len(batch) == _EVENTS_PER_BATCH:
                 yield from self._about(batch)
                 batch = []
         yield from self._about(batch)
 
     def changes(self, after: int, limit: int) -> Sequence[Change]:
-        """Return the changes of objects of the whole space: an index of them is one of the whole space, too."""
+        """Return the changes of the whole space, as its index covers the whole space, too."""
         return self.whole.changes(after, limit)
 
     def events_of(self, identity: str) -> Sequence[AuditEvent]:
@@ -227,15 +229,15 @@ class ScopedLedger:
         return self._about(self.whole.events_of(identity))
 
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
-        """Check the whole space. Raises `Corrupt`, which may name what lies elsewhere."""
+        """Verify the whole space. Raises `Corrupt`, which may name objects out of sight."""
         return self.whole.verify(anchor=anchor)
 
     def records(self, *, only: Collection[str] = TABLES) -> Iterator[Record]:
-        """Return everything the whole space holds, or the records of some tables."""
+        """Return the records of the whole space, or of some tables."""
         return self.whole.records(only=only)
 
-    def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:  # noqa: ARG002 - whoever asks
-        """Refuse: every verb works through this view, and none may change the rules it is held to."""
+    def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:  # noqa: ARG002 - as its port
+        """Raise `Denied`: verbs use this view, and none may change its own rules."""
         raise Denied(
             "A verb cannot change the policy of its space.",
             hint="Let a person change the policy file and open the space with it.",
@@ -246,19 +248,19 @@ class ScopedLedger:
         self.whole.load(records)
 
     def append(self, part: LedgerPart) -> None:
-        """Keep a part of another ledger."""
+        """Store a part of another ledger."""
         self.whole.append(part)
 
-    def merge(self, incoming: Incoming) -> Merged:  # noqa: ARG002 - whoever asks
-        """Refuse: a merge is of whole spaces."""
+    def merge(self, incoming: Incoming) -> Merged:  # noqa: ARG002 - as its port
+        """Raise `Denied`: only whole spaces are merged."""
         raise Denied("A verb cannot merge spaces.", hint="Use `treering merge`.")
 
     def keep_outcomes(self, outcomes: Outcomes) -> None:
-        """Keep records of patches and idempotency keys of another ledger."""
+        """Store records of patches and idempotency keys of another ledger."""
         self.whole.keep_outcomes(outcomes)
 
     def compact(self) -> tuple[str, ...]:
-        """Overwrite and release what erasure left behind in files; say in words what could not be overwritten yet."""
+        """Overwrite and release erased content in files; return descriptions of what is not overwritten yet."""
         return self.whole.compact()
 
     def close(self) -> None:
@@ -294,13 +296,13 @@ class ScopedLedger:
             altered={identity: what for identity, what in found.altered.items() if identity in seen},
         )
 
-    def _standing(self, states: Mapping[str, SourceState]) -> Mapping[str, SourceState]:
+    def _in_tree(self, states: Mapping[str, SourceState]) -> Mapping[str, SourceState]:
         if self._tree is None:
             return states
         return {origin: state for origin, state in states.items() if self._tree.stands(origin, state.fingerprint)}
 
     def _links_in_sight(self, links: Mapping[str, Sequence[Link]], as_of: AsOf) -> dict[str, tuple[Link, ...]]:
-        """Return, by object, those of its links whose ends lie in sight."""
+        """Return by object its links with both ends in sight."""
         ends = {end for each in links.values() for link in each for end in (link.source, link.target)}
         seen = self.heads(ends, as_of=as_of, altered={}).keys() if ends else frozenset()
         return {
@@ -309,7 +311,7 @@ class ScopedLedger:
         }
 
     def _may_be_named(self, altered: Mapping[str, str]) -> frozenset[str]:
-        """Return those of altered objects that lie in sight; at the root also those whose row tells no place."""
+        """Return the altered objects in sight; at the root also those whose scope cannot be read."""
         unreadable: Altered = {}
         seen = self.heads(altered, altered=unreadable).keys()
         return frozenset(seen | unreadable.keys() if self._scope == ROOT else seen)
@@ -325,7 +327,7 @@ class ScopedLedger:
             raise
 
     @contextmanager
-    def _naming_only_what_is_seen(self) -> Iterator[None]:
+    def _hiding_ids_out_of_sight(self) -> Iterator[None]:
         try:
             yield
         except Corrupt as error:
@@ -341,11 +343,11 @@ class ScopedLedger:
         return patch.model_copy(update={"scope": self._scope})
 
     def _key(self, key: str | None) -> str | None:
-        """Return the key as the ledger keeps it: each scope has keys of its own."""
+        """Return the key as the ledger stores it: each scope has its own keys."""
         bare = key is None or (self._scope == ROOT and not key.startswith(_SCOPED))
         return key if bare else canonical_json([self._scope, key])
 
-    def _told(self, receipt: Receipt) -> Receipt:
+    def _visible(self, receipt: Receipt) -> Receipt:
         seen = self._ids([*receipt.staled, *receipt.contested])
         staled = tuple(identity for identity in receipt.staled if identity in seen)
         contested = tuple(identity for identity in receipt.contested if identity in seen)
@@ -366,7 +368,7 @@ class ScopedLedger:
         return [event for event in events if event.target in seen]
 
     def _holds(self, record: PatchRecord) -> bool:
-        """Tell whether a patch is of this scope. One made without a scope belongs to the whole space: to the root."""
+        """Return whether a patch belongs to this scope. A patch without a scope belongs to the root."""
         return self._sees(record.scope) if record.scope else self._scope == ROOT
 
     def _ids(self, identities: Iterable[str]) -> frozenset[str]:
@@ -377,7 +379,7 @@ class ScopedLedger:
 
 
 class ReadingLedger(ScopedLedger):
-    """A ledger seen from a scope that takes no change: for an operation that says it only reads."""
+    """A view that refuses changes, for operations that are declared read-only."""
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:  # noqa: ARG002 - as its port
         """Raise `Denied`."""
@@ -413,7 +415,7 @@ def _only_reads() -> Denied:
 
 
 def item_in_tree(item: Object, tree: TreeView | None) -> Object | None:
-    """Return an object as it stands in a tree: a file of the repository with its lines there; `None` without any."""
+    """Return an object as it is in a tree: a file with its lines there; `None` for a file that is not in it."""
     if tree is None or not isinstance(item, Source) or not tree.has(item.origin):
         return item
     contents = tree.contents(item.origin, item.fingerprint)
@@ -421,28 +423,28 @@ def item_in_tree(item: Object, tree: TreeView | None) -> Object | None:
         return None
     if all(not segment.places for segment in item.segments):
         return item
-    kept = (segment.in_contents(contents) for segment in item.segments)
-    return item.model_copy(update={"segments": tuple(segment for segment in kept if segment)})
+    placed = (segment.in_contents(contents) for segment in item.segments)
+    return item.model_copy(update={"segments": tuple(segment for segment in placed if segment)})
 
 
 def _segments_in_tree(
     found: Mapping[tuple[str, str], Segment], heads: Mapping[str, Head], tree: TreeView | None
 ) -> Mapping[tuple[str, str], Segment]:
-    """Return those of the segments that stand in a tree, at their places there."""
+    """Return the segments that are in a tree, at their places there."""
     if tree is None:
         return found
-    kept = dict[tuple[str, str], Segment]()
+    placed = dict[tuple[str, str], Segment]()
     for place, segment in found.items():
         head = heads.get(place[0])
         if head is None or not tree.has(head.origin):
-            kept[place] = segment
+            placed[place] = segment
         elif here := segment.in_contents(tree.contents(head.origin, head.fingerprint)):
-            kept[place] = here
-    return kept
+            placed[place] = here
+    return placed
 
 
 def on_all_branches(ledger: Ledger) -> Ledger:
-    """Return the ledger of a call, held to no tree."""
+    """Return the ledger of a call, not limited to a tree."""
     return ledger.on_all_branches if isinstance(ledger, ScopedLedger) else ledger
 
 
@@ -452,14 +454,14 @@ def whole(ledger: Ledger) -> Ledger:
 
 
 def scope_of_patch(ledger: Ledger, patch_id: str) -> str:
-    """Return the scope a patch was made at: the root for one made without, and where its record cannot be read."""
+    """Return the scope of a patch; the root if it has none or its record cannot be read."""
     with suppress(NotFound, Corrupt):
         return ledger.patch(patch_id).scope or ROOT
     return ROOT
 
 
 def _named(request: ObjectRequest) -> dict[str, None]:
-    """Return the ids whose scope decides what of a request may be seen."""
+    """Return the ids whose scopes decide which parts of a request are in sight."""
     return dict.fromkeys((*request.heads, *(source_id for source_id, _ in request.segments)))
 
 
@@ -471,6 +473,3 @@ def _ends(write: Write) -> tuple[str, ...]:
             return (link.source, link.target)
         case _:
             return (write.before.id,)
-
-
-_SCOPED = '["/'

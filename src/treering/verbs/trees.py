@@ -1,8 +1,8 @@
-"""What holds in the tree that a question is asked from, or about: a branch, a commit, or files as they lie now.
+"""The tree of a read: a branch, a commit, or the caller's work tree, and which objects are current in it.
 
-What stands on another branch is never shown as current: the ledger of a call is held to the tree (`ScopedLedger`), and
-what is named all the same is shown with the branches it stands on. What was changed in the work tree since it was read
-is said at the result (`docs/decisions/0057`).
+Content of another branch is never shown as current: the ledger of a call is limited to the tree (`ScopedLedger`), and
+an object of another branch that is named by id is shown with its branches. Lines that changed in the work tree since
+they were read are flagged (`docs/decisions/0057`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,19 +29,26 @@ from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger, on_all_bra
 if TYPE_CHECKING:
     from treering.retrieval.search.retrieval import Hit
 
-MOST_READ = 50
+MAX_COMPARED = 50
 """Files of the work tree that are compared for one answer."""
-_SHORTEST = 7  # characters of a commit that name it
-_SHOWN = 12
-_MOST_NAMED = 5
+_MIN_COMMIT_CHARS = 7
+_COMMIT_CHARS = 12
+"""Characters of a commit in messages."""
+_MAX_BRANCHES_NAMED = 5
 _ELSEWHERE, _NOWHERE = "not on this branch", "not in this tree"
 CHANGED = "changed since: "
-"""How a note begins of what is other in the work tree than it was read."""
+"""The beginning of a note about lines that changed in the work tree since they were read."""
+_MAP = "repo"
+_MAX_EVENTS = 64
+"""Events after which the maps are searched among all objects again."""
+_LAST: WeakKeyDictionary[Any, tuple[tuple[str, str] | None, int, Sequence[Source]]] = WeakKeyDictionary()
+"""By index of an open space: the scope, the sequence number and the maps that were read last; each read needs them."""
+_LOCK = Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class AskedTree:
-    """The tree of an answer. `here` is the work tree it is asked from, where its files are compared too."""
+    """The tree of a read. `here`: the caller's work tree, whose files are compared with the stored ones."""
 
     view: TreeView
     here: CheckedOut | None = None
@@ -50,7 +57,7 @@ class AskedTree:
     _lying: dict[str, LyingFile | None] = field(default_factory=dict)
 
     def note_of_passage(self, head: Head, segment: Segment | None) -> str:
-        """Say what has become of a passage in the work tree since it was read; empty where it stands."""
+        """Return how a passage changed in the work tree since it was read; empty if it did not."""
         if segment is None or not self.view.has(head.origin):
             return ""
         return self._changed(head, segment, segment.excerpt)
@@ -66,11 +73,11 @@ class AskedTree:
             return ""
         places = [place for one in source.segments if (there := one.in_contents(contents)) for place in [there.locator]]
         commit = next((one.commit for one in places if isinstance(one, Lines) and one.commit), "")
-        known = f"as of commit {commit[:_SHOWN]}" if commit else "as read before"
+        known = f"as of commit {commit[:_COMMIT_CHARS]}" if commit else "as read before"
         return f"{known}; the file {'no longer exists' if lying.data is None else 'has changed since'}"
 
     def note_of_source(self, head: Head) -> str:
-        """Say on which branches a file stands that does not stand in the tree; else empty."""
+        """Return the note of a file that is only on other branches; empty if it is in the tree."""
         if self.view.stands(head.origin, head.fingerprint):
             return ""
         held = HeldContents.parse(head.fingerprint)
@@ -79,10 +86,10 @@ class AskedTree:
     def note_of_knowledge(
         self, item: Knowledge, heads: Mapping[str, Head], segments: Mapping[tuple[str, str], Segment]
     ) -> str:
-        """Say where knowledge stands that does not stand in the tree, or what became of its lines; else empty."""
+        """Return the note of knowledge whose evidence is only on other branches, or has changed; else empty."""
         notes: dict[EvidenceRef, str] = {}
 
-        def holds(ref: EvidenceRef) -> bool:
+        def is_valid(ref: EvidenceRef) -> bool:
             head, segment = heads[ref.source_id], segments[ref.source_id, ref.segment_id]
             notes[ref] = self._note_of_evidence(ref, head, segment)
             return not notes[ref]
@@ -90,7 +97,7 @@ class AskedTree:
         known = [
             ref for ref in item.evidence_refs if ref.source_id in heads and (ref.source_id, ref.segment_id) in segments
         ]
-        if any_place_holds(known, holds):
+        if any_place_holds(known, is_valid):
             return ""
         if changed := next((note for note in notes.values() if note.startswith(CHANGED)), ""):
             return changed
@@ -103,11 +110,11 @@ class AskedTree:
         if head.status != "active":
             return _NOWHERE
         contents = self.view.contents(head.origin, head.fingerprint)
-        if segment.place_in_contents(contents) or (contents is None and self._lies_unread(head.origin)):
+        if segment.place_in_contents(contents) or (contents is None and self._is_changed_on_unread_branch(head.origin)):
             return self._changed(head, segment, ref.quote(segment))
         return _ELSEWHERE
 
-    def _lies_unread(self, origin: str) -> bool:
+    def _is_changed_on_unread_branch(self, origin: str) -> bool:
         """Return whether a branch that was not read changes a file, which can be compared in the work tree."""
         path = self.view.path(origin)
         return bool(self.view.changed.get(path)) and self._file(path) is not None
@@ -130,17 +137,16 @@ class AskedTree:
         return f"{CHANGED}{path} is a different file in the work tree now"
 
     def _file(self, path: str) -> LyingFile | None:
-        if path not in self._lying and self.here and self.lookup and len(self._lying) < MOST_READ:
+        if path not in self._lying and self.here and self.lookup and len(self._lying) < MAX_COMPARED:
             self._lying[path] = self.lookup.lying(self.here, path)
         return self._lying.get(path)
 
 
 def tree_of(engine: Engine, scope: str, *, at: str, past: bool) -> AskedTree | None:
-    """Return the tree that a read is about: the one `at` names, else the work tree it is asked from.
+    """Return the tree of a read: the one that `at` names, or else the caller's work tree.
 
-    `None` where neither is told of, or the space does not know the repository, and for a read of the `past` of the
-    space, which is shown as it stood. Raises `NotFound` for a tree that nobody knows, `InvalidInput` for `at` and the
-    past together.
+    `None` without either, if the space does not know the repository, and for a read of the `past`, which covers all
+    branches. Raises `NotFound` for an unknown tree, `InvalidInput` for `at` together with the past.
     """
     if at and past:
         raise InvalidInput(
@@ -170,7 +176,7 @@ def branch_worked_on(engine: Engine, scope: str) -> str:
 
 
 def in_tree(engine: Engine, scope: str, *, at: str = "") -> Engine:
-    """Return an engine for reading what stands in a tree, which `tree_of` finds; the same one where there is none."""
+    """Return an engine that reads the tree of `tree_of`; the same engine if there is none."""
     tree = tree_of(engine, scope, at=at, past=False)
     if tree is None:
         return engine
@@ -178,14 +184,14 @@ def in_tree(engine: Engine, scope: str, *, at: str = "") -> Engine:
 
 
 def notes_of(tree: AskedTree | None, ledger: Ledger, hits: "Sequence[Hit]") -> Mapping[int, str]:
-    """Return by the keys of hits what is to be said of those that do not hold in the tree as they are shown."""
+    """Return by key of a hit why it is not current in the tree."""
     if tree is None:
         return {}
-    whole_ones = [hit for hit in hits if hit.item]
-    items = [hit.item for hit in whole_ones if hit.item]
-    told = notes_of_objects(tree, ledger, [hit.state for hit in whole_ones], read=items)
+    objects = [hit for hit in hits if hit.item]
+    items = [hit.item for hit in objects if hit.item]
+    object_notes = notes_of_objects(tree, ledger, [hit.state for hit in objects], read=items)
     notes = {
-        hit.head.key: told.get(hit.item.id, "") if hit.item else tree.note_of_passage(hit.state, hit.segment)
+        hit.head.key: object_notes.get(hit.item.id, "") if hit.item else tree.note_of_passage(hit.state, hit.segment)
         for hit in hits
     }
     return {key: note for key, note in notes.items() if note}
@@ -194,23 +200,22 @@ def notes_of(tree: AskedTree | None, ledger: Ledger, hits: "Sequence[Hit]") -> M
 def notes_of_objects(
     tree: AskedTree | None, ledger: Ledger, heads: Iterable[Head], *, read: Iterable[Object] = ()
 ) -> Mapping[str, str]:
-    """Return by id what is to be said of objects that do not hold in the tree: files, nodes, knowledge.
+    """Return by id why files, nodes and knowledge are not current in the tree.
 
-    `ledger` is that of the call; what stands elsewhere is looked up on all branches. `read`: those of the objects that
-    were read already.
+    `ledger`: the ledger of the call; other branches are looked up, too. `read`: the objects that were read already.
     """
-    asked = list(heads)
-    if tree is None or not asked:
+    listed = list(heads)
+    if tree is None or not listed:
         return {}
     everywhere = on_all_branches(ledger)
-    notes = {one.id: tree.note_of_source(one) for one in asked if one.type == "source"}
-    notes |= _notes_of_nodes(tree, everywhere, [one.id for one in asked if one.type == "node"])
-    notes |= _notes_of_knowledge(tree, everywhere, [one.id for one in asked if one.type == "knowledge"], read)
+    notes = {one.id: tree.note_of_source(one) for one in listed if one.type == "source"}
+    notes |= _notes_of_nodes(tree, everywhere, [one.id for one in listed if one.type == "node"])
+    notes |= _notes_of_knowledge(tree, everywhere, [one.id for one in listed if one.type == "knowledge"], read)
     return {identity: note for identity, note in notes.items() if note}
 
 
 def standing_knowledge(ledger: Ledger, items: Iterable[Knowledge]) -> list[Knowledge]:
-    """Return of knowledge what does not stand elsewhere than in the tree which a ledger is held to."""
+    """Return the knowledge that is current in the tree of a ledger."""
     known = list(items)
     view = ledger.tree if isinstance(ledger, ScopedLedger) else None
     if view is None or not known:
@@ -220,10 +225,10 @@ def standing_knowledge(ledger: Ledger, items: Iterable[Knowledge]) -> list[Knowl
 
 
 def standing_passages(ledger: Ledger, found: Sequence[PassagesFound]) -> list[PassagesFound]:
-    """Return of passages found by names of code those that stand in the tree which the ledger of a call is held to.
+    """Limit passages found by names of code to the tree of the ledger of a call.
 
-    What a name means is decided then among the files of the tree. The name of a file as a whole is found by the first
-    of its passages, which may be one of another branch: it stays where no other passage of the file has the name.
+    A name then means something in the files of the tree only. The name of a whole file is found by the first of its
+    passages, which may be of another branch: it stays if no other passage of the file has the name.
     """
     heads = [head for one in found for head in one.heads.values()]
     if not heads:
@@ -237,11 +242,11 @@ def standing_passages(ledger: Ledger, found: Sequence[PassagesFound]) -> list[Pa
 
 def _only_standing(found: PassagesFound, read: ObjectsFound) -> PassagesFound:
     heads = {key: head for key, head in found.heads.items() if head.object_id in read.heads}
-    stands = {key for key, head in heads.items() if not head.part or _place(head) in read.segments}
+    current = {key for key, head in heads.items() if not head.part or _place(head) in read.segments}
     named: dict[str, list[int]] = {}
     for name, keys in found.named.items():
-        there = {heads[key].object_id for key in keys if key in stands}
-        named[name] = [key for key in keys if key in stands or (key in heads and heads[key].object_id not in there)]
+        there = {heads[key].object_id for key in keys if key in current}
+        named[name] = [key for key in keys if key in current or (key in heads and heads[key].object_id not in there)]
     return replace(found, heads=heads, named=named)
 
 
@@ -250,7 +255,7 @@ def _place(head: PassageHead) -> tuple[str, str]:
 
 
 def _notes_of_nodes(tree: AskedTree, ledger: Ledger, ids: Sequence[str]) -> dict[str, str]:
-    """Say of nodes that stand for files of the repository alone where these stand, if not in the tree."""
+    """Return the notes of nodes that are only about files of the repository which are not in the tree."""
     if not ids:
         return {}
     (linked,) = ledger.read([ObjectRequest(links=tuple(ids))])
@@ -258,14 +263,14 @@ def _notes_of_nodes(tree: AskedTree, ledger: Ledger, ids: Sequence[str]) -> dict
         one: [link.source for link in linked.links.get(one, ()) if link.type == "about" and link.target == one]
         for one in ids
     }
-    # What stands for more files than that is not a thing of one branch.
-    about = {one: sources for one, sources in about.items() if len(sources) <= MOST_READ}
+    # A node about more files is not specific to a branch.
+    about = {one: sources for one, sources in about.items() if len(sources) <= MAX_COMPARED}
     files = ledger.heads(dict.fromkeys(source for sources in about.values() for source in sources))
     notes = dict[str, str]()
     for one, sources in about.items():
-        stands = [files[source] for source in sources if source in files]
-        told = [tree.note_of_source(head) for head in stands if head.status == "active"]
-        notes[one] = told[0] if told and all(told) else ""
+        heads = [files[source] for source in sources if source in files]
+        of_files = [tree.note_of_source(head) for head in heads if head.status == "active"]
+        notes[one] = of_files[0] if of_files and all(of_files) else ""
     return notes
 
 
@@ -275,14 +280,14 @@ def _notes_of_knowledge(tree: AskedTree, ledger: Ledger, ids: Sequence[str], rea
         (more,) = ledger.read([ObjectRequest(objects=missing)])
         items |= more.objects
     known = (items.get(one) for one in ids)
-    asked = [item for item in known if isinstance(item, Knowledge) and item.evidence_refs]
-    refs = dict.fromkeys((ref.source_id, ref.segment_id) for item in asked for ref in item.evidence_refs)
+    based = [item for item in known if isinstance(item, Knowledge) and item.evidence_refs]
+    refs = dict.fromkeys((ref.source_id, ref.segment_id) for item in based for ref in item.evidence_refs)
     if not refs:
         return {}
     sources = tuple(dict.fromkeys(source for source, _ in refs))
     (found,) = ledger.read([ObjectRequest(heads=sources, segments=tuple(refs), vanished=True)])
-    notes = {item.id: tree.note_of_knowledge(item, found.heads, found.segments) for item in asked}
-    elsewhere = [item for item in asked if notes[item.id].startswith((_ELSEWHERE, _NOWHERE))]
+    notes = {item.id: tree.note_of_knowledge(item, found.heads, found.segments) for item in based}
+    elsewhere = [item for item in based if notes[item.id].startswith((_ELSEWHERE, _NOWHERE))]
     renamed = _under_other_paths(tree.view, ledger, elsewhere, found) if elsewhere else frozenset()
     return {identity: note for identity, note in notes.items() if identity not in renamed}
 
@@ -290,7 +295,7 @@ def _notes_of_knowledge(tree: AskedTree, ledger: Ledger, ids: Sequence[str], rea
 def _under_other_paths(
     view: TreeView, ledger: Ledger, items: Sequence[Knowledge], found: ObjectsFound
 ) -> frozenset[str]:
-    """Return the ids of knowledge whose file stands in the tree under another path, with the same contents."""
+    """Return the ids of knowledge whose file is in the tree under another path, with the same contents."""
     scopes = {head.scope for head in found.heads.values() if view.has(head.origin)}
     here: set[str | None] = set()
     for scope in scopes:
@@ -319,11 +324,11 @@ def _contents(head: Head, segment: Segment) -> tuple[str, ...]:
 def branches_of(
     item: Knowledge, heads: Mapping[str, Head], segments: Mapping[tuple[str, str], Segment]
 ) -> tuple[str, ...] | None:
-    """Return the branches that the lines stand on which support knowledge; `None` where some stand on all of them.
+    """Return the branches with the lines that support knowledge; `None` if some are on all branches.
 
-    `heads` of their sources, and the `segments`.
+    `heads`: of the sources by id; `segments`: by source and segment.
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for ref in item.evidence_refs:
         head, segment = heads.get(ref.source_id), segments.get((ref.source_id, ref.segment_id))
         if ref.role != "supports" or head is None or segment is None:
@@ -331,12 +336,12 @@ def branches_of(
         branches = HeldContents.parse(head.fingerprint).branches_of(_contents(head, segment))
         if branches is None:
             return None
-        found |= dict.fromkeys(branches)
-    return tuple(found) or None
+        names |= dict.fromkeys(branches)
+    return tuple(names) or None
 
 
 def several_branches(engine: Engine, scope: str) -> tuple[str, ...]:
-    """Say of an answer that is held to no tree that it is of all branches, where a repository has several."""
+    """Return a note that an answer covers all branches, if a repository has several."""
     names = dict.fromkeys(
         name
         for one in maps_of(engine, scope)
@@ -345,31 +350,19 @@ def several_branches(engine: Engine, scope: str) -> tuple[str, ...]:
     )
     if not names:
         return ()
-    told = ", ".join([*names][:_MOST_NAMED]) + (" and more" if len(names) > _MOST_NAMED else "")
-    return (f"This covers all branches that were read ({told}); options.at selects one.",)
+    listed = ", ".join([*names][:_MAX_BRANCHES_NAMED]) + (" and more" if len(names) > _MAX_BRANCHES_NAMED else "")
+    return (f"This covers all branches that were read ({listed}); options.at selects one.",)
 
 
 def repository_maps(ledger: Ledger, scope: str, *, descend: bool, altered: Altered | None = None) -> Iterator[Source]:
-    """Give the maps of the repositories that were read at a scope, and below it where asked to."""
+    """Yield the maps of the repositories that were read at a scope, and with `descend` below it."""
     where = And((Compare("kind", "eq", _MAP), Compare("status", "eq", "active")))
     found = ledger.select(Selection(scope=scope, descend=descend, types=("source",), where=where), altered=altered)
     yield from (item for item in found if isinstance(item, Source))
 
 
-_MAP = "repo"
-_FEW_EVENTS = 64
-"""After so many events the maps are looked for anew, among all objects."""
-
-_LAST: WeakKeyDictionary[Any, tuple[tuple[str, str] | None, int, Sequence[Source]]] = WeakKeyDictionary()
-"""By the index of an open space, the maps that were read last, of which scope, and at which sequence number.
-
-Each question needs them.
-"""
-_LOCK = Lock()
-
-
 def maps_of(engine: Engine, scope: str) -> Sequence[Source]:
-    """Return the maps of the repositories at a scope and below; read anew only where one was written since."""
+    """Return the maps of the repositories at a scope and below, cached until one is written."""
     ledger = whole(engine.ledger)
     seen = ledger.scope if isinstance(ledger, ConfinedLedger) else ROOT
     place, sequence = (seen, scope), ledger.sequence()
@@ -385,8 +378,8 @@ def maps_of(engine: Engine, scope: str) -> Sequence[Source]:
 
 
 def _were_written(maps: Sequence[Source], ledger: Ledger, after: int, sequence: int) -> bool:
-    """Tell whether a map may have come, changed or gone between two sequence numbers of the log."""
-    if not 0 <= sequence - after <= _FEW_EVENTS:
+    """Return whether a map may have been added, changed or removed between two sequence numbers."""
+    if not 0 <= sequence - after <= _MAX_EVENTS:
         return True
     targets = {event.target for event in ledger.events(after=after, limit=sequence - after)}
     heads = ledger.heads({*targets, *(one.id for one in maps)})
@@ -394,12 +387,12 @@ def _were_written(maps: Sequence[Source], ledger: Ledger, after: int, sequence: 
 
 
 def _read_here(maps: Sequence[Source], here: CheckedOut, lookup: TreeLookup | None) -> list[Source]:
-    """Return the repositories that were read where the work tree lies, else those it is another clone of.
+    """Return the repositories that were read from this work tree, or else those that it is a clone of.
 
-    After a merge of spaces a repository may be told of as somebody else's clone. All have one first commit.
+    After a merge of spaces a repository may be recorded from another clone. All clones have the same first commit.
     """
-    if found := [one for one in maps if here.place in places_of_branches(one.payload).values()]:
-        return found
+    if same := [one for one in maps if here.place in places_of_branches(one.payload).values()]:
+        return same
     roots = ((one, one.payload.get("root_commit")) for one in maps)
     return [one for one, root in roots if isinstance(root, str) and root and lookup and lookup.commit(here.place, root)]
 
@@ -411,9 +404,12 @@ def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | Non
         ahead = known[here.branch] != here.commit
         place = places_of_branches(repository.payload).get(here.branch, here.place)
         where = "" if place == here.place else f" in {place}"
-        told = f"{here.branch} was read at {known[here.branch][:_SHOWN]}{where}, and is at {here.commit[:_SHOWN]}"
-        told = f"{told} here: git pull, or `treering add .`" if where else f"{told} now: `treering add .`"
-        return AskedTree(TreeView(repository.origin, here.branch, here.branch), here, lookup, (told,) if ahead else ())
+        read_at, is_at = known[here.branch][:_COMMIT_CHARS], here.commit[:_COMMIT_CHARS]
+        remedy = "here: git pull, or `treering add .`" if where else "now: `treering add .`"
+        warning = f"{here.branch} was read at {read_at}{where}, and is at {is_at} {remedy}"
+        return AskedTree(
+            TreeView(repository.origin, here.branch, here.branch), here, lookup, (warning,) if ahead else ()
+        )
     if same:
         return AskedTree(TreeView(repository.origin, same, here.branch), here, lookup)
     view = _beside(repository, here.branch, here.commit, here.place, lookup)
@@ -425,7 +421,7 @@ def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | Non
 
 
 def _beside(repository: Source, name: str, commit: str, place: str, lookup: TreeLookup | None) -> TreeView | None:
-    """Return the tree of a commit that was not read, by what differs from a branch that was."""
+    """Return the tree of an unread commit as the difference from a branch that was read."""
     known = known_branches(repository.payload)
     leading = repository.payload.get("leading")
     for branch in sorted(known, key=lambda one: one != leading):
@@ -436,7 +432,7 @@ def _beside(repository: Source, name: str, commit: str, place: str, lookup: Tree
 
 
 def _named(at: str, maps: Sequence[Source], here: CheckedOut | None, lookup: TreeLookup | None) -> TreeView:
-    """Return the tree that a branch or a commit names. Raises `NotFound`, `InvalidInput` where several have it."""
+    """Return the tree of a branch or commit. Raises `NotFound`, or `InvalidInput` if several repositories have it."""
     among = (_read_here(maps, here, lookup) if here else []) or maps
     read = [(one, name) for one in among for name in _matching(at, known_branches(one.payload))]
     if len({one.id for one, _ in read}) > 1:
@@ -463,4 +459,4 @@ def _named(at: str, maps: Sequence[Source], here: CheckedOut | None, lookup: Tre
 def _matching(at: str, known: Mapping[str, str]) -> list[str]:
     if at in known:
         return [at]
-    return [name for name, commit in known.items() if len(at) >= _SHORTEST and commit.startswith(at)][:1]
+    return [name for name, commit in known.items() if len(at) >= _MIN_COMMIT_CHARS and commit.startswith(at)][:1]

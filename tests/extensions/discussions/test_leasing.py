@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from treering.core.errors import InvalidInput, Unavailable
-from treering.verbs.engine import Lease, held
+from treering.verbs.leases import Lease, held
 
 LONG = 600.0
 SHORT = 0.06

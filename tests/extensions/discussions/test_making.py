@@ -14,8 +14,8 @@ from treering.extensions.discussions.generators.built_in import BuiltInGenerator
 from treering.extensions.discussions.generators.by_model import Prompt
 from treering.extensions.discussions.identity import apply_patch
 from treering.extensions.discussions.making import MakingReport, MemoryMaker
-from treering.verbs.engine import held
 from treering.verbs.ingest.turns import Message
+from treering.verbs.leases import held
 
 
 @pytest.fixture

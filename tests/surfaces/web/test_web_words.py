@@ -18,7 +18,7 @@ from treering.surfaces.cli import run
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Envelope
 from treering.verbs.query.recent import RecentChange
-from treering.verbs.reading import ShownHit
+from treering.verbs.shown_hits import ShownHit
 
 CODE = '''def bounded(size):
     """Refuse what is too large."""

@@ -23,7 +23,7 @@ from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.query.brief import repository_of
 from treering.verbs.query.code_related import CodeStart, code_links
-from treering.verbs.query.related import start_defining
+from treering.verbs.query.code_starts import start_defining
 from treering.verbs.trees import notes_of_objects
 
 _HOOKS = TUNING.hooks

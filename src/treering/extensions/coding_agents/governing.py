@@ -23,8 +23,9 @@ from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.query.branch_work import applies_to, scope_of
 from treering.verbs.query.brief import repository_of, statement_of
+from treering.verbs.query.changed_together import partners_of
 from treering.verbs.query.code_related import CodeNeighbour, CodeStart, code_links
-from treering.verbs.query.related import partners_of, start_defining
+from treering.verbs.query.code_starts import start_defining
 from treering.verbs.reading import time_of
 from treering.verbs.scoped_ledger import ReadingLedger
 from treering.verbs.trees import CHANGED, notes_of_objects, tree_of

@@ -10,10 +10,11 @@ from treering.core.objects import Knowledge
 from treering.core.scope import ROOT
 from treering.extensions.coding_agents.shown_lines import HookLine, digest_key
 from treering.retrieval.search.lines import answering_lines, symbol_of
+from treering.retrieval.search.relevance import WEAK
 from treering.retrieval.text.analysis import telling_terms
 from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
-from treering.verbs.reading import WEAK, ShownHit
+from treering.verbs.shown_hits import ShownHit
 
 _HOOKS = TUNING.hooks
 

@@ -28,7 +28,7 @@ from treering.surfaces.resident.client import how_it_is
 from treering.system.address import Address, shown_address
 from treering.system.machine import StartCommand
 from treering.system.settings import Settings
-from treering.verbs.query.overview import STATUS, SpaceProtection, SpaceStatus, VectorWork
+from treering.verbs.query.space_status import STATUS, SpaceProtection, SpaceStatus, VectorWork
 
 if TYPE_CHECKING:
     from treering.surfaces.cli import git_hooks, history

@@ -10,7 +10,8 @@ from treering.extensions.discussions.summaries.chunks import LONGEST_WAIT, Chunk
 from treering.extensions.discussions.summaries.condensing import Condenser, FinishedBlocks, archive_stale_memories
 from treering.extensions.discussions.summaries.keepers import StateKeeper, SummaryKeeper, TextKeeper
 from treering.ports.models import Usage
-from treering.verbs.engine import Engine, Lease, held
+from treering.verbs.engine import Engine
+from treering.verbs.leases import Lease, held
 
 _STAGE = "making memories"
 _OWNER_BYTES = 8

@@ -27,7 +27,9 @@ from treering.retrieval.text.time_zones import TimeZone, parse_zone
 from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, UnderstoodDays
-from treering.verbs.reading import behind_warning, lag_warning, question_of, understood_days
+from treering.verbs.index_warnings import behind_warning
+from treering.verbs.read_reports import lag_warning, understood_days
+from treering.verbs.reading import question_of
 
 RecallKind = Literal["memories", "turns", "both"]
 RecallMode = Literal["keywords", "natural", "semantic", "hybrid"]

@@ -16,8 +16,9 @@ from treering.core.patch import shortened
 from treering.extensions.exams.exam import FIRST, ExamAnswer, FoundExpected
 from treering.ports.runtime import JobLog
 from treering.sources.reading.bounded_files import check_inside, read_text_file
-from treering.verbs.engine import Engine, held
+from treering.verbs.engine import Engine
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
+from treering.verbs.leases import held
 
 RUNS = "runs.jsonl"
 """The file next to the questions with one line for each run."""

@@ -26,7 +26,8 @@ from treering.verbs.query.context import ContextReport
 from treering.verbs.query.recent import RecentReport, merge_in_words, told_changes
 from treering.verbs.query.related import Neighbour, RelatedReport
 from treering.verbs.query.search import SearchReport
-from treering.verbs.reading import ReadReport, shown_status
+from treering.verbs.read_reports import ReadReport
+from treering.verbs.shown_hits import shown_status
 
 _SAID = 600  # characters of a sentence that may hold stored words
 _LINE_CHARS = 600  # of a line of a hit: what people say in one turn is often one line

@@ -17,7 +17,7 @@ from treering.extensions.workflows.nodes import DELIMITER, MEMORY_NODES, SEARCH_
 from treering.extensions.workflows.registry import NodeType, NodeTypes, RunEnded, Scene, Step
 from treering.registry import brought_by_name
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
-from treering.verbs.engine import held
+from treering.verbs.leases import held
 
 LOCK_SECONDS = 60.0
 """The time after which the lock of an inactive run expires."""

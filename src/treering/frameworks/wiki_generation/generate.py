@@ -35,7 +35,8 @@ from treering.ports.models import Usage
 from treering.retrieval.extraction.asking import Budget
 from treering.surfaces.python.space import Space, open_space
 from treering.system.settings import Settings
-from treering.verbs.engine import Progress, held
+from treering.verbs.engine import Progress
+from treering.verbs.leases import held
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -16,6 +16,9 @@ from treering.retrieval.search.question import Question
 from treering.retrieval.search.retrieval import Retrieval
 from treering.retrieval.tuning import TUNING
 
+WEAK = "weak"
+"""The flag of a hit with much less in common with the question than the best one, or of all if none answers it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:

@@ -11,12 +11,12 @@ from treering.core.audit import LINK_EVENTS
 from treering.core.canonical import parse_time
 from treering.core.characters import label, one_line
 from treering.core.counting import counted_things
+from treering.core.declarations import is_declaration
 from treering.core.objects import Source
 from treering.ports.ledger import Ledger
 from treering.surfaces.cli.printing import IndentedLine, line, local_time
 from treering.surfaces.cli.receipts import change_in_words
 from treering.surfaces.python.space import Space
-from treering.verbs.declarations import is_declaration
 from treering.verbs.query.recent import JOINED, RecentChange, RecentReport, merge_in_words
 
 LINES = 30

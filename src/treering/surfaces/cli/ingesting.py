@@ -16,7 +16,7 @@ from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Envelope
 from treering.verbs.everyday import mode_of_path
 from treering.verbs.ingest.report import IngestReport
-from treering.verbs.query.overview import minutes_left
+from treering.verbs.query.space_status import minutes_left
 
 STDIN = "-"
 _URL_PREFIXES = ("http://", "https://")

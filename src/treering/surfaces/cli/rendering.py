@@ -16,7 +16,8 @@ from treering.retrieval.tuning import TUNING
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.search_text import cited_hits
 from treering.verbs.envelope import Report, UnderstoodDays
-from treering.verbs.reading import USUAL, Empty, ShownHit, ShownPassage, flag_in_words, lines_shown_of, shown_status
+from treering.verbs.read_reports import Empty
+from treering.verbs.shown_hits import USUAL, ShownHit, ShownPassage, flag_in_words, lines_shown_of, shown_status
 
 if TYPE_CHECKING:
     from treering.ports.ledger import Ledger

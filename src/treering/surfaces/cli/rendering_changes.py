@@ -18,8 +18,8 @@ from treering.surfaces.cli.printing import IndentedLine, line, local_time
 from treering.surfaces.cli.receipts import render_drift
 from treering.surfaces.ingest_words import ingest_in_words, searchable_now
 from treering.system.settings import Settings
-from treering.verbs.crystallize.review import WorkProposals
 from treering.verbs.crystallize.submission import WriteReport
+from treering.verbs.crystallize.work_proposals import WorkProposals
 from treering.verbs.envelope import Report
 from treering.verbs.feedback import FeedbackReport, FeedbackStatus
 from treering.verbs.ingest.report import OUTCOMES, IngestReport, ItemResult, JobReport, Outcome, is_routine

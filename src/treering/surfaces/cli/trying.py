@@ -19,7 +19,7 @@ from treering.surfaces.ingest_words import ingest_in_words
 from treering.surfaces.python.space import Space
 from treering.system.address import file_address
 from treering.verbs.ingest.report import IngestReport
-from treering.verbs.reading import ShownHit
+from treering.verbs.shown_hits import ShownHit
 
 _BEST = 3
 _MAX_BYTES = 2_000_000

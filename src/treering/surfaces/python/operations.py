@@ -8,12 +8,12 @@ from treering.core.errors import InvalidInput, nearest
 from treering.registry import brought_by_name
 from treering.spaces import proof, transfer
 from treering.verbs import feedback
-from treering.verbs.crystallize import review
+from treering.verbs.crystallize import review, work_proposals
 from treering.verbs.envelope import Operation
 from treering.verbs.lint import upkeep
 from treering.verbs.lint import upkeep as index_engine
 from treering.verbs.lint.erasure import ERASE
-from treering.verbs.query import overview
+from treering.verbs.query import space_status
 
 ON_SPACES: tuple[Operation[Any], ...] = (
     *review.OPERATIONS,
@@ -25,10 +25,10 @@ ON_SPACES: tuple[Operation[Any], ...] = (
 """Operations on a space as a whole: for the command line, Python, and HTTP if the server grants them."""
 UPKEEP: tuple[Operation[Any], ...] = (
     *upkeep.OPERATIONS,
-    *overview.OPERATIONS,
+    *space_status.OPERATIONS,
     *proof.OPERATIONS,
     *index_engine.ENGINE_OPERATIONS,
-    review.PROPOSE,
+    work_proposals.PROPOSE,
 )
 """Maintenance of a space and its work, for the command line and Python."""
 OF_PARTS: tuple[Operation[Any], ...] = tuple(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from treering.verbs.query.context import ContextReport
     from treering.verbs.query.recent import RecentChange, RecentReport
     from treering.verbs.query.search import SearchReport
-    from treering.verbs.reading import ShownHit
+    from treering.verbs.shown_hits import ShownHit
 
 _FILE = "file:"
 _TITLE_CHARS = 60

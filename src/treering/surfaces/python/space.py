@@ -357,7 +357,7 @@ def note_for_hooks(engine: Engine, report: Report, asked: str | Mapping[str, Any
     """
     # Imported here: a command that asks nothing needs neither.
     from treering.verbs.feedback import is_on
-    from treering.verbs.reading import ReadReport
+    from treering.verbs.read_reports import ReadReport
 
     if engine.note_answer is None or not isinstance(report, ReadReport) or not report.answer:
         return

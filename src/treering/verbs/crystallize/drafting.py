@@ -1,13 +1,13 @@
-"""Making the objects a caller describes, with the ids, times and defaults that are not the caller's to give."""
+"""Make the objects that a caller describes, with ids, times and defaults."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
-from treering.core.canonical import PREFIXES, canonical_json, digest, is_object
-from treering.core.characters import label
-from treering.core.errors import InvalidInput, InvalidPatch, nearest
+from treering.core.canonical import canonical_json, digest
+from treering.core.declarations import ORIGIN, declaration_title
+from treering.core.errors import InvalidInput
 from treering.core.evidence import EvidenceRef, Section, Segment, segment_hash
 from treering.core.objects import (
     PAYLOADS,
@@ -16,26 +16,31 @@ from treering.core.objects import (
     Knowledge,
     MemorySource,
     Node,
-    Object,
     Source,
     WorkItem,
     invalid_fields,
-    title_of,
 )
-from treering.core.patch import HEADING, TITLE, Create, Operation, Transition, Update, shortened
+from treering.core.patch import HEADING, TITLE, Create, Operation, shortened
 from treering.core.screening import screened
 from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
-from treering.retrieval.index.passages import passages_of
-from treering.verbs.declarations import ORIGIN, declaration_title
 from treering.verbs.envelope import Call, Value, parse
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
-from treering.verbs.naming import id_named
 from treering.verbs.numbered_places import numbered_in
 from treering.verbs.trees import branch_worked_on
 
 _Made = TypeVar("_Made", Activity, Knowledge, Node, WorkItem)
 EVIDENCE_NAMES = ("evidence", "because")
 """Other names of the field `evidence_refs` in calls."""
+
+_INFERRED: dict[bool, MemorySource] = {True: "human_curated", False: "agent_inferred"}
+"""The default source of knowledge with evidence, by whether its author is a person."""
+_CONFIDENCE: dict[MemorySource, float] = {
+    "user_declared": 0.95,
+    "human_curated": 0.9,
+    "agent_inferred": 0.6,
+    "system_generated": 0.6,
+    "imported": 0.6,
+}
 
 
 class KnowledgeFields(Value):
@@ -72,7 +77,7 @@ class KnowledgeFields(Value):
     def _takes_short_forms(cls, fields: object) -> object:
         if not isinstance(fields, dict):
             return fields
-        given = {**_told_by_payload(fields), **with_evidence_refs(fields)}
+        given = {**_kind_and_title(fields), **with_evidence_refs(fields)}
         flat = _payload_fields(given.get("kind")) & given.keys() - cls.model_fields.keys()
         payload = {name: given.pop(name) for name in sorted(flat)}
         known = given.get("payload", {})
@@ -125,7 +130,7 @@ _TITLES = {"decision": "outcome", "constraint": "rule", "preference": "statement
 """The field of a payload that serves as the title of knowledge without one."""
 
 
-def _told_by_payload(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _kind_and_title(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the kind that the fields of a payload show, and a title made of them."""
     known = fields.get("payload")
     payload = {**known, **fields} if isinstance(known, dict) else fields
@@ -141,7 +146,7 @@ def _payload_fields(kind: object) -> frozenset[str]:
 
 
 def with_evidence_refs(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields with what is called `evidence` or `because` among `evidence_refs`; one text counts as a list.
+    """Return fields with the values of `evidence` and `because` in `evidence_refs`; one text counts as a list.
 
     With the id of an answer as `answer`, numbers are places of that answer.
     """
@@ -164,14 +169,14 @@ def with_resolved_evidence(
     if not any(isinstance(one, str) for one in fields.evidence_refs):
         return fields, ()
     _check_payload(fields)  # before a file is read for it
-    found = resolve_evidence(call, fields.evidence_refs, dry_run=dry_run)
-    return fields.model_copy(update={"evidence_refs": found.refs}), found.resolved
+    resolution = resolve_evidence(call, fields.evidence_refs, dry_run=dry_run)
+    return fields.model_copy(update={"evidence_refs": resolution.refs}), resolution.resolved
 
 
 def draft_knowledge(call: Call, fields: KnowledgeFields) -> tuple[Knowledge, tuple[Operation, ...]]:
-    """Make knowledge, and the operations that create it; a bare declaration gets a note that holds it.
+    """Make knowledge, and the operations that create it; a declaration without evidence gets a note.
 
-    Its evidence is resolved before (`evidence.resolve_evidence`).
+    Evidence must be resolved before (`with_resolved_evidence`).
     """
     _check_payload(fields)
     given = fields.model_dump(mode="json", exclude_none=True)
@@ -188,7 +193,7 @@ def draft_knowledge(call: Call, fields: KnowledgeFields) -> tuple[Knowledge, tup
 
 
 def draft_node(call: Call, fields: NodeFields) -> Node:
-    """Make a node. A slug made of its name holds no secret of it: in a slug none would be known for one."""
+    """Make a node. A default slug is made of the screened name, because a secret is not recognizable in a slug."""
     name = screened(fields.name).value
     slug = fields.slug or "-".join("".join(c if c.isalnum() else " " for c in name.casefold()).split())
     return make(call, Node, {**fields.model_dump(mode="json"), "slug": slug or digest(name)[:12]})
@@ -232,9 +237,9 @@ def _check_payload(fields: KnowledgeFields) -> None:
 
 
 def declaration_note(call: Call, item: Knowledge) -> Source:
-    """Make the note that holds a person's declaration word for word, but for secrets, so that it can be cited."""
+    """Make the note with the words of a person's declaration, without secrets, so that it can be cited."""
     item = screened(item).value
-    words = passages_of(item)[0].text or canonical_json(item.payload.model_dump(mode="json"))
+    words = call.engine.lookup.text_of(item) or canonical_json(item.payload.model_dump(mode="json"))
     now = call.engine.clock.now()
     salt = fresh_salt(call.engine.clock)
     segment = Segment(
@@ -267,75 +272,3 @@ def _default_source(call: Call, fields: KnowledgeFields) -> MemorySource:
     return (
         "user_declared" if by_person and not fields.evidence_refs and not fields.derived_from else _INFERRED[by_person]
     )
-
-
-_INFERRED: dict[bool, MemorySource] = {True: "human_curated", False: "agent_inferred"}
-_CONFIDENCE: dict[MemorySource, float] = {
-    "user_declared": 0.95,
-    "human_curated": 0.9,
-    "agent_inferred": 0.6,
-    "system_generated": 0.6,
-    "imported": 0.6,
-}
-
-
-# Changing an object that is there: finding it by the id that was given, and the operations for what changes.
-
-
-_Kind = TypeVar("_Kind", Activity, Knowledge, Node, Source, WorkItem)
-
-
-def found_of(call: Call, identity: str, cls: type[_Kind]) -> _Kind:
-    """Return the object named by its id, its title or its number in an answer.
-
-    Raises `NotFound`, and `InvalidInput` for an object of another type or if several have the title.
-    """
-    kind = cls.model_fields["type"].default
-    item = call.engine.ledger.get(id_named(call.engine, identity, (kind,), strict=True))
-    if isinstance(item, cls):
-        return item
-    named = identity if is_object(identity) else f"{identity} ({label(title_of(item))})"
-    raise InvalidInput(
-        f"{named} is not {_called(kind)}.", hint=f"Its id starts with {PREFIXES[kind]}:.", details={"id": identity}
-    )
-
-
-def changing(
-    item: Object,
-    changes: dict[str, Any],
-    status: str | None,
-    *,
-    revision: int | None,
-    resolution: str = "",
-    beside: Iterable[str] = (),
-) -> list[Operation]:
-    """Return the operations that change fields and move to a status; none where both are as they were.
-
-    `beside`: what else the call takes. Raises `InvalidInput` for a name that it does not take, with the nearest.
-    """
-    _check_names(item, changes, beside)
-    expected = revision or item.revision
-    operations: list[Operation] = []
-    if changes:
-        operations.append(Update(id=item.id, expected_revision=expected, changes=changes))
-    if status and status != item.status:
-        operations.append(Transition(id=item.id, expected_revision=expected, to=status, resolution=resolution))
-    return operations
-
-
-def _check_names(item: Object, changes: dict[str, Any], beside: Iterable[str]) -> None:
-    """Raise `InvalidPatch` for names that the object has not; the ledger refuses those that no update changes."""
-    fields = type(item).model_fields
-    wrong = [name for name in changes if name not in fields or name == "merged_into"]
-    if wrong:
-        problem = "Extra inputs are not permitted"
-        raise InvalidPatch(
-            f"{wrong[0]}: {problem}",
-            hint=nearest(wrong[0], sorted({*(fields.keys() - item.STAMPED - SETTLED), *beside})),
-            details={"fields": [{"field": name, "problem": problem, "kind": "extra_forbidden"} for name in wrong]},
-        )
-
-
-def _called(kind: str) -> str:
-    words = kind.replace("_", " ")
-    return words if kind == "knowledge" else f"{'an' if words[0] in 'aeiou' else 'a'} {words}"

@@ -1,9 +1,9 @@
 """`crystallize` in modes `knowledge`, `promote` and `supersede`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from treering.core.canonical import normalise_text
 from treering.core.characters import named
@@ -15,18 +15,13 @@ from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Sup
 from treering.core.scope import ROOT, Scope, is_within, lineage
 from treering.ports.ledger import Selection, noted
 from treering.ports.passages import Reach
-from treering.ports.search import TextRequest
-from treering.retrieval.index.passages import passages_of
-from treering.retrieval.index.rounds import look_up
-from treering.retrieval.text.analysis import query_terms
+from treering.verbs.crystallize.changing import ChangeInput, changing, found_of, replacement_of
 from treering.verbs.crystallize.drafting import (
     FLAT_FIELDS,
     KnowledgeFields,
     NodeFields,
-    changing,
     draft_knowledge,
     draft_node,
-    found_of,
     with_evidence_refs,
     with_resolved_evidence,
 )
@@ -34,25 +29,19 @@ from treering.verbs.crystallize.submission import WriteOptions, WriteReport, sub
 from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
 from treering.verbs.evidence.inherited import has_places, inherited_evidence
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
-from treering.verbs.reading import behind_warning
+from treering.verbs.index_warnings import behind_warning
 
-_NEAR = 0.6
-"""Part of their words two statements share to be shown as possible duplicates."""
+_MIN_LIKENESS = 0.6
+"""The share of their words that two statements have in common to be shown as possible duplicates."""
+_DUPLICATE_CANDIDATES = 5
+_REWORDED = frozenset({"title", "summary", "evidence_refs", "subject_refs", "derived_from", "confidence"})
+"""Fields that may differ between knowledge with the same statement."""
 
 
-class KnowledgeInput(Value):
+class KnowledgeInput(ChangeInput):
     """New knowledge, or with `id` a correction of its fields."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
     SHORT_NAMES = FLAT_FIELDS
-
-    id: str | None = Field(default=None, description="The one to change; none: a new one.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """Return what was said besides id and revision."""
-        return dict(self.model_extra or {})
 
 
 def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptions) -> WriteReport:
@@ -75,13 +64,13 @@ def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptio
 
 
 def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
-    """Find knowledge that says nearly the same in other words. Reported only: likeness proves nothing."""
-    words = passages_of(item)[0].text
+    """Return the ids of knowledge with nearly the same words. They are only reported: likeness proves nothing."""
+    lookup = call.engine.lookup
+    words = lookup.text_of(item)
     reach = Reach(scope=call.scope, where=And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", item.kind))))
-    terms = query_terms(words)
     known: dict[str, Object] = {}
-    for head in look_up(call.engine.index, TextRequest(reach, 5, words=(*terms.words, *terms.phrases))):
-        with noted({}):  # what does not verify is not a hint at anything
+    for head in lookup.passages_with(words, reach, limit=_DUPLICATE_CANDIDATES):
+        with noted({}):  # altered knowledge is not compared
             known[head.object_id] = call.engine.ledger.get(head.object_id)
     key = item.duplicate_key()
     return tuple(
@@ -89,12 +78,12 @@ def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
         for identity, other in known.items()
         if isinstance(other, Knowledge)
         and other.duplicate_key() != key
-        and _likeness(words, passages_of(other)[0].text) >= _NEAR
+        and _likeness(words, lookup.text_of(other)) >= _MIN_LIKENESS
     )
 
 
 class _Status(Value):
-    """Where a correction moves knowledge."""
+    """The new status of corrected knowledge."""
 
     status: str | None = None
 
@@ -120,9 +109,9 @@ class PromoteInput(Value):
 
 
 def promote(call: Call, given: PromoteInput, options: WriteOptions) -> WriteReport:
-    """Believe candidates whose evidence holds, or move a child scope into its parent. Twice is as once."""
+    """Promote candidates with valid evidence, or move a child scope into its parent. Idempotent."""
     scope = given.from_scope
-    operations = _scope_up(call, scope, given.to_scope) if scope else _believed(call, given.ids)
+    operations = _scope_up(call, scope, given.to_scope) if scope else _promotions(call, given.ids)
     what = f"Nothing is held in {scope}." if scope else "All of it is active already."
     warnings = () if operations else (what,)
     return submit(call, operations, options, verb="crystallize", mode="promote", warnings=warnings)
@@ -163,9 +152,9 @@ class SupersedeInput(Value):
 
 
 def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> WriteReport:
-    """Replace knowledge by newer knowledge, keeping both and the reason.
+    """Replace knowledge by newer knowledge; both stay stored.
 
-    New knowledge that says the same for the same time replaces nothing: its words and evidence go to what is there.
+    New knowledge with the same statement and validity replaces nothing: the old one gets its words and evidence.
     """
     old = found_of(call, given.id, Knowledge)
     _check_current(call, old)
@@ -180,7 +169,7 @@ def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> Write
         revision = old.revision if revision == before else revision
         fields = new.model_copy(update={"status": new.status or "active"})
         item, created = draft_knowledge(call, fields)
-        if _says_the_same(item, old):
+        if _is_same_statement(item, old):
             return _reword(call, old, item, frozenset(new.model_fields_set), revision, options, evidence)
         operations += created
         by = item.id
@@ -198,9 +187,7 @@ def _check_current(call: Call, old: Knowledge) -> None:
     """Raise `IllegalTransition` for a statement that was replaced, naming its replacement."""
     if old.status != "superseded":
         return
-    links = [one for one in call.engine.ledger.links(old.id) if one.type == "supersedes" and one.target == old.id]
-    newer = call.engine.ledger.heads([one.source for one in links])
-    by = next(iter(newer.values()), None)
+    by = replacement_of(call.engine.ledger, old.id)
     raise IllegalTransition(
         f"{named(old.title)} was already replaced" + (f" by {named(by.title)}." if by else "."),
         hint=f"Replace that one: {by.id}." if by else "Record a new statement.",
@@ -230,10 +217,10 @@ def _with_evidence(
     )
 
 
-def _says_the_same(item: Knowledge, old: Knowledge) -> bool:
+def _is_same_statement(item: Knowledge, old: Knowledge) -> bool:
     validity = (item.valid_from, item.valid_until)
-    is_there = old.status not in {"superseded", "archived"}
-    return is_there and item.duplicate_key() == old.duplicate_key() and validity == (old.valid_from, old.valid_until)
+    is_current = old.status not in {"superseded", "archived"}
+    return is_current and item.duplicate_key() == old.duplicate_key() and validity == (old.valid_from, old.valid_until)
 
 
 def _reword(
@@ -245,7 +232,7 @@ def _reword(
     options: WriteOptions,
     evidence: tuple[ResolvedEvidence, ...],
 ) -> WriteReport:
-    """Change the words and the evidence of knowledge to those of a new one that says the same."""
+    """Give knowledge the words and the evidence of a new version with the same statement."""
     is_inherited = any(one.inherited for one in evidence)
     refs = item.evidence_refs if is_inherited else _united(old.evidence_refs, item.evidence_refs)
     if is_inherited and old.status == "active":
@@ -272,12 +259,8 @@ def _reword(
 
 
 def _united(known: Sequence[EvidenceRef], more: Sequence[EvidenceRef]) -> tuple[EvidenceRef, ...]:
-    there = {(ref.source_id, ref.segment_id, ref.role) for ref in known}
-    return (*known, *(ref for ref in more if (ref.source_id, ref.segment_id, ref.role) not in there))
-
-
-_REWORDED = frozenset({"title", "summary", "evidence_refs", "subject_refs", "derived_from", "confidence"})
-"""What may differ between knowledge that says the same."""
+    places = {(ref.source_id, ref.segment_id, ref.role) for ref in known}
+    return (*known, *(ref for ref in more if (ref.source_id, ref.segment_id, ref.role) not in places))
 
 
 def _correct(
@@ -288,8 +271,8 @@ def _correct(
     evidence: tuple[ResolvedEvidence, ...] = ()
     if "evidence_refs" in changes:
         given = parse(_Evidence, {"evidence_refs": changes["evidence_refs"]}, where="input").evidence_refs
-        found = resolve_evidence(call, given, dry_run=options.dry_run)
-        changes["evidence_refs"], evidence = found.refs, found.resolved
+        resolution = resolve_evidence(call, given, dry_run=options.dry_run)
+        changes["evidence_refs"], evidence = resolution.refs, resolution.resolved
     status = parse(_Status, {"status": changes.pop("status", None)}, where="input").status
     flat = [name for name in changes if name in type(item.payload).model_fields.keys() - Knowledge.model_fields.keys()]
     if flat and isinstance(changes.get("payload", {}), dict):
@@ -297,8 +280,8 @@ def _correct(
     if changes:
         _require_writable(item, changes)
     if isinstance(changes.get("payload"), dict):
-        said = {**item.payload.model_dump(mode="json", exclude_none=True), **changes["payload"]}
-        changes["payload"] = parse(type(item.payload), said, where="input.payload")
+        payload = {**item.payload.model_dump(mode="json", exclude_none=True), **changes["payload"]}
+        changes["payload"] = parse(type(item.payload), payload, where="input.payload")
     operations = changing(item, changes, status, revision=revision, beside={*KnowledgeInput.model_fields, "status"})
     if not operations:
         raise InvalidInput("The correction changes nothing.", hint="Give the fields to change along with the id.")
@@ -306,7 +289,7 @@ def _correct(
 
 
 def _require_writable(item: Knowledge, changes: Mapping[str, Any]) -> None:
-    """Raise `InvalidInput` for a summary: what it tells of is the evidence for its words, which no caller gives."""
+    """Raise `InvalidInput` for a summary, which is only generated from the objects that it summarizes."""
     if "summary" in (item.kind, changes.get("kind")):
         raise InvalidInput(
             f"{item.id} cannot be recorded as a summary: summaries are generated from other objects.",
@@ -315,7 +298,7 @@ def _require_writable(item: Knowledge, changes: Mapping[str, Any]) -> None:
         )
 
 
-def _believed(call: Call, identities: Sequence[str]) -> list[Operation]:
+def _promotions(call: Call, identities: Sequence[str]) -> list[Operation]:
     items = [found_of(call, identity, Knowledge) for identity in dict.fromkeys(identities)]
     return [
         Transition(id=item.id, expected_revision=item.revision, to="active")
@@ -325,28 +308,28 @@ def _believed(call: Call, identities: Sequence[str]) -> list[Operation]:
 
 
 def _scope_up(call: Call, child: str, to: str | None) -> list[Operation]:
-    """Move what a child scope holds; a node named after the child keeps what belonged together, together."""
+    """Move the objects of a child scope up, and link them to a new node named after the child."""
     if child == ROOT:
         raise InvalidInput("The root scope / has no parent scope.", hint="Name a scope below it.")
     parent = to or lineage(child)[-2]
     if is_within(parent, child):
         raise InvalidInput(f"{child} cannot move into itself.", hint="Name a scope outside it.")
-    held = [item for item in _held(call, child) if item.scope != parent]
-    if not held:
+    moving = [item for item in _objects_in(call, child) if item.scope != parent]
+    if not moving:
         return []
     group = draft_node(
         Call(call.engine, parent),
         NodeFields(kind="component", name=child, summary=f"What {child} held when it was merged."),
     )
     operations: list[Operation] = [Create(object=group)]
-    for item in held:
+    for item in moving:
         operations.append(MoveScope(id=item.id, expected_revision=item.revision, to=parent))
         operations.append(AddLink(link=Link(type="part_of", source=item.id, target=group.id)))
     return operations
 
 
-def _held(call: Call, child: str) -> list[Object]:
-    """Return what moves: what was archived or merged away stays behind."""
+def _objects_in(call: Call, child: str) -> list[Object]:
+    """Return the objects of a scope, without archived and merged ones."""
     staying = Compare("status", "in", ("archived", "merged"))
     selection = Selection(scope=child, descend=True, where=Not(staying))
     return [item for item in call.engine.ledger.select(selection) if is_within(item.scope, child)]

@@ -1,26 +1,24 @@
-"""The gate every patch of a tool passes: shown, proposed for review, or applied."""
+"""Show, propose or apply a patch of a tool."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import Field
 
-from treering.core.canonical import digest
-from treering.core.errors import Denied, NotFound, Unavailable
-from treering.core.evidence import Segment, segment_hash
-from treering.core.objects import Knowledge, Source
-from treering.core.patch import Author, Create, Operation, Patch, PatchRecord, Receipt, Update
+from treering.core.errors import Denied, Unavailable
+from treering.core.objects import Knowledge
+from treering.core.patch import Author, Create, Operation, Patch, PatchRecord, Receipt
 from treering.core.policy import needs_review, operations_need_review
 from treering.core.screening import Screened, kept_key, screened
 from treering.core.writing.draft import ObjectChange, changes_of
-from treering.ports.ledger import Ledger
 from treering.ports.runtime import fresh_id
+from treering.verbs.crystallize.screened_operations import screened_operations
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Report, Value, Verb
 from treering.verbs.evidence.resolving import ResolvedEvidence
 
 _MAX_QUOTED_CHARS = 2_000
-"""Of the words of evidence that a report repeats."""
+"""Characters of evidence in a report."""
 
 
 class WriteOptions(Value):
@@ -53,7 +51,7 @@ class WriteReport(Report):
 
 
 def build_patch(call: Call, operations: Sequence[Operation], *, verb: Verb, reason: str) -> Patch:
-    """Make a patch in the engine's name, without secrets."""
+    """Make a patch of the engine's author, without secrets."""
     return _patch(call, operations, verb=verb, reason=reason).value
 
 
@@ -66,22 +64,22 @@ def new_patch(
     request: str = "",
     redact_secrets: bool = True,
 ) -> Screened[Patch]:
-    """Make a patch with the secrets in its operations and its reason redacted: every patch of a tool is made here.
+    """Make a patch with the secrets in its operations and its reason redacted.
 
-    Without `redact_secrets` the operations stay as they are; a reason, which nothing can erase, never does.
+    Without `redact_secrets` only the reason is redacted, which nothing can erase.
     """
     given = tuple(operations)
-    kept = screened_operations(given, engine.ledger) if redact_secrets else Screened(given)
+    redacted = screened_operations(given, engine.ledger) if redact_secrets else Screened(given)
     why = screened(reason, place="reason")
     patch = Patch(
         id=fresh_id("patch", engine.clock),
         source=author,
-        operations=kept.value,
+        operations=redacted.value,
         reason=why.value,
         created_at=engine.clock.now(),
         request=request,
     )
-    return Screened(patch, (*kept.secrets, *why.secrets))
+    return Screened(patch, (*redacted.secrets, *why.secrets))
 
 
 def _patch(call: Call, operations: Sequence[Operation], *, verb: Verb, reason: str) -> Screened[Patch]:
@@ -100,9 +98,9 @@ def submit(
     evidence: tuple[ResolvedEvidence, ...] = (),
     warnings: tuple[str, ...] = (),
 ) -> WriteReport:
-    """Show, propose or apply operations as one patch, as options and the space's policy say.
+    """Show, propose or apply operations as one patch, by the options and the policy of the space.
 
-    Without an operation nothing happens, and the report says so. What was redacted is among its warnings.
+    Without operations the report is `unchanged`. Redactions are among its warnings.
     """
     if not operations:
         return WriteReport(verb=verb, mode=mode, scope=call.scope, status="unchanged", warnings=warnings)
@@ -163,80 +161,8 @@ def _ids(outcome: Receipt | PatchRecord | None) -> tuple[str, ...]:
             return ()
 
 
-# The operations of a patch without secrets: what every tool writes passes here, whatever its mode.
-
-
-def screened_operations(operations: Sequence[Operation], ledger: Ledger) -> Screened[tuple[Operation, ...]]:
-    """Return operations with the secrets in every text redacted, and the hashes of changed segments made anew.
-
-    A segment the ledger holds already stays as it is: its id names one text for ever. `lint structure` reports it.
-    """
-    done = [_screened(operation, ledger) for operation in operations]
-    return Screened(tuple(one.value for one in done), tuple(secret for one in done for secret in one.secrets))
-
-
-def _screened(operation: Operation, ledger: Ledger) -> Screened[Operation]:
-    match operation:
-        case Create(object=item):
-            made = screened(item, place=item.type)
-            kept = _hashed(made.value) if isinstance(made.value, Source) else made.value
-            return Screened(Create(object=kept), made.secrets) if made.secrets else Screened(operation)
-        case Update():
-            return _screened_update(operation, ledger)
-        case _:
-            return screened(operation)
-
-
-def _hashed(source: Source) -> Source:
-    """Return a source whose words changed, with the hashes of its segments and its own made anew."""
-    segments = tuple(_with_hash(part, source.salt) for part in source.segments)
-    words = digest("\n".join(part.excerpt for part in segments))
-    return source.model_copy(update={"segments": segments, "fingerprint": words if segments else source.fingerprint})
-
-
-def _screened_update(update: Update, ledger: Ledger) -> Screened[Operation]:
-    rest = screened({name: value for name, value in update.changes.items() if name != "segments"})
-    parts = update.changes.get("segments", ())
-    segments = _screened_segments(parts, update.id, ledger) if _are_segments(parts) else screened(parts)
-    secrets = (*rest.secrets, *segments.secrets)
-    if not secrets:
-        return Screened(update)
-    changes = {**rest.value, **({"segments": segments.value} if "segments" in update.changes else {})}
-    return Screened(update.model_copy(update={"changes": changes}), secrets)
-
-
-def _are_segments(parts: Iterable[Any]) -> bool:
-    return isinstance(parts, tuple | list) and all(isinstance(part, Segment) for part in parts)
-
-
-def _screened_segments(parts: Sequence[Segment], identity: str, ledger: Ledger) -> Screened[tuple[Segment, ...]]:
-    touched = [screened(part, place="segments") for part in parts]
-    if not any(one.secrets for one in touched):
-        return Screened(tuple(parts))
-    salt = ledger.get(identity).salt
-    done = [
-        Screened(part) if _is_held(part, identity, ledger) else Screened(_with_hash(one.value, salt), one.secrets)
-        for part, one in zip(parts, touched, strict=True)
-    ]
-    return Screened(tuple(one.value for one in done), tuple(secret for one in done for secret in one.secrets))
-
-
-def _with_hash(part: Segment, salt: str) -> Segment:
-    return part.model_copy(update={"hash": segment_hash(part.excerpt, salt=salt)})
-
-
-def _is_held(part: Segment, identity: str, ledger: Ledger) -> bool:
-    try:
-        return ledger.segment(identity, part.segment_id).excerpt == part.excerpt
-    except NotFound:
-        return False
-
-
-# Writing a patch of a memory that has to be applied at once, or not at all.
-
-
 def check_direct(engine: Engine, operations: Sequence[Operation], *, what: str) -> None:
-    """Raise `Denied` where the policy of the space has the engine's author wait for a review with such operations."""
+    """Raise `Denied` if the policy of the space requires a review of such operations by the engine's author."""
     if operations_need_review(operations, engine.author.channel, engine.ledger.policy):
         raise Denied(
             f"{what} writes directly, and this space asks for a review.",
@@ -248,9 +174,9 @@ def check_direct(engine: Engine, operations: Sequence[Operation], *, what: str) 
 def apply_directly(
     engine: Engine, scope: str, operations: Sequence[Operation], *, what: str, reason: str, key: str | None = None
 ) -> Receipt:
-    """Write operations as one patch; the same `key` again gives the first receipt. `what` names the memory in errors.
+    """Apply operations as one patch; the same `key` again returns the first receipt. `what` names the memory in errors.
 
-    Raises `Denied` where the space wants a review, and what the ledger raises.
+    Raises `Denied` if the space requires a review, and the errors of the ledger.
     """
     check_direct(engine, operations, what=what)
     options = WriteOptions(reason=reason, idempotency_key=key)

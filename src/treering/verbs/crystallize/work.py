@@ -1,32 +1,31 @@
-"""`crystallize` in mode `activity`: work done, and in the same patch what it produced; later, what changes of it."""
+"""`crystallize` in modes `activity`, `work_item`, `node` and `source`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import Activity, Node, Source, WorkItem
 from treering.core.patch import AddLink, Create, Link, LinkType, Merge, Operation
 from treering.core.writing.draft import merge_unique
+from treering.verbs.crystallize.changing import ChangeInput, changing, found_of
 from treering.verbs.crystallize.drafting import (
     KnowledgeFields,
     NodeFields,
     WorkItemFields,
-    changing,
     draft_activity,
     draft_knowledge,
     draft_node,
     draft_work_item,
-    found_of,
     with_resolved_evidence,
 )
 from treering.verbs.crystallize.knowledge import KnowledgeInput, possible_duplicates
 from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
 from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
 from treering.verbs.evidence.resolving import ResolvedEvidence
-from treering.verbs.reading import behind_warning
+from treering.verbs.index_warnings import behind_warning
 
 
 class Outputs(Value):
@@ -54,28 +53,19 @@ class ActivityFields(Outputs):
     produced_object_refs: tuple[str, ...] = ()
 
 
-class ActivityInput(Value):
+class ActivityInput(ChangeInput):
     """A new activity, or changes to the one with this `id`: its fields, its status, and its new results."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
-
-    id: str | None = Field(default=None, description="The one to change; none: a new one.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
     status: str | None = Field(default=None, description="New status. New activities: finalized.")
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """Return the other fields of the activity."""
-        return dict(self.model_extra or {})
 
 
 def crystallize_activity(call: Call, given: ActivityInput, options: WriteOptions) -> WriteReport:
     """Record an activity with everything it produced, or change one, all or nothing."""
-    said = given.fields
-    outputs = {name: said.pop(name) for name in Outputs.model_fields if given.id and name in said}
+    own = given.fields
+    outputs = {name: own.pop(name) for name in Outputs.model_fields if given.id and name in own}
     fields = parse(Outputs, outputs, where="input") if given.id else _new(given)
     made = _Made.of(call, fields, dry_run=options.dry_run)
-    operations = _change(call, given, said, made) if given.id else _record(call, fields, made)
+    operations = _change(call, given, own, made) if given.id else _record(call, fields, made)
     return submit(
         call,
         operations,
@@ -90,7 +80,7 @@ def crystallize_activity(call: Call, given: ActivityInput, options: WriteOptions
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What an activity produced: the operations that create it, and its ids."""
+    """The objects that an activity produced: the operations that create them, and their ids."""
 
     operations: tuple[Operation, ...]
     ids: tuple[str, ...]
@@ -116,8 +106,8 @@ class _Made:
 
 
 def _new(given: ActivityInput) -> ActivityFields:
-    said = given.fields if given.status is None else {**given.fields, "status": given.status}
-    return parse(ActivityFields, said, where="input")
+    fields = given.fields if given.status is None else {**given.fields, "status": given.status}
+    return parse(ActivityFields, fields, where="input")
 
 
 def _record(call: Call, given: Outputs, made: _Made) -> list[Operation]:
@@ -126,9 +116,9 @@ def _record(call: Call, given: Outputs, made: _Made) -> list[Operation]:
     return [*made.operations, Create(object=activity), *made.links(activity.id)]
 
 
-def _change(call: Call, given: ActivityInput, said: dict[str, Any], made: _Made) -> list[Operation]:
+def _change(call: Call, given: ActivityInput, fields: dict[str, Any], made: _Made) -> list[Operation]:
     item = found_of(call, given.id or "", Activity)
-    changes = dict(said)
+    changes = dict(fields)
     if made.ids:
         produced = tuple(changes.get("produced_object_refs", item.produced_object_refs))
         changes["produced_object_refs"] = merge_unique(produced, made.ids)
@@ -153,9 +143,6 @@ ACTIVITY = Mode(
 )
 
 
-# `crystallize` in mode `work_item`: open, change, move, link, resolve.
-
-
 class LinkFields(Value):
     """A relation from the work item to another object."""
 
@@ -163,21 +150,12 @@ class LinkFields(Value):
     target: str
 
 
-class WorkItemInput(Value):
+class WorkItemInput(ChangeInput):
     """A new work item, or changes to the one with this `id`."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
-
-    id: str | None = Field(default=None, description="The one to change; none: a new one.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
     status: str | None = Field(default=None, description="New status; `resolved` needs a resolution.")
     resolution: str = Field(default="", description="How it was resolved.")
     links: tuple[LinkFields, ...] = ()
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """Return the other fields of the work item."""
-        return dict(self.model_extra or {})
 
 
 def crystallize_work_item(call: Call, given: WorkItemInput, options: WriteOptions) -> WriteReport:
@@ -224,27 +202,15 @@ WORK_ITEM = Mode(
 )
 
 
-# `crystallize` in mode `node`: make a node, or change, archive or merge one.
-
-
-class NodeInput(Value):
+class NodeInput(ChangeInput):
     """A new node, or changes to the one with this `id`."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
-
-    id: str | None = Field(default=None, description="The one to change; none: a new one.")
-    revision: int | None = Field(default=None, ge=1, description="The revision you read.")
     status: str | None = Field(default=None, description="New status.")
     into: str | None = Field(default=None, description="A node to merge it into.")
 
-    @property
-    def fields(self) -> dict[str, Any]:
-        """Return the other fields of the node."""
-        return dict(self.model_extra or {})
-
 
 def crystallize_node(call: Call, given: NodeInput, options: WriteOptions) -> WriteReport:
-    """Make a node, or change, archive or merge one. What is there already gets the new summary and names."""
+    """Make a node, or change, archive or merge one. An existing node gets the new summary and names."""
     operations = _node_changes(call, given) if given.id else _creation(call, given)
     return submit(call, operations, options, verb="crystallize", mode="node")
 
@@ -285,9 +251,6 @@ NODE = Mode(
 )
 
 
-# `crystallize` in mode `source`: say that a source is invalid, valid again, or over.
-
-
 class SourceStatus(Value):
     """A source and its new status."""
 
@@ -323,4 +286,4 @@ NEW_OBJECT_FIELDS: Mapping[type[Value], type[Value]] = {
     WorkItemInput: WorkItemFields,
     NodeInput: NodeFields,
 }
-"""Inputs that take the fields of a new object beside their own, which change one, and which fields those are."""
+"""By input: the fields of a new object, which the input accepts besides its own."""

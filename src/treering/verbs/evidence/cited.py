@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
+from treering.core.declarations import is_declaration
 from treering.core.errors import NotFound
 from treering.core.evidence import Segment, place_in, short_place
 from treering.core.objects import Knowledge, Object, Source
 from treering.ports.ledger import Ledger
-from treering.verbs.declarations import is_declaration
 
 
 def cited_places(ledger: Ledger, item: Object) -> tuple[str, ...]:

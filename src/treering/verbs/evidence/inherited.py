@@ -16,7 +16,7 @@ _LineRange = tuple[int, int]
 def has_places(call: Call, item: Knowledge) -> bool:
     """Return whether knowledge is based on lines of a file.
 
-    A file may have changed along with what it supports; a note or a message only ever stated the old knowledge.
+    A file may have changed together with the knowledge; a note or a message still states the old knowledge.
     """
     return any(isinstance(segment.locator, Lines) for cited in _sources(call, item).values() for _, segment in cited)
 

@@ -17,9 +17,6 @@ from treering.core.filters import Compare
 from treering.core.objects import Source
 from treering.ports.ledger import noted
 from treering.ports.passages import Reach
-from treering.ports.search import TextRequest
-from treering.retrieval.index.rounds import look_up
-from treering.retrieval.text.analysis import query_terms
 from treering.verbs.envelope import Call, Value
 from treering.verbs.evidence.notation import (
     NOTATIONS,
@@ -64,19 +61,19 @@ class ResolvedEvidence(Value):
 
     @property
     def short_place(self) -> str:
-        """The place as people type it, such as `src/retry.py:10-14`, with what is special about it."""
+        """The place as people type it, such as `src/retry.py:10-14`, with its remark."""
         return f"{short_place(self.place)}{f' ({self.remark})' if self.remark else ''}"
 
     @property
     def remark(self) -> str:
-        """What is special about it: uncommitted, inherited."""
+        """Such as `uncommitted`, or `as before` for inherited evidence; usually empty."""
         remarks = {"uncommitted": self.uncommitted, "as before": self.inherited}
         return ", ".join(remark for remark, applies in remarks.items() if applies)
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """References to store, and how those that were written as text were resolved."""
+    """The references to store, and the resolution of evidence given as text."""
 
     refs: tuple[EvidenceRef, ...]
     resolved: tuple[ResolvedEvidence, ...]
@@ -235,12 +232,10 @@ class Resolver:
         return self.answer(text, source, segments)
 
     def _quoted(self, text: str, words: str) -> ResolvedEvidence:
-        terms = query_terms(words)
         reach = Reach(self.call.scope, descend=True, where=Compare("type", "eq", "source"))
-        request = TextRequest(reach, _QUOTE_HITS, words=(*terms.words, *terms.phrases))
         sought = " ".join(words.split()).casefold()
         matches: list[tuple[Source, Segment]] = []
-        for head in look_up(self.call.engine.index, request) if sought else ():
+        for head in self.call.engine.lookup.passages_with(words, reach, limit=_QUOTE_HITS) if sought else ():
             # One in another scope, or a damaged one, which lint reports, is no match.
             with suppress(NotFound), noted({}):
                 source = self._source(head.object_id)

@@ -20,8 +20,9 @@ from treering.core.objects import Source
 from treering.ports.adapter import Role, SegmentDraft, SourceDraft
 from treering.ports.ledger import Ledger
 from treering.ports.runtime import JobLog, JobRow, JobsInCommits, fresh_id
-from treering.verbs.engine import Engine, held
+from treering.verbs.engine import Engine
 from treering.verbs.ingest.segments import with_texts
+from treering.verbs.leases import held
 
 MIN_CHARS = 24
 """Shorter passages are only recognized in their own origin, because they may occur elsewhere for other reasons."""

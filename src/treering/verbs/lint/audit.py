@@ -1,4 +1,4 @@
-"""`lint` in mode `audit`: verify the log and the ledger, and tell who changed what, from what to what, and why."""
+"""`lint` in mode `audit`: verify the log and the ledger, and list changes with author, values and reason."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,13 +18,15 @@ from treering.core.writing.draft import FieldChange, asked, fields_changed
 from treering.ports.ledger import Ledger
 from treering.ports.runtime import check_interrupt
 from treering.verbs.envelope import READS, Call, Mode, Report, TextInput, Value
+from treering.verbs.index_warnings import behind_warning
 from treering.verbs.naming import id_given
 from treering.verbs.query.browsing import shown_object
-from treering.verbs.reading import behind_warning
 from treering.verbs.scoped_ledger import scope_of_patch
 
-_EVENTS = 500  # of the log, at a time
+_EVENTS_PER_BATCH = 500
 _SHOWN_TOKENS = 500
+_NOT_VERIFIED = "The space does not verify. Run lint audit at the scope / to see what differs."
+_DIFFERS = "The index of the space differs from its ledger. Run this at the scope / to see where."
 _Revisions = Callable[[str, int], Object | None]
 
 
@@ -98,13 +100,13 @@ def audit(call: Call, given: AuditInput, options: AuditOptions) -> AuditReport:
     head, problem, differences = None, "", tuple[str, ...]()
     try:
         head = ledger.verify()
-        # What a damaged ledger would make of the index says nothing about the index.
+        # The index is compared only with a verified ledger.
         differences = shown_differences(call, call.engine.index.upkeep.differences())
     except TreeringError as error:
-        check_interrupt()  # that the audit was ended says nothing about the space
+        check_interrupt()  # an interrupted audit is no problem of the space
         problem = f"{error.message} {error.hint}" if call.scope == ROOT else _NOT_VERIFIED
-    told = (event for event in ledger.events(after=given.after) if not subject or subject in _named_in(event))
-    events = _newest(_within(call, told), options.limit)
+    about_subject = (event for event in ledger.events(after=given.after) if not subject or subject in _named_in(event))
+    events = _newest(_within(call, about_subject), options.limit)
     about = "" if problem else subject
     return AuditReport(
         verb="lint",
@@ -123,12 +125,8 @@ def audit(call: Call, given: AuditInput, options: AuditOptions) -> AuditReport:
 
 
 def shown_differences(call: Call, differences: Sequence[str]) -> tuple[str, ...]:
-    """Return the differences at the root; below it only that there are some, for they name what lies elsewhere."""
+    """Return the differences at the root; below it only a note, because they name objects of other scopes."""
     return tuple(differences) if call.scope == ROOT or not differences else (_DIFFERS,)
-
-
-_NOT_VERIFIED = "The space does not verify. Run lint audit at the scope / to see what differs."
-_DIFFERS = "The index of the space differs from its ledger. Run this at the scope / to see where."
 
 
 def _named_in(event: AuditEvent) -> tuple[str, str]:
@@ -136,17 +134,17 @@ def _named_in(event: AuditEvent) -> tuple[str, str]:
 
 
 def _newest(events: Iterable[AuditEvent], limit: int) -> deque[AuditEvent]:
-    """Keep the last events: a log is larger than what is shown of it."""
+    """Return the last events."""
     return deque(events, maxlen=limit)
 
 
 def _within(call: Call, events: Iterable[AuditEvent]) -> Iterator[AuditEvent]:
-    """Leave out what happened above the scope; at the root everything is told, also of what was erased since."""
+    """Leave out events above the scope; at the root none, not even events of erased objects."""
     if call.scope == ROOT:
         yield from events
         return
-    waiting = iter(events)
-    while batch := list(islice(waiting, _EVENTS)):
+    pending = iter(events)
+    while batch := list(islice(pending, _EVENTS_PER_BATCH)):
         yield from _below(call, batch)
 
 
@@ -164,13 +162,13 @@ def _line(event: AuditEvent) -> str:
 
 
 def _move(event: AuditEvent) -> str:
-    """Say from which revision and status to which an object went."""
-    before, after = _standing(event.before), _standing(event.after)
+    """Return the revision and status of an object before and after."""
+    before, after = _state(event.before), _state(event.after)
     return f" ({' → '.join(filter(None, (before, after)))})" if before or after else ""
 
 
-def _standing(state: dict[str, Any] | None) -> str:
-    # What a damaged log says is printed as far as it can be read.
+def _state(state: dict[str, Any] | None) -> str:
+    # A damaged log is printed as far as it can be read.
     return f"r{state['revision']} {state.get('status', '')}".rstrip() if state and "revision" in state else ""
 
 
@@ -190,7 +188,7 @@ def _fields(event: AuditEvent, revision: _Revisions) -> tuple[FieldChange, ...]:
 
 
 def _revisions(ledger: Ledger) -> _Revisions:
-    """Return what reads a revision of an object, the object's history once; `None` where it was erased."""
+    """Return a function that reads a revision of an object, or `None` if it was erased."""
 
     @cache
     def history(identity: str) -> Sequence[Object]:
@@ -211,22 +209,22 @@ def _patch(ledger: Ledger, identity: str, limit: int) -> AuditedPatch | None:
     except NotFound:
         return None
     revision = _revisions(ledger)
-    told = set(AuditedPatch.model_fields) - {"operations", "operations_left_out"}
+    names = set(AuditedPatch.model_fields) - {"operations", "operations_left_out"}
     return AuditedPatch(
-        **{name: getattr(record, name) for name in told},
-        operations=tuple(_told_operation(asked(one, revision)) for one in record.operations[:limit]),
+        **{name: getattr(record, name) for name in names},
+        operations=tuple(_shown_operation(asked(one, revision)) for one in record.operations[:limit]),
         operations_left_out=max(0, len(record.operations) - limit),
     )
 
 
-def _told_operation(operation: Operation | RecordedOperation) -> dict[str, Any]:
-    """Return an operation as JSON data; the texts of a source are shown in part, as `query page` shows them."""
+def _shown_operation(operation: Operation | RecordedOperation) -> dict[str, Any]:
+    """Return an operation as JSON data, with shortened texts of sources, as in `query page`."""
     match operation:
         case Create(object=item):
             return {"op": "create", "object": shown_object(item, max_tokens=_SHOWN_TOKENS)}
         case Update(changes=changes) if "segments" in changes:
-            told = operation.model_dump(mode="json")
-            return {**told, "changes": {**changes, "segments": f"{len(changes['segments'])} segments"}}
+            fields = operation.model_dump(mode="json")
+            return {**fields, "changes": {**changes, "segments": f"{len(changes['segments'])} segments"}}
         case _:
             return operation.model_dump(mode="json")
 

@@ -1,4 +1,4 @@
-"""Erasing objects for good, proving that they are gone, and naming what is out of reach."""
+"""Erase objects permanently, verify that they are gone, and name the copies that are out of reach."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from treering.verbs.envelope import DECIDES, Call, Operation, Value
 from treering.verbs.ingest.erased import erase_and_remember, passages_elsewhere
 from treering.verbs.naming import id_given
 
-_PROBED = 1000
+_MAX_PROBED = 1000
 
 _OUT_OF_REACH = (
     "backups and snapshots of the space's files",
@@ -46,36 +46,36 @@ class ErasureReceipt(Value):
     patch_id: str
     sequence: int
     staled: tuple[str, ...]
-    """Knowledge that rested on what was erased: it is stale, and may repeat its words; erase it too if it does."""
+    """Knowledge based on the erased objects: it is stale now. Erase it, too, if it repeats their words."""
     repeated_in: tuple[str, ...]
-    """Other objects that hold a segment with the same words."""
+    """Other objects with a segment of the same words."""
     probes: tuple[Probe, ...]
     out_of_reach: tuple[str, ...]
     remaining: tuple[str, ...] = ()
-    """What is erased and still to be overwritten in files, because others use the space; and a proof that failed.
+    """Erased content that is not overwritten in files yet, because others use the space; and a failed proof.
 
     It is overwritten by the next erasure, by the next opening of the space, or by `lint repair` with `apply`.
     """
 
     @property
     def clean(self) -> bool:
-        """Tell whether the probes were made, and none found anything."""
+        """Whether the probes ran and found nothing."""
         return bool(self.probes) and all(probe.found == 0 for probe in self.probes)
 
 
 class EraseInput(Value):
     """What to erase."""
 
-    # That there is one is only told here: `erase` says better what is wrong.
+    # The minimum is only documented here: `erase` raises a better error.
     ids: tuple[str, ...] = Field(description="Ids of the objects.", json_schema_extra={"minItems": 1})
 
 
 def erase(
     engine: Engine, identities: Sequence[str], *, reason: str, is_meant: Callable[[Segment], bool] = lambda _: True
 ) -> ErasureReceipt:
-    """Erase objects with all their revisions, and the copies a merge archived in their favor; look for them everywhere.
+    """Erase objects with all their revisions and the copies that a merge archived; then search for them everywhere.
 
-    `is_meant`: which segments of sources to remember as erased; the others are stored in another source. Raises
+    `is_meant`: the segments of sources to remember as erased; the others are stored in another source. Raises
     `InvalidInput` without ids, `NotFound` for an unknown one and `Denied` if the channel may not erase; nothing was
     changed then.
     """
@@ -90,7 +90,7 @@ def erase(
     sources = [_with_segments(revision, is_meant) for revision in revisions if isinstance(revision, Source)]
     repeated = passages_elsewhere(engine.ledger, sources)
     receipt, unmarked = erase_and_remember(engine, sources, lambda: engine.ledger.commit(patch), repeated=repeated)
-    # From here on it is erased: what fails now is said in the receipt.
+    # The objects are erased now: later failures are reported in the receipt.
     remaining = engine.ledger.compact()
     ids = tuple(item.id for item in items)
     try:
@@ -132,7 +132,7 @@ ERASE = Operation(
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What looking for objects and their texts found; empty where it failed."""
+    """The result of the search for erased objects and texts; empty if it failed."""
 
     repeated_in: tuple[str, ...] = ()
     probes: tuple[Probe, ...] = ()
@@ -140,11 +140,11 @@ class Proof:
 
 
 def proof_of(engine: Engine, items: Sequence[Object], texts: set[str]) -> Proof:
-    """Look everywhere for objects and the texts they had; what was erased is found nowhere."""
+    """Search everywhere for objects and their texts."""
     ids = tuple(item.id for item in items)
-    held = _held(engine.ledger.records(), frozenset(ids), texts)
-    probes = _probes(engine, ids, texts, held)
-    return Proof(held.repeated_in, probes, _reasons(engine, items))
+    stored = _stored(engine.ledger.records(), frozenset(ids), texts)
+    probes = _probes(engine, ids, texts, stored)
+    return Proof(stored.repeated_in, probes, _reasons(engine, items))
 
 
 def _origins(items: Sequence[Object]) -> list[str]:
@@ -152,59 +152,59 @@ def _origins(items: Sequence[Object]) -> list[str]:
 
 
 def _reasons(engine: Engine, items: Sequence[Object]) -> tuple[str, ...]:
-    """Name the reasons in the audit log, which cannot be changed, that repeat an origin or a title."""
-    found: dict[int, None] = {}
+    """Return a note of audit events whose reasons, which cannot be changed, contain an origin or a title."""
+    numbers: dict[int, None] = {}
     for item in items:
         names = [name for name in (title_of(item), item.origin if isinstance(item, Source) else "") if name]
         events = engine.ledger.events_of(item.id)
-        found |= {event.seq: None for event in events if any(name in event.reason for name in names)}
-    if not found:
+        numbers |= {event.seq: None for event in events if any(name in event.reason for name in names)}
+    if not numbers:
         return ()
-    shown = [str(seq) for seq in sorted(found)]
+    shown = [str(seq) for seq in sorted(numbers)]
     return (f"the reasons of audit events {', '.join(shown)}, which mention it",)
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
-    """What a look through everything the ledger holds found."""
+class _Stored:
+    """The erased content found in the records of the ledger."""
 
     records: int
-    """How many revisions and segments are those of erased objects."""
+    """Number of revisions and segments of erased objects."""
     repeated_in: tuple[str, ...]
-    """The sources that hold one of the erased texts."""
+    """The sources that contain an erased text."""
 
 
-def _held(records: Iterable[Record], gone: frozenset[str], texts: set[str]) -> _Held:
-    """Look once through all records, one at a time: a space is larger than memory."""
-    found, repeated = 0, dict[str, None]()
+def _stored(records: Iterable[Record], gone: frozenset[str], texts: set[str]) -> _Stored:
+    """Read all records once, one at a time: a space may be larger than memory."""
+    count, repeated = 0, dict[str, None]()
     for record in records:
         row = record.row
         match record.table:
             case "revision":
-                found += row["id"] in gone
+                count += row["id"] in gone
             case "segment":
-                found += row["source_id"] in gone
+                count += row["source_id"] in gone
                 if row["text"] in texts:
                     repeated[row["source_id"]] = None
             case _:
                 pass
-    return _Held(found, tuple(repeated))
+    return _Stored(count, tuple(repeated))
 
 
 def _rows_left(engine: Engine, identities: Sequence[str]) -> int:
-    """Count what the index holds of the erased. One that was not told of it yet is told first."""
+    """Count the index rows of erased objects, after bringing the index up to date if necessary."""
     upkeep = engine.index.upkeep
     if upkeep.remains(identities):
         make_whole(engine.index)
     return upkeep.remains(identities)
 
 
-def _probes(engine: Engine, identities: Sequence[str], texts: set[str], held: _Held) -> tuple[Probe, ...]:
+def _probes(engine: Engine, identities: Sequence[str], texts: set[str], stored: _Stored) -> tuple[Probe, ...]:
     gone, rows = set(identities), _rows_left(engine, identities)
     return (
         Probe(name="object rows", found=len(engine.ledger.heads(identities))),
         Probe(name="revisions", found=sum(_remembers(engine, identity) for identity in identities)),
-        Probe(name="stored records", found=held.records),
+        Probe(name="stored records", found=stored.records),
         Probe(name="full text", found=sum(_found(engine, text, gone) for text in texts)),
         Probe(name="index rows", found=rows),
         Probe(name="jobs", found=engine.jobs.remains(identities)),
@@ -221,5 +221,5 @@ def _remembers(engine: Engine, identity: str) -> bool:
 def _found(engine: Engine, text: str, gone: set[str]) -> bool:
     reach = Reach("/", descend=True, withdrawn=True)
     terms = query_terms(text)
-    found = look_up(engine.index, TextRequest(reach, _PROBED, words=(*terms.words, *terms.phrases)))
-    return any(head.object_id in gone for head in found)
+    heads = look_up(engine.index, TextRequest(reach, _MAX_PROBED, words=(*terms.words, *terms.phrases)))
+    return any(head.object_id in gone for head in heads)

@@ -17,15 +17,17 @@ from treering.ports.runtime import check_between_steps
 from treering.registry import brought_by_name
 from treering.verbs.crystallize.submission import build_patch
 from treering.verbs.envelope import READS, WRITES, Call, Mode, Report, Value
+from treering.verbs.index_warnings import behind_warning
 from treering.verbs.lint import semantic, structure
 from treering.verbs.lint.audit import shown_differences
-from treering.verbs.lint.structure import SAME_FILE
+from treering.verbs.lint.same_files import SAME_FILE
 from treering.verbs.lint.survey import Finding, Rule, Survey, survey
-from treering.verbs.reading import behind_warning
 from treering.verbs.scoped_ledger import whole
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 _EVENTS = 500  # of the log, at a time
+_APPLY = "The index differs: run again with options.apply."
+_NOT_REPAIRED = "The space does not verify, so nothing was repaired. Run lint audit at the scope / to see what differs."
 
 
 class LintInput(Value):
@@ -84,13 +86,13 @@ class RepairReport(Report):
 
 
 def repair(call: Call, given: LintInput, options: RepairOptions) -> RepairReport:
-    """Show, or with `apply` carry out, the fixes that findings carry. One that fails hides no other.
+    """Show or apply the fixes of findings; a failed one does not stop the others.
 
-    With `apply` it also overwrites what an erasure could not, because others used the space.
+    With `apply`, erased content that was in use by other processes is overwritten, too.
     """
-    found, seen = _found(call, _every_rule(), given)
-    # What an altered object lacks is no reason to change others.
-    fixable = [] if seen.altered else [finding for finding in found if finding.fix][: options.limit]
+    findings, seen = _findings(call, _every_rule(), given)
+    # An altered object is no reason to change others.
+    fixable = [] if seen.altered else [finding for finding in findings if finding.fix][: options.limit]
     repairs = tuple(_repair(call, finding, apply=options.apply) for finding in fixable)
     if any(one.outcome == "applied" for one in repairs):
         call.engine.vectoriser.start()
@@ -131,7 +133,7 @@ class ReindexReport(Report):
 
 
 def reindex(call: Call, _given: ReindexInput, options: ReindexOptions) -> ReindexReport:
-    """Compare projections with a rebuild, or rebuild them; vectors that wait are made in the background."""
+    """Compare projections with a rebuild, or rebuild them; pending passages are embedded in the background."""
     index = call.engine.index
     differences = shown_differences(call, index.upkeep.differences())
     rebuilt = index.upkeep.rebuild() if options.apply else 0
@@ -152,29 +154,23 @@ def reindex(call: Call, _given: ReindexInput, options: ReindexOptions) -> Reinde
     )
 
 
-_APPLY = "The index differs: run again with options.apply."
-
-
-_NOT_REPAIRED = "The space does not verify, so nothing was repaired. Run lint audit at the scope / to see what differs."
-
-
 def _lint(
     call: Call,
     mode: Literal["structure", "semantic"],
     given: LintInput,
     options: LintOptions,
 ) -> LintReport:
-    found, _ = _found(call, rules_by_mode()[mode], given)
-    found.sort(key=lambda one: (_ORDER[one.severity], one.rule, one.ids))
+    findings, _ = _findings(call, rules_by_mode()[mode], given)
+    findings.sort(key=lambda one: (_ORDER[one.severity], one.rule, one.ids))
     counts: dict[str, int] = {}
-    for one in found:
+    for one in findings:
         counts[one.rule] = counts.get(one.rule, 0) + 1
-    shown = tuple(found[: options.limit])
+    shown = tuple(findings[: options.limit])
     return LintReport(
         verb="lint",
         mode=mode,
         scope=call.scope,
-        status="ok" if found else "empty",
+        status="ok" if findings else "empty",
         ids=tuple(dict.fromkeys(identity for one in shown for identity in one.ids)),
         findings=shown,
         counts=counts,
@@ -185,7 +181,7 @@ def _lint(
 
 @cache
 def rules_by_mode() -> Mapping[str, Mapping[str, Rule]]:
-    """Return the rules of each mode by name: those that come with lint, then those that parts bring."""
+    """Return the rules of each mode by name: built-in ones, then the rules of parts."""
     built_in = {"structure": structure.RULES, "semantic": semantic.RULES}
     further = [*brought_by_name("lint_rules", attrgetter("name"), taken={*structure.RULES, *semantic.RULES})]
     return {
@@ -199,7 +195,7 @@ def _every_rule() -> Mapping[str, Rule]:
 
 
 def rule_mode(name: str) -> str:
-    """Return the mode that a rule belongs to. Raises `InvalidInput` with all there are for one that there is not."""
+    """Return the mode of a rule. Raises `InvalidInput` with all rules if there is no such rule."""
     for mode, rules in rules_by_mode().items():
         if name in rules:
             return mode
@@ -211,8 +207,8 @@ def rule_mode(name: str) -> str:
     )
 
 
-def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[list[Finding], Survey]:
-    """Run the rules that were asked for, but for the silenced ones. Raises `InvalidInput` for an unknown name."""
+def _findings(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[list[Finding], Survey]:
+    """Run the requested rules, without silenced ones. Raises `InvalidInput` for an unknown name."""
     for name in given.rules:
         if name not in rules:
             raise InvalidInput(
@@ -223,7 +219,7 @@ def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[lis
     ledger = call.engine.ledger
     silenced = ledger.policy.silenced_rules
     wanted = [name for name in given.rules or rules if name not in silenced]
-    # Rules look at the whole space, so that a reference to another scope is not taken for a broken one.
+    # Rules see the whole space, so that a reference to another scope is not broken.
     seen = survey(whole(ledger), scope=call.scope, now=call.engine.clock.now())
     if SAME_FILE in wanted:
         seen = replace(seen, origins_today=_origins_today(call, seen))
@@ -231,8 +227,8 @@ def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[lis
 
 
 def _origins_today(call: Call, seen: Survey) -> Mapping[str, str]:
-    """Look where the files of active sources lie now, as far as an adapter can and may."""
-    found: dict[str, str] = {}
+    """Return the current origins of the files of active sources, as far as adapters can tell."""
+    origins: dict[str, str] = {}
     by_scope: dict[str, list[Source]] = {}
     for source in seen.current(Source):
         by_scope.setdefault(source.scope, []).append(source)
@@ -240,8 +236,8 @@ def _origins_today(call: Call, seen: Survey) -> Mapping[str, str]:
     for sources in by_scope.values():
         maps = [KnownRepository(one.origin, one.title, one.payload) for one in sources if one.kind == "repo"]
         for lookup in lookups:
-            found |= lookup.origins_today([one.origin for one in sources], maps)
-    return found
+            origins |= lookup.origins_today([one.origin for one in sources], maps)
+    return origins
 
 
 def _unknown_silenced(call: Call) -> tuple[str, ...]:
@@ -264,7 +260,7 @@ def _repair(call: Call, finding: Finding, *, apply: bool) -> Repair:
             return Repair(**common, outcome="proposed", diff=diff, patch_id=ledger.propose(patch).id)
         return Repair(**common, outcome="applied", diff=diff, patch_id=ledger.commit(patch).patch_id)
     except TreeringError as error:
-        check_between_steps()  # nobody waits for the other repairs any more
+        check_between_steps()  # stop if the call was interrupted
         return Repair(**common, outcome="failed", why=f"{error.message} {error.hint}")
 
 

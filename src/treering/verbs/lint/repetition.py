@@ -1,8 +1,8 @@
-"""Which statements say again what another one says: word for word, in the same words, or as a part of it.
+"""Find statements that repeat others: with the same text, the same words, or as a clause of a longer one.
 
-Likeness proves nothing: "deploys on Monday" and "deploys on Sunday" are alike. So one statement counts as said by
-another only where all its words stand there, one behind the other, as a clause of its own, and nothing before or
-behind them takes it back or narrows it down. What is not decided so is left alone.
+Similarity proves nothing: "deploys on Monday" and "deploys on Sunday" are similar. So a statement is contained in
+another only if all its words follow each other there as a separate clause, and no words around them negate or limit it.
+Doubtful pairs are left alone.
 """
 
 import re
@@ -13,17 +13,17 @@ from functools import cached_property
 from typing import Literal
 
 from treering.core.canonical import canonical_json, normalise_text
+from treering.core.declarations import is_declaration
 from treering.core.objects import Constraint, Decision, Fact, Knowledge, Preference, Procedure, Source, Summary
 from treering.core.screening import without_disguise
 from treering.retrieval.text.analysis import spelled
 from treering.retrieval.text.dates import date_ranges
-from treering.verbs.declarations import is_declaration
 
 Sameness = Literal["exact", "normalised", "contained"]
 
 _FILLERS = frozenset("a an the please also just so too really very actually kindly indeed hereby then ok okay".split())
-"""Words that change nothing of what is stated. All others count, `not` and `only` above all."""
-_WRITTEN = {"can't": "can not", "won't": "will not", "'m": " am", "'re": " are", "'ll": " will", "'ve": " have"}
+"""Words that do not change a statement. All others count, above all `not` and `only`."""
+_CONTRACTIONS = {"can't": "can not", "won't": "will not", "'m": " am", "'re": " are", "'ll": " will", "'ve": " have"}
 _NUMBERS = dict(zip("two three four five six seven eight nine ten".split(), map(str, range(2, 11)), strict=True))
 _CLAUSE_BEGINS = frozenset({"and", ";", ":", ","})
 _CLAUSE_ENDS = frozenset({"and", ";", ":", ",", "(", "because", "which", "that", "who", "including"})
@@ -35,12 +35,12 @@ _GOVERNING = frozenset(
     "once former ex almost nearly hardly few some stop stopped avoid before after as though although while suppose "
     "imagine deny denies denied doubt doubts unlikely false wrong".split()
 )
-"""Words by which a clause behind them is not stated, or not without a condition."""
-_TAKING_BACK = frozenset(
+"""Words after which a clause is not stated, or only under a condition."""
+_RETRACTING = frozenset(
     "not never if unless until only except but when while before instead anymore longer or formerly once wrong "
     "false no though although however".split()
 )
-"""Words by which what stands before them is taken back, or held to a condition."""
+"""Words that retract the clause before them, or make it conditional."""
 _DEICTIC = frozenset(
     "today yesterday tomorrow tonight currently recently lately ago now this last next morning afternoon evening "
     "earlier later soon already still again".split()
@@ -51,16 +51,19 @@ _BULLET = re.compile(r"^\s*(?:[-*+>#]+|\d+[.)])\s+")
 _SENTENCE = re.compile(r"(?<=[.!?。！？])[\"')\]*]*\s+|\n+")
 _TOKEN = re.compile(r"https?://[^\s)>\]]+|(?<![\w.])-{1,2}(?=\w)\w+(?:[./:@#'_-]+\w+)*|\w+(?:[./:@#'_-]+\w+)*|[^\w\s]")
 _SIGNS = frozenset(";:,()[]{}.!。！…\"'“”„‘’`*>#")
-"""Signs that words may be written with or without. `<`, `%` and `?` are none of them."""
-_SAID_LEAST = 3
-"""Words of a sentence that may be found as a part of another: shorter ones stand everywhere."""
+"""Punctuation that does not distinguish statements, unlike `<`, `%` and `?`."""
+_UNREAD = _SIGNS - frozenset(";:,(")
+_MIN_CONTAINED_WORDS = 3
+"""Shorter sentences occur everywhere as parts of others."""
+_CHANGING = frozenset({"created_at", "updated_at", "timestamp", "hash", "id", "memory_id", "flags"})
+"""Fields of metadata that differ between copies of a note."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """What an object states, as far as that can be compared.
+    """The comparable statement of an object.
 
-    `about` is what has to be the same: scope, kind, subject, time, and whatever else tells two of them apart.
+    `about` contains the fields that must be equal, such as scope, kind, subject and time.
     """
 
     id: str
@@ -69,32 +72,32 @@ class Statement:
 
     @cached_property
     def exact(self) -> str:
-        """The words as they stand, but for case and white space."""
+        """The text without differences of case and white space."""
         return "\n".join(map(normalise_text, self.texts))
 
     @cached_property
     def sentences(self) -> tuple[tuple[str, ...], ...]:
-        """The tokens of each sentence: its words without fillers, and the signs that part it."""
+        """The tokens of each sentence: its words without fillers, and the punctuation between clauses."""
         parts = (part for text in self.texts for part in _SENTENCE.split(text))
         return tuple(tokens for part in parts if any(map(_is_word, tokens := tokens_of(part))))
 
     @cached_property
     def words(self) -> tuple[tuple[str, ...], ...]:
-        """The words of each sentence, without its signs."""
+        """The words of each sentence, without punctuation."""
         return tuple(tuple(token for token in one if _is_word(token)) for one in self.sentences)
 
 
 def statement_of(item: Knowledge | Source) -> Statement | None:
-    """Return what knowledge or a note states; `None` for what states nothing that could be said twice.
+    """Return the statement of knowledge or a note; `None` if it has none that could be repeated.
 
-    Summaries say again what others say, and hold only as long as that does.
+    Summaries have none: they repeat other objects on purpose.
     """
     if isinstance(item, Source):
         return _of_note(item)
-    said = _stated(item)
-    if said is None:
+    stated = _stated(item)
+    if stated is None:
         return None
-    subject, texts = said
+    subject, texts = stated
     time = [str(item.valid_from), str(item.valid_until)]
     about = canonical_json([item.scope, item.kind, subject, sorted(item.subject_refs), time])
     return Statement(item.id, about, tuple(filter(None, (*texts, item.summary))))
@@ -118,39 +121,33 @@ def _stated(item: Knowledge) -> tuple[str, tuple[str, ...]] | None:
             return None
 
 
-_CHANGING = frozenset({"created_at", "updated_at", "timestamp", "hash", "id", "memory_id", "flags"})
-
-
 def _of_note(item: Source) -> Statement | None:
     if item.kind != "note" or is_declaration(item.origin):
         return None
     texts = tuple(part.excerpt for part in item.segments if part.excerpt.strip())
     if not texts:
         return None
-    told = {name: value for name, value in item.metadata.items() if name not in _CHANGING}
+    metadata = {name: value for name, value in item.metadata.items() if name not in _CHANGING}
     words = {token for text in texts for token in tokens_of(text)}
     days = [str(found.period) for text in texts for found in date_ranges(text, said=item.captured_at)]
-    # "I ran today" of two days are two things, whatever the words are.
+    # "I ran today" means different things on two days.
     day = str(item.captured_at.date()) if words & _DEICTIC or days else ""
-    return Statement(item.id, canonical_json([item.scope, "note", told, day, sorted(days)]), texts)
+    return Statement(item.id, canonical_json([item.scope, "note", metadata, day, sorted(days)]), texts)
 
 
 def tokens_of(text: str) -> tuple[str, ...]:
-    """Return the tokens of a sentence: its words in small letters as they are inflected, and the signs that part it.
+    """Return the tokens of a sentence: its words in lower case, and the punctuation between clauses.
 
-    Stems would not do: "add a test" asks for what "added a test" tells of.
+    Words are not stemmed: "add a test" is a request, "added a test" a report.
     """
     plain = without_disguise(_BULLET.sub("", text)).replace("’", "'")
-    for short, written in _WRITTEN.items():
-        plain = plain.replace(short, written)
-    found = (spelled(token.removesuffix("'s")) for token in _TOKEN.findall(plain.replace("n't", " not")))
-    tokens = [_NUMBERS.get(token, token) for token in found if token not in _FILLERS and token not in _UNREAD]
+    for contraction, words in _CONTRACTIONS.items():
+        plain = plain.replace(contraction, words)
+    spellings = (spelled(token.removesuffix("'s")) for token in _TOKEN.findall(plain.replace("n't", " not")))
+    tokens = [_NUMBERS.get(token, token) for token in spellings if token not in _FILLERS and token not in _UNREAD]
     while tokens and not _is_word(tokens[-1]):
         tokens.pop()
     return tuple(tokens)
-
-
-_UNREAD = _SIGNS - frozenset(";:,(")
 
 
 def _is_word(token: str) -> bool:
@@ -158,43 +155,43 @@ def _is_word(token: str) -> bool:
 
 
 def sameness(one: Statement, other: Statement) -> Sameness | None:
-    """Tell how `other` says what `one` says; `None` where it does not, or where that is not certain."""
+    """Return how `other` repeats `one`; `None` if it does not, or if that is uncertain."""
     if one.about != other.about or not one.words:
         return None
     if one.exact == other.exact:
         return "exact"
     if one.words == other.words:
         return "normalised"
-    if all(any(_is_said_in(part, whole) for whole in other.sentences) for part in one.sentences):
+    if all(any(_is_contained(part, whole) for whole in other.sentences) for part in one.sentences):
         return "contained"
     return None
 
 
-def _is_said_in(part: Sequence[str], whole: Sequence[str]) -> bool:
-    """Tell whether a sentence stands in another as a clause of its own, neither taken back nor narrowed down there."""
+def _is_contained(part: Sequence[str], whole: Sequence[str]) -> bool:
+    """Return whether a sentence is a clause of another that is neither retracted nor limited there."""
     if part == whole:
         return True
-    if sum(map(_is_word, part)) < _SAID_LEAST or len(part) > len(whole):
+    if sum(map(_is_word, part)) < _MIN_CONTAINED_WORDS or len(part) > len(whole):
         return False
     for start in range(len(whole) - len(part) + 1):
         if tuple(whole[start : start + len(part)]) == tuple(part):
             before, behind = whole[:start], whole[start + len(part) :]
             begins = not before or before[-1] in _CLAUSE_BEGINS
             ends = not behind or behind[0] in _CLAUSE_ENDS or _goes_on(behind)
-            if begins and ends and _GOVERNING.isdisjoint(before) and _TAKING_BACK.isdisjoint(behind):
+            if begins and ends and _GOVERNING.isdisjoint(before) and _RETRACTING.isdisjoint(behind):
                 return True
     return False
 
 
 def _goes_on(behind: Sequence[str]) -> bool:
-    """Tell whether what stands behind a clause only adds to it: `… properly`, `… by updating the logic`."""
+    """Return whether the words after a clause only add to it: `… properly`, `… by updating the logic`."""
     one_adverb = len(behind) == 1 and behind[0].endswith("ly")
     return one_adverb or (len(behind) > 1 and behind[0] == "by" and behind[1].endswith("ing"))
 
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """Two statements of which the second says what the first does."""
+    """A statement, `gone`, that another one, `kept`, repeats."""
 
     gone: Statement
     kept: Statement
@@ -202,14 +199,14 @@ class Repetition:
 
 
 def repetitions(statements: Sequence[Statement]) -> Iterator[Repetition]:
-    """Yield, for each two statements where one says what the other does, the one that says no more and how.
+    """Yield each pair of statements of which one repeats the other.
 
-    Of two that say the same both orders come: who decides which of them is kept knows more of them.
+    Equal statements are yielded in both orders: the caller decides which one stays.
     """
     for group in _about(statements).values():
         holders = _holders(group)
         for one in group:
-            # What it is compared with holds the rarest of its words.
+            # A statement that repeats it contains its rarest word.
             rarest = min((holders[word] for word in {*_flat(one)}), key=len, default=())
             for place in rarest:
                 other = group[place]
@@ -226,7 +223,7 @@ def _about(statements: Sequence[Statement]) -> Mapping[str, list[Statement]]:
 
 
 def _holders(group: Sequence[Statement]) -> Mapping[str, list[int]]:
-    """Return the places of the statements that have a word."""
+    """Return by word the positions of the statements that contain it."""
     holders: dict[str, list[int]] = defaultdict(list)
     for place, one in enumerate(group):
         for word in dict.fromkeys(_flat(one)):

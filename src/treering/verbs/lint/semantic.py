@@ -17,11 +17,12 @@ from treering.verbs.evidence.resolving import stored_lines
 from treering.verbs.lint.survey import Finding, Rule, Survey
 
 _UNVERIFIED_AFTER = timedelta(days=180)
-_NEAR = 0.8
-_MOST_COMPARED = 2_000
+_MIN_LIKENESS = 0.8
+"""The share of words in common from which two statements are near duplicates."""
+_MAX_COMPARED = 2_000
 _OVER = {"resolved", "closed", "cancelled"}
 _WITHDRAWN = {"superseded", "stale", "archived"}
-_QUOTED = 200
+_QUOTED_CHARS = 200
 
 
 def contradictions(seen: Survey) -> Iterator[Finding]:
@@ -29,12 +30,12 @@ def contradictions(seen: Survey) -> Iterator[Finding]:
     for group in seen.claims.values():
         contested = [item for item in group if item.status == "contested"]
         if len(contested) > 1:
-            said = " ↔ ".join(f"{named(passages_of(item)[0].text)} ({item.id})" for item in contested)
+            claims = " ↔ ".join(f"{named(passages_of(item)[0].text)} ({item.id})" for item in contested)
             yield Finding(
                 rule="contradiction",
                 severity="warning",
                 ids=tuple(item.id for item in contested),
-                explanation=f"These contradict each other: {said}. Supersede the losing ones, naming the winner.",
+                explanation=f"These contradict each other: {claims}. Supersede the losing ones, naming the winner.",
             )
     yield from _disputes(seen)
 
@@ -43,13 +44,13 @@ def _disputes(seen: Survey) -> Iterator[Finding]:
     for item in seen.current(Knowledge):
         if item.status == "contested" and item.disputed:
             against = [ref for ref in item.evidence_refs if ref.role == "contradicts"]
-            said = f"evidence against it ({len(against)})" if against else "somebody"
+            opponent = f"evidence against it ({len(against)})" if against else "somebody"
             yield Finding(
                 rule="contradiction",
                 severity="warning",
                 ids=(item.id, *seen.told(ref.source_id for ref in against)),
-                explanation=f"{named(item.title)} is contested by {said}. Make it active again if it is still true, or "
-                "supersede or archive it.",
+                explanation=f"{named(item.title)} is contested by {opponent}. Make it active again if it is still "
+                "true, or supersede or archive it.",
             )
 
 
@@ -90,7 +91,7 @@ def partly_changed(seen: Survey) -> Iterator[Finding]:
 
 
 def _repointed(item: Knowledge, seen: Survey) -> tuple[Operation, ...]:
-    """Point lost evidence to where its words stand again; nothing where they stand nowhere."""
+    """Return the update that points lost evidence to its words elsewhere in the source, if any are there."""
     refs = tuple(
         ref if seen.holds(ref.source_id, ref.segment_id) else _found_again(ref, seen) or ref
         for ref in item.evidence_refs
@@ -105,11 +106,11 @@ def superseded_but_used(seen: Survey) -> Iterator[Finding]:
         for parent_id in item.derived_from:
             parent = seen.find(parent_id)
             if not (isinstance(parent, Knowledge) and continues(item, parent)):
-                yield from _leaning(item.id, item.title, parent_id, seen)
+                yield from _based_on_withdrawn(item.id, item.title, parent_id, seen)
     for work in seen.current(WorkItem):
         for knowledge_id in work.related_knowledge_refs:
             if work.status not in _OVER:
-                yield from _leaning(work.id, work.title, knowledge_id, seen)
+                yield from _based_on_withdrawn(work.id, work.title, knowledge_id, seen)
 
 
 def expired(seen: Survey) -> Iterator[Finding]:
@@ -170,14 +171,14 @@ def freed_work(seen: Survey) -> Iterator[Finding]:
 def near_duplicates(seen: Survey) -> Iterator[Finding]:
     """Report nearly identical knowledge. It is never merged automatically."""
     compared: dict[tuple[str, str], list[tuple[Knowledge, frozenset[str]]]] = {}
-    for item in _claimed(seen)[:_MOST_COMPARED]:
+    for item in _claimed(seen)[:_MAX_COMPARED]:
         check_interrupt()
         words = frozenset(normalise_text(passages_of(item)[0].text).split())
         group = compared.setdefault((item.scope, item.kind), [])
         for other, others in group:
-            # Two values of one claim contradict each other; that is another rule's business.
-            rivals = item.claim_key() is not None and item.claim_key() == other.claim_key()
-            if len(words & others) >= _NEAR * len(words | others) and not rivals:
+            # Two values of one claim contradict each other: see `contradictions`.
+            are_rivals = item.claim_key() is not None and item.claim_key() == other.claim_key()
+            if len(words & others) >= _MIN_LIKENESS * len(words | others) and not are_rivals:
                 yield Finding(
                     rule="near-duplicate",
                     severity="info",
@@ -188,7 +189,7 @@ def near_duplicates(seen: Survey) -> Iterator[Finding]:
 
 
 def _claimed(seen: Survey) -> list[Knowledge]:
-    """Return current knowledge but summaries: these say again what others say, and hold as long as that does."""
+    """Return current knowledge without summaries, which only repeat other objects."""
     return [item for item in seen.current(Knowledge) if item.kind != "summary"]
 
 
@@ -196,7 +197,7 @@ def _why_stale(item: Knowledge, seen: Survey) -> str:
     lost = [_loss(ref, seen) for ref in item.evidence_refs if not seen.holds(ref.source_id, ref.segment_id)]
     parents = [parent for parent in map(seen.find, item.derived_from) if isinstance(parent, Knowledge)]
     fallen = [parent for parent in parents if parent.status in _WITHDRAWN]
-    lost += [f"{seen.named(parent)}, which it was derived from, is {_standing(parent, seen)}." for parent in fallen]
+    lost += [f"{seen.named(parent)}, which it was derived from, is {_state(parent, seen)}." for parent in fallen]
     if lost:
         return " ".join(lost)
     return f"it was valid until {item.valid_until:%Y-%m-%d}." if _is_over(item, seen) else "it was marked stale."
@@ -220,16 +221,16 @@ def _loss(ref: EvidenceRef, seen: Survey) -> str:
         return f"Segment {ref.segment_id} of {source.origin} is gone."
     evidence = ref.quote(segment)
     words = " ".join(_lost_lines(evidence, source) or evidence.split())
-    quote = words if len(words) <= _QUOTED else words[:_QUOTED] + "…"
-    now = " ".join(_new_lines(ref, segment, source))[:_QUOTED]
+    quote = words if len(words) <= _QUOTED_CHARS else words[:_QUOTED_CHARS] + "…"
+    now = " ".join(_new_lines(ref, segment, source))[:_QUOTED_CHARS]
     instead = f", but {named(now)}" if now else ""
     return f"{place_in(ref.locator(segment), source.origin)} no longer contains {named(quote)}{instead}."
 
 
 def _lost_lines(quote: str, source: Source) -> list[str]:
-    """Return the lines of a quote that stand nowhere in its source now."""
-    there = {line.strip() for part in source.segments for line in part.excerpt.splitlines()}
-    return [line for line in map(str.strip, quote.splitlines()) if line and line not in there]
+    """Return the lines of a quote that its source no longer contains."""
+    lines = {line.strip() for part in source.segments for line in part.excerpt.splitlines()}
+    return [line for line in map(str.strip, quote.splitlines()) if line and line not in lines]
 
 
 def _new_lines(ref: EvidenceRef, segment: Segment, source: Source) -> list[str]:
@@ -244,14 +245,14 @@ def _new_lines(ref: EvidenceRef, segment: Segment, source: Source) -> list[str]:
 
 
 def _reverification(item: Knowledge, seen: Survey) -> tuple[Operation, ...]:
-    """Where every lost quote stands word for word in its source again, point there and reactivate."""
+    """Return the operations that reactivate knowledge if its source contains every lost quote again."""
     refs = [_found_again(ref, seen) for ref in item.evidence_refs]
-    found = [ref for ref in refs if ref]
+    valid = [ref for ref in refs if ref]
     lost = any(not seen.holds(ref.source_id, ref.segment_id) for ref in item.evidence_refs)
-    # What went stale for another reason than its evidence is not put right by evidence.
-    if not found or len(found) != len(refs) or not lost or _is_over(item, seen):
+    # Evidence does not repair knowledge that is stale for another reason.
+    if not valid or len(valid) != len(refs) or not lost or _is_over(item, seen):
         return ()
-    update = Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": tuple(found)})
+    update = Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": tuple(valid)})
     return (update, Transition(id=item.id, expected_revision=item.revision, to="active"))
 
 
@@ -274,18 +275,18 @@ def _found_again(ref: EvidenceRef, seen: Survey) -> EvidenceRef | None:
     )
 
 
-def _leaning(identity: str, title: str, on: str, seen: Survey) -> Iterator[Finding]:
+def _based_on_withdrawn(identity: str, title: str, on: str, seen: Survey) -> Iterator[Finding]:
     parent = seen.find(on)
     if isinstance(parent, Knowledge) and parent.status in _WITHDRAWN:
         yield Finding(
             rule="superseded-but-used",
             severity="warning",
             ids=(identity, *seen.told([parent.id])),
-            explanation=f"{named(title)} depends on {seen.named(parent)}, which is {_standing(parent, seen)}.",
+            explanation=f"{named(title)} depends on {seen.named(parent)}, which is {_state(parent, seen)}.",
         )
 
 
-def _standing(parent: Knowledge, seen: Survey) -> str:
+def _state(parent: Knowledge, seen: Survey) -> str:
     return f"{parent.status}{_successor(parent, seen)}" if seen.shows(parent) else "withdrawn"
 
 
@@ -293,8 +294,8 @@ def _successor(parent: Knowledge, seen: Survey) -> str:
     links: Sequence[str] = [
         link.source for link in seen.ledger.links(parent.id) if link.type == "supersedes" and link.target == parent.id
     ]
-    told = seen.told(links)
-    return f" (by {told[0]})" if told else ""
+    shown = seen.told(links)
+    return f" (by {shown[0]})" if shown else ""
 
 
 RULES: Mapping[str, Rule] = {

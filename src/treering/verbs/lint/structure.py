@@ -1,86 +1,18 @@
 """Rules about form: references, evidence, states, secrets. Each is a function from a survey to findings."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from treering.core.characters import named
-from treering.core.evidence import any_place_holds, moved_files, place_in, segment_hash
+from treering.core.evidence import any_place_holds, place_in, segment_hash
 from treering.core.objects import Knowledge, Node, Object, Source, WorkItem, title_of
-from treering.core.patch import Merge, Operation, RemoveLink, Transition, Update
+from treering.core.patch import Merge, RemoveLink, Transition, Update
 from treering.core.scope import ROOT, is_within
 from treering.core.screening import instruction_flags
 from treering.core.secrets.redaction import redact
 from treering.core.writing.integrity import ACYCLIC_FIELDS, REFERENCE_FIELDS, cycle_of, references_of
 from treering.retrieval.index.passages import passages_of
-from treering.verbs.ingest.known import repointed
+from treering.verbs.lint.same_files import SAME_FILE, same_files
 from treering.verbs.lint.survey import Finding, Rule, Survey
-
-# Rules about identity: sources that are the same file. Each is a function from a survey.
-
-
-SAME_FILE = "same-file"
-
-
-def same_files(seen: Survey) -> Iterator[Finding]:
-    """Report active sources that are the same file or repository, by current or new location."""
-    for (scope, origin), group in sorted(_by_file(seen).items()):
-        if len(group) > 1:
-            group.sort(key=lambda source: (source.captured_at, source.id), reverse=True)
-            kept, *older = group
-            yield Finding(
-                rule=SAME_FILE,
-                severity="error",
-                ids=tuple(source.id for source in group),
-                explanation=f"{len(group)} active sources of {scope} are the same file: "
-                f"{', '.join(named(source.origin) for source in group)}. The first one was read last.",
-                fix=_folding(kept, older, origin, seen),
-                fix_summary=f"Retain the one read last ({kept.id}), move valid evidence there, and archive the "
-                f"{'other' if len(older) == 1 else 'others'}.",
-            )
-
-
-def _by_file(seen: Survey) -> Mapping[tuple[str, str], list[Source]]:
-    """Group active sources by scope and the origin that their file has today."""
-    by_scope: dict[str, list[Source]] = defaultdict(list)
-    for source in seen.current(Source):
-        by_scope[source.scope].append(source)
-    groups: dict[tuple[str, str], list[Source]] = defaultdict(list)
-    for scope, sources in by_scope.items():
-        moved = _moved(sources, seen.origins_today)
-        for source in sources:
-            today = seen.origins_today.get(source.origin) or moved.get(source.origin) or source.origin
-            groups[scope, today].append(source)
-    return groups
-
-
-def _moved(sources: Sequence[Source], today: Mapping[str, str]) -> Mapping[str, str]:
-    """Return where the files went that are gone from their place."""
-    gone = {one.origin: one.fingerprint for one in sources if today.get(one.origin) == ""}
-    there = {today.get(one.origin, one.origin): one.fingerprint for one in sources if one.origin not in gone}
-    return moved_files(gone, there) if gone else {}
-
-
-def _folding(kept: Source, older: Sequence[Source], origin: str, seen: Survey) -> tuple[Operation, ...]:
-    operations: list[Operation] = [
-        Transition(id=one.id, expected_revision=one.revision, to="archived") for one in older
-    ]
-    if kept.origin != origin:
-        operations.append(Update(id=kept.id, expected_revision=kept.revision, changes={"origin": origin}))
-    return (*operations, *_evidence(kept, older, seen))
-
-
-def _evidence(kept: Source, older: Sequence[Source], seen: Survey) -> Iterator[Operation]:
-    """Yield the updates that point evidence to where its words stand in the source that is kept."""
-    resting = {identity for one in older for identity in seen.ledger.dependents(one.id)}
-    for identity in sorted(resting):
-        item = seen.find(identity)
-        if not isinstance(item, Knowledge):
-            continue
-        refs = item.evidence_refs
-        for one in older:
-            refs = repointed(refs, one, kept.id, kept.segments)
-        if refs != item.evidence_refs:
-            yield Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": refs})
 
 
 def dangling_references(seen: Survey) -> Iterator[Finding]:
@@ -118,8 +50,8 @@ def dangling_references(seen: Survey) -> Iterator[Finding]:
 def missing_evidence(seen: Survey) -> Iterator[Finding]:
     """Report active knowledge without valid evidence."""
     for item in seen.current(Knowledge):
-        held = any_place_holds(item.evidence_refs, lambda ref: seen.holds(ref.source_id, ref.segment_id))
-        if item.status == "active" and not held and not item.derived_from and item.evidence_refs:
+        is_valid = any_place_holds(item.evidence_refs, lambda ref: seen.holds(ref.source_id, ref.segment_id))
+        if item.status == "active" and not is_valid and not item.derived_from and item.evidence_refs:
             yield Finding(
                 rule="missing-evidence",
                 severity="error",
@@ -220,13 +152,13 @@ def secrets_at_rest(seen: Survey) -> Iterator[Finding]:
     """Report texts that contain a secret: kind and place, never the secret."""
     for item in seen.objects.values():
         for place, text in _texts(item):
-            found = sorted({finding.kind for finding in redact(text).findings})
-            if found:
+            kinds = sorted({finding.kind for finding in redact(text).findings})
+            if kinds:
                 yield Finding(
                     rule="secret-at-rest",
                     severity="error",
                     ids=(item.id,),
-                    explanation=f"{named(title_of(item))} contains a secret ({', '.join(found)}) at {place}: "
+                    explanation=f"{named(title_of(item))} contains a secret ({', '.join(kinds)}) at {place}: "
                     "erase it and replace the secret.",
                 )
 

@@ -1,4 +1,4 @@
-"""What lint looks at: every object a scope holds, once, and how they hang together."""
+"""The objects and links that lint checks, each read once."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class Finding(Value):
 
 @dataclass(frozen=True)
 class Survey:
-    """All objects at and below a scope, with the links they have, and what lies elsewhere in the space."""
+    """All objects at and below a scope with their links, and the other objects of the space."""
 
     objects: Mapping[str, Object]
     links: Sequence[Link]
@@ -44,9 +44,9 @@ class Survey:
     scope: str = ROOT
     elsewhere: Mapping[str, Object] = field(default_factory=dict)
     altered: Mapping[str, str] = field(default_factory=dict)
-    """By id, what is wrong with objects that are not what the audit log says; no rule looks at these."""
+    """By id, the problem of objects that do not match the audit log; rules skip them."""
     origins_today: Mapping[str, str] = field(default_factory=dict)
-    """By the origin of a source, the one of its file today, empty where it is gone; not of files never looked at."""
+    """By origin of a source that was looked up, the origin of its file today; empty if the file is gone."""
 
     def each(self, cls: type[_Type]) -> Iterator[_Type]:
         """Yield the objects of one type, in order of id."""
@@ -56,47 +56,47 @@ class Survey:
                 yield item
 
     def current(self, cls: type[_Type]) -> Iterator[_Type]:
-        """Return the objects of one type that stand."""
+        """Return the current objects of one type."""
         return (item for item in self.each(cls) if item.status in CURRENT[item.type])
 
     def find(self, identity: str) -> Object | None:
-        """Return an object by id, also from outside the surveyed scope."""
+        """Return an object by id, also from outside of the scope."""
         return self.objects.get(identity) or self.elsewhere.get(identity)
 
     def exists(self, identity: str) -> bool:
-        """Tell whether an id leads somewhere in the space."""
+        """Return whether an object with this id exists in the space."""
         return identity in self.altered or self.find(identity) is not None
 
     def holds(self, source_id: str, segment_id: str) -> bool:
-        """Tell whether a segment is in an active source now."""
+        """Return whether a segment is in an active source now."""
         source = self.find(source_id)
         if source_id in self.altered:
-            return True  # what it held is not to be decided from what stands there now
+            return True  # its former segments are unknown
         return isinstance(source, Source) and source.status == "active" and segment_id in self._segments(source)
 
     def named(self, item: Object) -> str:
-        """Return what an object is called; of one out of sight of the surveyed scope, only that it is elsewhere."""
+        """Return the quoted title of an object; for one out of sight only that it is in another scope."""
         return named(title_of(item)) if self.shows(item) else "an object in another scope"
 
     def told(self, identities: Iterable[str]) -> tuple[str, ...]:
-        """Return those of the ids that a reader of the surveyed scope may be told of, each once."""
-        found = ((identity, self.find(identity)) for identity in dict.fromkeys(identities))
-        return tuple(identity for identity, item in found if item is None or self.shows(item))
+        """Return the ids that a reader of the scope may see, each once."""
+        items = ((identity, self.find(identity)) for identity in dict.fromkeys(identities))
+        return tuple(identity for identity, item in items if item is None or self.shows(item))
 
     def shows(self, item: Object) -> bool:
-        """Tell whether a reader of the surveyed scope may be told of an object."""
+        """Return whether a reader of the scope may see an object."""
         return sees(self.scope, item.scope, descend=True)
 
     @cached_property
     def referred(self) -> frozenset[str]:
-        """Ids that something refers or links to."""
+        """The ids with references or links to them."""
         everything = (*self.objects.values(), *self.elsewhere.values())
-        found = {ref for item in everything for ref in references_of(item)}
-        return frozenset(found | {link.target for link in self.links} | {link.source for link in self.links})
+        references = {ref for item in everything for ref in references_of(item)}
+        return frozenset(references | {link.target for link in self.links} | {link.source for link in self.links})
 
     @cached_property
     def claims(self) -> Mapping[str, Sequence[Knowledge]]:
-        """Claims that stand, by claim key."""
+        """Current claims by claim key."""
         groups: dict[str, list[Knowledge]] = {}
         for item in self.current(Knowledge):
             if key := item.claim_key():
@@ -114,12 +114,12 @@ class Survey:
 
 
 Rule = Callable[[Survey], Iterator[Finding]]
-"""Looks at what a scope holds and reports what a person should know."""
+"""Checks a survey and yields findings."""
 
 
 @dataclass(frozen=True, slots=True)
 class LintRule:
-    """A rule that a part brings: its name, and the mode of lint that it belongs to."""
+    """A rule of a part: its name, and the mode of lint that runs it."""
 
     name: str
     mode: Literal["structure", "semantic"]
@@ -127,7 +127,7 @@ class LintRule:
 
 
 def survey(ledger: Ledger, *, scope: str, now: datetime) -> Survey:
-    """Read everything at and below a scope, and what it may lean on elsewhere."""
+    """Read all objects at and below a scope, and the others of the space, which they may refer to."""
     altered: Altered = {}
     everything = list(ledger.select(Selection(scope=ROOT, descend=True), altered=altered))
     objects = {item.id: item for item in everything if is_within(item.scope, scope)}

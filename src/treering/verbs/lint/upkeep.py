@@ -1,4 +1,4 @@
-"""Upkeep of a space: the vectors that wait, and the leases that processes hold."""
+"""Upkeep of a space: embedding pending passages, leases, and the vector engine."""
 
 from dataclasses import asdict, replace
 
@@ -12,7 +12,7 @@ from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Opera
 
 
 class LeaseInput(Value):
-    """Which lease."""
+    """A lease."""
 
     name: str = Field(description="The lease to release, as named in the list.")
 
@@ -32,29 +32,29 @@ class HeldLeases(Value):
 
 
 class Cleared(Value):
-    """The lease that was taken away. Its holder stops at its next renewal."""
+    """The released lease. Its holder stops at its next renewal."""
 
     cleared: Holding
 
 
 def make_vectors(call: Call, _given: Nothing, _options: Nothing) -> VectorsMade:
-    """Make all vectors that wait, now; an index that is being made anew is finished first."""
-    index, told = call.engine.index, call.engine.progress
-    make_whole(index, told=lambda behind: told("indexing", behind.done, behind.total))
-    waiting = index.vectors.lag().pending
-    if waiting:
+    """Embed all pending passages now, after finishing a rebuild of the index."""
+    index, progress = call.engine.index, call.engine.progress
+    make_whole(index, told=lambda behind: progress("indexing", behind.done, behind.total))
+    pending = index.vectors.lag().pending
+    if pending:
         call.engine.vectoriser.finish(call.engine.progress)
     lag = index.vectors.lag()
-    return VectorsMade(made=waiting - lag.pending, pending=lag.pending, total=lag.total)
+    return VectorsMade(made=pending - lag.pending, pending=lag.pending, total=lag.total)
 
 
 def list_leases(call: Call, _given: Nothing, _options: Nothing) -> HeldLeases:
-    """List who holds a lease."""
+    """List the leases that are held."""
     return HeldLeases(held=tuple(call.engine.leases.held()))
 
 
 def unlock(call: Call, given: LeaseInput, _options: Nothing) -> Cleared:
-    """Take a lease away from its holder. Raises `NotFound` where nobody holds it."""
+    """Release a lease for its holder. Raises `NotFound` if it is not held."""
     names = [one.name for one in call.engine.leases.held()]
     cleared = call.engine.leases.clear(given.name)
     if cleared is None:
@@ -88,11 +88,8 @@ UNLOCK = Operation(
 OPERATIONS = (VECTORS, LEASES, UNLOCK)
 
 
-# The engine that searches the vectors of a space beside it: using one, looking at it, filling it, and dropping it.
-
-
 class EngineInput(Value):
-    """Which engine."""
+    """A vector engine."""
 
     address: str = Field(
         description="faiss:FOLDER, pgvector://HOST/DATABASE, redis://HOST:PORT/0, neo4j://HOST:PORT or "
@@ -123,26 +120,26 @@ class EngineStatus(Value):
 
 
 def use_engine(call: Call, given: EngineInput, options: EngineOptions) -> EngineStatus:
-    """Use an engine from now on. Until it has taken the vectors over, the space's own answer."""
+    """Use an engine from now on. Until it has all vectors, the space searches its own."""
     selection = _selection(call)
     selection.use(given.address)
     return _filled(call, selection, options)
 
 
 def engine_status(call: Call, _given: Nothing, _options: Nothing) -> EngineStatus:
-    """Tell how the engine of the space is."""
+    """Return the status of the engine of the space."""
     return _status(_selection(call).report())
 
 
 def rebuild_engine(call: Call, _given: Nothing, options: EngineOptions) -> EngineStatus:
-    """Throw away what the engine keeps, and let it take all vectors over again."""
+    """Delete the vectors in the engine, and copy all of them again."""
     selection = _selection(call)
     selection.rebuild()
     return _filled(call, selection, options)
 
 
 def drop_engine(call: Call, _given: Nothing, _options: Nothing) -> EngineStatus:
-    """Remove what the engine keeps, and search the space's own vectors again; tell how it was."""
+    """Delete the vectors in the engine, search the space's own again, and return the former status."""
     return _status(_selection(call).drop())
 
 
@@ -170,7 +167,7 @@ def _status(report: EngineReport) -> EngineStatus:
 
 
 _CONNECTS = replace(DECIDES, writes_files=True, fetches=True)
-"""Names folders and servers, which are written to."""
+"""Writes to a folder or server that the caller names."""
 
 USE = Operation(
     "index use",

@@ -21,7 +21,8 @@ from treering.verbs.feedback import uses
 from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work, scope_of
 from treering.verbs.query.contested import ContestedLines, contradictions
 from treering.verbs.query.last_session import ended, last_conversation, recalled
-from treering.verbs.reading import ReadOptions, ReadReport, altered_warnings, time_of
+from treering.verbs.read_reports import ReadReport, altered_warnings
+from treering.verbs.reading import ReadOptions, time_of
 from treering.verbs.scoped_ledger import on_all_branches, whole
 from treering.verbs.trees import CHANGED, maps_of, notes_of_objects, repository_maps
 
@@ -158,33 +159,32 @@ def repository_of(call: Call, altered: Altered) -> Source | None:
 def _current(
     call: Call, options: ReadOptions, altered: Altered
 ) -> tuple[list[Knowledge], list[WorkItem], Mapping[str, str]]:
-    """Return current and stale knowledge and open work that are valid in the scope and on the branch asked from.
+    """Return current and stale knowledge and open work of the scope and the caller's branch.
 
-    Facts are among it only if they are contested.
-
-    Also returns, by id of knowledge, what became of its lines in the work tree since they were read.
+    Facts are included only if they are contested. Also returns, by id of knowledge, how its lines changed in the work
+    tree since they were read.
     """
     shown = And((Compare("kind", "in", _KINDS), Compare("status", "in", ("active", "stale"))))
-    asked: tuple[tuple[str, Filter], ...] = (
+    selected: tuple[tuple[str, Filter], ...] = (
         ("knowledge", Or((shown, Compare("status", "eq", "contested")))),
         ("work_item", Compare("status", "in", _PROGRESS)),
     )
-    found: list[Object] = []
-    for kind, where in asked:
+    items: list[Object] = []
+    for kind, where in selected:
         selection = Selection(
             scope=call.scope, descend=options.descend, types=(kind,), where=where, as_of=options.moment()
         )
-        found += call.engine.ledger.select(selection, altered=altered)
+        items += call.engine.ledger.select(selection, altered=altered)
     now = time_of(call, options.moment())
-    notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, found), read=found)
+    notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
     changed = {identity: note for identity, note in notes.items() if note.startswith(CHANGED)}
-    standing = [item for item in found if (item.id not in notes or item.id in changed) and not is_over(item, now=now)]
-    knowledge = [item for item in standing if isinstance(item, Knowledge) and item.was_active]
-    return knowledge, [item for item in standing if isinstance(item, WorkItem)], changed
+    current = [item for item in items if (item.id not in notes or item.id in changed) and not is_over(item, now=now)]
+    knowledge = [item for item in current if isinstance(item, Knowledge) and item.was_active]
+    return knowledge, [item for item in current if isinstance(item, WorkItem)], changed
 
 
 def _importance(item: Knowledge, branch: BranchWork, used: float) -> tuple[bool, bool, bool, float]:
-    """Order constraints first, then rules for all files, what is about the branch, what is recent or often used.
+    """Return a sort key: constraints first, then rules for all files, then by branch, age and use.
 
     Rules for some files come later: hooks show them when such a file is edited.
     """
@@ -238,21 +238,21 @@ def _contested(call: Call, groups: Sequence[Sequence[Knowledge]], altered: Alter
 
 
 def statement_of(item: Knowledge | WorkItem) -> str:
-    """Return an entry in one sentence: the rule itself, what was decided, the title of work and its state."""
+    """Return an entry in one sentence: the rule, the decision, or the title and state of work."""
     match item:
         case WorkItem():
             notes = [item.status.replace("_", " ")] if item.status != "open" else []
             notes += [item.priority] if item.priority in ("urgent", "high") else []
             notes += [f"branch {item.branch}"] if item.branch else []
-            said = title_of(item)
+            text = title_of(item)
         case Knowledge(payload=(Constraint(rule=rule, scope=where) | Preference(statement=rule, scope=where))):
-            said = item.title if rule in item.title else rule
-            notes = [f"in {where}"] if where not in EVERYWHERE and where not in said else []
+            text = item.title if rule in item.title else rule
+            notes = [f"in {where}"] if where not in EVERYWHERE and where not in text else []
         case Knowledge(payload=Decision(outcome=outcome)):
-            said, notes = (f"{item.title}: {outcome}" if outcome and outcome not in item.title else item.title), []
+            text, notes = (f"{item.title}: {outcome}" if outcome and outcome not in item.title else item.title), []
         case _:
-            said, notes = title_of(item), []
-    return one_line(f"{said} ({', '.join(notes)})" if notes else said, most=TUNING.brief.max_line_chars)
+            text, notes = title_of(item), []
+    return one_line(f"{text} ({', '.join(notes)})" if notes else text, most=TUNING.brief.max_line_chars)
 
 
 def _since(talk: Source | None, repository: Source | None) -> str:
@@ -271,7 +271,7 @@ def _since(talk: Source | None, repository: Source | None) -> str:
 def card_lines(card: Mapping[str, Any]) -> Iterator[str]:
     """Write the card of a project, one topic per line."""
     if card.keys() <= {"name"}:
-        return  # a name alone tells nothing
+        return  # a name alone is no information
     heading = " ".join(filter(None, (card["name"], card.get("version", ""))))
     requires = card.get("requires", ())
     languages = [one for one in card.get("languages", ()) if not any(need.startswith(f"{one} ") for need in requires)]

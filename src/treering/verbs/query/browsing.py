@@ -1,4 +1,4 @@
-"""`query` in modes `page` and `expand`: one object whole, and what stands behind ids."""
+"""`query` in modes `page` and `expand`: one whole object, and the texts behind ids."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +16,7 @@ from treering.core.writing.integrity import named_references
 from treering.ports.ledger import AsOf, Head, Selection, head_of
 from treering.ports.passages import Reach
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
+from treering.verbs.current_objects import CurrentObjects, current_objects, over_warning
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value
 from treering.verbs.evidence.cited import cited_words
 from treering.verbs.evidence.notation import SourceCalled, read_notation
@@ -23,13 +24,12 @@ from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
 from treering.verbs.file_names import files_called
 from treering.verbs.naming import titled
 from treering.verbs.numbered_places import place_numbered
-from treering.verbs.query.attached import read_referring
-from treering.verbs.query.search import flagged
-from treering.verbs.reading import ReadOptions, StandingObjects, altered_warnings, over_warning, standing
+from treering.verbs.query.flagged import flagged
+from treering.verbs.query.referring import read_referring
+from treering.verbs.read_reports import altered_warnings
+from treering.verbs.reading import ReadOptions
 from treering.verbs.scoped_ledger import whole
 from treering.verbs.short_ids import full_id, is_short_id
-
-# How one line of an object's history is shown.
 
 
 class HistoryEntry(Value):
@@ -142,12 +142,12 @@ class PageReport(Report):
 
 
 def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
-    """Show one object whole."""
+    """Return one whole object."""
     ledger, moment = call.engine.ledger, options.moment()
     item, part = subject_of(call, given.id or given.name, options)
     if isinstance(item, Node) and item.merged_into:
         item = ledger.get(item.merged_into, as_of=moment)
-    # An object that was seen at that moment may have moved since; what was told of it until then is its page's.
+    # The object may have moved out of sight since that moment; its page shows the events until then.
     events = whole(ledger).events_of(item.id)
     until = ledger.sequence(moment)
     budget = options.max_tokens or _DEFAULT_TOKENS
@@ -155,7 +155,9 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     history = tuple(change_of(event) for event in events if event.seq <= until)
     naming = read_referring(ledger, [item.id], as_of=moment)
     named = _named_by(call, item, moment)
-    current = standing(call, [*map(head_of, [item, *naming.items[item.id]]), *(head for head, _ in named)], moment)
+    current = current_objects(
+        call, [*map(head_of, [item, *naming.items[item.id]]), *(head for head, _ in named)], moment
+    )
     referrers = [_referrer(head_of(one), naming.fields(one, item.id), current) for one in naming.items[item.id]]
     listed = tuple(sorted(referrers, key=lambda one: (_ORDER.index(one.type), one.id))[:_MOST_REFERRERS])
     cited = cited_words(ledger, item)
@@ -264,7 +266,7 @@ def shown_object(item: Object, *, max_tokens: int) -> dict[str, Any]:
     return data
 
 
-def _referrer(item: Head, fields: tuple[str, ...], current: StandingObjects) -> Referrer:
+def _referrer(item: Head, fields: tuple[str, ...], current: CurrentObjects) -> Referrer:
     return Referrer(
         id=item.id,
         type=item.type,
@@ -278,7 +280,7 @@ def _referrer(item: Head, fields: tuple[str, ...], current: StandingObjects) -> 
 
 
 def _named_by(call: Call, item: Object, moment: AsOf) -> list[tuple[Head, tuple[str, ...]]]:
-    """Return what an object names, as far as it can be seen, with the fields that name it; at most so many."""
+    """Return the heads of objects in sight that an object names, with the fields that name them."""
     fields: dict[str, dict[str, None]] = {}
     for name, target in named_references(item):
         fields.setdefault(target, {})[name] = None
@@ -307,10 +309,10 @@ def subject_of(call: Call, text: str, options: ReadOptions) -> tuple[Object, Res
         except NotFound as error:
             hint = error.hint if "Titles" in error.hint else ""
     try:
-        (found,) = resolve_evidence(call, [given]).resolved
+        (resolved,) = resolve_evidence(call, [given]).resolved
     except NotFound as error:
         raise NotFound(f"Nothing here is called {given[:_MAX_NAME_CHARS]!r}.", hint=hint or error.hint) from error
-    return ledger.get(found.source_id, as_of=moment), None if is_name and " " not in given else found
+    return ledger.get(resolved.source_id, as_of=moment), None if is_name and " " not in given else resolved
 
 
 def _named(call: Call, name: str, options: ReadOptions) -> Object | None:
@@ -319,7 +321,7 @@ def _named(call: Call, name: str, options: ReadOptions) -> Object | None:
     Raises `InvalidInput` for several files.
     """
     if source := source_at(call, name):
-        # By its id as of the moment that is asked for: names of files are known as they are now.
+        # Files are found by their current names, and read as of the moment.
         return call.engine.ledger.get(source.id, as_of=options.moment())
     wanted = name.casefold()
     selection = Selection(
@@ -332,15 +334,15 @@ def _named(call: Call, name: str, options: ReadOptions) -> Object | None:
     for item in call.engine.ledger.select(selection):
         if isinstance(item, Node) and wanted in {text.casefold() for text in (item.name, item.slug, *item.aliases)}:
             return item
-    found = files_called(call, name, Reach(call.scope, descend=options.descend, now=call.engine.clock.now()))
-    if len(found) > 1:
-        paths = ", ".join(one.title for one in found[:_MOST_NAMED])
+    files = files_called(call, name, Reach(call.scope, descend=options.descend, now=call.engine.clock.now()))
+    if len(files) > 1:
+        paths = ", ".join(one.title for one in files[:_MOST_NAMED])
         raise InvalidInput(
-            f"{len(found)} files are named {name!r}.",
+            f"{len(files)} files are named {name!r}.",
             hint=f"Give the id or the full path of one of them: {paths}.",
-            details={"known": [{"id": one.id, "origin": one.origin} for one in found]},
+            details={"known": [{"id": one.id, "origin": one.origin} for one in files]},
         )
-    return call.engine.ledger.get(found[0].id, as_of=options.moment()) if found else None
+    return call.engine.ledger.get(files[0].id, as_of=options.moment()) if files else None
 
 
 def _expanded(call: Call, reference: str, around: int, options: ReadOptions, budget: int) -> Expanded:
@@ -351,7 +353,7 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
         return _resolved(call, reference, options, budget)
     item = call.engine.ledger.get(identity, as_of=options.moment())
     versions = item.revision
-    stands = standing(call, [head_of(item)], options.moment())
+    current = current_objects(call, [head_of(item)], options.moment())
     if not isinstance(item, Source):
         if segment_id:
             raise InvalidInput(f"{identity} has no segments.", hint="Give only the id.")
@@ -363,8 +365,8 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
             versions=versions,
             text=title_of(item),
             object=data,
-            current=item.id in stands,
-            note=stands.note(item.id),
+            current=item.id in current,
+            note=current.note(item.id),
         )
     parts = _around(call, item, segment_id, around) if segment_id else item.segments
     text = "\n\n".join(part.excerpt for part in parts)
@@ -377,19 +379,19 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
         text=fitted,
         places=tuple(place_in(part.locator, item.origin) for part in parts),
         cut=len(fitted) < len(text),
-        current=item.id in stands,
-        note=stands.note(item.id) or _note_of_text(call, item),
+        current=item.id in current,
+        note=current.note(item.id) or _note_of_text(call, item),
         vanished=bool(segment_id) and all(part.segment_id != segment_id for part in item.segments),
     )
 
 
 def _resolved(call: Call, reference: str, options: ReadOptions, budget: int) -> Expanded:
-    """Open a place written as evidence is: exactly these lines, or the words of the passage it names."""
-    (found,) = resolve_evidence(call, [reference]).resolved
-    source = call.engine.ledger.get(found.source_id, as_of=options.moment())
-    stands = standing(call, [head_of(source)], options.moment())
+    """Expand a place in the notation of evidence: exactly its lines, or the words of its passage."""
+    (resolved,) = resolve_evidence(call, [reference]).resolved
+    source = call.engine.ledger.get(resolved.source_id, as_of=options.moment())
+    current = current_objects(call, [head_of(source)], options.moment())
     # A whole file is read to its end, though evidence cites only its first passages.
-    words = found.quote
+    words = resolved.quote
     if isinstance(source, Source) and isinstance(read_notation(reference), SourceCalled):
         words = "\n\n".join(one.excerpt for one in source.segments)
     fitted = cut_to_tokens(words, budget)
@@ -399,10 +401,10 @@ def _resolved(call: Call, reference: str, options: ReadOptions, budget: int) -> 
         status=source.status,
         versions=source.revision,
         text=fitted,
-        places=(found.place,),
+        places=(resolved.place,),
         cut=len(fitted) < len(words),
-        current=source.id in stands,
-        note=stands.note(source.id) or _note_of_text(call, source),
+        current=source.id in current,
+        note=current.note(source.id) or _note_of_text(call, source),
     )
 
 

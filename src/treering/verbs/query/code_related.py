@@ -1,24 +1,20 @@
-"""Links of code for `related`: who imports, calls, uses and tests a file or a symbol, and what it imports and calls."""
+"""Links of code for `related`: importers, callers, users and tests of a file or symbol; its imports and calls."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
-from posixpath import basename
 from typing import Any, Literal, get_args
 
-from treering.core.characters import label
 from treering.core.evidence import Lines, Segment, place_in
 from treering.core.objects import Source
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
 from treering.retrieval.graph.code_targets import CodeTarget, targets_of, uses_in
 from treering.retrieval.graph.code_users import CodeSubject, CodeUser, users_of
-from treering.retrieval.index.code_names import defined_in, file_at, names_in_heading
-from treering.retrieval.index.code_places import file_of, is_test_path, line_of, place_of
+from treering.retrieval.index.code_names import defined_in
+from treering.retrieval.index.code_places import file_of, line_of
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.rounds import Steps, run_together
-from treering.retrieval.search.retrieval import Hit
 from treering.verbs.envelope import Call, Value
 from treering.verbs.trees import standing_passages
 
@@ -26,10 +22,9 @@ CodeRelation = Literal["imports", "calls", "uses", "tests", "changes_with"]
 CODE_RELATIONS: tuple[str, ...] = get_args(CodeRelation)
 Direction = Literal["in", "out", "any"]
 
-_FEW = 4
-"""Files or symbols of which the links through other modules are followed."""
-
-MOST_OF_A_KIND = 20
+_MAX_THOROUGH = 4
+"""With at most this many files or symbols, links through other modules are followed, too."""
+MAX_LINKS_OF_A_KIND = 20
 """Links shown of one relation and direction."""
 
 _IN_WORDS: dict[tuple[str, str], str] = {
@@ -68,47 +63,43 @@ class CodeNeighbour(Value):
 
 @dataclass(frozen=True, slots=True)
 class CodeStart:
-    """Where links are looked for: a source, and the segments of it that are meant; none for the whole."""
+    """A start for links: a source, and segments of it; no segments mean the whole source."""
 
     source: Source
     segments: frozenset[str] = frozenset()
     names: tuple[str, ...] = ()
-    """The qualified names asked about, where these are not all that the segments define."""
+    """The qualified names to follow, if these are not all that the segments define."""
 
 
 def code_links(call: Call, starts: Sequence[CodeStart], reach: Reach, *, direction: Direction) -> list[CodeNeighbour]:
-    """Find what is linked to the places asked about, the nearest first; links among these are left out."""
+    """Return the links of some places, the nearest first, without links among them."""
     inside = {start.source.id for start in starts if not start.segments}
-    found: list[CodeNeighbour] = []
-    if direction != "out":
-        found += _users(call, starts, reach, inside)
-    if direction != "in":
-        found += _targets(call, starts, reach, inside)
-    return found
+    links = _users(call, starts, reach, inside) if direction != "out" else []
+    return [*links, *(_targets(call, starts, reach, inside) if direction != "in" else [])]
 
 
-def bounded_links(found: Iterable[CodeNeighbour]) -> tuple[tuple[CodeNeighbour, ...], int]:
-    """Return the first of each relation and direction, in a fixed order of relations, and how many more there are."""
-    kept: list[CodeNeighbour] = []
+def bounded_links(links: Iterable[CodeNeighbour]) -> tuple[tuple[CodeNeighbour, ...], int]:
+    """Return the first links of each relation and direction, in a fixed order, and the number of others."""
+    shown: list[CodeNeighbour] = []
     counts: dict[tuple[str, str], int] = {}
     left_out = 0
-    for one in found:
+    for one in links:
         kind = (one.relation, one.direction)
         counts[kind] = counts.get(kind, 0) + 1
-        if counts[kind] <= MOST_OF_A_KIND:
-            kept.append(one)
+        if counts[kind] <= MAX_LINKS_OF_A_KIND:
+            shown.append(one)
         else:
             left_out += 1
-    return tuple(sorted(kept, key=lambda one: _ORDER[one.relation, one.direction])), left_out
+    return tuple(sorted(shown, key=lambda one: _ORDER[one.relation, one.direction])), left_out
 
 
 def relation_in_words(relation: str, direction: str) -> str:
-    """Return a relation as people say it from where they asked."""
+    """Return a relation in words, such as `called by`."""
     return _IN_WORDS[relation, direction]
 
 
 def subject_of(start: CodeStart) -> CodeSubject | None:
-    """Return what is asked about; `None` where the source is not code."""
+    """Return the subject of a start; `None` if its source is not code."""
     placed = file_of(start.source)
     if placed is None:
         return None
@@ -121,19 +112,19 @@ def subject_of(start: CodeStart) -> CodeSubject | None:
 
 def _users(call: Call, starts: Sequence[CodeStart], reach: Reach, inside: set[str]) -> list[CodeNeighbour]:
     subjects = list(filter(None, map(subject_of, starts)))
-    searches = [users_of(subject, reach, thorough=len(subjects) <= _FEW) for subject in subjects]
-    results: list[list[CodeUser]] = _run(call, searches)
+    searches = [users_of(subject, reach, thorough=len(subjects) <= _MAX_THOROUGH) for subject in subjects]
+    results: list[list[CodeUser]] = run_code_searches(call, searches)
     grouped: dict[tuple[CodeRelation, str, str], list[CodeUser]] = {}
     for user in (user for users in results for user in users if user.place.head.object_id not in inside):
         relation: CodeRelation = "tests" if user.place.is_test else user.how
-        # An import says all of its file, and tests of one file are read together.
+        # The imports of one file are one link, and so are its tests.
         symbol = user.place.head.heading if relation in ("calls", "uses") else ""
         grouped.setdefault((relation, user.place.head.object_id, symbol), []).append(user)
     return [_of_user(relation, users) for (relation, _, _), users in grouped.items()]
 
 
-def _run(call: Call, searches: Sequence[Steps[Any]]) -> list[Any]:
-    """Run searches for links of code, among the files of the tree that is asked about."""
+def run_code_searches(call: Call, searches: Sequence[Steps[Any]]) -> list[Any]:
+    """Run searches for links of code among the files of the requested tree."""
     ledger = call.engine.ledger
     only = partial(standing_passages, ledger) if call.tree else None
     return run_together(searches, index=call.engine.index, ledger=ledger, only=only)
@@ -158,15 +149,15 @@ def _of_user(relation: CodeRelation, users: Sequence[CodeUser]) -> CodeNeighbour
 
 
 def _targets(call: Call, starts: Sequence[CodeStart], reach: Reach, inside: set[str]) -> list[CodeNeighbour]:
-    asked = []
+    searches = []
     for start in starts:
         placed = file_of(start.source)
         if placed:
             uses = uses_in(start.source, start.segments or None)
-            asked.append((start, targets_of(*placed, uses, reach)))
-    results: list[list[CodeTarget]] = _run(call, [search for _, search in asked])
+            searches.append((start, targets_of(*placed, uses, reach)))
+    results: list[list[CodeTarget]] = run_code_searches(call, [search for _, search in searches])
     chosen: dict[tuple[str, str, str], CodeTarget] = {}
-    for (start, _), targets in zip(asked, results, strict=True):
+    for (start, _), targets in zip(searches, results, strict=True):
         own = {(start.source.id, part) for part in start.segments}
         for target in targets:
             head = target.place.head
@@ -188,14 +179,14 @@ def _read(call: Call, targets: Iterable[CodeTarget]) -> dict[tuple[str, str], Se
     places = dict.fromkeys((target.place.head.object_id, target.place.head.part) for target in targets)
     if not places:
         return {}
-    (found,) = call.engine.ledger.read([ObjectRequest(segments=tuple(places))])
-    return dict(found.segments)
+    (read,) = call.engine.ledger.read([ObjectRequest(segments=tuple(places))])
+    return dict(read.segments)
 
 
 def _of_target(target: CodeTarget, name: str, segments: dict[tuple[str, str], Segment]) -> CodeNeighbour:
     head = target.place.head
     segment = segments.get((head.object_id, head.part))
-    # A module is cited as a whole; of what it defines the line is told.
+    # A module is cited as a whole, a definition by its line.
     line = line_of(segment, name.rpartition(".")[2]) if segment and name else None
     return CodeNeighbour(
         id=head.object_id,
@@ -210,7 +201,7 @@ def _of_target(target: CodeTarget, name: str, segments: dict[tuple[str, str], Se
 
 
 def _symbol_at(user: CodeUser) -> str:
-    """Return what the place is called where something is used, unless that is only the name of its file."""
+    """Return the name of the definition that contains a use; empty if it is only the name of its file."""
     locator, heading = user.segment.locator, user.place.head.heading
     if isinstance(locator, Lines) and user.line is not None:
         at = user.line - locator.start + 1
@@ -227,64 +218,3 @@ def _cited(segment: Segment | None, line: int | None) -> str:
     if isinstance(locator, Lines) and line is not None:
         locator = locator.model_copy(update={"start": line, "end": line})
     return place_in(locator, "")
-
-
-# What may break where the code that a pack shows is changed: what calls, uses and imports it, and its tests.
-
-
-_MOST_SHOWN = 5
-"""Pieces of code of which it is told."""
-_NAMED = 3
-"""Users and tests that are named of each; more are counted."""
-
-
-def may_break(call: Call, hits: Sequence[Hit], reach: Reach) -> Mapping[tuple[str, str], str]:
-    """Say for each of the first hits in code, tests aside, what uses it; asks two questions where there are any.
-
-    The keys are the object and the segment of the hit.
-
-    Links of code are those of now: of an earlier time nothing is said.
-    """
-    places = dict(islice(_subjects(hits), _MOST_SHOWN)) if reach.at is None else {}
-    if not places:
-        return {}
-    near = Reach(reach.scope, descend=reach.descend)
-    searches = [users_of(subject, near, thorough=False) for subject in places.values()]
-    found: list[list[CodeUser]] = _run(call, searches)
-    told = {place: _told(places[place], users) for place, users in zip(places, found, strict=True)}
-    return {place: line for place, line in told.items() if line}
-
-
-def _subjects(hits: Iterable[Hit]) -> Iterator[tuple[tuple[str, str], CodeSubject]]:
-    """Return the definitions that hits show, each once, with the object and the segment of the hit."""
-    seen = set()
-    for hit in hits:
-        file = file_at(hit.locator.path) if isinstance(hit.locator, Lines) else None
-        place = place_of(hit.head, file.family) if file else None
-        names = names_in_heading(hit.head.heading, file.path) if file else ()
-        key = (hit.head.object_id, names)
-        if file and place and names and key not in seen and not is_test_path(file.path):
-            seen.add(key)
-            subject = CodeSubject(file, place.root, hit.head.object_id, names, whole=False)
-            yield (hit.head.object_id, hit.head.part), subject
-
-
-def _told(subject: CodeSubject, users: Sequence[CodeUser]) -> str:
-    others = [user for user in users if user.how != "imports"] or list(users)
-    tests = list(dict.fromkeys(user.place.file.path for user in others if user.place.is_test))
-    code = list(dict.fromkeys(_where(user) for user in others if not user.place.is_test))
-    parts = [*_listed("used by", code), *_listed("tested by", [label(path) for path in tests])]
-    name = label(f"{', '.join(subject.names[:_NAMED])} ({subject.file.path})")
-    return f"{name}: {'; '.join(parts)}" if parts else ""
-
-
-def _listed(word: str, names: Sequence[str]) -> list[str]:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return [f"{word} {', '.join(names[:_NAMED])}{more}"] if names else []
-
-
-def _where(user: CodeUser) -> str:
-    path, heading = user.place.file.path, user.place.head.heading
-    name = "" if heading == basename(path) else heading
-    at = f"{path}#L{user.line}" if user.line else path
-    return label(f"{name} ({at})" if name else at)

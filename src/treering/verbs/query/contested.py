@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from treering.core.characters import one_line
+from treering.core.declarations import is_declaration
 from treering.core.evidence import Lines, short_place
 from treering.core.objects import Knowledge
 from treering.ports.ledger import Altered
-from treering.verbs.declarations import is_declaration
 from treering.verbs.envelope import Call
 from treering.verbs.scoped_ledger import on_all_branches
 from treering.verbs.short_ids import short_id
@@ -18,7 +18,7 @@ _MAX_CHARS = 100
 def contradictions(items: Iterable[Knowledge]) -> list[Sequence[Knowledge]]:
     """Return the groups of confirmed statements that contradict each other, the newest statement first.
 
-    A candidate contests what it contradicts, but was confirmed by nobody, so it is in no group.
+    A candidate is in no group: it contradicts other claims, but is not confirmed.
     """
     groups: dict[str, list[Knowledge]] = {}
     for item in items:

@@ -1,4 +1,4 @@
-"""The last conversation, by rules: what was asked, which files were edited, what fails, what was announced as next."""
+"""A summary of the last conversation by rules: request, edited files, failures and next step."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,8 +35,8 @@ def last_conversation(ledger: Ledger, scope: str, *, as_of: datetime | int | Non
     """Return the conversation with the newest message. Conversations have scopes of their own, below the one asked."""
     where = And((Compare("kind", "eq", _KIND), Compare("status", "eq", "active")))
     selection = Selection(scope=scope, descend=True, types=("source",), where=where, as_of=as_of, newest=_NEWEST)
-    found = [item for item in ledger.select(selection, altered=altered) if isinstance(item, Source)]
-    return max(found, key=ended, default=None)
+    conversations = [item for item in ledger.select(selection, altered=altered) if isinstance(item, Source)]
+    return max(conversations, key=ended, default=None)
 
 
 def ended(conversation: Source) -> datetime:
@@ -45,11 +45,11 @@ def ended(conversation: Source) -> datetime:
 
 
 def recalled(conversation: Source) -> str:
-    """Return the date of a conversation, its branch, and in quotes what was asked, edited, failing and announced."""
+    """Return the date and branch of a conversation, and its request, edits, failure and next step."""
     branch = conversation.metadata.get("branch")
     heading = f"{ended(conversation):%d %b}{f', branch {one_line(branch)}' if isinstance(branch, str) else ''}"
-    asked = _asked(conversation)
-    first = f"{heading}: “{asked}”" if asked else heading
+    request = _request(conversation)
+    first = f"{heading}: “{request}”" if request else heading
     facts = conversation.metadata.get("session")
     work = _of_tools(facts, conversation.metadata.get("folder")) if isinstance(facts, Mapping) else ()
     planned = facts.get("next") if isinstance(facts, Mapping) else ""
@@ -76,9 +76,9 @@ def _path(path: str, folder: object) -> str:
     return one_line((pure.relative_to(str(folder)) if is_below else pure).as_posix())
 
 
-def _asked(conversation: Source) -> str:
-    """Return the last request of the user that says something by itself; if all are short, the last one."""
-    requests = [own for own in _said(conversation, "user") if own]
+def _request(conversation: Source) -> str:
+    """Return the last request of the user that is meaningful by itself; if all are short, the last one."""
+    requests = [own for own in _words_of(conversation, "user") if own]
     telling = [own for own in requests if len(own.split()) >= MIN_REQUEST_WORDS and not own.startswith("/")]
     return one_line((telling or requests)[-1], most=_MAX_QUOTE_CHARS) if requests else ""
 
@@ -88,13 +88,13 @@ def _announced(conversation: Source) -> str:
     turns = [turn for turn, _ in _turns(conversation)]
     if not turns or turns[-1].speaker == "user":
         return ""
-    pieces = _SENTENCE.split(_said(conversation, turns[-1].speaker)[-1])
+    pieces = _SENTENCE.split(_words_of(conversation, turns[-1].speaker)[-1])
     lines = [line.strip() for line in pieces if line.strip() and len(line) <= _MAX_SENTENCE_CHARS]
     for place, line in enumerate(lines):
-        if found := _STEP.match(line):
-            return (found[1] or _after(lines, place)).strip()
-        if found := _STEP_LAST.search(line):
-            return line[: found.start()].lstrip("-*• ")
+        if step := _STEP.match(line):
+            return (step[1] or _after(lines, place)).strip()
+        if step := _STEP_LAST.search(line):
+            return line[: step.start()].lstrip("-*• ")
     return ""
 
 
@@ -102,8 +102,8 @@ def _after(lines: Sequence[str], place: int) -> str:
     return lines[place + 1].lstrip("-*•0123456789.) ") if place + 1 < len(lines) else ""
 
 
-def _said(conversation: Source, speaker: str) -> list[str]:
-    """Return the words of a speaker, one text for each turn, without what was recalled from this memory."""
+def _words_of(conversation: Source, speaker: str) -> list[str]:
+    """Return the words of a speaker, one text for each turn, without text recalled from this memory."""
     texts: dict[int, str] = {}
     for turn, excerpt in _turns(conversation):
         if turn.speaker == speaker:

@@ -1,120 +1,41 @@
 """`query` in mode `recent`: what changed or happened in a window of time."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from treering.core.audit import LINK_EVENTS, AuditEvent
-from treering.core.canonical import parse_time, render_time
+from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
-from treering.core.evidence import Turn
 from treering.core.filters import EVERYTHING, Compare
-from treering.core.objects import Activity, Knowledge, Object, ObjectType, Source, WorkItem, title_of
+from treering.core.objects import Knowledge, Object, ObjectType, Source, title_of
 from treering.ports.ledger import Altered, Head, Selection, head_of
 from treering.retrieval.text.dates import asked_ranges
 from treering.retrieval.text.time_zones import TimeZone, Window, is_day
+from treering.verbs.current_objects import current_objects
 from treering.verbs.envelope import READS, Call, Mode, Report, UnderstoodDays, Value
 from treering.verbs.query.branch_work import applies_to, scope_of
 from treering.verbs.query.brief import repository_of
 from treering.verbs.query.browsing import HistoryEntry, change_of, subject_of
-from treering.verbs.query.search import flagged
-from treering.verbs.reading import (
-    DayOptions,
-    ReadOptions,
-    altered_warnings,
-    scope_warnings,
-    standing,
-    zone_of,
-)
+from treering.verbs.query.dated_events import DATED_TYPES, EVENT_KINDS, DatedEvent, dated_event_of
+from treering.verbs.query.flagged import flagged
+from treering.verbs.read_reports import altered_warnings, scope_warnings
+from treering.verbs.reading import DayOptions, ReadOptions, zone_of
 from treering.verbs.scoped_ledger import whole
 
-# When what an object tells of happened, which may be long before it was written down.
-
-
-DATED_TYPES = ("activity", "source", "work_item")
-"""Types of objects that tell of something that happened."""
-
-TOLD_KINDS = ("conversation", "meeting_record")
-"""Kinds of sources that tell of something that happened; the others are only read at some time."""
-
-
-@dataclass(frozen=True, slots=True)
-class DatedEvent:
-    """From when to when something happened, and which field says so."""
-
-    first: datetime
-    last: datetime
-    dated_by: str
-
-
-def dated_event_of(item: Object) -> DatedEvent | None:
-    """Return when what an object records happened; `None` for one that records no event.
-
-    Where it says nothing itself, it is when it was written down (`created_at`) or captured (`captured_at`).
-    """
-    match item:
-        case Activity():
-            return _activity(item)
-        case WorkItem(opened_at=datetime() as opened):
-            return DatedEvent(opened, opened, "opened_at")
-        case WorkItem():
-            return DatedEvent(item.created_at, item.created_at, "created_at")
-        case Source() if item.kind in TOLD_KINDS:
-            return _dated_event_of_source(item)
-        case _:
-            return None
-
-
-def _activity(item: Activity) -> DatedEvent:
-    first, last = item.started_at or item.ended_at, item.ended_at or item.started_at
-    if first is None or last is None:
-        return DatedEvent(item.created_at, item.created_at, "created_at")
-    return DatedEvent(min(first, last), max(first, last), "started_at" if item.started_at else "ended_at")
-
-
-def _dated_event_of_source(item: Source) -> DatedEvent:
-    said = [place.at for segment in item.segments if isinstance(place := segment.locator, Turn) and place.at]
-    if said:
-        return DatedEvent(min(said), max(said), "said")
-    dated = _date_in(item.metadata)
-    if dated:
-        return DatedEvent(*dated, "date")
-    return DatedEvent(item.captured_at, item.captured_at, "captured_at")
-
-
-def _date_in(metadata: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
-    """Return the time, or the whole day in UTC, that the metadata of a meeting name as its `date`."""
-    text = metadata.get("date")
-    if not isinstance(text, str):
-        return None
-    readings: tuple[Callable[[str], tuple[datetime, datetime]], ...] = (_moment, _day)
-    for read in readings:
-        try:
-            return read(text)
-        except (InvalidInput, ValueError):
-            continue
-    return None
-
-
-def _moment(text: str) -> tuple[datetime, datetime]:
-    found = parse_time(text)
-    return found, found
-
-
-def _day(text: str) -> tuple[datetime, datetime]:
-    day = date.fromisoformat(text)
-    return datetime.combine(day, time.min, UTC), datetime.combine(day, time.max, UTC)
-
-
 _TICK = timedelta(microseconds=1)
-_MOST_AT_ONCE = 10_000
+_MAX_EVENTS_PER_BATCH = 10_000
 MOST_COUNTED = 100
-"""So many changes beyond the limit are looked for: to count all would be to read the whole log."""
+"""Changes beyond the limit that are counted: counting all would read the whole log."""
+_MAX_WHEN_CHARS = 80
+_INGEST = "Ingest "
+_MERGES = ("Synced with ", "Merged ")
+"""The beginnings of the reasons of merges; the other space follows."""
 _BEGINNING = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
 
 
@@ -152,7 +73,7 @@ class RecentChange(HistoryEntry):
 
 @dataclass(frozen=True, slots=True)
 class ToldChange:
-    """A change as it is shown; or all that one ingest read or one merge joined, as one."""
+    """A change as it is shown; the changes of one ingest or merge are one."""
 
     change: RecentChange
     read: tuple[str, ...] = ()
@@ -162,35 +83,35 @@ class ToldChange:
 
 
 def told_changes(changes: Iterable[RecentChange]) -> Sequence[ToldChange]:
-    """Return the changes without links, which come with what they link; those of one ingest or merge are one.
+    """Return the changes without links; the changes of one ingest or merge are one.
 
-    Knowledge that was read from a file comes with its file.
+    Knowledge that was read from a file is left out, too: its file is listed.
     """
-    told: dict[str, ToldChange] = {}
-    newest = ""  # the key of the ingest that goes on
+    shown: dict[str, ToldChange] = {}
+    newest = ""  # the key of the current ingest
     for number, one in enumerate(changes):
         if one.event in LINK_EVENTS:
             continue
         if one.event == JOINED:
-            merge = told.get(one.patch_id, ToldChange(one))
-            told[one.patch_id] = replace(merge, joined=(*merge.joined, one))
+            merge = shown.get(one.patch_id, ToldChange(one))
+            shown[one.patch_id] = replace(merge, joined=(*merge.joined, one))
             continue
         is_read = one.reason.startswith(_INGEST) and (one.type != "knowledge" or one.event == "created")
         if not is_read:
-            told[str(number)] = ToldChange(one)
+            shown[str(number)] = ToldChange(one)
         elif one.type == "source":
-            ingest = told.get(newest)
+            ingest = shown.get(newest)
             if ingest and (ingest.change.reason, ingest.change.actor) == (one.reason, one.actor):
-                told.pop(newest)  # its place is that of its oldest change
+                shown.pop(newest)  # it is listed at its oldest change
             else:
                 ingest = ToldChange(one)
             newest = str(number)
-            told[newest] = replace(ingest, read=(*ingest.read, one.title))
-    return list(told.values())
+            shown[newest] = replace(ingest, read=(*ingest.read, one.title))
+    return list(shown.values())
 
 
 def merge_in_words(joined: Sequence[RecentChange]) -> str:
-    """Return what a merge or sync did to entries that were known here and elsewhere; sources come with these."""
+    """Return a sentence about the entries that a merge or sync joined; sources count only if there are no others."""
     reason = joined[0].reason
     place = next((reason.removeprefix(start) for start in _MERGES if reason.startswith(start)), "")
     # Both copies of an entry are joined.
@@ -200,9 +121,6 @@ def merge_in_words(joined: Sequence[RecentChange]) -> str:
 
 JOINED = "joined"
 """The event of an entry that a merge combined with the same one from elsewhere."""
-_INGEST = "Ingest "
-_MERGES = ("Synced with ", "Merged ")
-"""How the reasons of merges begin; the other space follows."""
 
 
 class RecentReport(Report):
@@ -214,7 +132,7 @@ class RecentReport(Report):
 
     @property
     def how_many_more(self) -> str:
-        """How many there are beyond the limit, as people read it."""
+        """The number of changes beyond the limit, in words."""
         return f"{self.more} {'or ' * (self.more == MOST_COUNTED)}more"
 
     def numbered_places(self) -> Mapping[int, str]:
@@ -232,24 +150,24 @@ def recent(call: Call, given: RecentInput, options: DayOptions) -> RecentReport:
         shown, heads, total = _written(call, given, options, window)
     else:
         shown, heads, total = _happened(call, given, options, window, altered)
-    current = standing(call, heads, options.moment())
-    kept = tuple(
+    current = current_objects(call, heads, options.moment())
+    changes = tuple(
         change.model_copy(update={"current": change.id in current, "note": current.note(change.id)}) for change in shown
     )
     return RecentReport(
         verb="query",
         mode="recent",
         scope=call.scope,
-        status="ok" if kept else "empty",
+        status="ok" if changes else "empty",
         warnings=(
             *scope_warnings(call, options, (head.scope for head in heads)),
-            *flagged((change.id, (change.title, change.reason)) for change in kept),
+            *flagged((change.id, (change.title, change.reason)) for change in changes),
             *altered_warnings(altered),
         ),
-        ids=tuple(dict.fromkeys(change.id for change in kept)),
-        changes=kept,
+        ids=tuple(dict.fromkeys(change.id for change in changes)),
+        changes=changes,
         understood=tuple(_days_of_window(given, zone, call.engine.clock.now())),
-        more=total - len(kept),
+        more=total - len(changes),
     )
 
 
@@ -270,24 +188,21 @@ def _with_days(given: RecentInput, zone: TimeZone, now: datetime) -> RecentInput
     return given.model_copy(update=days)
 
 
-_MAX_WHEN_CHARS = 80
-
-
 def _is_time(text: str) -> bool:
     return text[:4].isdecimal() and text[4:5] == "-"
 
 
 def _about(call: Call, name: str) -> frozenset[str] | None:
-    """Return the ids of an object or files, of what rests on them and of rules for them; `None` for everything."""
+    """Return the ids of an object or of files, their dependents and the rules for them; `None` for everything."""
     if not name:
         return None
     ledger = call.engine.ledger
-    found, path = _files_below(call, name)
-    if not found:
+    ids, path = _files_below(call, name)
+    if not ids:
         item, _ = subject_of(call, name, ReadOptions(descend=True))
-        found, path = [item.id], item.origin.partition("#")[2] if isinstance(item, Source) else ""
+        ids, path = [item.id], item.origin.partition("#")[2] if isinstance(item, Source) else ""
     rules = _rules_for(call, path) if path else ()
-    return frozenset([*found, *(other for one in found for other in ledger.dependents(one)), *rules])
+    return frozenset([*ids, *(other for one in ids for other in ledger.dependents(one)), *rules])
 
 
 def _files_below(call: Call, name: str) -> tuple[list[str], str]:
@@ -296,8 +211,8 @@ def _files_below(call: Call, name: str) -> tuple[list[str], str]:
     if repository is None:
         return [], ""
     below = Compare("origin", "prefix", f"{repository.origin}#{'' if path == '.' else f'{path}/'}")
-    found = call.engine.ledger.select(Selection(scope=call.scope, descend=True, types=("source",), where=below))
-    return [one.id for one in found], path
+    files = call.engine.ledger.select(Selection(scope=call.scope, descend=True, types=("source",), where=below))
+    return [one.id for one in files], path
 
 
 def _rules_for(call: Call, path: str) -> Iterator[str]:
@@ -310,7 +225,7 @@ def _rules_for(call: Call, path: str) -> Iterator[str]:
 
 
 def _days_of_window(given: RecentInput, zone: TimeZone, now: datetime) -> Iterator[UnderstoodDays]:
-    """Name the zone of the days that a window begins or ends with."""
+    """Yield the days that a window begins or ends with, with their time zone."""
     for name, text in (("since", given.since), ("until", given.until)):
         if text and is_day(text):
             day = date.fromisoformat(text)
@@ -320,16 +235,16 @@ def _days_of_window(given: RecentInput, zone: TimeZone, now: datetime) -> Iterat
 def _written(
     call: Call, given: RecentInput, options: DayOptions, window: Window
 ) -> tuple[Sequence[RecentChange], list[Head], int]:
-    """Return what was written in the window, newest first, the heads of what it changed, and how much it is in all."""
+    """Return the changes in the window, newest first, the heads of their objects, and the number of changes."""
     most = given.limit + MOST_COUNTED
-    found = list(islice(_changes(call, given, options, window, at_once=most), most))
-    shown = found[: given.limit]
-    kept = [
+    counted = list(islice(_changes(call, given, options, window, at_once=most), most))
+    shown = counted[: given.limit]
+    changes = [
         RecentChange(**change_of(event).model_dump(), id=head.id, type=head.type, title=head.title)
         for event, head in shown
     ]
     heads = {head.id: head for _, head in shown}
-    return kept, list(heads.values()), len(found)
+    return changes, list(heads.values()), len(counted)
 
 
 def _changes(
@@ -337,14 +252,14 @@ def _changes(
 ) -> Iterator[tuple[AuditEvent, Head]]:
     """Return the events of the window about objects in sight, newest first, with the heads of those objects.
 
-    The log is read backwards, in stretches that grow: the window may hold all of it.
+    The log is read backwards in growing batches: the window may contain all of it.
     """
     ledger = call.engine.ledger
     since, until = window
     about = _about(call, given.about)
     moment = options.moment()
     last = ledger.sequence(moment)
-    # An event of the very moment `since` belongs to the window.
+    # An event at exactly `since` is in the window.
     first = ledger.sequence(since - _TICK) if since and since > _BEGINNING else 0
     while last > first:
         before = max(last - at_once, first)
@@ -356,13 +271,13 @@ def _changes(
                 continue
             if head and (not given.types or head.type in given.types):
                 yield event, head
-        last, at_once = before, min(2 * at_once, _MOST_AT_ONCE)
+        last, at_once = before, min(2 * at_once, _MAX_EVENTS_PER_BATCH)
 
 
 def _happened(
     call: Call, given: RecentInput, options: DayOptions, window: Window, altered: Altered
 ) -> tuple[Sequence[RecentChange], list[Head], int]:
-    """Return what happened in the window, what began last first, the heads of it, and how much it is in all."""
+    """Return the events in the window, the latest first, the heads of their objects, and the number of events."""
     since, until = window
     undated = set(given.types) - set(DATED_TYPES)
     if undated:
@@ -370,19 +285,19 @@ def _happened(
             f"Objects of type {', '.join(sorted(undated))} have no time at which they happened.",
             hint=f"Request {', '.join(DATED_TYPES)}, or omit `by`.",
         )
-    found = [
+    events = [
         (item, event)
         for item in _dated(call, given.types or DATED_TYPES, options, altered)
         if (event := dated_event_of(item)) and _overlaps(event, since, until)
     ]
-    found.sort(key=lambda one: (one[1].first, one[1].last, one[0].id), reverse=True)
-    kept = found[: given.limit]
-    return [_told(call, item, event) for item, event in kept], [head_of(item) for item, _ in kept], len(found)
+    events.sort(key=lambda one: (one[1].first, one[1].last, one[0].id), reverse=True)
+    shown = events[: given.limit]
+    return [_change(call, item, event) for item, event in shown], [head_of(item) for item, _ in shown], len(events)
 
 
 def _dated(call: Call, types: Iterable[str], options: DayOptions, altered: Altered) -> Iterator[Object]:
     for kind in types:
-        where = Compare("kind", "in", TOLD_KINDS) if kind == "source" else EVERYTHING
+        where = Compare("kind", "in", EVENT_KINDS) if kind == "source" else EVERYTHING
         selection = Selection(
             scope=call.scope, descend=options.descend, types=(kind,), where=where, as_of=options.moment()
         )
@@ -393,8 +308,8 @@ def _overlaps(event: DatedEvent, since: datetime | None, until: datetime | None)
     return (since is None or event.last >= since) and (until is None or event.first <= until)
 
 
-def _told(call: Call, item: Object, event: DatedEvent) -> RecentChange:
-    """Show something that happened, with the event that wrote it down."""
+def _change(call: Call, item: Object, event: DatedEvent) -> RecentChange:
+    """Return an event as a change, with the author who recorded it."""
     written = whole(call.engine.ledger).events_of(item.id)[0]
     ended = render_time(event.last) if event.last > event.first else ""
     change = change_of(written).model_dump() | {
@@ -412,11 +327,5 @@ def _within(event: AuditEvent, since: datetime | None, until: datetime | None) -
 
 
 RECENT = Mode(
-    "recent",
-    "Changes or events in a time window.",
-    RecentInput,
-    DayOptions,
-    RecentReport,
-    recent,
-    rights=READS,
+    "recent", "Changes or events in a time window.", RecentInput, DayOptions, RecentReport, recent, rights=READS
 )

@@ -45,7 +45,8 @@ from treering.retrieval.text.analysis import index_text
 from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
-from treering.verbs.reading import note_recalled, question_of, warnings_of
+from treering.verbs.read_reports import warnings_of
+from treering.verbs.reading import note_recalled, question_of
 
 RecallScope = Literal["session", "lineage", "agent", "user", "space"]
 SCOPES: tuple[RecallScope, ...] = ("session", "lineage", "agent", "user", "space")

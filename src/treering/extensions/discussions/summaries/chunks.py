@@ -23,7 +23,8 @@ from treering.extensions.discussions.summaries.memories import Coverage, Memory,
 from treering.extensions.discussions.summaries.versions import GeneratorWork
 from treering.ports.models import Usage
 from treering.retrieval.text.analysis import estimate_tokens
-from treering.verbs.engine import Lease, retry_on_conflict
+from treering.verbs.engine import retry_on_conflict
+from treering.verbs.leases import Lease
 
 LONGEST_WAIT = timedelta(days=1)
 

@@ -23,7 +23,8 @@ from treering.extensions.discussions.log.blocks import (
 from treering.extensions.discussions.summaries.memories import Coverage, Memory, memory_object
 from treering.extensions.discussions.summaries.versions import NAMES, GeneratorWork, title_of_versions
 from treering.ports.ledger import Selection
-from treering.verbs.engine import Engine, Lease, retry_on_conflict
+from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.leases import Lease
 
 
 class Condenser(GeneratorWork):

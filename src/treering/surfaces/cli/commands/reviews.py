@@ -94,7 +94,7 @@ def propose(
     Applying the patch creates the work items; closed tickets and removed comments
     close them in the same way. A rejected proposal is not made again.
     """
-    from treering.verbs.crystallize.review import PROPOSE
+    from treering.verbs.crystallize.work_proposals import PROPOSE
 
     options = {"limit": limit, "closed": closed, "dry_run": dry_run}
     with opened(access, writing) as space:

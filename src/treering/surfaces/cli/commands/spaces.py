@@ -206,7 +206,7 @@ def _work_quietly(space: "Space") -> None:
     """Embed pending passages if no other process does, at a low priority. Stops in the normal way on SIGTERM."""
     from treering.models.vectoriser import EMBEDDING
     from treering.ports.runtime import VECTORS
-    from treering.verbs.query.overview import note_pace
+    from treering.verbs.query.space_status import note_pace
 
     engine, lag = space.engine, space.engine.index.vectors.lag()
     if not ((lag.pending or lag.behind) and engine.leases.holder(VECTORS) is None):

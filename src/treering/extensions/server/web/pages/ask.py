@@ -24,7 +24,7 @@ from treering.verbs.feedback import FEEDBACK, GIVEN_BY_PERSON, MARKS, AnswerMark
 from treering.verbs.query.brief import LABEL_WIDTH, BriefReport, card_lines
 from treering.verbs.query.context import ContextReport
 from treering.verbs.query.search import SearchReport
-from treering.verbs.reading import ShownHit, lines_shown_of
+from treering.verbs.shown_hits import ShownHit, lines_shown_of
 
 _HITS = 20
 _TOKENS = 4_000

@@ -1,18 +1,18 @@
-"""What a context pack states besides its items: a summary, rules, conflicts, what is missing, what to read next."""
+"""The notes around the items of a context pack: a summary, rules, conflicts, gaps, and what to read next."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from treering.core.characters import label
 from treering.core.evidence import Lines
-from treering.core.filters import And, Compare
 from treering.core.objects import Constraint, Knowledge
 from treering.core.policy import is_over
-from treering.ports.ledger import Altered, Selection, head_of
 from treering.ports.passages import Reach
 from treering.retrieval.index.code_places import CODE
 from treering.retrieval.index.passages import is_withheld
+from treering.retrieval.packing.task_results import Attached, TaskResults
 from treering.retrieval.search.commit_history import CommitHistory, companions_of
 from treering.retrieval.search.pack_budget import Packed
 from treering.retrieval.search.packing import ConflictNote, named_item, quoted
@@ -20,21 +20,71 @@ from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.text.analysis import telling_terms
 from treering.retrieval.text.typed_words import listed
 from treering.retrieval.tuning import TUNING
-from treering.verbs.envelope import Call
-from treering.verbs.query.attached import Attached
-from treering.verbs.query.context_parts import FoundForTask
-from treering.verbs.reading import lag_warning
-from treering.verbs.trees import notes_of_objects
 
 _EVERYWHERE = ("", "repository")
 """Scopes of a constraint that do not narrow it to a part of a project."""
 _WORD = re.compile(r"\w+")
 
 
-def summary_of(packed: Packed, conflicts: Sequence[ConflictNote], found: FoundForTask) -> str:
-    """Say in one sentence what the pack holds, or that nothing here is relevant to the task."""
-    if not found.answers:
-        words = found.known.words
+@dataclass(frozen=True, slots=True)
+class PackNotes:
+    """The notes that a pack may contain; its items decide which of them it does."""
+
+    results: TaskResults
+    attached: Sequence[Attached] = ()
+    files: Sequence[Hit] = ()
+    """The passages found that are current in the caller's work tree."""
+    rules: Sequence[tuple[str, str]] = ()
+    """Constraints that apply to every task, each as its id and a line."""
+    warnings: tuple[str, ...] = ()
+    """What the index lacks."""
+    conflicts: Sequence[ConflictNote] = ()
+    users: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """By object and segment of code: a line about its callers and tests."""
+
+    def of(self, packed: Packed) -> dict[str, object]:
+        """Return the fields of a `ContextPack` with the notes for these items."""
+        ids = {item.object_id for item in packed.unnumbered}
+        places = {(item.object_id, item.segment_id) for item in packed.unnumbered}
+        conflicts = tuple(note for note in self.conflicts if not ids.isdisjoint(note.ids))
+        return {
+            "summary": _summary(packed, conflicts, self.results),
+            "rules": tuple(line for identity, line in self.rules if identity not in ids)[: TUNING.context.max_rules],
+            "conflicts": conflicts,
+            "may_break": tuple(line for place, line in self.users.items() if place in places),
+            "missing_context": _missing(packed, self.results, self.warnings),
+            "recommended_next_reads": _next_reads(packed, self),
+        }
+
+
+def rule_lines(constraints: Iterable[Knowledge], reach: Reach) -> list[tuple[str, str]]:
+    """Return the constraints that apply to every task, newest first, each as its id and a line."""
+    return [
+        (item.id, f"{label(item.payload.rule, most=TUNING.context.max_rule_chars)} (`{item.id}`)")
+        for item in sorted(constraints, key=lambda item: item.updated_at, reverse=True)
+        if isinstance(item.payload, Constraint)
+        and item.payload.scope in _EVERYWHERE
+        and not (reach.now and is_over(item, now=reach.now))
+    ]
+
+
+def conflict_notes(contested: Iterable[Knowledge], shown: Set[str], reach: Reach) -> tuple[ConflictNote, ...]:
+    """Return a note for each group of contested claims of which one is `shown`, without expired claims."""
+    groups: dict[str, list[Knowledge]] = {}
+    for item in contested:
+        groups.setdefault(item.claim_key() or item.id, []).append(item)
+    current = (
+        (group, [item for item in group if not is_withheld(item, reach)])
+        for group in groups.values()
+        if not shown.isdisjoint(item.id for item in group)
+    )
+    # A claim without an opponent is contested by a person, unless the opponent expired.
+    return tuple(_conflict(left) for group, left in current if len(left) > 1 or (left and len(group) == 1))
+
+
+def _summary(packed: Packed, conflicts: Sequence[ConflictNote], results: TaskResults) -> str:
+    if not results.answers:
+        words = results.known.words
         missing = listed(words.unknown) or "this: its words occur, but nowhere together"
         rest = f" Known here: {listed(words.known)}." if words.known and words.unknown else ""
         return f"No indexed text mentions {missing}.{rest} The closest passages are listed below, without quotes."
@@ -53,99 +103,60 @@ def _singular(section: str) -> str:
     return {"work": "work item", "activities": "activity"}.get(section, section.removesuffix("s"))
 
 
-def rules_of(call: Call, reach: Reach, altered: Altered) -> list[tuple[str, str]]:
-    """Return active constraints that apply to every task, newest first, each as its id and a line."""
-    where = And((Compare("kind", "eq", "constraint"), Compare("status", "eq", "active")))
-    selection = Selection(scope=reach.scope, types=("knowledge",), where=where, as_of=reach.at)
-    items = [item for item in call.engine.ledger.select(selection, altered=altered) if isinstance(item, Knowledge)]
-    elsewhere = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
-    return [
-        (item.id, f"{label(item.payload.rule, most=TUNING.context.max_rule_chars)} (`{item.id}`)")
-        for item in sorted(items, key=lambda item: item.updated_at, reverse=True)
-        if isinstance(item.payload, Constraint)
-        and item.payload.scope in _EVERYWHERE
-        and item.id not in elsewhere
-        and not (reach.now and is_over(item, now=reach.now))
-    ]
-
-
-def conflicts_of(call: Call, packed: Packed, reach: Reach, altered: Altered) -> tuple[ConflictNote, ...]:
-    """Name everything contested in the pack, together with the claims it contradicts, where these are not over."""
-    contested = [item.object_id for item in packed.unnumbered if item.status == "contested"]
-    if not contested:
-        return ()
-    everything = Selection(
-        scope=reach.scope,
-        descend=reach.descend,
-        types=("knowledge",),
-        where=Compare("status", "eq", "contested"),
-        as_of=reach.at,
-    )
-    groups: dict[str, list[Knowledge]] = {}
-    for item in call.engine.ledger.select(everything, altered=altered):
-        if isinstance(item, Knowledge):
-            groups.setdefault(item.claim_key() or item.id, []).append(item)
-    shown = (group for group in groups.values() if any(item.id in contested for item in group))
-    standing = ((group, [item for item in group if not is_withheld(item, reach)]) for group in shown)
-    # One that stands alone is contested by a person, unless what contradicted it is over.
-    return tuple(_note(left) for group, left in standing if len(left) > 1 or (left and len(group) == 1))
-
-
-def _note(group: Sequence[Knowledge]) -> ConflictNote:
+def _conflict(group: Sequence[Knowledge]) -> ConflictNote:
     return ConflictNote(
         ids=tuple(item.id for item in group),
         summary="Contested: " + " ↔ ".join(f"{quoted(item.title)} (`{item.id}`)" for item in group),
     )
 
 
-def missing_of(packed: Packed, found: FoundForTask) -> tuple[str, ...]:
-    """State what the task mentions and the space does not know, and what it knew and has withdrawn.
+def _missing(packed: Packed, results: TaskResults, warnings: tuple[str, ...]) -> tuple[str, ...]:
+    """Name the unknown names in the task, and withdrawn and superseded statements about it.
 
-    Superseded statements are named with the statement that replaced them, if that is shown.
+    Superseded statements are named together with their replacement, if that is shown.
     """
-    unknown = listed(found.known.missing)
-    gaps = [f"Nothing here mentions {unknown}."] if unknown and found.answers else []
+    unknown = listed(results.known.missing)
+    gaps = [f"Nothing here mentions {unknown}."] if unknown and results.answers else []
     gaps += [
         f"`{one.id}` ({quoted(one.title)}) is {one.status}: do not rely on it."
-        for one in found.withdrawn
+        for one in results.withdrawn
         if not one.successor
     ]
-    return (*gaps, *_superseded(packed, found), *lag_warning(found.question.lag))
+    return (*gaps, *_superseded(packed, results), *warnings)
 
 
-def _superseded(packed: Packed, found: FoundForTask) -> Iterator[str]:
+def _superseded(packed: Packed, results: TaskResults) -> Iterator[str]:
     for item in packed.unnumbered:
-        if older := [one for one in found.withdrawn if one.successor == item.object_id]:
+        if older := [one for one in results.withdrawn if one.successor == item.object_id]:
             titles = ", ".join(f"{quoted(one.title)} (`{one.id}`)" for one in older)
             yield f"{titles}: superseded by {quoted(item.title)}."
 
 
-def next_reads_of(
-    packed: Packed, attached: Sequence[Attached], files: Sequence[Hit], found: FoundForTask
-) -> tuple[str, ...]:
+def _next_reads(packed: Packed, notes: PackNotes) -> tuple[str, ...]:
     """Name at most five things to read next, each with the reason.
 
-    If code was found (`files`), files of it that are not shown come before more passages of files that are: a change
-    often concerns several files. Last come files without code that changed together with those shown.
+    Files of code that are not shown come before more passages of shown files: a change often concerns several files.
+    Files without code that changed together with the shown ones come last.
     """
-    beside = _companions(packed, files, found.histories)
+    results = notes.results
+    companions = _companions(packed, notes.files, results.histories)
     belonging = (
         f"{one.left_out} more belong to {quoted(one.node.name)} (`{one.node.id}`, mode related)"
-        for one in attached
+        for one in notes.attached
         if one.left_out
     )
-    code = _files_not_shown(packed, files, found.question.text)
-    others = chain(belonging, code or _passages_left_out(packed, found))
-    return (*islice(dict.fromkeys(others), TUNING.packing.max_reads - len(beside)), *beside)
+    code = _files_not_shown(packed, notes.files, results.question.text)
+    others = chain(belonging, code or _passages_left_out(packed, results))
+    return (*islice(dict.fromkeys(others), TUNING.packing.max_reads - len(companions)), *companions)
 
 
-def _passages_left_out(packed: Packed, found: FoundForTask) -> Iterator[str]:
+def _passages_left_out(packed: Packed, results: TaskResults) -> Iterator[str]:
     for draft in packed.drafts:
         if "cut" in draft.item.flags:
             yield f"{named_item(draft.item, draft.places)}: the rest"
     for draft in packed.left_out:
         if draft.item.segment_id:
-            why = "did not fit" if found.answers else "among the nearest"
+            why = "did not fit" if results.answers else "among the nearest"
             yield f"{named_item(draft.item, draft.places)}: {why}"
 
 
@@ -161,9 +172,9 @@ def _companions(packed: Packed, files: Sequence[Hit], histories: Sequence[Commit
 
 
 def _files_not_shown(packed: Packed, files: Sequence[Hit], query: str) -> list[str]:
-    """Name the best place of each file of code of which the pack shows nothing, with the words of the task in it.
+    """Name the best place of each file of code that the pack does not show, with the words of the task in it.
 
-    If the pack shows nothing at all, files of a project that are no code are named as well.
+    If the pack is empty, other files of a project are named as well.
     """
     shown = {item.object_id for item in packed.unnumbered}
     best: dict[str, str] = {}

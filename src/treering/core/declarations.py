@@ -1,9 +1,9 @@
 """Notes that hold the declarations of people word for word, so that statements can cite them."""
 
-from treering.ports.ledger import Head
+from datetime import datetime
 
 ORIGIN = "declaration:"
-"""What the origin of such a note begins with."""
+"""The beginning of the origin of such a note."""
 _TITLE = "Declared by "
 
 
@@ -17,9 +17,7 @@ def is_declaration(origin: str) -> bool:
     return origin.startswith(ORIGIN)
 
 
-def declared_by(head: Head) -> str:
-    """Return who declared what a source holds, and when, such as `declared by root, 2026-11-28`; "" for others."""
-    if not is_declaration(head.origin):
-        return ""
-    actor = head.title.removeprefix(_TITLE).partition(": ")[0]
-    return f"declared by {actor}, {head.updated_at.date().isoformat()}"
+def declared_by(title: str, updated_at: datetime) -> str:
+    """Return the author and day of a declaration, such as `declared by root, 2026-11-28`, by the title of its note."""
+    actor = title.removeprefix(_TITLE).partition(": ")[0]
+    return f"declared by {actor}, {updated_at.date().isoformat()}"

@@ -1,0 +1,198 @@
+"""Choose the items that may enter a context pack, best first."""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from treering.core.evidence import Lines, Turn
+from treering.core.filters import matches
+from treering.core.objects import Knowledge, Object, title_of
+from treering.ports.ledger import head_of
+from treering.ports.passages import Reach
+from treering.retrieval.index.passages import is_shown, is_withheld, passages_of, record_of
+from treering.retrieval.packing.citing import Citing
+from treering.retrieval.packing.items import belief_item, is_stub_of_code, source_items, without_repeated
+from treering.retrieval.packing.task_results import COPIED, Attached, TaskResults
+from treering.retrieval.search.idf import IdfWeights
+from treering.retrieval.search.named_code import first_test_of
+from treering.retrieval.search.pack_budget import UnnumberedItem
+from treering.retrieval.search.question import Question
+from treering.retrieval.search.replaced import SUPERSEDED, only_replaced
+from treering.retrieval.search.retrieval import Hit
+from treering.retrieval.search.spreading import spread_over_sources
+from treering.retrieval.search.trust import Wording
+from treering.retrieval.text.analysis import index_text, telling_terms
+from treering.retrieval.tuning import TUNING
+
+
+@dataclass(frozen=True, slots=True)
+class Beliefs:
+    """Knowledge, work and activities that may be about a task, each with its score, in three groups."""
+
+    by_words: Sequence[tuple[Object, float]]
+    attached: Sequence[tuple[Object, float]]
+    about_files: Sequence[tuple[Object, float]]
+
+    @property
+    def items(self) -> list[Object]:
+        """All of them; some may be in several groups."""
+        return [item for item, _ in (*self.by_words, *self.attached, *self.about_files)]
+
+    def about_task(self, citing: Citing, idf: IdfWeights) -> list[tuple[Object, float]]:
+        """Return each one about the task once, with the score of its first group."""
+        by_words = [pair for pair in self.by_words if _is_about_task(pair[0], citing, idf)]
+        unique = {item.id: (item, score) for item, score in reversed((*by_words, *self.attached, *self.about_files))}
+        return [*unique.values()][::-1]
+
+
+def candidates_of(
+    results: TaskResults, attached: Sequence[Attached], resting: Sequence[Knowledge], reach: Reach
+) -> Beliefs:
+    """Return the knowledge found by its words, attached to a node in the task, or resting on its best files."""
+    return Beliefs(
+        [(hit.item, hit.score) for hit in results.about_task if hit.item],
+        [(item, 0.0) for one in attached for item in one.items],
+        _about_files(_best_files(by_file(results.passages)), resting, results.known.idf, reach),
+    )
+
+
+def belief_items(
+    results: TaskResults, candidates: Beliefs, citing: Citing, notes: Mapping[str, str], reach: Reach
+) -> list[UnnumberedItem]:
+    """Make the items of the candidates that are about the task. `notes`: by id, why one is not current here."""
+    wording = Wording.of(results.question.text)
+    trusted = results.beliefs.policy.channel_trust
+    superseded: dict[str, list[str]] = {}
+    for one in results.withdrawn:
+        superseded.setdefault(one.successor, []).append(one.title)
+    return [
+        belief_item(item, score, citing, wording, trusted, reach, notes.get(item.id, ""), superseded.get(item.id, ()))
+        for item, score in candidates.about_task(citing, results.known.idf)
+    ]
+
+
+def passage_items(results: TaskResults, notes: Mapping[int, str]) -> list[UnnumberedItem]:
+    """Make items of the definitions that the task names, a test of them, and the passages of the best files.
+
+    `notes`: by key of a hit, why it is not current here.
+    """
+    hits = [hit for hit in results.passages if not is_stub_of_code(hit)]
+    first = [*results.definitions, *first_test_of(results.definitions, hits)]
+    keys = {hit.head.key for hit in first}
+    ordered = [*first, *by_file([hit for hit in hits if hit.head.key not in keys])]
+    whole = {hit.head.key for hit in results.definitions}
+    return list(source_items(ordered, results.question.text, notes, results.judgement.weak, whole))
+
+
+def combined(
+    beliefs: Sequence[UnnumberedItem],
+    passages: Sequence[UnnumberedItem],
+    resting: Sequence[Knowledge],
+    question: Question,
+    reach: Reach,
+) -> list[UnnumberedItem]:
+    """Return beliefs, then passages, without passages that a belief repeats or that were replaced.
+
+    If nothing else is left, replaced passages are shown and flagged.
+    """
+    replaced = only_replaced(resting)
+    current = _without_replaced(without_repeated(passages, beliefs), replaced, question, show_all=reach.withdrawn)
+    if beliefs or current:
+        return [*beliefs, *current]
+    return _without_replaced(passages, replaced, question, show_all=True)
+
+
+def by_file(hits: Sequence[Hit]) -> list[Hit]:
+    """Order passages: the best one of each of the best files, then all others, best first.
+
+    Files are in the order of their best passages, as in a search that is grouped by source. A turn of a conversation
+    counts as a file of its own.
+    """
+    best: dict[str | int, Hit] = {}
+    for hit in sorted(hits, key=lambda hit: -hit.score):
+        best.setdefault(hit.head.key if isinstance(hit.locator, Turn) else hit.head.object_id, hit)
+    first = [*best.values()][: TUNING.context.best_files]
+    keys = {hit.head.key for hit in first}
+    return [*first, *(hit for hit in spread_over_sources(hits) if hit.head.key not in keys)]
+
+
+def _best_files(hits: Iterable[Hit]) -> dict[str, float]:
+    """Return the source of the first hit and the best files of projects, each with the score of its best passage."""
+    best: dict[str, float] = {}
+    for hit in hits:
+        if not best or isinstance(hit.locator, Lines):
+            best.setdefault(hit.head.object_id, hit.score)
+    return dict([*best.items()][: TUNING.context.best_files])
+
+
+def _about_files(
+    files: Mapping[str, float], resting: Sequence[Knowledge], idf: IdfWeights, reach: Reach
+) -> list[tuple[Object, float]]:
+    """Return the knowledge that cites the best files and is about the task, with the scores of the files.
+
+    Facts that an adapter copied from a file are left out: they only repeat the file.
+    """
+    shares = {item.id: _share(item, idf) for item in resting if item.origin_channel != COPIED}
+    current = [item for item in resting if item.id in shares and _may_be_shown(item, reach)]
+    current.sort(key=lambda item: (-shares[item.id], -item.updated_at.timestamp(), item.id))
+    about: dict[str, tuple[Object, float]] = {}
+    for rank, (source_id, score) in enumerate(files.items()):
+        least = TUNING.context.min_share_about_file if rank else 0.0
+        cited = [item for item in current if source_id in {ref.source_id for ref in item.evidence_refs}]
+        for item in cited[: TUNING.context.max_per_file]:
+            if shares[item.id] >= least:
+                about.setdefault(item.id, (item, score))
+    return [*about.values()]
+
+
+def _is_about_task(item: Object, citing: Citing, idf: IdfWeights) -> bool:
+    """Return whether something found by its words is about the task; knowledge about files needs more of the words.
+
+    Copied facts do not: they name their subject, and packs for releases and updates name fewer changed files without
+    them.
+    """
+    is_about_files = item.origin_channel != COPIED and citing.cites_lines(item)
+    return not is_about_files or _share(item, idf) >= TUNING.context.min_share
+
+
+def _share(item: Object, idf: IdfWeights) -> float:
+    """Return the share of the weight of a task that an object has; all of it if the words were not counted."""
+    return idf.share(index_text(f"{title_of(item)}\n{passages_of(item)[0].text}").split()) if idf.weights else 1.0
+
+
+def _may_be_shown(item: Knowledge, reach: Reach) -> bool:
+    is_current = is_shown(head_of(item), reach) and not is_withheld(item, reach)
+    return is_current and matches(reach.where, record_of(passages_of(item)[0]))
+
+
+def _without_replaced(
+    passages: Sequence[UnnumberedItem],
+    replaced: Mapping[tuple[str, str], Sequence[Knowledge]],
+    question: Question,
+    *,
+    show_all: bool,
+) -> list[UnnumberedItem]:
+    """Leave out passages that only superseded knowledge cites.
+
+    A passage about more than that knowledge is flagged and put last, and so is every one with `show_all`.
+    """
+    first: list[UnnumberedItem] = []
+    last: list[UnnumberedItem] = []
+    for passage in passages:
+        citing = replaced.get((passage.item.object_id, passage.item.segment_id))
+        if not citing:
+            first.append(passage)
+        elif show_all or _adds_to(passage, frozenset[str]().union(*map(_terms_of, citing)), question):
+            flags = (*passage.item.flags, SUPERSEDED)
+            last.append(replace(passage, item=passage.item.model_copy(update={"flags": flags})))
+    return [*first, *last]
+
+
+def _adds_to(passage: UnnumberedItem, known: Set[str], question: Question) -> bool:
+    """Return whether most terms of a passage are not `known`, and it may answer what the known ones do not."""
+    terms = frozenset(telling_terms(f"{passage.item.title}\n{passage.item.text}"))
+    answering = terms.intersection(question.terms.words)
+    return 2 * len(terms & known) < len(terms) and (not answering or not answering <= known)
+
+
+def _terms_of(item: Object) -> frozenset[str]:
+    return frozenset(telling_terms(f"{title_of(item)}\n{passages_of(item)[0].text}"))

@@ -1,0 +1,148 @@
+"""The status of a space for people: contents, backlog, stale objects and latest changes."""
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import islice
+
+from pydantic import Field
+
+from treering.core.canonical import Instant, is_object
+from treering.ports.runtime import VECTORS
+from treering.retrieval.index.rounds import lag_of
+from treering.verbs.engine import Engine
+from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
+
+_COUNTED = ("source", "knowledge", "work_item", "activity", "node")
+_MAX_WAITING_SHOWN = 1_000
+_BATCH_SIZE = 1_000
+_PACE = "pace of vectors"
+"""The id of the row with the pace of embedding. Its scope is null: it covers the whole space."""
+
+
+class SpaceStatusOptions(Value):
+    """The number of changes to show."""
+
+    writes: int = Field(default=5, ge=0, le=100, description="Number of latest changes.")
+
+
+class LastWrite(Value):
+    """One of the last changes."""
+
+    at: Instant
+    actor: str
+    channel: str
+    what: str
+    """Such as `created`."""
+    target: str
+    """The id of the changed object."""
+
+
+class VectorWork(Value):
+    """The process that embeds pending passages."""
+
+    process: int
+    minutes_left: float | None
+    """At the pace of the last background process; `None` before it is known."""
+
+
+class SpaceProtection(Value):
+    """How a database separates its spaces."""
+
+    role: str
+    """The database role that this space was opened with."""
+    protected: bool
+    """Whether that role can access only this space."""
+    why_not: str = ""
+
+
+class SpaceStatus(Value):
+    """The status of a space."""
+
+    sequence: int
+    """The audit sequence number of the newest change; 0 in an empty space."""
+    objects: Mapping[str, Mapping[str, int]]
+    """Number of objects by type and status."""
+    passages: int
+    pending_vectors: int
+    quick_vectors: int
+    """Passages among these that have a vector of the quick model so far."""
+    behind: int
+    """Objects that the index does not know yet."""
+    waiting: int
+    """Patches that wait for review, up to a thousand."""
+    stale: int
+    contested: int
+    writes: tuple[LastWrite, ...]
+    """The newest first."""
+    making_vectors: VectorWork | None = None
+    """`None` if no process is embedding, or several share the work."""
+    protection: SpaceProtection | None = Field(default=None, exclude_if=lambda protection: protection is None)
+    """Omitted if the database contains only this space."""
+
+
+def space_status(call: Call, _given: Nothing, options: SpaceStatusOptions) -> SpaceStatus:
+    """Return the status of a space."""
+    ledger = call.engine.ledger
+    sequence = ledger.sequence()
+    # By the log and the heads: reading the objects takes ten times as long.
+    targets = list(dict.fromkeys(event.target for event in ledger.events() if is_object(event.target)))
+    counts: Counter[tuple[str, str]] = Counter()
+    for start in range(0, len(targets), _BATCH_SIZE):
+        counts.update((one.type, one.status) for one in ledger.heads(targets[start : start + _BATCH_SIZE]).values())
+    by_type = {kind: {status: n for (of, status), n in sorted(counts.items()) if of == kind} for kind in _COUNTED}
+    lag = lag_of(call.engine.index)
+    last = islice(ledger.events(after=max(sequence - options.writes, 0)), options.writes)
+    return SpaceStatus(
+        sequence=sequence,
+        objects={kind: statuses for kind, statuses in by_type.items() if statuses},
+        passages=lag.total,
+        pending_vectors=lag.pending,
+        quick_vectors=lag.quick,
+        behind=lag.behind,
+        waiting=len(ledger.patches(status="proposed", limit=_MAX_WAITING_SHOWN)),
+        stale=counts["knowledge", "stale"],
+        contested=counts["knowledge", "contested"],
+        writes=tuple(
+            LastWrite(at=one.timestamp, actor=one.actor, channel=one.channel, what=one.event_type, target=one.target)
+            for one in reversed(list(last))
+        ),
+        making_vectors=_vector_work(call, lag.pending),
+        protection=_protection(call),
+    )
+
+
+def note_pace(engine: Engine, made: int, seconds: float) -> None:
+    """Save the number of vectors that a background process made, and the seconds that it took."""
+    engine.jobs.save(_PACE, {"scope": None, "made": made, "seconds": seconds})
+
+
+def _vector_work(call: Call, pending: int) -> VectorWork | None:
+    holding = next((one for one in call.engine.leases.held() if one.name == VECTORS), None)
+    if holding is None:
+        return None
+    return VectorWork(process=holding.process, minutes_left=minutes_left(call.engine, pending))
+
+
+def minutes_left(engine: Engine, pending: int) -> float | None:
+    """Return the minutes that `pending` vectors take at the pace of the last background process; `None` if unknown."""
+    pace = engine.jobs.find(_PACE)
+    return pending * pace["seconds"] / pace["made"] / 60 if pace and pace["made"] else None
+
+
+def _protection(call: Call) -> SpaceProtection | None:
+    if call.engine.protection is None:
+        return None
+    protection = call.engine.protection()
+    return SpaceProtection(role=protection.role, protected=not protection.exempt, why_not=protection.exempt)
+
+
+STATUS = Operation(
+    "status",
+    "Show the status of a space: contents, backlog, stale objects and latest changes.",
+    Nothing,
+    SpaceStatusOptions,
+    SpaceStatus,
+    space_status,
+    rights=READS,
+)
+OPERATIONS = (STATUS,)

@@ -1,0 +1,115 @@
+"""Search hits on passages that only superseded knowledge cites: their replacements come before them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from treering.core.declarations import is_declaration
+from treering.core.objects import Knowledge
+from treering.ports.ledger import ObjectRequest
+from treering.ports.passages import Reach
+from treering.retrieval.index.rounds import run, run_together
+from treering.retrieval.search.replaced import latest_successors, only_replaced
+from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
+from treering.verbs.envelope import Call
+from treering.verbs.query.referring import knowledge_on
+from treering.verbs.reading import question_of
+from treering.verbs.shown_hits import Replaced
+
+Place = tuple[str, str]
+"""An object and a segment of it; the segment is empty for the whole object."""
+
+
+def place_of_hit(hit: Hit) -> Place:
+    """Return the place of a hit."""
+    return hit.head.object_id, hit.head.part
+
+
+def replaced_places(call: Call, found: Retrieval) -> dict[Place, Replaced]:
+    """Return the places of hits that only superseded knowledge cites, with its latest replacement.
+
+    Empty for a read of the past, which shows everything as it was.
+    """
+    outdated = {source for source, heads in found.resting.items() if any(one.status == "superseded" for one in heads)}
+    places = {place_of_hit(hit) for hit in found.hits if hit.head.object_id in outdated}
+    citing = only_replaced(knowledge_on(call, sorted({source for source, _ in places}))) if places else {}
+    older = {
+        place: [one.id for one in items if one.status == "superseded"][-1]
+        for place, items in citing.items()
+        if place in places
+    }
+    latest = _latest(call, frozenset(older.values())) if older else {}
+    return {place: Replaced(latest.get(identity)) for place, identity in older.items()}
+
+
+def _latest(call: Call, superseded: frozenset[str]) -> dict[str, Knowledge]:
+    """Return by id of superseded knowledge its latest replacement, if the call may read it."""
+    ledger = call.engine.ledger
+    latest = run(latest_successors(superseded), index=call.engine.index, ledger=ledger)
+    (read,) = ledger.read([ObjectRequest(objects=tuple(sorted(set(latest.values()))))])
+    return {old: item for old, new in latest.items() if isinstance(item := read.objects.get(new), Knowledge)}
+
+
+def replacements_first(
+    call: Call, hits: Sequence[Hit], replaced: Mapping[Place, Replaced], reach: Reach, *, limit: int
+) -> tuple[Hit, ...]:
+    """Move each replaced passage directly below its replacement, or below a passage that the replacement cites.
+
+    A replacement that is not among the hits is looked up and put above the passage; hits past `limit` are dropped.
+    """
+    current = {place: one.by for place, one in replaced.items() if one.by and one.by.status == "active"}
+    if not current:
+        return tuple(hits)
+    placing = _replacements_by_place(current.values())
+    shown = {one for hit in hits for one in placing.get(place_of_hit(hit), ())}
+    absent = [one for one in dict.fromkeys(item.id for item in current.values()) if one not in shown]
+    looked_up = _look_up(call, absent, reach)
+    placed = set(absent) - looked_up.keys()  # a replacement that may not be shown defers nothing
+    deferred: dict[str, list[Hit]] = {}
+    reordered: list[Hit] = []
+    for hit in hits:
+        place = place_of_hit(hit)
+        replacement = current[place].id if place in current else ""
+        if replacement in looked_up and replacement not in placed:
+            reordered.append(replace(looked_up[replacement], score=hit.score))
+            placed.add(replacement)
+        if replacement and replacement not in placed:
+            deferred.setdefault(replacement, []).append(hit)
+            continue
+        reordered.append(hit)
+        for one in placing.get(place, ()):
+            placed.add(one)
+            reordered += (replace(late, score=min(late.score, hit.score)) for late in deferred.pop(one, ()))
+    reordered += chain.from_iterable(deferred.values())
+    return tuple(reordered[: max(limit, len(hits))])
+
+
+def _replacements_by_place(current: Iterable[Knowledge]) -> dict[Place, list[str]]:
+    """Return the ids of replacements by their own place and by the places that they cite."""
+    placing: dict[Place, list[str]] = {}
+    for item in {one.id: one for one in current}.values():
+        for place in ((item.id, ""), *((ref.source_id, ref.segment_id) for ref in item.evidence_refs)):
+            placing.setdefault(place, []).append(item.id)
+    return placing
+
+
+def _look_up(call: Call, identities: Sequence[str], reach: Reach) -> dict[str, Hit]:
+    """Return hits of some knowledge by its id, as far as the read may show it."""
+    engine = call.engine
+    searches = [retrieval(question_of(call, one, semantic=False), reach=reach, limit=1) for one in identities]
+    results: list[Retrieval] = run_together(searches, index=engine.index, ledger=engine.ledger) if searches else []
+    hits = (hit for result in results for hit in result.hits[:1])
+    return {hit.head.object_id: hit for hit in hits if hit.head.object_id in identities}
+
+
+def without_declarations(hits: Sequence[Hit], found: Retrieval, replaced: Mapping[Place, Replaced]) -> tuple[Hit, ...]:
+    """Leave out the note of a declaration if the statement made of it, or its replacement, is among the hits."""
+    shown = {hit.head.object_id for hit in hits}
+
+    def is_repeated(hit: Hit) -> bool:
+        later = replaced.get(place_of_hit(hit))
+        statements = {head.id for head in found.resting.get(hit.head.object_id, ())}
+        statements |= {later.by.id} if later and later.by else set()
+        return is_declaration(hit.head.origin) and not shown.isdisjoint(statements)
+
+    return tuple(hit for hit in hits if not is_repeated(hit))

@@ -1,0 +1,157 @@
+"""What the answers of ranked reads have in common: their fields, warnings, and the reason for an empty one."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from treering.core.filters import EVERYTHING
+from treering.core.scope import ROOT, is_within
+from treering.ports.ledger import ObjectRequest
+from treering.ports.passages import PassageRequest, Reach
+from treering.ports.search import Lag, NamePart, TextRequest
+from treering.retrieval.index.passages import is_shown, is_withheld
+from treering.retrieval.search.question import Question
+from treering.retrieval.search.retrieval import Retrieval
+from treering.retrieval.text.typed_words import TypedWords, WordsKnown
+from treering.verbs.envelope import Call, Report, UnderstoodDays, Value
+from treering.verbs.index_warnings import behind_warning
+from treering.verbs.reading import ReadOptions
+from treering.verbs.scoped_ledger import whole
+
+_MAX_COUNTED = 1000
+"""Matches that are counted to explain an empty answer."""
+_MAX_ALTERED_SHOWN = 5
+_ALTERED_HINT = "The space's file was changed outside Treering: run lint audit at the scope /."
+
+
+EmptyReason = Literal["unknown_entity", "known_but_empty", "out_of_scope", "filtered_out", "not_indexed_yet"]
+
+
+class Empty(Value):
+    """The reason for an empty answer, with the number of results that would match otherwise."""
+
+    reason: EmptyReason
+    count: int = 0
+    hint: str
+
+
+class ReadReport(Report):
+    """Fields of every ranked answer."""
+
+    empty: Empty | None = None
+    left_out: tuple[str, ...] = ()
+    """Ids that did not fit; fetch them with mode `expand`."""
+    as_of: int | None = None
+    """The audit sequence number of the answer."""
+    answer: str = Field(default="", exclude_if=lambda name: not name, description="Id of this answer for feedback.")
+    trace: dict[str, Any] = Field(default={}, description="Details of the search.")
+
+    def named(self) -> Iterable[tuple[str, str, str]]:
+        """Return the origin, object and segment of each place that it shows."""
+        return ()
+
+
+def understood_days(question: Question, now: datetime) -> tuple[UnderstoodDays, ...]:
+    """Return the days that words such as "yesterday" in a question mean `now`."""
+    name = question.zone.name(now) if question.understood else ""
+    return tuple(
+        UnderstoodDays(text=one.text, first=one.first, last=one.last, time_zone=name) for one in question.understood
+    )
+
+
+def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
+    """Return why a read found nothing, from the closest reason to the widest."""
+    index = call.engine.index
+    if not question.terms.words and not question.terms.identifiers:
+        return Empty(reason="unknown_entity", hint="The question has no searchable words.")
+    if question.lag.behind:
+        # Other reasons would concern the indexed part only.
+        hint = "The index is being rebuilt or updated; try again later."
+        return Empty(reason="not_indexed_yet", count=question.lag.behind, hint=hint)
+    unfiltered = _matches(call, question, replace(reach, where=EVERYTHING))
+    if reach.where != EVERYTHING and unfiltered:
+        return Empty(reason="filtered_out", count=unfiltered, hint="The filter excludes every match; loosen it.")
+    # Only what options.descend would show: other scopes are not mentioned.
+    below = _matches(call, question, replace(reach, where=EVERYTHING, descend=True))
+    if below:
+        hint = "There are matches below this scope; set options.descend, or name one of those scopes."
+        return Empty(reason="out_of_scope", count=below, hint=hint)
+    withdrawn = 0 if reach.withdrawn else _matches(call, question, replace(reach, where=EVERYTHING, withdrawn=True))
+    if withdrawn:
+        hint = "Only withdrawn knowledge matches; options.withdrawn shows it, lint explains it."
+        return Empty(reason="known_but_empty", count=withdrawn, hint=hint)
+    words = TypedWords.of(question.text).sought()
+    terms = {*question.terms.words, *(term for terms in words.values() for term in terms)}
+    (found,) = index.text.search([TextRequest(reach, 0, counted=tuple(sorted(terms)))])
+    known = WordsKnown.of(words, found.counts).told()
+    if question.lag.without and question.is_known:  # vectors may find it later
+        hint = f"{known} Embedding is still running; try again later.".lstrip()
+        return Empty(reason="not_indexed_yet", count=question.lag.without, hint=hint)
+    if found.counts:
+        return Empty(reason="known_but_empty", hint=f"{known} No indexed text mentions that.".lstrip())
+    hint = f"{known or 'No word of the question occurs here.'} Add sources that mention it."
+    return Empty(reason="unknown_entity", hint=hint)
+
+
+def scope_warnings(call: Call, options: ReadOptions, found: Iterable[str]) -> tuple[str, ...]:
+    """Warn if the scope of a read and those below it are empty. `found`: the scopes of the results."""
+    if call.scope == ROOT or options.as_of is not None or any(is_within(one, call.scope) for one in found):
+        return ()
+    above = call.scope.rpartition("/")[0] or ROOT
+    if any(is_within(one, call.scope) for one in whole(call.engine.ledger).scopes(above)):
+        return ()
+    return (f"The scope {call.scope} and the scopes below it are empty; these results are from scopes above it.",)
+
+
+def reranking_warnings(found: Retrieval) -> tuple[str, ...]:
+    """Warn if a requested reranking did not take place."""
+    if found.reranking is None or found.reranking.pairs:
+        return ()
+    return ("Not reranked: the results are not conversations, and reranking makes other texts worse.",)
+
+
+def lag_warning(lag: Lag) -> tuple[str, ...]:
+    """Warn if the index lacks objects, or passages have no vector yet."""
+    if not lag.without:
+        return behind_warning(lag.behind)
+    pending = f"{lag.without} of {lag.total} passages are not embedded yet: they are found only by words and names."
+    return (*behind_warning(lag.behind), pending)
+
+
+def warnings_of(question: Question) -> tuple[str, ...]:
+    """Warn if the index lags, or the question is too long to be read whole."""
+    if not question.unread:
+        return lag_warning(question.lag)
+    read = len(question.text)
+    cut = f"The question has {read + question.unread} characters; only the first {read} were searched for."
+    return (cut, *lag_warning(question.lag))
+
+
+def altered_warnings(altered: Mapping[str, str]) -> tuple[str, ...]:
+    """Warn of objects that were left out because they do not match the audit log."""
+    shown = [f"{identity} was left out: {what}" for identity, what in sorted(altered.items())[:_MAX_ALTERED_SHOWN]]
+    more = [f"{len(altered) - len(shown)} more were left out."] if len(altered) > len(shown) else []
+    return (*shown, *more, *([_ALTERED_HINT] if shown else []))
+
+
+def answered_sequence(found: Retrieval, reach: Reach) -> int:
+    """Return the audit sequence number that an answer is as of."""
+    return found.sequence if reach.at is None else reach.at
+
+
+def _matches(call: Call, question: Question, reach: Reach) -> int:
+    index, terms = call.engine.index, question.terms
+    names = tuple(map(NamePart, terms.identifiers))
+    (hits,) = index.text.search([TextRequest(reach, _MAX_COUNTED, words=(*terms.words, *terms.phrases), names=names)])
+    keys = dict.fromkeys(hit.key for hit in (*hits.words, *hits.names))
+    (found,) = index.passages.read([PassageRequest(tuple(keys))])
+    # Not through the call's own view, which may not descend.
+    ids = tuple(dict.fromkeys(head.object_id for head in found.heads.values()))
+    whole_ones = tuple(head.object_id for head in found.heads.values() if not head.part)
+    (read,) = whole(call.engine.ledger).read([ObjectRequest(heads=ids, objects=whole_ones, as_of=reach.at)])
+    over = {identity for identity, item in read.objects.items() if is_withheld(item, reach)}
+    shown = (head.object_id for head in found.heads.values() if head.object_id not in over)
+    return sum(is_shown(read.heads.get(identity), reach) for identity in shown)
