@@ -12,9 +12,9 @@ from treering.parts.discussions.operations import FoundIn
 from treering.parts.discussions.restoring import Imported
 from treering.parts.discussions.summaries.memories import Memory
 from treering.parts.discussions.wilmer import ImportedFile
+from treering.retrieval import limits
 from treering.retrieval.search.lines import LineQuery, lines_as_text, shown_lines
 from treering.retrieval.search.packing import titled
-from treering.retrieval.tuning import TUNING
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.rendering_changes import render_erasure
 
@@ -94,7 +94,7 @@ def render_found(found: Sequence[FoundIn], query: str, *, fenced: bool) -> Itera
         place = f"{placed.discussion} {_span(one.first, one.last)}"
         said = f", {one.at:%Y-%m-%d}" if one.at else ""
         about = one.title or one.speaker
-        rows = shown_lines(one.text, placed.lines, terms, columns=placed.columns, max_chars=TUNING.lines.max_chars)
+        rows = shown_lines(one.text, placed.lines, terms, columns=placed.columns, max_chars=limits.MAX_LINE_CHARS)
         text = lines_as_text(rows)
         called, text = ("", titled(about, text)) if fenced else (one_line(about), text)
         yield line(f"{rank}. ", (called, "bold"), f"  {one.score:.3f}  ({one.kind} {place}{said})")

@@ -333,15 +333,14 @@ class _Search:
         options = self.options
         filtered = options.timed or options.recency
         # Beside memories stand the summary, the state document and the like, which are no answers here.
-        numbers = TUNING.conversations
-        spare = 0 if options.what == "turns" else numbers.spare_candidates
-        size = max(numbers.min_candidates, numbers.widening * options.limit) if filtered else options.limit + spare
+        spare = 0 if options.what == "turns" else _SPARE_CANDIDATES
+        size = max(_MIN_CANDIDATES, _WIDENING * options.limit) if filtered else options.limit + spare
         while True:
             candidates = ask(size)
             found = [one for one in self._read(candidates) if options.passes(one.at, self.zone)]
             if len(found) >= options.limit or len(candidates) < size or size >= _MOST:
                 return found
-            size *= numbers.widening
+            size *= _WIDENING
 
     def _read(self, candidates: Sequence[_Candidate]) -> list[DiscussionHit]:
         """Read candidates in the ledger, which decides what holds; what is not a memory and no message is left out."""
@@ -437,6 +436,9 @@ def _with_age(found: Sequence[DiscussionHit], half_life: float) -> list[Discussi
 
 _DATE = re.compile(r"(\d{4}(-\d\d(-\d\d)?)?)?")
 _DAY = 86_400.0
+_MIN_CANDIDATES = 50  # if results are filtered
+_SPARE_CANDIDATES = 5
+_WIDENING = 4  # the factor by which more candidates are read if too few remain
 _MOST = 4_000
 _KINDS: Mapping[str, Filter] = {
     "memories": And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", "summary"))),

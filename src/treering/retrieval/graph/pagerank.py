@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from treering.ports.runtime import check_interrupt
 from treering.ports.search import Edges, Nodes
+from treering.retrieval import limits
 from treering.retrieval.tuning import TUNING
 
 Mass = npt.NDArray[np.float64]
@@ -48,7 +49,7 @@ def walk(
     *,
     damping: float = TUNING.graph.damping,
     epsilon: float = TUNING.graph.epsilon,
-    rounds: int = TUNING.graph.rounds,
+    rounds: int = limits.WALK_ROUNDS,
 ) -> Walk:
     """Compute the mass that a random walk leaves on nodes if it restarts at the seeds, in proportion to `weights`.
 

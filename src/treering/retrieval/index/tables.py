@@ -362,8 +362,8 @@ Scores = npt.NDArray[np.float64]
 MOST_POSTINGS = 2_000_000
 """Postings in the cache of recently used terms: 16 MB."""
 
-_K1 = 1.2
-_B = 0.75
+K1 = 1.2
+B = 0.75
 _LEAST_IDF = 1e-6  # as in FTS5, the weight of a word in most passages, instead of a negative one
 
 
@@ -448,9 +448,9 @@ class WordTable:
 
     def _weighed(self, postings: Postings, keys: Keys) -> Scores:
         if self._norms is None:
-            self._norms = _K1 * (1 - _B + _B * self._lengths / (self._usual or 1.0))
+            self._norms = K1 * (1 - B + B * self._lengths / (self._usual or 1.0))
         counts = postings.counts.astype(np.float64)
-        weighed: Scores = self._idf(len(counts)) * ((counts * (_K1 + 1)) / (counts + self._norms.take(keys)))
+        weighed: Scores = self._idf(len(counts)) * ((counts * (K1 + 1)) / (counts + self._norms.take(keys)))
         return weighed
 
     def scores_of_others(self, lengths: Scores, found: Sequence[Postings], having: Sequence[int]) -> Scores:
@@ -463,8 +463,8 @@ class WordTable:
         scores = np.zeros(len(lengths))
         for each, frequency in zip(found, having, strict=True):
             counts = each.counts.astype(np.float64)
-            norms = _K1 * (1 - _B + _B * lengths[each.keys] / usual)
-            scores[each.keys] += self._idf(frequency) * counts * (_K1 + 1) / (counts + norms)
+            norms = K1 * (1 - B + B * lengths[each.keys] / usual)
+            scores[each.keys] += self._idf(frequency) * counts * (K1 + 1) / (counts + norms)
         return scores
 
     def _idf(self, having: int) -> float:

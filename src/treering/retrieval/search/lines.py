@@ -9,6 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from treering.ports.models import Embedder, Vector
+from treering.retrieval import limits
 from treering.retrieval.text.analysis import HeldTerms, index_text, telling_terms
 from treering.retrieval.text.languages import language_of
 from treering.retrieval.tuning import TUNING
@@ -62,7 +63,7 @@ class LineQuery:
         lines = text.split("\n")[:_MAX_LINES]
         pieces: list[_Piece] = []
         for place, line in enumerate(lines):
-            if len(line) > TUNING.lines.max_chars:
+            if len(line) > limits.MAX_LINE_CHARS:
                 pieces += _sentences(place, line)
             elif line.strip():
                 pieces.append(_Piece(place, 0, line))
@@ -188,7 +189,7 @@ _WORD = re.compile(r"\w+")
 _PART = re.compile(r" \(part \d+\)")
 """How the heading of a part of a long definition ends."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
-_PIECE = re.compile(rf".{{1,{TUNING.lines.max_chars}}}(?!\w)|.{{1,{TUNING.lines.max_chars}}}")
+_PIECE = re.compile(rf".{{1,{limits.MAX_LINE_CHARS}}}(?!\w)|.{{1,{limits.MAX_LINE_CHARS}}}")
 _STEERS = "if elif else for while try except finally with switch case catch match do loop return raise throw await"
 _DEFINES = re.compile(rf"(?!(?:{_STEERS.replace(' ', '|')})\b)[\w\"'@*-]")
 """The start of a line that other lines may belong to: a name or an item, and no word that only steers a program."""

@@ -11,6 +11,7 @@ from treering.core.objects import Knowledge, Object, title_of
 from treering.ports.ledger import Altered, head_of
 from treering.ports.passages import Reach
 from treering.ports.runtime import fresh_id
+from treering.retrieval import limits
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.search.named_code import first_test_of
 from treering.retrieval.search.pack_budget import Packed, UnnumberedItem, name_nearest, pack
@@ -294,7 +295,7 @@ def _fitted(
         )
         sections = len({item.section for item in packed.unnumbered})
         frame = _frame_tokens(_built(call, packed, notes), max_tokens)
-        packed = pack(drafts, max_tokens=max_tokens, around=frame + sections * TUNING.context.frame_tokens)
+        packed = pack(drafts, max_tokens=max_tokens, around=frame + sections * limits.FRAME_TOKENS)
     built, dropped = shortened(_built(call, packed, notes), max_tokens)
     left_out = (*dropped, *(f"{one.item.object_id} {one.item.segment_id}".strip() for one in packed.left_out))
     text = cut_to_tokens(render(built), max_tokens)
@@ -320,7 +321,7 @@ def _built(call: Call, packed: Packed, notes: _Notes) -> ContextPack:
         summary=summary_of(packed, contested, notes.found),
         scope=call.scope,
         items=packed.items,
-        rules=tuple(line for identity, line in notes.rules if identity not in ids)[: TUNING.context.max_rules],
+        rules=tuple(line for identity, line in notes.rules if identity not in ids)[: TUNING.packing.max_entries],
         conflicts=contested,
         may_break=tuple(line for place, line in notes.users.items() if place in places),
         missing_context=missing_of(packed, notes.found),

@@ -11,6 +11,7 @@ from treering.core.objects import Constraint, Knowledge
 from treering.core.policy import is_over
 from treering.ports.ledger import Altered, Selection, head_of
 from treering.ports.passages import Reach
+from treering.retrieval import limits
 from treering.retrieval.index.code_places import CODE
 from treering.retrieval.index.passages import is_withheld
 from treering.retrieval.search.commit_history import CommitHistory, companions_of
@@ -60,7 +61,7 @@ def rules_of(call: Call, reach: Reach, altered: Altered) -> list[tuple[str, str]
     items = [item for item in call.engine.ledger.select(selection, altered=altered) if isinstance(item, Knowledge)]
     elsewhere = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
     return [
-        (item.id, f"{label(item.payload.rule, most=TUNING.context.max_rule_chars)} (`{item.id}`)")
+        (item.id, f"{label(item.payload.rule, most=limits.MAX_RULE_CHARS)} (`{item.id}`)")
         for item in sorted(items, key=lambda item: item.updated_at, reverse=True)
         if isinstance(item.payload, Constraint)
         and item.payload.scope in _EVERYWHERE
@@ -136,7 +137,7 @@ def next_reads_of(
     )
     code = _files_not_shown(packed, files, found.question.text)
     others = chain(belonging, code or _passages_left_out(packed, found))
-    return (*islice(dict.fromkeys(others), TUNING.packing.max_reads - len(beside)), *beside)
+    return (*islice(dict.fromkeys(others), TUNING.packing.max_entries - len(beside)), *beside)
 
 
 def _passages_left_out(packed: Packed, found: FoundForTask) -> Iterator[str]:
@@ -171,7 +172,7 @@ def _files_not_shown(packed: Packed, files: Sequence[Hit], query: str) -> list[s
         identity, is_code = hit.head.object_id, hit.head.place_role == CODE
         if isinstance(hit.locator, Lines) and (is_code or not shown) and identity not in {*shown, *best}:
             best[identity] = f"{_place_of_code(hit.locator, hit.head.heading)}: {_reason(query, hit)}"
-        if len(best) == TUNING.packing.max_reads:
+        if len(best) == TUNING.packing.max_entries:
             break
     return [*best.values()]
 

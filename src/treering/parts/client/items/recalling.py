@@ -148,6 +148,11 @@ def _value(key: str, value: Any) -> Any:
     return plain_value(value)
 
 
+_CANDIDATES_PER_MEMORY = 2
+"""Candidates that are compared with each other, for each memory wanted; the search adds half as many."""
+
+_MIN_CANDIDATES, _MAX_CANDIDATES = 20, 200
+
 _MOST_UNRELATED = 500
 """Passages or memories that are compared with a query, besides what search takes for related to it."""
 
@@ -176,11 +181,10 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
         return RetrievedMemories(_listed(engine, asked))
     call = Call(engine, asked.reach.scope)
     question = question_of(call, asked.query, now=asked.reach.now)
-    client = TUNING.client
     searching = retrieval(
         question,
         reach=asked.reach,
-        limit=min(max(asked.limit * client.candidates_per_memory, client.min_candidates), client.max_candidates),
+        limit=min(max(asked.limit * _CANDIDATES_PER_MEMORY, _MIN_CANDIDATES), _MAX_CANDIDATES),
         by_source=1,
         repeating=True,
         whole=True,

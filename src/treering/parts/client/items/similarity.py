@@ -1,6 +1,6 @@
 """How similar a memory is to a query, on one scale from 0 to 1 for every embedder: by meaning, and by words."""
 
-from treering.retrieval.search.relevance import relevance_of
+from treering.retrieval.search.hit_signals import relevance_of
 from treering.retrieval.tuning import TUNING
 
 _CLIENT = TUNING.client
