@@ -16,7 +16,7 @@ SOURCES_PER_HIT = 2
 """Sources that are compared with each other, for each source wanted."""
 
 FILE_CANDIDATES_FACTOR = 4
-"""Candidates that are ranked by files, as a multiple of those of an arm: a file may lift one from far behind."""
+"""Candidates that are ranked by files, as a multiple of `MAX_CANDIDATES_PER_ARM`; a good file lifts low candidates."""
 
 MAX_LONG_QUESTION_WORDS = 48
 """Words of a long question that are searched. More found no more, and each costs a list of postings."""

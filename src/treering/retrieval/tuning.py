@@ -23,7 +23,7 @@ class FusionTuning(NamedTuple):
 
 
 class CluesTuning(NamedTuple):
-    """Clues to the turns of a conversation: who said something, when, and in which role."""
+    """Clues to turns of a conversation: speaker, day, and role."""
 
     weights: Weights
     other_day_weight: float
@@ -91,7 +91,7 @@ class GraphTuning(NamedTuple):
 
 
 class IdfTuning(NamedTuple):
-    """The weight of the words of a question, and where a space stops being small."""
+    """The weight of the words of a question, and the size of a small space."""
 
     letters_in_a_word: int
     min_large: float
@@ -167,7 +167,7 @@ class PackingTuning(NamedTuple):
 
 
 class ContextTuning(NamedTuple):
-    """What is gathered for a task and shown in its context pack."""
+    """The contents of a context pack."""
 
     best_files: int
     min_shared_words: int

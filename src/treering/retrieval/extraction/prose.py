@@ -334,7 +334,7 @@ def _sentence(
 ) -> Iterator[Statement | None]:
     first = named[0]
     lead = telling_words(text[begin : first.start], most=_MOST_WORDS)
-    # An entity at the beginning of a sentence is its subject; otherwise the subject is that of the text.
+    # An entity at the beginning of a sentence is its subject; other sentences have the subject of the text.
     about = subject if lead or first.kind in ("date", "number") else full.get(first.name, first.name)
     holder, relation = about, lead
     if lead:

@@ -41,7 +41,7 @@ class PassageLines:
 
     @cached_property
     def _by_importance(self) -> Sequence[int]:
-        """The lines that may be shown, kept for each attempt to fill a budget."""
+        """The lines that may be shown, cached for repeated attempts to fill a budget."""
         lines = self.text.split("\n")
         answering = sorted(answering_lines(self.text, self.query).matched)
         signatures = (line for one in answering for line in _signature(lines, one))

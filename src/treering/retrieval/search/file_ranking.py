@@ -105,7 +105,7 @@ class _Placed:
 
 
 def _positions(placed: Iterable[_Placed]) -> dict[int, int]:
-    """Return the position of each passage among those of its file, the best first."""
+    """Return the rank of each passage in its file."""
     seen: Counter[str] = Counter()
     positions: dict[int, int] = {}
     for one in sorted(placed, key=lambda one: (-one.own, one.hit.key)):

@@ -77,7 +77,7 @@ def _place(hit: Hit) -> tuple[str, int]:
 
 
 def first_test_of(definitions: Sequence[Hit], hits: Sequence[Hit]) -> Iterator[Hit]:
-    """Yield the best passage of a test that calls or names what is defined."""
+    """Yield the best passage of a test that calls or names the definitions."""
     names = {name.rpartition(".")[2] for hit in definitions for name in _names_of(hit.head)}
     uses = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b") if names else None
     tests = (hit for hit in hits if isinstance(hit.locator, Lines) and is_test_path(hit.locator.path))

@@ -155,9 +155,9 @@ def _note(one: str | ConflictNote) -> str:
 
 
 def written_item(item: PackItem, citations: Sequence[Citation]) -> tuple[str, str]:
-    """Write the marker above an item, and what it says.
+    """Return the marker above an item, and its text.
 
-    Lines of a file are cited by their place alone, which is accepted wherever evidence is; all else also by its id.
+    Lines of a file are cited only by their place, which is accepted as evidence; other items also by their id.
     """
     first = next(iter(citations), None)
     is_in_file = first is not None and _names_lines(first, item)
@@ -201,8 +201,8 @@ def _written_place(citation: Citation) -> str:
 def shortened(context: ContextPack, max_tokens: int) -> tuple[ContextPack, list[str]]:
     """Shorten a pack until it fits as it is written: notes that only help first, then items from the end.
 
-    Statements come before what is missing. Also return what is gone altogether, each as its object and segment. A pack
-    without items may still be too long.
+    Statements are more important than notes on missing context. Also return the dropped items, each as its object and
+    segment. A pack without items may still be too long.
     """
     dropped: list[str] = []
     while (excess := estimate_tokens(render(context)) - max_tokens) > 0:
@@ -258,7 +258,7 @@ def _with_items(context: ContextPack, items: tuple[PackItem, ...]) -> ContextPac
 
 @lru_cache(maxsize=512)
 def quoted(title: str) -> str:
-    """Quote a title that stands outside a fence, with what it is flagged for."""
+    """Quote a title outside a fence, with a warning for each flag."""
     flags = instruction_flags(title)
     return f"{label(title)} — warning: {', '.join(flags)}" if flags else label(title)
 

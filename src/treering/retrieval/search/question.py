@@ -308,7 +308,7 @@ def question_title(text: str) -> str:
 
 
 def terms_of(text: str) -> TextQuery:
-    """Return the terms to search for a question. In a long one, frequent terms and those of the title count twice."""
+    """Return the terms to search for a question. In a long one, frequent terms and terms of the title count twice."""
     if not is_long(text):
         return query_terms(text)
     essence = essence_of(text)

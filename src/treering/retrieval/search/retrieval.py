@@ -570,7 +570,7 @@ def _source_behind(state: Head, item: Object | None, states: Mapping[str, Head])
 
 
 def _head_from_ledger(head: PassageHead, state: Head, words: CandidateWords) -> PassageHead:
-    """Return the head of a passage with the values of the ledger, because those of the index are never shown."""
+    """Return the head of a passage with the values of the ledger, because index values are never shown."""
     title = state.title or state.origin
     if (state.kind, state.scope, title, words.heading, state.origin) == (
         *(head.kind, head.scope, head.title),
