@@ -43,13 +43,12 @@ class QuestionTuning(NamedTuple):
     lead_titles: int
     lead_share: float
     title_matches: int
-    min_letters_alone: int
     max_short_chars: int
     min_emphasis_mentions: int
     max_name_words: int
     min_subject_letters: int
     max_run_chars: int
-    min_doubtful_letters: int
+    min_distinct_letters: int
     min_name_end_chars: int
 
 
@@ -65,7 +64,6 @@ class FilesTuning(NamedTuple):
     """Weights of the ranking by files."""
 
     beside_code: float
-    file: float
     commits: float
 
 
@@ -159,7 +157,6 @@ class PackingTuning(NamedTuple):
     helpful_share: float
     max_symbols: int
     max_definitions: int
-    max_definition_parts: int
     nearest_named: int
     max_entries: int
     lines_around: int
@@ -196,11 +193,8 @@ class HooksTuning(NamedTuple):
     max_entries: int
     min_shared_terms: int
     min_shared_share: float
-    many_shared_terms: int
     min_shared_share_if_weak: float
-    max_learned: int
     min_failure_words: int
-    min_failure_words_without_name: int
 
 
 class ClientTuning(NamedTuple):

@@ -59,7 +59,7 @@ class FailedTest:
 def lines_after_failure(space: Space, failure: str) -> list[HookLine]:
     """Return what was learned from the same failure, then the rules and decisions that a failing test protects."""
     call = call_on(space)
-    learned = islice(_learned(call, failure), _HOOKS.max_learned)
+    learned = islice(_learned(call, failure), _HOOKS.max_places)
     return [*learned, *_protected(call, list(islice(_failed_tests(call, failure), _MAX_FAILED_TESTS)))]
 
 
@@ -69,7 +69,7 @@ def _learned(call: Call, failure: str) -> Iterator[HookLine]:
     found = []
     for item, text in _entries(call):
         own, shared = _names(text) & names, _words(text) & words
-        enough = max(_HOOKS.min_failure_words_without_name, len(_words(text)) / 2)
+        enough = max(2 * _HOOKS.min_failure_words, len(_words(text)) / 2)
         if (own and len(shared) >= _HOOKS.min_failure_words) or len(shared) >= enough:
             found.append((-len(own), -len(shared), item.id, text))
     for *_, identity, text in sorted(found):

@@ -17,6 +17,7 @@ from treering.surfaces.python.space import Space
 from treering.verbs.reading import WEAK, ShownHit
 
 _HOOKS = TUNING.hooks
+_MANY_SHARED_TERMS = _HOOKS.min_shared_terms + 1
 _MAX_MEMORY_HITS = 6
 _MAX_FILE_HITS = 8
 
@@ -87,14 +88,14 @@ def _answering(files: Sequence[ShownHit], subject: frozenset[str], names: Sequen
     if not files:
         return []
     if WEAK in files[0].flags:
-        least = max(_HOOKS.many_shared_terms, _HOOKS.min_shared_share_if_weak * len(subject))
+        least = max(_MANY_SHARED_TERMS, _HOOKS.min_shared_share_if_weak * len(subject))
         return files if _shared(files[0], subject) >= least else []
     return [hit for hit in files if WEAK not in hit.flags] if _is_about(files[0], subject, names) else []
 
 
 def _is_about(hit: ShownHit, subject: frozenset[str], names: Sequence[str]) -> bool:
     """Return whether a hit has a name of the prompt or enough terms of its subject."""
-    least = min(_HOOKS.many_shared_terms, max(_HOOKS.min_shared_terms, _HOOKS.min_shared_share * len(subject)))
+    least = min(_MANY_SHARED_TERMS, max(_HOOKS.min_shared_terms, _HOOKS.min_shared_share * len(subject)))
     return _shared(hit, subject) >= least or any(name in _held(hit) for name in names)
 
 

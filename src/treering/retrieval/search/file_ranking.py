@@ -47,13 +47,13 @@ def rank_in_files(
     best = max((one.own for one in placed), default=0.0) or 1.0
     commits = _commit_scores(placed, evidence.commits)
     commits_share = tuning.commits if commits else 0.0
-    whole = 1 + tuning.file + commits_share
+    whole = 2 + commits_share
 
     position = _positions(placed)
 
     def score(one: _Placed) -> float:
         touched = one.weight * commits.get(one.head.origin, 0.0)
-        of_file = tuning.file * files[one.whole] + commits_share * touched
+        of_file = files[one.whole] + commits_share * touched
         return (one.own / best + further ** position[one.hit.key] * of_file) / whole
 
     ordered = sorted(((score(one), one) for one in placed), key=lambda pair: (-pair[0], pair[1].hit.key))

@@ -48,7 +48,7 @@ def named_definitions(question: Question, reach: Reach) -> Steps[list[Hit]]:
     ranked = sorted(whole, key=lambda hit: -len(terms.intersection(index_text(hit.text).split())))
     of_file: dict[str, tuple[str, ...]] = {}
     best = [hit for hit in ranked if of_file.setdefault(hit.head.object_id, _names_of(hit.head)) == _names_of(hit.head)]
-    return sorted(best[: TUNING.packing.max_definition_parts], key=_place)
+    return sorted(best[: TUNING.packing.max_symbols], key=_place)
 
 
 def _defining(symbol: str, names: dict[str, str], passages: PassagesFound) -> list[PassageHead]:

@@ -132,7 +132,7 @@ class Compound:
         if first and end:
             return 2, min(first, end)
         known = self.first if first else self.end if end else ()
-        alone = known and len(known[0]) >= TUNING.question.min_letters_alone and counts.keys().isdisjoint(self.whole)
+        alone = known and len(known[0]) >= TUNING.question.min_distinct_letters and counts.keys().isdisjoint(self.whole)
         return (1, len(known[0])) if alone else (0, 0)
 
 
@@ -233,7 +233,7 @@ class Question:
             for _, word, parts in TypedWords.of(self.text).words
             if len(parts) == 1 and word.isalpha() and word.isascii() and self.rarity(word) == 1
         )
-        long = (term for term in terms if len(term) >= TUNING.question.min_doubtful_letters)
+        long = (term for term in terms if len(term) >= TUNING.question.min_distinct_letters)
         return frozenset(islice(long, MAX_DOUBTFUL))
 
     def corrected(self, misspelt: Iterable[str], counts: Mapping[str, int]) -> "Question":

@@ -135,7 +135,7 @@ class Weighed:
 
 
 def needs_weighing(found: Sequence[FoundText], question: str) -> bool:
-    """Return whether `weigh_by_trust` may change anything: whether a less trusted text repeats or names the question."""
+    """Return whether `weigh_by_trust` may change anything: a less trusted text repeats or names the question."""
     if is_name(question):
         return True
     most = max((one.trusted.weight for one in found), default=0.0)

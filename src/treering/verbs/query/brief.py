@@ -139,7 +139,7 @@ def _shortened(
     """Drop the last entries of the sections that have most above their least number, until all fit into the budget."""
     chosen = list(sections)
     while not fits(chosen):
-        above = [len(one.entries) - least[one.name] for one in chosen]
+        above = [len(one.entries) - least.get(one.name, 0) for one in chosen]
         if max(above, default=0) <= 0:
             break
         place = above.index(max(above))
