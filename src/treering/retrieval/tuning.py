@@ -107,6 +107,7 @@ class RelevanceTuning(NamedTuple):
     coverage_weight: float
     min_relevance: float
     nearness_unknown: float
+    min_nearness: float
     broken_names_weight: float
     max_name_gap: int
     min_share: float

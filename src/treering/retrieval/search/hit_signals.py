@@ -71,7 +71,7 @@ class HitSignals:
 
 def nearness(cosine: float, unrelated_below: float) -> float:
     """Return how far a cosine is above unrelated, as a share of the distance to identical meaning; may be negative."""
-    return (cosine - unrelated_below) / (1 - unrelated_below)
+    return max((cosine - unrelated_below) / (1 - unrelated_below), TUNING.relevance.min_nearness)
 
 
 def relevance_of(near: float, coverage: float) -> float:
