@@ -18,6 +18,7 @@ from benchmarks.figures import Figure, Missing, Row, at_least
 from benchmarks.plan import Plan
 from treering import Space
 from treering.extensions.mcp.dispatcher import LINES_FOR_MODELS
+from treering.retrieval import limits
 from treering.retrieval.tuning import TUNING
 from treering.verbs.shown_hits import ShownHit, ShownPassage, lines_shown_of
 
@@ -92,4 +93,4 @@ def _path(hit: ShownHit) -> str:
 
 
 def _shows(passage: ShownHit | ShownPassage, line: str) -> bool:
-    return any(line in row.text for row in lines_shown_of(passage, frozenset(), max_chars=TUNING.lines.max_chars))
+    return any(line in row.text for row in lines_shown_of(passage, frozenset(), max_chars=limits.MAX_LINE_CHARS))

@@ -26,13 +26,13 @@ from benchmarks.precision import Nature, about_code, digest_of, is_held_out
 from treering.ports.models import Embedder
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
-from treering.retrieval.search.chance import RelevanceEvidence
+from treering.retrieval.search.chance import SIGNALS, RelevanceEvidence
 from treering.retrieval.search.hit_signals import HitSignals, is_talk
 from treering.retrieval.search.known_words import known_words
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import any_relevant
 from treering.retrieval.search.retrieval import retrieval
-from treering.retrieval.tuning import TUNING, ChanceWeights
+from treering.retrieval.tuning import TUNING
 
 _SIZES = (300, 1_000)
 _KNOWN, _STRANGE = 200, 60
@@ -42,23 +42,11 @@ _REFUSED = 1.5
 _FLATTENING = 3e-3
 _NOW: Final = datetime(2026, 11, 1, tzinfo=UTC)
 _HITS = 20
-_SIGNALS = ("near", "covered", "largeness", "length", "missing", "rare")
 _NOT_WEIGHED: Mapping[tuple[str, str], frozenset[str]] = {
-    ("near", "prose"): frozenset({"rare"}),
     ("words", "talk"): frozenset({"near"}),
     ("words", "prose"): frozenset({"near", "missing"}),
 }
-"""Signals that gained nothing on the tuning halves."""
-_OF_NAMES: Mapping[tuple[str, str], tuple[float, float]] = {
-    ("near", "prose"): (-2.0, 0.0),
-    ("near", "talk"): (0.0, -2.0),
-    ("words", "talk"): (-4.0, -2.0),
-    ("words", "prose"): (-4.0, 0.0),
-}
-"""What broken names count for, and that the best hits have no name of the question.
-
-Chosen on the tuning halves after the fit, which would move the threshold for the few that are misspelt.
-"""
+"""Signals that are missing or gained nothing on the tuning halves."""
 
 Numbers = npt.NDArray[np.float64]
 
@@ -87,12 +75,12 @@ def main() -> None:
     print("Refused of known, answered of akin and of foreign, in %")
     for kind in sorted({one.kind for one in rows}):
         some = [one for one in rows if one.kind == kind]
-        columns = [name not in _NOT_WEIGHED.get(kind, ()) for name in _SIGNALS]
-        weights = fit([one for one in some if not one.held_out], columns, _OF_NAMES[kind])
+        columns = [name not in _NOT_WEIGHED.get(kind, ()) for name in SIGNALS]
+        weights = fit([one for one in some if not one.held_out], columns)
         print(_as_table(kind, weights))
         for name in dict.fromkeys(one.set for one in some):
             of_set = [one for one in some if one.set == name]
-            others = fit([one for one in some if one.set != name and not one.held_out], columns, _OF_NAMES[kind])
+            others = fit([one for one in some if one.set != name and not one.held_out], columns)
             print(f"  {name:11}  fitted on   {_told(weights, [one for one in of_set if not one.held_out])}")
             print(f"  {'':11}  held out    {_told(weights, [one for one in of_set if one.held_out])}")
             print(f"  {'':11}  left out    {_told(others, of_set)}")
@@ -101,18 +89,19 @@ def main() -> None:
 def _as_table(kind: tuple[str, str], weights: tuple[float, ...]) -> str:
     """Write weights as a table of `tuning.toml`, without comments."""
     signals, form = kind
-    values = ChanceWeights(*weights)._asdict()
+    values = {name: weight for name, weight in zip((*SIGNALS, "constant"), weights, strict=True) if weight}
     head = f"[chance.{form}]" if signals == "near" else f"[chance.{form}_by_words]"
     return "\n".join((head, *(f"{name} = {value}" for name, value in values.items())))
 
 
-def fit(rows: Sequence[Weighed], columns: Sequence[bool], of_names: tuple[float, ...]) -> tuple[float, ...]:
+def fit(rows: Sequence[Weighed], columns: Sequence[bool]) -> tuple[float, ...]:
     """Fit a logistic rule, every set and every nature of question counting alike; round its weights.
 
     The last weight is such that of the known questions of the hardest set, in all its spaces and in the whole ones,
-    `_REFUSED` percent are refused. `of_names` is put before it.
+    `_REFUSED` percent are refused. The weights of names, which few questions have, are chosen afterwards: fitting them
+    would move the threshold.
     """
-    signals = np.array([one.evidence.signals[: len(_SIGNALS)] for one in rows])
+    signals = np.array([one.evidence.signals for one in rows])
     known = np.array([one.nature == "known" for one in rows], np.float64)
     centre, spread = signals.mean(axis=0), np.where(columns, signals.std(axis=0), np.inf)
     slopes = _logistic((signals - centre) / spread, known, _shares(rows)) / spread
@@ -121,9 +110,9 @@ def fit(rows: Sequence[Weighed], columns: Sequence[bool], of_names: tuple[float,
     for one in rows:
         if one.nature == "known":
             for whole in {False, one.whole}:
-                scores.setdefault((one.set, whole), []).append(float(rounded @ one.evidence.signals[: len(_SIGNALS)]))
+                scores.setdefault((one.set, whole), []).append(float(rounded @ one.evidence.signals))
     least = min(float(np.percentile(some, _REFUSED)) for some in scores.values())
-    return (*map(float, rounded), *of_names, round(-least, 1))
+    return (*map(float, rounded), round(-least, 1))
 
 
 def _logistic(signals: Numbers, known: Numbers, shares: Numbers) -> Numbers:
@@ -154,7 +143,10 @@ def _told(weights: Sequence[float], rows: Sequence[Weighed]) -> str:
     errors: dict[Nature, list[bool]] = {"known": [], "akin": [], "foreign": []}
     for one in rows:
         if one.whole:
-            answered = one.relevant and float(np.dot(weights, one.evidence.signals)) >= 0
+            evidence = one.evidence
+            score = float(np.dot(weights, (*evidence.signals, 1.0))) + TUNING.chance.broken * evidence.broken
+            score += TUNING.chance.nameless * evidence.nameless if evidence.talk else 0.0
+            answered = one.relevant and score >= 0
             errors[one.nature].append(answered != (one.nature == "known"))
     return "  ".join(f"{nature} {100 * np.mean(some):.1f} of {len(some)}" for nature, some in errors.items())
 

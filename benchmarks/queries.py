@@ -12,11 +12,11 @@ from treering import Space
 from treering.extensions.encoder.onnx import BgeSmall
 from treering.ports.passages import Reach
 from treering.ports.search import NamePart, NearRequest, TextRequest, Vector
+from treering.retrieval import limits
 from treering.retrieval.index.rounds import run
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.ranking import search_arms
 from treering.retrieval.search.retrieval import retrieve
-from treering.retrieval.tuning import TUNING
 
 _QUESTIONS = 60
 _FEW = 15
@@ -67,12 +67,15 @@ def _stages(space: Space, texts: Sequence[str], size: int) -> Iterator[Figure]:
     """Time each arm by itself, all of them together, and what the retrieval does after them."""
     index, ledger = space.engine.index, space.engine.ledger
     asked = [Question.of(text, embedder=space.engine.embedder) for text in texts]
-    text = partial(TextRequest, _EVERYWHERE, TUNING.fusion.pool)
+    most = limits.MAX_CANDIDATES_PER_ARM
+    text = partial(TextRequest, _EVERYWHERE, most)
     arms: Mapping[str, Callable[[Question], object]] = {
         "words": lambda one: index.text.search([text(words=(*one.terms.words, *one.terms.phrases))]),
         "names": lambda one: index.text.search([text(names=tuple(map(NamePart, one.terms.identifiers)))]),
         "places": lambda one: index.text.search([text(place=one.text)]),
-        "vectors": lambda one: index.vectors.search([NearRequest(_EVERYWHERE, (_vector(one),), (TUNING.fusion.pool,))]),
+        "vectors": lambda one: index.vectors.search(
+            [NearRequest(_EVERYWHERE, (_vector(one),), (limits.MAX_CANDIDATES_PER_ARM,))]
+        ),
     }
     for name, arm in arms.items():
         yield _figure(f"— arm of {name}", size, _timed(arm, asked))

@@ -13,6 +13,7 @@ from benchmarks.whole_graph import Start
 from treering import Space
 from treering.ports.passages import Reach
 from treering.ports.search import GraphView
+from treering.retrieval import limits
 from treering.retrieval.graph.association import TIE_WEIGHTS, Association, associate
 from treering.retrieval.graph.pagerank import walk
 from treering.retrieval.index.rounds import Steps, run
@@ -106,7 +107,7 @@ def _ask(space: Space, text: str) -> None:
 def _fused(question: Question, arms: Arms, candidates: Candidates) -> Steps[tuple[Arms, list[Fused]]]:
     yield from candidates.read(set().union(*arms.values()), in_reach=True)
     kept = related(question, arms, candidates)
-    return kept, fuse(kept, limit=TUNING.fusion.pool)
+    return kept, fuse(kept, limit=limits.MAX_CANDIDATES_PER_ARM)
 
 
 def _start(association: Association, found: Sequence[tuple[int, float]], view: GraphView) -> Start:

@@ -42,23 +42,16 @@ def test_the_facts_of_the_best_passages_seed_the_walk():
         "charles babbage",
         "trinity college",
     ]
-    assert first.score == pytest.approx(TUNING.graph.passage_share * 0.8 + (1 - TUNING.graph.passage_share) * 1.0), (
-        "the word asked for"
-    )
+    assert first.score == pytest.approx(0.8)
     assert {first.subject, first.object} <= association.seeds.keys()
     assert association.begun == {4, 18}
-
-
-def test_of_equally_good_passages_the_one_whose_fact_has_the_words_asked_for_gives_the_first_seeds():
-    association = associated("Who built it?", CHAIN, [(1, 0.5), (2, 0.5), (9, 0.5)])
-    assert [fact.passage for fact in association.facts] == [9, 1, 2]
 
 
 def test_facts_and_what_they_seed_are_few():
     facts = [(f"Person {n}", "met", f"Guest {n}") for n in range(30)]
     association = associated("Who met whom?", {1: own(1, *facts)}, [(1, 1.0)])
     assert len(association.facts) == TUNING.graph.facts
-    assert len(association.seeds) == TUNING.graph.seeds
+    assert len(association.seeds) <= 2 * TUNING.graph.facts
 
 
 def test_a_seed_counts_for_less_the_more_passages_hold_it():

@@ -4,8 +4,7 @@ from hypothesis import strategies as st
 
 from treering.ports.passages import PassageHead
 from treering.retrieval.index.ties import is_turn
-from treering.retrieval.search.fusion import Fused
-from treering.retrieval.search.question import DATE, ROLE, SPEAKER, THREAD, clues_of, thread_clue
+from treering.retrieval.search.question import DATE, ROLE, SPEAKER, clues_of
 from treering.retrieval.tuning import TUNING
 
 TALK = "src:talk"
@@ -72,7 +71,6 @@ def test_what_is_no_turn_has_no_clues(fields):
     there = {1: head(1, "Ann (2023-05-08)", **fields), 2: head(2, "Bob", **fields)}
     assert not is_turn(there[1])
     assert clues_of("What did Ann tell me in May 2023?", there, {1: 1.0}) == {}
-    assert thread_clue([Fused(1, 0.9, {})], there) == {}
 
 
 def test_a_meeting_has_turns():
@@ -81,15 +79,8 @@ def test_a_meeting_has_turns():
     }
 
 
-def test_a_turn_has_the_score_of_the_best_of_its_conversation():
-    heads = {**turns("Ann", "Bob"), 3: head(3, "Cleo", talk="src:other"), 4: head(4, kind="note")}
-    ranked = [Fused(4, 0.95, {}), Fused(2, 0.9, {}), Fused(3, 0.5, {}), Fused(1, 0.1, {}), Fused(8, 0.1, {})]
-    assert thread_clue(ranked, heads) == {THREAD: {2: 0.9, 1: 0.9, 3: 0.5}}
-    assert thread_clue([], heads) == {}
-
-
 def test_every_clue_has_a_weight():
-    assert TUNING.clues.weights.keys() == {SPEAKER, DATE, ROLE, THREAD}
+    assert TUNING.clues.weights.keys() == {SPEAKER, DATE, ROLE}
 
 
 HEADINGS = st.sampled_from(["Ann", "Bob (2023-05-08)", "user", "assistant", "", "Ann Lee (2024-05-09)", "é\n(x)"])

@@ -75,7 +75,7 @@ def test_a_candidate_that_both_arms_like_beats_the_favourite_of_one() -> None:
 def test_the_parts_explain_the_score() -> None:
     best = fuse({VECTORS: {1: 0.9, 2: 0.3}, WORDS: {1: 4.0, 2: 8.0}})[0]
     assert (best.key, best.parts[VECTORS].rank, best.parts[WORDS].rank, best.parts[WORDS].raw) == (1, 1, 2, 4.0)
-    assert best.score == pytest.approx(0.6 * 1.0 + 0.4 * 0.5)
+    assert best.score == pytest.approx((1.0 + 0.5) / 2)
 
 
 def test_a_part_stands_between_the_floor_of_its_arm_and_the_best_or_the_ceiling() -> None:
@@ -100,7 +100,7 @@ def test_what_the_words_did_not_find_counts_as_nothing_in_common() -> None:
 def test_a_passage_whose_vector_is_not_made_yet_is_not_punished_for_it() -> None:
     arms = {VECTORS: {1: 0.8, 2: 0.6, 3: 0.4}, WORDS: {2: 5.0, 4: 10.0}}
     scores = {hit.key: hit.score for hit in fuse(arms)}
-    assert scores[4] == pytest.approx(0.6 * 0.5 + 0.4 * 1.0)
+    assert scores[4] == pytest.approx((0.5 + 1.0) / 2)
     assert scores[4] > scores[3]
 
 

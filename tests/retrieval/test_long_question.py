@@ -1,6 +1,6 @@
+from treering.retrieval import limits
 from treering.retrieval.search.question import essence_of, is_long, terms_of
 from treering.retrieval.text.analysis import MAX_WORDS
-from treering.retrieval.tuning import TUNING
 
 ISSUE = """Dynamically added marker no longer ignores failure
 <!--
@@ -55,7 +55,7 @@ def test_a_long_question_is_looked_for_by_a_bounded_number_of_terms():
         f"wordnumber{chr(97 + n // 26)}{chr(97 + n % 26)} again" for n in range(500)
     )
     query = terms_of(text)
-    assert len(query.words) == TUNING.question.max_long_words
+    assert len(query.words) == limits.MAX_LONG_QUESTION_WORDS
     assert len(query.words) + len(query.emphasis) <= MAX_WORDS
 
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.ports.search import Edges
+from treering.retrieval import limits
 from treering.retrieval.graph.pagerank import walk
 from treering.retrieval.tuning import TUNING
 
@@ -68,7 +69,7 @@ def test_enough_rounds_give_what_an_exact_solver_gives(case: tuple[Drawn, list[i
 @given(_drawn())
 def test_a_default_walk_is_within_what_its_rounds_leave_undecided(case: tuple[Drawn, list[int]]):
     drawn, seeds = case
-    left = TUNING.graph.damping**TUNING.graph.rounds + TUNING.graph.epsilon * len(drawn.rows)
+    left = TUNING.graph.damping**limits.WALK_ROUNDS + TUNING.graph.epsilon * len(drawn.rows)
     assert np.abs(_dense(drawn, seeds) - drawn.exact(seeds, TUNING.graph.damping)).sum() <= 2 * left
 
 

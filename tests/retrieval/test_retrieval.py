@@ -178,7 +178,7 @@ def test_a_turn_that_shares_nothing_with_the_question_but_its_time_is_found(spac
     assert set(origins(ask(space, "Whatever happened during May 2023?"))[:2]) == {"chat:may", "chat:september"}
     parts = {hit.head.origin: hit.fused.parts for hit in ask(space, "Whatever happened on 8 May 2023?").hits}
     assert parts["chat:may"]["date"].raw == 1.0
-    assert parts["chat:september"]["date"].raw == 0.5
+    assert 0 < parts["chat:september"]["date"].raw < 1
     assert "date" not in parts["chat:january"]
 
 

@@ -3,12 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from treering.ports.search import EdgeType
 from treering.retrieval import tuning
 from treering.retrieval.search import fusion
-from treering.retrieval.search.chance import RelevanceEvidence
-from treering.retrieval.search.question import DATE, ROLE, SPEAKER, THREAD
-from treering.retrieval.tuning import TUNING, ChanceWeights, read_tuning
+from treering.retrieval.search.chance import SIGNALS
+from treering.retrieval.search.question import DATE, ROLE, SPEAKER
+from treering.retrieval.tuning import TUNING, read_tuning
 
 FILE = Path(tuning.__file__).with_name("tuning.toml")
 TEXT = FILE.read_text(encoding="utf-8")
@@ -48,7 +47,7 @@ def test_numbers_have_the_types_of_their_fields(name):
             assert type(getattr(group, key)) is kind, f"{name}.{key}"
 
 
-@pytest.mark.parametrize("table", ["fusion", "chance.prose"])
+@pytest.mark.parametrize("table", ["fusion", "chance"])
 def test_an_unknown_number_is_refused_by_name(table):
     with pytest.raises(TypeError, match="misspelled"):
         read_tuning(TEXT.replace(f"[{table}]\n", f"[{table}]\nmisspelled = 1\n", 1))
@@ -66,15 +65,13 @@ def test_a_missing_number_is_refused_by_name(number):
         read_tuning("\n".join(line for at, line in enumerate(LINES) if at != number))
 
 
-def test_weights_are_of_arms_clues_and_ties_that_exist():
+def test_weights_are_of_arms_and_clues_that_exist():
     for name, weights in TUNING.fusion._asdict().items():
         if name.endswith("_weights"):
             assert weights.keys() <= ARMS
-    assert TUNING.clues.weights.keys() == {SPEAKER, DATE, ROLE, THREAD}
-    assert TUNING.graph.tie_weights.keys() == {one.name.lower() for one in EdgeType}
+    assert TUNING.clues.weights.keys() == {SPEAKER, DATE, ROLE}
 
 
-def test_signals_of_chance_have_the_order_of_their_weights():
-    numbers = {name: float(at) for at, name in enumerate(ChanceWeights._fields) if name != "constant"}
-    evidence = RelevanceEvidence(**numbers, talk=False)
-    assert evidence.signals == (*numbers.values(), 1.0)
+@pytest.mark.parametrize("table", ["prose", "talk", "prose_by_words", "talk_by_words"])
+def test_chance_weighs_signals_that_exist(table):
+    assert getattr(TUNING.chance, table).keys() <= {*SIGNALS, "constant"}

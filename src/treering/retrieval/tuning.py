@@ -16,33 +16,24 @@ Weights = Mapping[str, float]
 class FusionTuning(NamedTuple):
     """The weight of each arm, by the form of the passages that answer, and how their scores are combined."""
 
-    pool: int
     neighbour_share: float
     min_spread: float
-    lookup_weights: Weights
+    quick_share: float
     prose_weights: Weights
-    comparison_weights: Weights
-    dialogue_weights: Weights
-    code_weights: Weights
 
 
 class CluesTuning(NamedTuple):
-    """Clues to the turns of a conversation: who said something, when, and in which role."""
+    """Clues to turns of a conversation: speaker, day, and role."""
 
     weights: Weights
     other_day_weight: float
-    same_month_weight: float
-    short_period_days: int
-    max_period_days: int
 
 
 class QuestionTuning(NamedTuple):
     """How a question is understood: as a lookup, a comparison, a long text, a name or a phrase."""
 
     max_place_words: int
-    max_name_part_words: int
     max_lookup_words: int
-    min_compared_names: int
     form_hits: int
     min_form_share: float
     min_code_share: float
@@ -51,27 +42,20 @@ class QuestionTuning(NamedTuple):
     max_exact_passages: int
     lead_titles: int
     lead_share: float
-    lead_pool: int
     title_matches: int
-    min_letters_alone: int
     max_short_chars: int
-    max_long_words: int
     min_emphasis_mentions: int
     max_name_words: int
     min_subject_letters: int
     max_run_chars: int
-    min_doubtful_letters: int
+    min_distinct_letters: int
     min_name_end_chars: int
 
 
 class CandidatesTuning(NamedTuple):
     """How many candidates are weighed, and how repetitions among them count."""
 
-    per_hit: int
-    per_pool_in_files: int
-    per_source: float
     duplicate_at: float
-    repetition_cost: float
     further_weight: float
     rerank_share: float
 
@@ -80,18 +64,12 @@ class FilesTuning(NamedTuple):
     """Weights of the ranking by files."""
 
     beside_code: float
-    file: float
     commits: float
-    fading: float
-    sharing: float
 
 
 class CommitsTuning(NamedTuple):
     """How commits with a similar subject point at files."""
 
-    nearest: int
-    k1: float
-    b: float
     full_score_files: int
     min_together: int
 
@@ -99,27 +77,19 @@ class CommitsTuning(NamedTuple):
 class GraphTuning(NamedTuple):
     """The walk through the graph: its seeds, its edges, and the ways read off it."""
 
-    passages: int
     facts: int
-    seeds: int
-    passage_share: float
     named_weight: float
     passage_weight: float
     max_common: int
-    max_hub_edges: int
     unnamed_share: float
     unstated_share: float
-    max_name_words: int
-    reached: int
-    max_path_nodes: int
     damping: float
     epsilon: float
-    rounds: int
-    tie_weights: Weights
+    title_weight: float
 
 
 class IdfTuning(NamedTuple):
-    """The weight of the words of a question, and where a space stops being small."""
+    """The weight of the words of a question, and the size of a small space."""
 
     letters_in_a_word: int
     min_large: float
@@ -146,30 +116,17 @@ class RelevanceTuning(NamedTuple):
     min_score_share_of_turn: float
 
 
-class ChanceWeights(NamedTuple):
-    """The weights of the signals of `RelevanceEvidence`, in the same order."""
-
-    near: float
-    covered: float
-    largeness: float
-    length: float
-    missing: float
-    rare: float
-    broken: float
-    nameless: float
-    constant: float
-
-
 class ChanceTuning(NamedTuple):
-    """The rule that separates answers from chance in large spaces."""
+    """The rule that separates answers from chance in large spaces. Weights are by the name of a signal."""
 
     near_weight: float
-    rarest_terms: int
     first_hits: int
-    prose: ChanceWeights
-    talk: ChanceWeights
-    prose_by_words: ChanceWeights
-    talk_by_words: ChanceWeights
+    broken: float
+    nameless: float
+    prose: Weights
+    talk: Weights
+    prose_by_words: Weights
+    talk_by_words: Weights
 
 
 class TrustTuning(NamedTuple):
@@ -187,7 +144,6 @@ class LinesTuning(NamedTuple):
     """The lines of a hit that are shown."""
 
     max_shown: int
-    max_chars: int
     cosine_weight: float
 
 
@@ -202,44 +158,30 @@ class PackingTuning(NamedTuple):
     helpful_share: float
     max_symbols: int
     max_definitions: int
-    max_definition_parts: int
     nearest_named: int
-    max_reads: int
+    max_entries: int
     lines_around: int
-    gap_tokens: int
     signature_lines: int
-    max_task_chars: int
-    max_place_chars: int
-    max_heading_chars: int
 
 
 class ContextTuning(NamedTuple):
-    """What is gathered for a task and shown in its context pack."""
+    """The contents of a context pack."""
 
-    source_hits: int
-    belief_hits: int
-    further_files: int
     best_files: int
-    withdrawn_hits: int
     min_shared_words: int
     max_new_share: float
     with_reply: int
     min_share_about_file: float
     min_share: float
     max_per_file: int
-    max_rules: int
-    max_rule_chars: int
     max_companions: int
     files_with_companions: int
     reason_words: int
-    frame_tokens: int
 
 
 class BriefTuning(NamedTuple):
     """What a brief shows before a session."""
 
-    max_line_chars: int
-    entries: int
     rules: int
     days_per_use: int
     min_entries: Mapping[str, int]
@@ -248,25 +190,12 @@ class BriefTuning(NamedTuple):
 class HooksTuning(NamedTuple):
     """What the hooks of coding agents add to a prompt, an edit and a failure."""
 
-    memory_hits: int
-    file_hits: int
     max_places: int
     max_entries: int
-    max_pointer_chars: int
     min_shared_terms: int
     min_shared_share: float
-    many_shared_terms: int
     min_shared_share_if_weak: float
-    max_rules: int
-    max_rule_chars: int
-    max_named: int
-    max_edited_files: int
-    max_learned: int
-    max_failed_tests: int
-    max_protected: int
-    max_failure_chars: int
     min_failure_words: int
-    min_failure_words_without_name: int
 
 
 class ClientTuning(NamedTuple):
@@ -275,17 +204,10 @@ class ClientTuning(NamedTuple):
     related: float
     same_above: float
     none_below: float
-    candidates_per_memory: int
-    min_candidates: int
-    max_candidates: int
-    priority: float
+    max_raise: float
+    outcome: float
     importance: float
     half_life_days: int
-    succeeded: float
-    failed: float
-    failure: float
-    same_failure: float
-    newest: float
     mmr_lambda: float
     referred: float
     duplicate_at: float
@@ -296,9 +218,6 @@ class ConversationsTuning(NamedTuple):
 
     leading: int
     related: float
-    min_candidates: int
-    spare_candidates: int
-    widening: int
 
 
 class Tuning(NamedTuple):

@@ -14,6 +14,7 @@ from treering.extensions.coding_agents.governing import call_on, file_at, held_r
 from treering.extensions.coding_agents.shown_lines import HookLine
 from treering.ports.ledger import Selection, head_of
 from treering.ports.passages import Reach
+from treering.retrieval import limits
 from treering.retrieval.index.code_names import names_in_heading
 from treering.retrieval.index.code_places import is_test_path
 from treering.retrieval.index.passages import passages_of, told_once
@@ -27,6 +28,7 @@ from treering.verbs.query.code_starts import start_defining
 from treering.verbs.trees import notes_of_objects
 
 _HOOKS = TUNING.hooks
+_MAX_FAILED_TESTS = 3
 
 _MAX_ENTRIES = 2_000
 _LEARNING = ("debug", "implementation")
@@ -57,8 +59,8 @@ class FailedTest:
 def lines_after_failure(space: Space, failure: str) -> list[HookLine]:
     """Return knowledge about the same failure, then the rules and decisions that a failing test protects."""
     call = call_on(space)
-    learned = islice(_learned(call, failure), _HOOKS.max_learned)
-    return [*learned, *_protected(call, list(islice(_failed_tests(call, failure), _HOOKS.max_failed_tests)))]
+    learned = islice(_learned(call, failure), _HOOKS.max_places)
+    return [*learned, *_protected(call, list(islice(_failed_tests(call, failure), _MAX_FAILED_TESTS)))]
 
 
 def _learned(call: Call, failure: str) -> Iterator[HookLine]:
@@ -67,11 +69,11 @@ def _learned(call: Call, failure: str) -> Iterator[HookLine]:
     found = []
     for item, text in _entries(call):
         own, shared = _names(text) & names, _words(text) & words
-        enough = max(_HOOKS.min_failure_words_without_name, len(_words(text)) / 2)
+        enough = max(2 * _HOOKS.min_failure_words, len(_words(text)) / 2)
         if (own and len(shared) >= _HOOKS.min_failure_words) or len(shared) >= enough:
             found.append((-len(own), -len(shared), item.id, text))
     for *_, identity, text in sorted(found):
-        yield HookLine(identity, f"{one_line(text, most=_HOOKS.max_failure_chars)}  {identity}")
+        yield HookLine(identity, f"{one_line(text, most=limits.MAX_FAILURE_CHARS)}  {identity}")
 
 
 def _entries(call: Call) -> Iterator[tuple[Knowledge | Activity, str]]:
@@ -96,7 +98,7 @@ def _protected(call: Call, tests: Sequence[FailedTest]) -> Iterator[HookLine]:
     for test in tests:
         exercised = _exercised(call, test, segments)
         found = [rule for rule in rules if rule.rests_on(exercised)]
-        for rule in found[: _HOOKS.max_protected]:
+        for rule in found[: _HOOKS.max_entries]:
             yield HookLine(rule.item.id, f"{test.source.title} protects: {rule.line.text}")
 
 

@@ -16,6 +16,7 @@ from treering.extensions.coding_agents.edits import FileEdit, TouchedSymbols, to
 from treering.extensions.coding_agents.shown_lines import HookLine
 from treering.ports.ledger import Selection, head_of
 from treering.ports.passages import Reach
+from treering.retrieval import limits
 from treering.retrieval.index.code_places import is_test_path
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.tuning import TUNING
@@ -31,6 +32,7 @@ from treering.verbs.scoped_ledger import ReadingLedger
 from treering.verbs.trees import CHANGED, notes_of_objects, tree_of
 
 _HOOKS = TUNING.hooks
+_MAX_EDITED_FILES = 3
 
 _KINDS = ("constraint", "preference", "decision", "procedure")
 _STATED_IN_FILES = ("constraint", "decision")
@@ -56,7 +58,7 @@ class HeldRule:
         state = f" ({'; '.join(notes)})" if notes else ""
         return HookLine(
             self.item.id,
-            f"{kind}: {one_line(statement_of(self.item), most=_HOOKS.max_rule_chars)}{state}  {self.item.id}",
+            f"{kind}: {one_line(statement_of(self.item), most=limits.MAX_RULE_CHARS)}{state}  {self.item.id}",
         )
 
     def rests_on(self, places: Mapping[str, frozenset[str]]) -> bool:
@@ -75,13 +77,13 @@ def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> lis
     call = call_on(space)
     rules, repository = held_rules(call), repository_of(call, {})
     lines: list[HookLine] = []
-    for edit in edits[: _HOOKS.max_edited_files]:
+    for edit in edits[:_MAX_EDITED_FILES]:
         source = file_at(call, repository, edit.path)
         touched = touched_by(edit, top)
         lines += (one.line for one in _governing(rules, edit.path, source, touched))
         if source:
             lines += _code_lines(call, edit.path, source, touched, repository.payload if repository else {})
-    return lines + [one.line for one in islice(filter(_is_everywhere, rules), _HOOKS.max_rules)]
+    return lines + [one.line for one in islice(filter(_is_everywhere, rules), _HOOKS.max_entries)]
 
 
 def call_on(space: Space) -> Call:
@@ -133,7 +135,7 @@ def _governing(
         [one for one in rules if applies_to(scope_of(one.item), path)],
     )
     found = {one.item.id: one for level in levels for one in level}
-    yield from islice(found.values(), _HOOKS.max_rules)
+    yield from islice(found.values(), _HOOKS.max_entries)
 
 
 def _starts(source: Source | None, symbols: Iterable[str]) -> list[CodeStart]:
@@ -158,25 +160,25 @@ def _code_lines(
     partners = {other: count for other, count, _ in partners_of(repository.get("changed_together", {}), {path})}
     tests = [] if is_test_path(path) else _tests(call, source, touched, partners)
     if tests:
-        more = f" and {len(tests) - _HOOKS.max_named} more" if len(tests) > _HOOKS.max_named else ""
+        more = f" and {len(tests) - _HOOKS.max_entries} more" if len(tests) > _HOOKS.max_entries else ""
         run = f" (run `{command}`)" if (command := _test_command(repository)) else ""
-        yield HookLine(f"tests:{path}", f"Tests of {path}: {', '.join(tests[: _HOOKS.max_named])}{more}{run}")
+        yield HookLine(f"tests:{path}", f"Tests of {path}: {', '.join(tests[: _HOOKS.max_entries])}{more}{run}")
     usual = [f"{other} ({count} commits)" for other, count in partners.items() if count >= TUNING.commits.min_together]
     if usual:
         yield HookLine(
-            f"together:{path}", f"Often changed together with {path}: {', '.join(usual[: _HOOKS.max_named])}"
+            f"together:{path}", f"Often changed together with {path}: {', '.join(usual[: _HOOKS.max_entries])}"
         )
 
 
 def _callers(call: Call, source: Source, touched: TouchedSymbols) -> Iterator[HookLine]:
     """Yield the places outside the file that use a symbol whose signature the edit changes."""
-    for start in _starts(source, touched.signatures[: _HOOKS.max_named]):
+    for start in _starts(source, touched.signatures[: _HOOKS.max_entries]):
         name = start.names[0]
         users = [one for one in code_links(call, [start], _REACH, direction="in") if one.relation != "imports"]
         places = list(dict.fromkeys(_place(one) for one in users if one.id != source.id))
         if places:
-            more = f" and {len(places) - _HOOKS.max_named} more" if len(places) > _HOOKS.max_named else ""
-            named = ", ".join(places[: _HOOKS.max_named])
+            more = f" and {len(places) - _HOOKS.max_entries} more" if len(places) > _HOOKS.max_entries else ""
+            named = ", ".join(places[: _HOOKS.max_entries])
             text = f"This edit changes the signature of {name}; it is used at {named}{more}"
             yield HookLine(f"callers:{source.id}:{name}", text)
 

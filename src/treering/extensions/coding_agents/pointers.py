@@ -9,6 +9,7 @@ from treering.core.characters import one_line
 from treering.core.objects import Knowledge
 from treering.core.scope import ROOT
 from treering.extensions.coding_agents.shown_lines import HookLine, digest_key
+from treering.retrieval import limits
 from treering.retrieval.search.lines import answering_lines, symbol_of
 from treering.retrieval.search.relevance import WEAK
 from treering.retrieval.text.analysis import telling_terms
@@ -17,18 +18,21 @@ from treering.surfaces.python.space import Space
 from treering.verbs.shown_hits import ShownHit
 
 _HOOKS = TUNING.hooks
+_MANY_SHARED_TERMS = _HOOKS.min_shared_terms + 1
+_MAX_MEMORY_HITS = 6
+_MAX_FILE_HITS = 8
 
 _MAX_PROMPT_CHARS = 4_000
 _BELIEVED = ("active", "contested", "stale")
 _OPEN = ("open", "in_progress", "blocked")
 _MEMORY: Mapping[str, Any] = {
-    "limit": _HOOKS.memory_hits,
+    "limit": _MAX_MEMORY_HITS,
     "lines": 0,
     "filter": {"type": {"in": ["knowledge", "work_item"]}, "status": {"in": [*_BELIEVED, *_OPEN]}},
     "withdrawn": True,
 }
 """Stale entries too: an agent that works on their code should know that they are in doubt."""
-_FILES: Mapping[str, Any] = {"limit": _HOOKS.file_hits, "lines": 0, "group": "source"}
+_FILES: Mapping[str, Any] = {"limit": _MAX_FILE_HITS, "lines": 0, "group": "source"}
 _KINDS = frozenset({"decision", "constraint", "preference", "procedure"})
 _NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+(?:[./][\w-]+)+|\w+(?=\())")
 """Names that no plain word is: `task_routes`, `parseBody`, `src/context.ts`, `retry(`."""
@@ -85,14 +89,14 @@ def _answering(files: Sequence[ShownHit], subject: frozenset[str], names: Sequen
     if not files:
         return []
     if WEAK in files[0].flags:
-        least = max(_HOOKS.many_shared_terms, _HOOKS.min_shared_share_if_weak * len(subject))
+        least = max(_MANY_SHARED_TERMS, _HOOKS.min_shared_share_if_weak * len(subject))
         return files if _shared(files[0], subject) >= least else []
     return [hit for hit in files if WEAK not in hit.flags] if _is_about(files[0], subject, names) else []
 
 
 def _is_about(hit: ShownHit, subject: frozenset[str], names: Sequence[str]) -> bool:
     """Return whether a hit has a name of the prompt or enough terms of its subject."""
-    least = min(_HOOKS.many_shared_terms, max(_HOOKS.min_shared_terms, _HOOKS.min_shared_share * len(subject)))
+    least = min(_MANY_SHARED_TERMS, max(_HOOKS.min_shared_terms, _HOOKS.min_shared_share * len(subject)))
     return _shared(hit, subject) >= least or any(name in _held(hit) for name in names)
 
 
@@ -109,7 +113,7 @@ def _entries(hits: Iterable[ShownHit]) -> Iterator[HookLine]:
         state = "" if hit.status == "active" else f" ({hit.status.replace('_', ' ')})"
         yield HookLine(
             hit.object_id,
-            f"{hit.kind.capitalize()}: {one_line(hit.title, most=_HOOKS.max_pointer_chars)}{state}  {hit.object_id}",
+            f"{hit.kind.capitalize()}: {one_line(hit.title, most=limits.MAX_POINTER_CHARS)}{state}  {hit.object_id}",
         )
 
 
@@ -131,5 +135,5 @@ def _places(hits: Iterable[ShownHit], asked: str) -> Iterator[HookLine]:
         best = next(iter(matched.matched or matched.shown), 0)
         path = hit.place.rpartition("#L")[0]
         where, symbol = f"{path}:{hit.first_line + best}", symbol_of(hit.heading, terms, path)
-        said = one_line(lines[best].strip(), most=_HOOKS.max_pointer_chars)
+        said = one_line(lines[best].strip(), most=limits.MAX_POINTER_CHARS)
         yield HookLine(digest_key(hit.place), " ".join(filter(None, (where, symbol, f"– {said}"))))

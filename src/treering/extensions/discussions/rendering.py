@@ -13,9 +13,9 @@ from treering.extensions.discussions.operations import FoundIn
 from treering.extensions.discussions.restoring import Imported
 from treering.extensions.discussions.summaries.memories import Memory
 from treering.extensions.discussions.wilmer import ImportedFile
+from treering.retrieval import limits
 from treering.retrieval.search.lines import LineQuery, lines_as_text, shown_lines
 from treering.retrieval.search.packing import titled
-from treering.retrieval.tuning import TUNING
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.rendering_changes import render_erasure
 
@@ -95,7 +95,7 @@ def render_found(found: Sequence[FoundIn], query: str, *, fenced: bool) -> Itera
         place = f"{result.discussion} {_span(hit.first, hit.last)}"
         day = f", {hit.at:%Y-%m-%d}" if hit.at else ""
         about = hit.title or hit.speaker
-        rows = shown_lines(hit.text, result.lines, terms, columns=result.columns, max_chars=TUNING.lines.max_chars)
+        rows = shown_lines(hit.text, result.lines, terms, columns=result.columns, max_chars=limits.MAX_LINE_CHARS)
         text = lines_as_text(rows)
         label, text = ("", titled(about, text)) if fenced else (one_line(about), text)
         yield line(f"{rank}. ", (label, "bold"), f"  {hit.score:.3f}  ({hit.kind} {place}{day})")

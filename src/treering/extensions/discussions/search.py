@@ -333,15 +333,14 @@ class _Search:
         options = self.options
         filtered = options.timed or options.recency
         # The summary, the state document and other texts next to memories are no results here.
-        numbers = TUNING.conversations
-        spare = 0 if options.what == "turns" else numbers.spare_candidates
-        size = max(numbers.min_candidates, numbers.widening * options.limit) if filtered else options.limit + spare
+        spare = 0 if options.what == "turns" else _SPARE_CANDIDATES
+        size = max(_MIN_CANDIDATES, _WIDENING * options.limit) if filtered else options.limit + spare
         while True:
             candidates = ask(size)
             hits = [hit for hit in self._read(candidates) if options.passes(hit.at, self.zone)]
             if len(hits) >= options.limit or len(candidates) < size or size >= _MAX_CANDIDATES:
                 return hits
-            size *= numbers.widening
+            size *= _WIDENING
 
     def _read(self, candidates: Sequence[_Candidate]) -> list[DiscussionHit]:
         """Read candidates from the ledger; skip those that are not current, and those that are no memory or message."""
@@ -440,6 +439,9 @@ def _with_age(hits: Sequence[DiscussionHit], half_life: float) -> list[Discussio
 
 _DATE = re.compile(r"(\d{4}(-\d\d(-\d\d)?)?)?")
 _DAY = 86_400.0
+_MIN_CANDIDATES = 50  # if results are filtered
+_SPARE_CANDIDATES = 5
+_WIDENING = 4  # the factor by which more candidates are read if too few remain
 _MAX_CANDIDATES = 4_000
 _KINDS: Mapping[str, Filter] = {
     "memories": And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", "summary"))),

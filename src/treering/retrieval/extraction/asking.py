@@ -1,4 +1,4 @@
-"""Asking a language model for data: JSON of a given shape, checked, repaired once, inside a budget."""
+"""Ask a language model for JSON that fits a schema, with one repair and within a budget."""
 
 import json
 import re
@@ -16,16 +16,16 @@ from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 
 Data = TypeVar("Data", bound=BaseModel)
 
-_FRAMING_TOKENS = 16  # what a provider puts around the messages of one call
-_QUOTED_TOKENS = 1_000  # of a wrong answer, shown to the model again
+_FRAMING_TOKENS = 16  # that a provider adds to each message of a call
+_QUOTED_TOKENS = 1_000  # of an invalid answer that the model is shown again
 _PROBLEMS = 5
 _CANDIDATES = 64
-"""Places in an answer where JSON may begin; bounds the work for an answer full of braces."""
+"""Positions in an answer that are tried as the beginning of JSON, a bound for answers full of braces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[Data]):
-    """An answer of the shape asked for, and what it took."""
+    """An answer that fits the schema, and its usage."""
 
     value: Data
     usage: Usage
@@ -34,18 +34,18 @@ class Asked(Generic[Data]):
 
 @dataclass(frozen=True, slots=True)
 class Misanswered:
-    """The model answered twice, neither time in the shape asked for."""
+    """Two answers in a row that do not fit the schema."""
 
     why: str
     usage: Usage
 
 
 class Budget:
-    """A ceiling on what one job may use of language models. May be shared by threads.
+    """A ceiling on the usage of language models by one job. Threads may share it.
 
-    A call is refused beforehand where the most it can use, on top of what was used and what calls under way may
-    still use, would exceed a ceiling. How long a prompt is in tokens is an estimate, so a ceiling may be passed
-    by what one call was underestimated; the next is then refused.
+    A call is refused in advance if its maximal usage, plus the usage so far and the maximal usage of running calls,
+    exceeds a ceiling. The length of a prompt in tokens is estimated, so one underestimated call may exceed a ceiling;
+    the next call is then refused.
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class Budget:
 
     @property
     def used(self) -> Usage:
-        """What was used so far."""
+        """The usage so far."""
         with self._lock:
             return self._used
 
     def spend(self, most: Usage, call: Callable[[], Answer]) -> Answer:
-        """Make one call that uses at most `most`, and charge what it used.
+        """Make one call that uses at most `most`, and charge its usage.
 
-        A call that fails is charged as a request without tokens: providers bill what they answer. Raises `Denied`
-        where the budget does not allow the call, `InvalidInput` where there is a ceiling in dollars and the
-        model's price is not known, and what `call` raises.
+        A failed call is charged as a request without tokens, because providers bill only answers. Raises `Denied` if
+        the budget does not allow the call, `InvalidInput` if there is a ceiling in dollars and the price of the model
+        is unknown, and the errors of `call`.
         """
         self._reserve(most)
         used = Usage(requests=most.requests)
@@ -108,9 +108,9 @@ class Budget:
                 )
 
     def _settle(self, most: Usage, used: Usage) -> None:
-        held = _amounts(most)
+        reserved = _amounts(most)
         with self._lock:
-            self._under_way = {unit: self._under_way[unit] - held[unit] for unit in held}
+            self._under_way = {unit: self._under_way[unit] - reserved[unit] for unit in reserved}
             self._used += used
 
 
@@ -123,9 +123,9 @@ def ask(
     budget: Budget,
     max_output_tokens: int = MAX_OUTPUT_TOKENS,
 ) -> Asked[Data]:
-    """Ask for JSON of the shape of `schema`; an answer that does not fit is repaired once.
+    """Ask for JSON that fits `schema`; after an answer that does not fit, ask once more.
 
-    Raises `Unavailable` where the repaired answer does not fit either, and what `Budget.spend` and the model raise.
+    Raises `Unavailable` if the second answer does not fit either, and the errors of `Budget.spend` and the model.
     """
     outcome = try_asking(model, prompt, schema, system=system, budget=budget, max_output_tokens=max_output_tokens)
     if isinstance(outcome, Misanswered):
@@ -146,9 +146,9 @@ def try_asking(
     budget: Budget,
     max_output_tokens: int = MAX_OUTPUT_TOKENS,
 ) -> Asked[Data] | Misanswered:
-    """Ask as `ask` does, but give an answer that does not fit as a value.
+    """Ask like `ask`, but return `Misanswered` if the second answer does not fit.
 
-    Raises what `Budget.spend` and the model raise.
+    Raises the errors of `Budget.spend` and the model.
     """
 
     def answer(wanted: str) -> Answer:
@@ -157,23 +157,23 @@ def try_asking(
 
     whole = prompt_with_schema(prompt, schema)
     first = answer(whole)
-    found = _parsed(first.text, schema)
-    if not isinstance(found, str):
-        return Asked(found, first.usage)
-    second = answer(repair_prompt(whole, first.text, found))
+    value = _parsed(first.text, schema)
+    if not isinstance(value, str):
+        return Asked(value, first.usage)
+    second = answer(repair_prompt(whole, first.text, value))
     usage = first.usage + second.usage
-    found = _parsed(second.text, schema)
-    return Misanswered(found, usage) if isinstance(found, str) else Asked(found, usage, repaired=True)
+    value = _parsed(second.text, schema)
+    return Misanswered(value, usage) if isinstance(value, str) else Asked(value, usage, repaired=True)
 
 
 def prompt_with_schema(prompt: str, schema: type[BaseModel]) -> str:
-    """Return the prompt as it is sent: with the shape of the answer."""
+    """Return the prompt with the schema of the answer appended."""
     shape = json.dumps(schema.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
     return f"{prompt}\n\nAnswer with one JSON object and nothing else. It must fit this JSON Schema:\n{shape}"
 
 
 def repair_prompt(prompt: str, answer: str, problem: str, *, shape: str = "JSON object") -> str:
-    """Return the prompt that asks once more, for an answer of a shape, with the one that could not be used and why."""
+    """Return a prompt that quotes the unusable answer and its problem, and asks again for a whole `shape`."""
     shown = cut_to_tokens(answer, _QUOTED_TOKENS)
     return (
         f"{prompt}\n\nYou answered this before, and the answer could not be used: {problem}.\n"
@@ -183,21 +183,21 @@ def repair_prompt(prompt: str, answer: str, problem: str, *, shape: str = "JSON 
 
 
 def json_values(text: str, *, begins: str = "{") -> Iterator[str]:
-    """Return the JSON objects that stand somewhere in `text`, in order, without those inside of others.
+    """Yield the JSON objects in `text`, in order, without nested ones.
 
-    With `begins="{["` lists too. Of a value that is cut off, the complete ones inside of it are given.
+    With `begins="{["` lists too. If a value is cut off, the complete values inside it are yielded.
     """
     decoder, beginning = json.JSONDecoder(), re.compile(f"[{re.escape(begins)}]")
-    found = beginning.search(text)
+    match = beginning.search(text)
     for _ in range(_CANDIDATES):
-        if found is None:
+        if match is None:
             return
         try:
-            _, end = decoder.raw_decode(text, found.start())
-            yield text[found.start() : end]
-        except (ValueError, RecursionError):  # no JSON begins here, or it is nested beyond reason
-            end = found.end()
-        found = beginning.search(text, end)
+            _, end = decoder.raw_decode(text, match.start())
+            yield text[match.start() : end]
+        except (ValueError, RecursionError):  # no JSON begins here, or it is nested too deeply
+            end = match.end()
+        match = beginning.search(text, end)
 
 
 def most_used(
@@ -208,10 +208,10 @@ def most_used(
     tools: Sequence[ToolSpec] = (),
     max_output_tokens: int,
 ) -> Usage:
-    """Estimate the most one call can use: all of the prompt and its tools, and the longest answer allowed."""
+    """Estimate the maximal usage of a call: the whole prompt with its tools, and the longest allowed answer."""
     parts = 1 if isinstance(prompt, str) else len(prompt)
-    asked = estimate_tokens(words_of(prompt, tools)) + estimate_tokens(system)
-    tokens = asked + _FRAMING_TOKENS * (parts + len(tools))
+    tokens = estimate_tokens(words_of(prompt, tools)) + estimate_tokens(system)
+    tokens += _FRAMING_TOKENS * (parts + len(tools))
     cost = model.price(input_tokens=tokens, output_tokens=max_output_tokens)
     return Usage(1, tokens, max_output_tokens, cost)
 
@@ -225,9 +225,9 @@ def _amounts(usage: Usage) -> dict[str, Decimal]:
 
 
 def _parsed(text: str, schema: type[Data]) -> Data | str:
-    """Return the first JSON object in `text` that fits, or say what is wrong with the longest one.
+    """Return the first JSON object in `text` that fits, or else the problem of the longest one.
 
-    Models write around what they were asked for: fences, a preface, an earlier draft. So every object counts.
+    Every object is tried, because models add fences, introductions and drafts.
     """
     longest, problem = 0, "it contains no JSON object"
     for candidate in json_values(text):
@@ -240,7 +240,7 @@ def _parsed(text: str, schema: type[Data]) -> Data | str:
 
 
 def _problems(error: ValidationError) -> str:
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    lines = [f"{'.'.join(str(step) for step in each['loc']) or 'the object'}: {each['msg']}" for each in found]
+    errors = error.errors(include_url=False, include_input=False, include_context=False)
+    lines = [f"{'.'.join(str(step) for step in each['loc']) or 'the object'}: {each['msg']}" for each in errors]
     more = [f"and {len(lines) - _PROBLEMS} more"] if len(lines) > _PROBLEMS else []
     return "; ".join([*lines[:_PROBLEMS], *more])

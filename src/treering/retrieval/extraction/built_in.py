@@ -1,4 +1,4 @@
-"""The extractor that needs no model: rules for prose, dialogue and code."""
+"""Extract entities and statements by rules, without a model: from prose, dialogue and code."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,25 +30,25 @@ from treering.retrieval.extraction.prose import (
 
 
 class BuiltInExtractor:
-    """Finds entities and triples by capitals, quotes, numbers, small words and structure. It keeps no state.
+    """Find entities and triples by capitals, quotes, numbers, function words and structure.
 
-    Same excerpt, same extraction, in every process. Any text is read in time linear in its length.
+    It is stateless and deterministic, and takes time linear in the length of a text.
     """
 
     @property
     def extractor_id(self) -> str:
-        """Name and version of the rules. Where it changes, every space reads all of its passages anew.
+        """Name and version of the rules. If it changes, every space extracts all of its passages again.
 
-        So it stays where the rules change for few texts: `lint reindex` tells what differs then, and mends it.
+        It stays the same if the rules change for few texts: `lint reindex` reports and repairs the differences.
         """
         return "built-in-1"
 
     def extract(self, excerpts: Sequence[Excerpt]) -> list[Extraction]:
-        """Read excerpts, each by itself; return one extraction for each, in the order given."""
+        """Extract each excerpt independently; return one extraction for each, in order."""
         return [_extraction(*_read(excerpt)) for excerpt in excerpts]
 
     def extract_plainly(self, excerpts: Sequence[Excerpt]) -> list[PlainExtraction]:
-        """Return the names and the statements of what `extract` gives; a name of code comes once."""
+        """Return only the names and statements of `extract`; names in code are distinct."""
         return [_read_plainly(excerpt) for excerpt in excerpts]
 
 
@@ -80,7 +80,7 @@ def _read(excerpt: Excerpt) -> _Found:
 
 
 def _read_names(excerpt: Excerpt) -> _Found:
-    """Read what data is called. What it holds is values, which words find; as entities they would tie everything."""
+    """Read only the title and headings of data. Its values are found by words and would link everything as entities."""
     return _front(bare_title(excerpt.title), heading_parts(excerpt.heading)), ()
 
 
@@ -98,11 +98,8 @@ def _read_prose(excerpt: Excerpt) -> _Found:
 
 
 def _front(title: str, headings: Sequence[Entity]) -> tuple[Entity, ...]:
-    """Return what stands before the text."""
+    """Return the entities before the text."""
     return (*([Entity(title, "title")] if title else []), *headings)
-
-
-# The structure of a document: its headings, and the lists below them.
 
 
 def heading_parts(heading: str) -> list[Entity]:
@@ -111,7 +108,7 @@ def heading_parts(heading: str) -> list[Entity]:
 
 
 def outlined(text: str, *, heading: str) -> tuple[list[Entity], list[Statement | None]]:
-    """Return headings and the heads of list items in Markdown `text`, and which heading each item is under."""
+    """Return the headings and the beginnings of list items in Markdown `text`, and a statement for each item."""
     entities: list[Entity] = []
     stated: list[Statement | None] = []
     for entity in _lines(text):
@@ -146,28 +143,25 @@ def _trimmed(match: re.Match[str], group: str) -> Iterator[Entity]:
         yield Entity(name, "heading" if group == "heading" else "phrase", start, start + len(name))
 
 
-# What is said in a conversation: who speaks, of what, in which words.
-
-
 def read_dialogue(excerpt: Excerpt) -> _Found:
-    """Read one turn, or several that each begin with `Name:` on a line. `I` is who speaks."""
+    """Read one turn, or several that each begin with `Name:` on a line. `I` is the speaker."""
     entities: list[Entity] = []
     stated: list[Statement | None] = []
     for speaker, start, text in _turns(excerpt):
         reading = _read_turn(text)
         entities += [Entity(speaker, "speaker")] if speaker else []
         entities += [Entity(one.name, one.kind, one.start + start, one.end + start) for one in reading.entities]
-        stated += _said(text, reading, speaker)
+        stated += _statements_by(speaker, text, reading)
     return entities, distinct(stated)
 
 
 _TURN = re.compile(r"^(?:\[[^\]\n]{0,40}\] ?)?(?P<speaker>[^\W\d_][^\n:]{0,30}):[ \t]", re.MULTILINE)
-_MOST_RELATION_WORDS = 6  # of a relation
-_MOST_TOPICS = 4  # of a sentence
+_MOST_RELATION_WORDS = 6
+_MOST_TOPICS = 4  # per sentence
 
 
 def _turns(excerpt: Excerpt) -> Iterator[tuple[str, int, str]]:
-    """Return each turn's speaker, the offset of its words, and its words."""
+    """Yield the speaker of each turn, the offset of its words, and its words."""
     text = excerpt.text
     openings = [] if excerpt.speaker else list(_TURN.finditer(text))
     first = openings[0].start() if openings else len(text)
@@ -184,7 +178,7 @@ def _read_turn(text: str) -> NamedEntities:
     return NamedEntities(without_overlaps([*named, *noun_chunks(text)]), reading.ends)
 
 
-def _said(text: str, reading: NamedEntities, speaker: str) -> Iterator[Statement | None]:
+def _statements_by(speaker: str, text: str, reading: NamedEntities) -> Iterator[Statement | None]:
     if not speaker:
         return
     for begin, topics in by_sentence(reading):
@@ -195,38 +189,35 @@ def _sentence(text: str, begin: int, topics: Sequence[Entity], speaker: str) -> 
     relation, place = "", begin
     for topic in topics:
         words = telling_words(text[place : topic.start], most=_MOST_RELATION_WORDS).split()
-        told = " ".join(word for word in words if word.lower() not in PLEASANTRIES)
-        relation = told if told and told not in ("and", "or") else relation
-        if relation:  # a name alone calls somebody: nothing is said of it
+        near = " ".join(word for word in words if word.lower() not in PLEASANTRIES)
+        relation = near if near and near not in ("and", "or") else relation
+        if relation:  # a name alone only addresses a person
             yield statement(speaker, relation, topic.name)
         place = topic.end
 
 
-# Topics of plain speech: the nouns and their attributes, told by the small words around them.
-
-
 def noun_chunks(text: str) -> list[Entity]:
-    """Return what is spoken of without a name: one to three words after a determiner, a preposition or a verb."""
-    found: list[Entity] = []
+    """Return topics without a name: one to three words after a determiner, a preposition or a verb."""
+    topics: list[Entity] = []
     run: list[tuple[int, int]] = []
     opened = False
     before = 0
     for match in _WORD.finditer(text):
         word = match[0].lower()
         if not text[before : match.start()].isspace():
-            found += _chunk(text, run, opened)
+            topics += _chunk(text, run, opened)
             run, opened = [], False
         before = match.end()
         if word not in _SMALL and not word.endswith("ly"):
             run = [*run[-_LONGEST_RUN:], match.span()]
             continue
-        found += _chunk(text, run, opened)
+        topics += _chunk(text, run, opened)
         run, opened = [], word in _OPENING
-    return found + list(_chunk(text, run, opened))
+    return topics + list(_chunk(text, run, opened))
 
 
 _WORD = re.compile(rf"{WORD_SIGN}++(?>(?:[’'\-+]{WORD_SIGN}++)*)\+?")
-_OPENING = (DETERMINERS | PREPOSITIONS | VERBS) - {"to"}  # `to` is as often followed by a verb
+_OPENING = (DETERMINERS | PREPOSITIONS | VERBS) - {"to"}  # `to` is often followed by a verb
 _SMALL = _OPENING | {"to"} | PRONOUNS | CONNECTIVES | AUXILIARIES | PLEASANTRIES
 _MOST_TOPIC_WORDS = 3
 _LONGEST_RUN = 12
@@ -249,17 +240,15 @@ def _chunk(text: str, run: list[tuple[int, int]], opened: bool) -> Iterator[Enti
         yield Entity(text[start:end], "phrase", start, end)
 
 
-# What code names: the symbol it defines, what it imports, calls and defines, and its constants and types.
-
-
 def read_code(excerpt: Excerpt) -> _Found:
-    """Read a stretch of code in any of the usual languages; its heading is the symbol it stands for.
+    """Read code in any of the usual languages: imports, calls, definitions, constants and types.
 
-    A call on the instance itself (`self.flush()` in `Ledger.commit`) is related to the full symbol (`Ledger.flush`).
+    The heading is the symbol that the code defines. A call on the instance itself (`self.flush()` in `Ledger.commit`)
+    is related to the full symbol (`Ledger.flush`).
     """
     symbol = excerpt.heading or excerpt.title
     entities = [Entity(symbol, "symbol")] if symbol.strip() else []
-    stated: dict[tuple[str, str], None] = {}  # code uses the same again and again
+    stated: dict[tuple[str, str], None] = {}  # without repetitions, which are common in code
     for relation, kind, name, span, target in _uses(excerpt.text, symbol):
         entities.append(Entity(name, kind, *span))
         if relation:
@@ -268,7 +257,7 @@ def read_code(excerpt: Excerpt) -> _Found:
 
 
 def _names_in_code(excerpt: Excerpt) -> PlainExtraction:
-    """Read code as `read_code` does, and keep each name once."""
+    """Read code like `read_code`, with distinct names."""
     symbol = excerpt.heading or excerpt.title
     names: dict[str, None] = {symbol: None} if symbol.strip() else {}
     stated: dict[tuple[str, str], None] = {}
@@ -280,7 +269,7 @@ def _names_in_code(excerpt: Excerpt) -> PlainExtraction:
 
 
 def _stated_of(symbol: str, stated: Iterable[tuple[str, str]]) -> list[Statement]:
-    return distinct(statement(symbol, *said) for said in stated) if symbol.strip() else []
+    return distinct(statement(symbol, *relation) for relation in stated) if symbol.strip() else []
 
 
 _BEGINS_USE = (
@@ -289,8 +278,8 @@ _BEGINS_USE = (
 )
 _PATH = r"[A-Za-z_@][\w@]*+(?>(?:(?:\.|::|/|-)\w++)*)"
 _USE = re.compile(
-    r"(?=[A-Za-z_#]|^[ \t])(?:"  # where any of these can begin: most other places are passed by at once
-    # Words of which none of these can be made, with what stands behind them on the line: most of a text.
+    r"(?=[A-Za-z_#]|^[ \t])(?:"  # skips most positions at once
+    # Words that begin none of the alternatives, with the rest of the line: most of a text.
     rf"(?:(?!(?:{_BEGINS_USE})\b)[a-z_]\w*+(?![(.:!\-])[^A-Za-z_#\n]*+)+"
     rf"|^[ \t]{{0,40}}(?:pub )?(?:from[ ]++(?P<from>\.*+[\w.]*+)[ ]++import[ ]++\(?(?P<names>[^\n()#]{{0,300}})"
     rf"|(?:import|use|using|require|include)[ ]++(?:static )?(?P<module>{_PATH}))"
@@ -320,7 +309,7 @@ _KINDS: dict[str, tuple[str, EntityKind]] = {
 _JOINT = re.compile(r"\.|::|->")
 _LONGEST_VALUE = 120
 _SHORTEST_NAME = 3
-# What every program calls says nothing about this one.
+# Names that every program uses identify none.
 _EVERYWHERE = frozenset(
     """if for while switch catch return and or not in is match when with assert print len range str int float bool list
     dict set tuple super isinstance issubclass type getattr setattr hasattr enumerate zip map filter sorted sum min max
@@ -335,7 +324,7 @@ _CodeName = tuple[str, EntityKind, str, tuple[int, int], str]
 
 
 def _uses(text: str, symbol: str) -> Iterator[_CodeName]:
-    """Return each use in order: how it is related, what is used, where, and what that is called in a statement."""
+    """Yield each use in order: its relation, kind, name, position, and its name in a statement."""
     owner, _, own = symbol.rpartition(".")
     for match in _USE.finditer(text):
         group = match.lastgroup

@@ -1,4 +1,4 @@
-"""Entities and triples by a language model: several excerpts in one call, checked, inside a budget."""
+"""Extract entities and triples with a language model, several excerpts per call, within a budget."""
 
 import re
 import threading
@@ -18,22 +18,22 @@ from treering.retrieval.extraction.asking import Budget, Misanswered, most_used,
 from treering.retrieval.text.analysis import estimate_tokens
 
 PROMPT_VERSION = "e1"
-"""Version of the prompt and of what is made of the answer. Change it with either."""
+"""Version of the prompt and of the processing of answers. Change it with either."""
 
 BATCH = 4
-"""Excerpts in one call: enough to share the instructions, few enough not to be mixed up."""
+"""Excerpts per call: enough to share the instructions, few enough that the model does not mix them up."""
 
 WORKERS = 4
 _FAILURES_IN_A_ROW = 5
-"""Calls failing one after the other that end a job: a wrong key need not be refused ten thousand times."""
+"""Consecutive failed calls that end a job, for example because of a wrong key."""
 
 _LONGEST_NAME = 200  # characters
 _OUTPUT_TOKENS_AT_LEAST = 300  # per excerpt
 _OUTPUT_TOKENS_PER_TOKEN = 3
-"""Names and triples repeat the text about twice, and JSON adds its marks."""
+"""Names and triples repeat the text about twice, and JSON adds its syntax."""
 
 _OUTPUT_TOKENS_AT_MOST = 4_000
-"""The longest answer the smallest hosted models give."""
+"""The longest answer of the smallest hosted models."""
 
 SYSTEM = """\
 You read excerpts of sources and note what they speak of and what they state. You note; you do nothing else.
@@ -64,9 +64,10 @@ _TRIPLE: JsonValue = {"type": "array", "items": {"type": "string"}, "minItems": 
 
 
 class _Reading(BaseModel):
-    """What was noted of one excerpt. The model is shown a strict shape, but what comes is checked item by item.
+    """The notes about one excerpt.
 
-    So one bad triple does not cost the rest.
+    The model gets a strict schema, but its answer is checked item by item, so that one bad triple does not cost the
+    rest.
     """
 
     number: int
@@ -80,7 +81,7 @@ class _Readings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class CostEstimate:
-    """The most a job can use where no answer has to be repaired; `dollars` is `None` where no price is known."""
+    """The maximal usage of a job without repairs; `dollars` is `None` if the price is unknown."""
 
     requests: int
     tokens: int
@@ -89,7 +90,7 @@ class CostEstimate:
 
 @dataclass(frozen=True, slots=True)
 class FailedExcerpt:
-    """An excerpt, by its place in the order given, that could not be read, and why."""
+    """The index of an excerpt that could not be read, and the error."""
 
     index: int
     error: TreeringError
@@ -97,10 +98,10 @@ class FailedExcerpt:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionReport:
-    """What became of a job: one extraction for each excerpt in order, empty for a failed one.
+    """The result of a job: one extraction for each excerpt in order, empty if it failed.
 
-    `malformed` counts entities and triples that were dropped because they had not the shape asked for. What it cost
-    is in the budget.
+    `malformed` counts the entities and triples that were dropped because they do not fit the schema. The usage is in
+    the budget.
     """
 
     extractions: tuple[Extraction, ...]
@@ -111,8 +112,8 @@ class ExtractionReport:
 class ModelExtractor:
     """An `Extractor` that asks a language model.
 
-    `batch` excerpts (1 to 16) go into one call, `workers` calls are made at a time. An excerpt for which a shared
-    call gave nothing usable is asked for again by itself.
+    A call contains `batch` excerpts (1 to 16), and `workers` calls run in parallel. If a shared call returns nothing
+    usable for an excerpt, the excerpt gets a call of its own.
     """
 
     def __init__(self, model: LanguageModel, budget: Budget, *, batch: int = BATCH, workers: int = WORKERS) -> None:
@@ -127,11 +128,11 @@ class ModelExtractor:
 
     @property
     def extractor_id(self) -> str:
-        """What made the extraction: the model and the version of the prompt."""
+        """The model and the version of the prompt."""
         return f"model:{self._model.model_id}:{PROMPT_VERSION}"
 
     def estimate(self, excerpts: Sequence[Excerpt]) -> CostEstimate:
-        """Estimate the most it takes to read `excerpts` where no answer has to be repaired. Calls no model."""
+        """Estimate the maximal usage for `excerpts` without repairs. Calls no model."""
         calls = [self._most(batch) for batch in _batches(excerpts, self._batch)]
         known = [call.cost for call in calls if call.cost is not None]
         return CostEstimate(
@@ -141,10 +142,10 @@ class ModelExtractor:
         )
 
     def extract(self, excerpts: Sequence[Excerpt]) -> Sequence[Extraction]:
-        """Read excerpts; return one extraction for each, in order.
+        """Extract excerpts; return one extraction for each, in order.
 
-        Raises the first failure where there is one: `Denied` where the budget is spent, else `Unavailable` or
-        `InvalidInput`. `extract_reporting` keeps what was read.
+        Raises the first failure: `Denied` if the budget is spent, else `Unavailable` or `InvalidInput`. Use
+        `extract_reporting` to get the other extractions as well.
         """
         report = self.extract_reporting(excerpts)
         if report.failures:
@@ -152,17 +153,17 @@ class ModelExtractor:
         return report.extractions
 
     def extract_reporting(self, excerpts: Sequence[Excerpt]) -> ExtractionReport:
-        """Read excerpts, and report failures item by item.
+        """Extract excerpts, and report failures by excerpt.
 
-        A spent budget, and several failures in a row, end the job; what was not asked then has the same failure.
+        A spent budget or several consecutive failures end the job; the remaining excerpts get the same failure.
         """
         job = _Job(self._model, self._budget)
         with ThreadPoolExecutor(self._workers) as pool:
             readings = list(pool.map(job.read, _batches(excerpts, self._batch)))
-        found = {index: extraction for reading in readings for index, extraction in reading.found.items()}
+        extractions = {index: extraction for reading in readings for index, extraction in reading.found.items()}
         failures = {index: error for reading in readings for index, error in reading.failed.items()}
         return ExtractionReport(
-            extractions=tuple(found.get(index, Extraction()) for index in range(len(excerpts))),
+            extractions=tuple(extractions.get(index, Extraction()) for index in range(len(excerpts))),
             failures=tuple(FailedExcerpt(index, failures[index]) for index in sorted(failures)),
             malformed=sum(reading.malformed for reading in readings),
         )
@@ -173,7 +174,7 @@ class ModelExtractor:
 
 
 _Batch = Sequence[tuple[int, Excerpt]]
-"""Excerpts of one call, with their places in the order given."""
+"""The excerpts of one call, with their indexes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,17 +198,17 @@ class _Job:
         self._end: TreeringError | None = None
 
     def read(self, batch: _Batch) -> _Read:
-        """Ask for a batch, and for each excerpt it gave nothing for by itself. Raises nothing of ours."""
+        """Ask for a batch, then for each excerpt without a result by itself. Returns errors instead of raising them."""
         outcome = self._ask(batch)
         if isinstance(outcome, TreeringError):
-            # What is refused or answered wrongly may be so because of one of them.
+            # One excerpt may be the reason.
             return self._read_apart(batch, batch, outcome)
         read = _read(outcome, batch)
         missing = [(index, excerpt) for index, excerpt in batch if index not in read.found]
         return read + self._read_apart(batch, missing, _unusable(self._model, "it skipped the excerpt"))
 
     def _read_apart(self, batch: _Batch, left: _Batch, error: TreeringError) -> _Read:
-        """Ask for what a batch left open, one by one; where it was one already, that has failed."""
+        """Ask for the excerpts of a batch without a result, one by one; a batch of one has failed."""
         if len(batch) == 1 or self._end:
             return _Read(failed={index: error for index, _ in left})
         return sum((self.read([each]) for each in left), _Read())
@@ -247,7 +248,7 @@ def _unusable(model: LanguageModel, why: str) -> Unavailable:
 
 
 def _batches(excerpts: Sequence[Excerpt], most: int) -> list[_Batch]:
-    """Put excerpts that have a text into batches whose answer fits into one call."""
+    """Divide the excerpts with text into batches whose answer fits into one call."""
     batches: list[list[tuple[int, Excerpt]]] = []
     for index, excerpt in enumerate(excerpts):
         if not excerpt.text.strip():
@@ -283,7 +284,7 @@ def _shown(excerpt: Excerpt) -> str:
 
 
 def _read(answer: _Readings, batch: _Batch) -> _Read:
-    """Return each excerpt the first reading of its number; where one was asked for, the number does not matter."""
+    """Assign to each excerpt the first reading with its number; the number is ignored if there is only one excerpt."""
     whole = _Read()
     for reading in answer.readings:
         at = 0 if len(batch) == 1 else reading.number - 1
@@ -323,14 +324,14 @@ def _named(value: JsonValue) -> tuple[str, EntityKind] | None:
 
 
 def _words(value: JsonValue) -> str:
-    """Return a part of a note as text, on one line; empty where it is not a text."""
+    """Return a value as text on one line; empty if it is not text or a number."""
     if isinstance(value, str):
         return " ".join(value.split())
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
 
 
 def _placed(named: Sequence[tuple[str, EntityKind]], text: str) -> tuple[Entity, ...]:
-    """Find entities in the text, a name said again at its next place; what is not written there comes first."""
+    """Locate entities in the text, each repetition at the next position. Entities that do not occur come first."""
     ends: dict[str, int] = {}
     entities = []
     for name, kind in named:
@@ -343,14 +344,14 @@ def _placed(named: Sequence[tuple[str, EntityKind]], text: str) -> tuple[Entity,
 
 
 def _place(name: str, text: str, start: int) -> tuple[int, int]:
-    """Find a name as a word, in other letters of the same word too; 0 and 0 where it is not written there."""
+    """Return the bounds of a name as a word, in any case; 0 and 0 if it does not occur."""
     words = r"\s+".join(re.escape(word) for word in name.split())
     as_word = rf"(?<!\w){words}(?!\w)"
-    # Scripts without spaces have no word ends to look for.
+    # Scripts without spaces have no word boundaries.
     patterns = [as_word, f"(?i:{as_word})"] if name.isascii() else [as_word, f"(?i:{as_word})", words]
     for pattern in patterns:
-        if found := re.compile(pattern).search(text, start):
-            return found.start(), found.end()
+        if match := re.compile(pattern).search(text, start):
+            return match.start(), match.end()
     return 0, 0
 
 

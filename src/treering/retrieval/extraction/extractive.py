@@ -1,7 +1,7 @@
-"""Summaries made of a text's own sentences: which say the most, by cue phrases, names, dates and numbers.
+"""Extractive summaries: choose the most informative sentences by cue phrases, names, dates and numbers.
 
-The weights are set by hand: a decision counts more than a wish, a wish more than a remark, and a question by itself
-says little. English cues weigh most; names, dates and numbers are found in any script.
+The weights are set by hand: a decision counts more than a wish, a wish more than a remark, and a question little.
+English cues weigh most; names, dates and numbers are found in any script.
 """
 
 import re
@@ -28,52 +28,52 @@ from treering.retrieval.extraction.names import (
 from treering.retrieval.text.dates import date_ranges
 
 Sort = Literal["decision", "preference", "open", "fact"]
-"""What a sentence is about: something settled, somebody's taste, something to be done or answered, or how it is."""
+"""The topic of a sentence: a decision, a personal preference, open work or an open question, or anything else."""
 
 WORTH_KEEPING = 1.0
-"""Sentences of less weight say nothing that somebody would look for later."""
+"""The weight below which a sentence is not worth remembering."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence, who says it (empty where nobody is named), and how much it tells."""
+    """A sentence, its speaker (empty if unknown), and its weight."""
 
     text: str
     speaker: str = ""
     weight: float = 0.0
     when: str = ""
-    """The day it was said on, as `2026-01-31`; empty where that is not known."""
+    """Its day, such as `2026-01-31`; empty if unknown."""
     message: int | None = None
-    """The position of the message it is in, where that is known."""
+    """The position of its message, if known."""
 
     @property
     def key(self) -> str:
-        """What sentences that say the same have in common."""
+        """A normal form that repeated sentences share."""
         return normalise_text(f"{self.speaker}: {self.text}").rstrip(" .!。！")
 
 
 def sentences_of(text: str, *, speaker: str = "", when: str = "", message: int | None = None) -> list[Sentence]:
-    """Return the sentences of what somebody says, weighed, in order; code blocks and bare links are left out."""
+    """Return the sentences of a message with their weights, in order, without code blocks and bare links."""
     parts = (_cut(" ".join(part.split())) for part in _END.split(_CODE.sub("\n", text)))
     return [sentence_of(part, speaker, when, message) for part in parts if _LETTERS.search(part)]
 
 
 def sentence_of(text: str, speaker: str = "", when: str = "", message: int | None = None) -> Sentence:
-    """Return one sentence, weighed."""
-    less = _BY_MACHINE if speaker.lower() in _MACHINES else 0.0
+    """Return one sentence with its weight."""
+    less = _HALF if speaker.lower() in _MACHINES else 0.0
     return Sentence(text, speaker, weight_of(text) - less, when, message)
 
 
 def split_sentences(text: str) -> list[str]:
-    """Return the sentences of a text as they are, each in one line."""
+    """Return the sentences of a text, each on one line."""
     return [" ".join(part.split()) for part in _END.split(text) if part.strip()]
 
 
 def told(sentences: Sequence[Sentence]) -> str:
-    """Write sentences as running text, for people and models: it is not read back.
+    """Write sentences as running text for people and models, which is not parsed again.
 
-    The day stands where it changes, and so does the speaker; the speaker stands also where a sentence begins like
-    another speaker's (`Ben: I will pay, he wrote.`), and behind it.
+    The day and the speaker are written when they change. The speaker is also written before and after a sentence that
+    looks like another speaker's (`Ben: I will pay, he wrote.`).
     """
     parts: list[str] = []
     speaker = when = ""
@@ -88,24 +88,24 @@ def told(sentences: Sequence[Sentence]) -> str:
 
 
 def dated(sentence: Sentence) -> Sentence:
-    """Return a sentence with the days it names only as seen from the day it was said: `last Friday (2026-01-30)`."""
+    """Add the days of relative dates to a sentence: `last Friday (2026-01-30)`."""
     if not sentence.when:
         return sentence
     said = datetime.fromisoformat(sentence.when)
-    absolute = {found.start for found in date_ranges(sentence.text, said=None)}
+    absolute = {dates.start for dates in date_ranges(sentence.text, said=None)}
     text = sentence.text
-    for found in reversed(date_ranges(text, said=said)):
-        if found.start not in absolute:
-            last = f" to {found.last}" if found.last > found.first else ""
-            end = found.start + len(text[found.start : found.end].rstrip(" .,"))
-            text = f"{text[:end]} ({found.first}{last}){text[end:]}"
+    for dates in reversed(date_ranges(text, said=said)):
+        if dates.start not in absolute:
+            last = f" to {dates.last}" if dates.last > dates.first else ""
+            end = dates.start + len(text[dates.start : dates.end].rstrip(" .,"))
+            text = f"{text[:end]} ({dates.first}{last}){text[end:]}"
     return replace(sentence, text=text)
 
 
 def best(sentences: Sequence[Sentence], *, most: int, words: int) -> list[Sentence]:
-    """Return the sentences that tell the most, in their order: at most `most`, and about `words` words in all.
+    """Return the sentences with the highest weights, in order: at most `most`, with about `words` words in total.
 
-    What is not worth keeping is left out, and so is what is said twice. The first one is given however long it is.
+    Unimportant and repeated sentences are left out. The best one is returned even if it is too long.
     """
     chosen: set[int] = set()
     seen: set[str] = set()
@@ -125,58 +125,58 @@ def best(sentences: Sequence[Sentence], *, most: int, words: int) -> list[Senten
 
 @lru_cache(maxsize=1 << 12)
 def weight_of(sentence: str) -> float:
-    """Tell how much a sentence tells: from below 0 for a greeting to about 8."""
+    """Return the weight of a sentence, from below 0 for a greeting to about 8."""
     words = [word.lower() for word in _WORD.findall(sentence)]
     if not words or all(word in _EMPTY for word in words):
         return -1.0
     weight = sum(worth for cue, worth in _CUES if cue.search(sentence))
-    weight += _MEASURED if _MEASURE.search(sentence) else 0.0
+    weight += _HALF if _MEASURE.search(sentence) else 0.0
     weight += sum(min(count, 2) * _KINDS.get(kind, 0.0) for kind, count in _kinds(sentence).items())
     weight += _PER_WORD * min(sum(word not in _SMALL for word in words), _MOST_WORDS) if sentence.isascii() else _BASE
-    asks = sentence.rstrip("\"'”’) ").endswith(("?", "？"))
-    tells_to = _REQUEST.match(sentence) or (_INSTRUCTION.match(sentence) and not asks)
-    weight += _TELLS_TO if tells_to else -_QUESTION if asks else 0.0
+    is_question = sentence.rstrip("\"'”’) ").endswith(("?", "？"))
+    is_instruction = _REQUEST.match(sentence) or (_INSTRUCTION.match(sentence) and not is_question)
+    weight += _HALF if is_instruction else -_QUESTION if is_question else 0.0
     return weight - (_FRAGMENT if _length(sentence) < _FEW_WORDS and not _MEASURE.search(sentence) else 0.0)
 
 
 def says_nothing(text: str) -> bool:
-    """Return whether a text has no words but those of greetings and thanks, such as `Noted.` or `[image]`."""
+    """Return whether a text has only words of greetings and thanks, such as `Noted.` or `[image]`."""
     return all(word.lower() in _EMPTY for word in _WORD.findall(_PART.sub("", text)))
 
 
 def sort_of(sentence: str) -> Sort:
-    """Tell what a sentence is about."""
+    """Return the topic of a sentence."""
     return next((sort for sort, cue in _SORTS if cue.search(sentence)), "fact")
 
 
 def entities_of(sentences: Iterable[Sentence]) -> list[str]:
-    """Return who and what sentences mention by name, with dates and amounts: the most often named first."""
-    spoken = list(sentences)
-    named = [entity for sentence in spoken for entity in entities_in(sentence.text) if entity.kind != "phrase"]
-    return _by_count([*(sentence.speaker for sentence in spoken), *(entity.name for entity in named)])
+    """Return the names, dates and amounts in sentences, the most frequent first."""
+    listed = list(sentences)
+    named = [entity for sentence in listed for entity in entities_in(sentence.text) if entity.kind != "phrase"]
+    return _by_count([*(sentence.speaker for sentence in listed), *(entity.name for entity in named)])
 
 
 def phrases_of(sentences: Iterable[Sentence]) -> list[str]:
-    """Return what sentences speak of without a name, the most often mentioned first."""
-    found = [entity for sentence in sentences for entity in entities_in(sentence.text) if entity.kind == "phrase"]
-    return _by_count(entity.name for entity in found)
+    """Return the topics without a name in sentences, the most frequent first."""
+    phrases = [entity for sentence in sentences for entity in entities_in(sentence.text) if entity.kind == "phrase"]
+    return _by_count(entity.name for entity in phrases)
 
 
 @lru_cache(maxsize=1 << 12)
 def entities_in(sentence: str) -> tuple[Entity, ...]:
-    """Return what one sentence mentions, in order."""
-    (extraction,) = BuiltInExtractor().extract([Excerpt(sentence, form="dialogue", speaker=_SOMEBODY)])
-    return tuple(entity for entity in extraction.entities if entity.kind != "speaker" and _tells(entity.name))
+    """Return the entities of a sentence, in order."""
+    (extraction,) = BuiltInExtractor().extract([Excerpt(sentence, form="dialogue", speaker=_NO_SPEAKER)])
+    return tuple(entity for entity in extraction.entities if entity.kind != "speaker" and _is_informative(entity.name))
 
 
-_SOMEBODY = "-"  # so that `Note: …` inside a sentence is not taken for a speaker
+_NO_SPEAKER = "-"  # so that `Note: …` inside a sentence is not taken for a speaker
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|\bhttps?://\S+", re.DOTALL)
 _SHORTENED = (r"Mr", r"Ms", r"Dr", r"St", r"Mrs", r"Prof", r"e\.g", r"i\.e", r"vs", r"[A-Z]")
 _TITLED = "".join(rf"(?<!\b{word}\.)" for word in _SHORTENED)
 _END = re.compile(rf"(?<=[.!?…]){_TITLED}[\"'”’)\]]?\s+(?=\S)|(?<=[。！？])\s*(?=\S)|\n+")
 _OPENING = re.compile(r"[^\W\d_][^\n:.!?\[\]]{0,40}: ")
-"""How a sentence begins that seems to be another speaker's: `Ben: `, and `Update: ` just as well."""
+"""The beginning of a sentence that looks like another speaker's: `Ben: `, but also `Update: `."""
 _LETTERS = re.compile(r"[^\W_]")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _PART = re.compile(r"\[(?:image|audio|file|video)\b[^\]\n]*\]")
@@ -192,15 +192,13 @@ _LONGEST = 320  # characters of a sentence
 _FEW_WORDS = 4
 _QUESTION = 1.0
 _FRAGMENT = 0.8
-_TELLS_TO = 0.5
-_MEASURED = 0.5
+_HALF = 0.5
+"""Added for an instruction and for a measure, and subtracted for a model as the speaker, which can answer again."""
 _PER_WORD = 0.15
 _MOST_WORDS = 8
 _BASE = 1.0
-"""What a sentence with other than ASCII letters is worth by itself: its words are not known here."""
+"""The weight of a sentence with letters beyond ASCII, instead of `_PER_WORD`."""
 _MACHINES = frozenset({"assistant", "ai", "model", "bot"})
-_BY_MACHINE = 0.5
-"""What a model says can be asked for again; what a person says cannot."""
 _WIDE_PER_WORD = 2
 _KINDS = {"name": 0.7, "title": 0.6, "date": 1.0, "number": 0.8, "symbol": 0.4, "module": 0.4, "phrase": 0.25}
 
@@ -214,7 +212,7 @@ _STATED = (
     r"(?:do|use|take|pick|choose|skip|drop|keep|ship|start with|stay with|stick with|go with|go for|go)"
     r"(?: (?!not\b|have\b|need\b|want\b|know\b|think\b|see\b|this\b|that\b|it\b|all\b|so\b)[^\s,;:!?]+){1,5}[.!]?$"
 )
-"""A short sentence that says what will be done, and nothing else: `We do Postgres then.`"""
+"""A short sentence with a decision and nothing else: `We do Postgres then.`"""
 
 _DECISION = _cue(
     r"(?:we|i|they|team)(?:'ve| have| had)? (?:all )?(?:decided|agreed|chose|settled|picked|opted)\b|"
@@ -266,7 +264,7 @@ _INSTRUCTION = re.compile(
     r"update|upgrade|use|write)\b",
     re.IGNORECASE,
 )
-"""A sentence that tells somebody to do something."""
+"""A sentence with an instruction."""
 _INTENT = _cue(r"let me (?:try|implement|build|write|fix|change|add|check)\b")
 _REQUEST = re.compile(
     r"(?:\w+[,!]? )?(?:can|could|would|will) (?:you|we|somebody|someone) (?:please |also )?"
@@ -274,7 +272,7 @@ _REQUEST = re.compile(
     r"remove|rename|replace|review|send|set|switch|test|update|upgrade|use|write)\b",
     re.IGNORECASE,
 )
-"""A question that asks somebody to do something: a task, and no question."""
+"""A question that is really a request for work."""
 _MEASURE = re.compile(
     r"\b\d[\d.,]*\s?(?:[kmgt]?i?b|%|€|\$|seconds?|minutes?|hours?|days?|weeks?|months?|years?|km|kg|euros?)\b",
     re.IGNORECASE,
@@ -296,23 +294,23 @@ _SORTS: tuple[tuple[Sort, re.Pattern[str]], ...] = (
 
 
 def _kinds(sentence: str) -> Counter[str]:
-    told = (entity for entity in entities_in(sentence) if entity.kind != "name" or not _calls(sentence, entity))
-    return Counter(entity.kind for entity in told)
+    entities = (entity for entity in entities_in(sentence) if entity.kind != "name" or not _addresses(sentence, entity))
+    return Counter(entity.kind for entity in entities)
 
 
-def _calls(sentence: str, entity: Entity) -> bool:
-    """Tell whether a name only calls somebody: `Thanks, Ada!`."""
+def _addresses(sentence: str, entity: Entity) -> bool:
+    """Return whether a name only addresses a person: `Thanks, Ada!`."""
     before, after = sentence[: entity.start].rstrip(), sentence[entity.end :].lstrip()
     return entity.name.isalpha() and before[-1:] in {"", ","} and after[:1] in {"", ",", ".", "!", "?"}
 
 
-def _tells(name: str) -> bool:
+def _is_informative(name: str) -> bool:
     words = name.lower().split()
     return not all(word in _EMPTY or word in FLAT for word in words)
 
 
 def _by_count(names: Iterable[str]) -> list[str]:
-    """Return names, each once as it is written first: the most frequent first, else in order."""
+    """Return distinct names as first written, the most frequent first, ties in order."""
     written: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for name in filter(None, names):
@@ -335,11 +333,8 @@ def _cut(text: str) -> str:
 
 
 def ended(text: str) -> str:
-    """Return a sentence with a full stop, unless it ends in a mark of its own."""
+    """Return a sentence with a full stop, unless it ends with punctuation."""
     return text if text[-1:] in ".!?…。！？:" else f"{text}."
-
-
-# What machines announce in a conversation of people: commits, branches, uploads, who joined. Nobody says it.
 
 
 _CHANGES = (
@@ -360,26 +355,23 @@ _MACHINE = re.compile(
     r"jenkins|travis|circleci|buildkite|codecov|coveralls|sentry|pagerduty|zapier|ifttt|webhook|statuspage"
 )
 _LONGEST_NOTICE = 500
-"""Characters by which a notice is known."""
+"""Characters of a text that are read to recognize a notice."""
 _BOT = "bot"
 _ASKING = frozenset({"user", "human", "you", "me", "customer", "visitor"})
-"""Who speaks to a model that is called a bot."""
+"""Speakers who address a model that is called a bot."""
 
 
 def is_notice(text: str) -> bool:
-    """Tell whether a line announces what happened elsewhere: a commit, a build, a file, who joined."""
+    """Return whether a line is an automatic notice in a conversation: of a commit, a build, a file, or a new member."""
     begin = text.lstrip()[:_LONGEST_NOTICE]
     return _NOTICE.match(begin) is not None or _EVENT.match(begin) is not None
 
 
 def is_machine(speaker: str, speakers: Collection[str]) -> bool:
-    """Tell whether a speaker announces things to people. A bot that `speakers` ask as a model do is a model."""
+    """Return whether a speaker is a machine that posts notices. A bot that `speakers` address as a model is a model."""
     if speaker.casefold() == _BOT:
         return not any(other.casefold() in _ASKING for other in speakers)
     return _MACHINE.fullmatch(speaker if "Bot" in speaker else speaker.casefold()) is not None
-
-
-# What people and agents say was decided, and why something failed, found by cue phrases.
 
 
 OutcomeKind = Literal["decision", "failure"]
@@ -387,7 +379,7 @@ OutcomeKind = Literal["decision", "failure"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A sentence that tells of a decision or a failure, word for word, and the reason that it gives."""
+    """A literal sentence about a decision or a failure, and its reason."""
 
     kind: OutcomeKind
     text: str
@@ -395,13 +387,13 @@ class Outcome:
 
 
 def outcomes_of(text: str) -> Iterator[Outcome]:
-    """Return what a message says was decided or failed. Questions and code say neither."""
+    """Yield the decisions and failures in a message, apart from questions and code."""
     for sentence in sentences_of(text):
-        said = sentence.text.strip()
-        kind = _kind(said)
-        if kind is not None and len(said) <= _LONGEST_OUTCOME and not said.rstrip("\"'”’) ").endswith("?"):
-            reason = _BECAUSE.search(said)
-            yield Outcome(kind, said, reason["reason"].rstrip(" .!") if reason else "")
+        plain = sentence.text.strip()
+        kind = _kind(plain)
+        if kind is not None and len(plain) <= _LONGEST_OUTCOME and not plain.rstrip("\"'”’) ").endswith("?"):
+            reason = _BECAUSE.search(plain)
+            yield Outcome(kind, plain, reason["reason"].rstrip(" .!") if reason else "")
 
 
 _LONGEST_OUTCOME = 400
@@ -423,7 +415,7 @@ _UNDECIDED = re.compile(r"\b(?:not|never|n[’']t)(?: yet| been)* (?:decided|agr
 _BECAUSE = re.compile(r"\b(?:because(?: of)?|since|due to)\s+(?P<reason>.{3,300})", re.IGNORECASE)
 
 
-def _kind(said: str) -> OutcomeKind | None:
-    if _FAILURE.search(said):
+def _kind(sentence: str) -> OutcomeKind | None:
+    if _FAILURE.search(sentence):
         return "failure"
-    return "decision" if _DECIDED.search(said) and not _UNDECIDED.search(said) else None
+    return "decision" if _DECIDED.search(sentence) and not _UNDECIDED.search(sentence) else None

@@ -1,4 +1,4 @@
-"""When two names are the same, and English words by what they do in a sentence."""
+"""Normalize the names of entities, and classify English words by their role in a sentence."""
 
 import re
 import unicodedata
@@ -11,18 +11,18 @@ from treering.retrieval.text.analysis import stem
 
 @lru_cache(maxsize=1 << 16)
 def entity_key(name: str) -> str:
-    """Return the normal form of `name`; names of one form are one entity.
+    """Return the normal form of `name`; names with the same form are one entity.
 
-    Compatibility forms, case, punctuation, initials' dots, digit grouping, possessive endings and a leading
-    article do not tell names apart; letters, marks, digits and symbols of every script do. Only a blank name has
-    an empty form. `entity_key(entity_key(name)) == entity_key(name)`.
+    It ignores compatibility forms, case, punctuation, dots of initials, digit grouping, possessive endings and a
+    leading article, and retains letters, marks, digits and symbols of every script. Only a blank name has an empty
+    form. `entity_key(entity_key(name)) == entity_key(name)`.
     """
     folded = _folded(name)
     return _bare(folded) or folded
 
 
 def bare_title(title: str) -> str:
-    """Return `title` without what only tells it from others of the same name: `Ed Wood (film)` is `Ed Wood`."""
+    """Return `title` without a final note in parentheses: `Ed Wood (film)` is `Ed Wood`."""
     return _ASIDE.sub("", title).strip() or title.strip()
 
 
@@ -32,11 +32,11 @@ _OWNED = re.compile(r"['’]s\b")
 _GROUPED = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _ARTICLES = re.compile(r"(?:(?:the|an?) )+(?=\S)")
 _SIGN = re.compile(
-    # Kept: dots, slashes and colons inside a path or an identifier, decimal points, `c++`, `c#`, `50%`.
+    # Not removed: dots, slashes and colons inside a path or an identifier, decimal points, `c++`, `c#`, `50%`.
     r"(?<=\d)[.:/](?=\d)|(?<=\w\w)(?:[./]|::)(?=\w\w)|(?<=\w)#(?!\w)|(?<=\d)%|(?P<joined>['’ʼ`´])|(?P<and>&)|[^\w\s]"
 )
-_DOTTED = re.compile(r"(?:\w+[a-z0-9]\.)+\w{2,}", re.ASCII)  # `_SIGN` keeps such dots
-_STEADY = 4  # rounds; folding some rare letters opens the way for one more folding
+_DOTTED = re.compile(r"(?:\w+[a-z0-9]\.)+\w{2,}", re.ASCII)  # `_SIGN` does not remove such dots
+_STEADY = 4  # rounds; some rare letters can be folded again after folding
 
 
 def _folded(name: str) -> str:
@@ -52,7 +52,7 @@ def _folded(name: str) -> str:
 
 def _bare(folded: str) -> str:
     text = folded
-    # Words, and the names and paths of code, have no sign to look at.
+    # Plain words, and the names and paths of code, have no sign to replace.
     if not folded.replace(" ", "").replace("_", "").isalnum() and not _DOTTED.fullmatch(folded):
         text = _OWNED.sub("", _INITIALS.sub(_run_together, folded))
         text = " ".join(_SIGN.sub(_plain, _GROUPED.sub("", text)).split())
@@ -64,14 +64,14 @@ def _run_together(initials: re.Match[str]) -> str:
 
 
 def _plain(sign: re.Match[str]) -> str:
-    """Return what replaces a sign that is not a letter: itself where it tells names apart, else a space or nothing."""
+    """Return the replacement of a sign: the sign itself if it distinguishes names, else a space or nothing."""
     if sign["joined"]:
         return ""
     if sign["and"]:
         return " and "
     # Marks (`M`) belong to their letters, symbols (`S`: emoji, `+`, `$`) and surrogates (`Cs`) have a meaning.
-    kept = len(sign[0]) > 1 or (sign[0] in "./:#%" and _inside(sign))
-    return sign[0] if kept or unicodedata.category(sign[0])[0] in "MS" or "\ud800" <= sign[0] <= "\udfff" else " "
+    is_inner = len(sign[0]) > 1 or (sign[0] in "./:#%" and _inside(sign))
+    return sign[0] if is_inner or unicodedata.category(sign[0])[0] in "MS" or "\ud800" <= sign[0] <= "\udfff" else " "
 
 
 def _inside(sign: re.Match[str]) -> bool:
@@ -79,15 +79,12 @@ def _inside(sign: re.Match[str]) -> bool:
     return before.isalnum() and (sign[0] in "#%" or after.isalnum() or after == "_")
 
 
-# The plain form of a name, which near-equal names share: `Müllers` and `Muller`, `presidents` and `president`.
-
-
 @lru_cache(maxsize=1 << 16)
 def plain_form(key: str) -> str:
     """Return an entity key without accents on Latin letters and without English endings.
 
-    Marks of other scripts stay, for there they tell words apart. A form of a form is itself wherever stemming is
-    steady; names that are all digits and signs are their own form.
+    Similar names share it: `Müllers` and `Muller`, `presidents` and `president`. Marks of other scripts stay, because
+    they distinguish words. Names of digits and signs are unchanged.
     """
     bare = key if key.isascii() else _without_accents(key)
     if " " not in bare and bare.isascii():
@@ -96,17 +93,14 @@ def plain_form(key: str) -> str:
 
 
 def _without_accents(key: str) -> str:
-    kept: list[str] = []
+    signs: list[str] = []
     latin = False
     for sign in unicodedata.normalize("NFD", key):
         if unicodedata.combining(sign) and latin:
             continue
         latin = "LATIN" in unicodedata.name(sign, "") if not unicodedata.combining(sign) else latin
-        kept.append(sign)
-    return unicodedata.normalize("NFC", "".join(kept))
-
-
-# English words by what they do in a sentence. Other languages pass through untouched.
+        signs.append(sign)
+    return unicodedata.normalize("NFC", "".join(signs))
 
 
 DETERMINERS = frozenset(
@@ -196,14 +190,14 @@ OPENERS = (
         built created designed directed developed established executive chief former presently""".split()
     )
 )
-"""Words that open a sentence with a capital and are, by that, no names."""
+"""Words that are not names if they open a sentence with a capital."""
 
 LEADING = frozenset(
     """new first second third last next old original united home winter summer spring autumn snow little big great good
     two three four five six seven eight nine ten eleven twelve thousand hundred half men women children people the
     """.split()
 )
-"""Openers that are part of a name where another capital follows: `New York`, `Second World War`."""
+"""Openers that are part of a name if a capitalized word follows: `New York`, `Second World War`."""
 
 ROLES = frozenset(
     """ambassador analyst archbishop author captain chairman chairwoman chancellor chief colonel commander commissioner
@@ -212,7 +206,7 @@ ROLES = frozenset(
     representative secretary senator sergeant sir singer speaker spokesman treasurer vice-president rapper actor actress
     coach composer writer""".split()
 )
-"""What a person is, beside the person's name."""
+"""Titles and professions before the name of a person."""
 
 BODIES = frozenset(
     """academy act administration agency alliance archdiocese army association assembly bank basilica battle bishop
@@ -224,7 +218,7 @@ BODIES = frozenset(
     royal school sea senate siege society state states temple territory theatre town treaty tribunal union university
     valley village war wars world years""".split()
 )
-"""Heads of names that go on with `of`: `House of Representatives`."""
+"""Words that continue with `of` in names: `House of Representatives`."""
 
 GENERIC = (
     frozenset(
@@ -241,10 +235,7 @@ GENERIC = (
     )
     | ROLES
 )
-"""What many things are called: alone and with a capital it stands for a longer name said before."""
-
-
-# Classes of letters for patterns: capitals, and the scripts that have none.
+"""General nouns: alone and with a capital they refer to a longer name before."""
 
 
 _BICAMERAL = ((0xC0, 0x590), (0x10A0, 0x10C6), (0x13A0, 0x13F6), (0x1E00, 0x2000), (0x2C00, 0x2D00), (0xA640, 0xA7FF))
@@ -264,13 +255,13 @@ def _capital(char: str) -> bool:
 
 
 UPPER = "A-Z" + "".join(_ranges(_capital)) + "\uff21-\uff3a"
-"""Capital letters of Latin, Greek, Cyrillic, Armenian, …: what stands between the brackets of a character class."""
+"""Capital letters of Latin, Greek, Cyrillic, Armenian, …, for a character class."""
 
 HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 """Chinese characters."""
 
 KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
-"""The syllabary in which Japanese writes foreign names and many terms."""
+"""The Japanese syllabary for foreign names and many terms."""
 
 HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
 """Korean syllables and their parts."""
@@ -279,7 +270,7 @@ THAI = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 """Thai, Lao, Burmese and Khmer: scripts without case and mostly without spaces."""
 
 SPACED = "\u0590-\u08ff\u0900-\u0dff\u0f00-\u0fff\u10d0-\u10ff\u1200-\u139f\u1800-\u18af"
-"""Scripts without case whose words stand apart: Hebrew, Arabic, the Indic scripts, Georgian, Ethiopic, …"""
+"""Scripts without case that separate words by spaces: Hebrew, Arabic, the Indic scripts, Georgian, Ethiopic, …"""
 
 LETTER = (
     rf"[A-Za-z0-9_\u00aa\u00b5\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff{_MARKS}\u0370-\u0373\u0376-\u037d"

@@ -1,4 +1,4 @@
-"""Names, titles, dates and measures in running text: by capitals where the script has them, by its runs where not."""
+"""Find names, titles, dates and measures in prose, by capitals or, in scripts without case, by runs of letters."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,34 +32,34 @@ from treering.retrieval.text.languages import is_function_word, language_of, may
 
 @dataclass(frozen=True, slots=True)
 class NamedEntities:
-    """What a text names, in order and without overlaps, and the offsets at which its sentences end."""
+    """The entities of a text, in order and without overlaps, and the offsets at which its sentences end."""
 
     entities: list[Entity]
     ends: list[int]
 
 
 def read(text: str, *, title: str = "") -> NamedEntities:
-    """Find what running text names; where `title` is mentioned word for word, it is one entity."""
-    found: list[Entity] = []
+    """Find the entities of prose; each literal mention of `title` is one entity."""
+    entities: list[Entity] = []
     ends: list[int] = []
     plain = _PlainWords(text)
     for match in _scan().finditer(text):
         match match.lastgroup:
             case "name":
                 opens = _opens_sentence(text, ends[-1] if ends else 0, match.start())
-                found += _names(text, match.start(), match.end(), opens, plain)
+                entities += _names(text, match.start(), match.end(), opens, plain)
             case "end":
                 ends.append(match.end())
             case "plain" | "other" | None:
                 pass
             case group:
-                found.append(_entity(text, match, group))
+                entities.append(_entity(text, match, group))
     ends.append(len(text))
-    return NamedEntities(_with_title(text, [one for one in found if len(one.name) <= _LONGEST], title), ends)
+    return NamedEntities(_with_title(text, [one for one in entities if len(one.name) <= _LONGEST], title), ends)
 
 
 class _PlainWords:
-    """The words of a text that stand in it in lower case, listed once they are asked for: few texts ask."""
+    """The words of a text in lower case, collected on first use, because few texts need them."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -71,7 +71,7 @@ class _PlainWords:
         return word in self._words
 
     def has_function_word(self, word: str) -> bool:
-        """Tell whether a word is a function word of the language of the text, if that is another than English."""
+        """Return whether a word is a function word of the language of the text, if that is not English."""
         if not may_be_function_word(word):
             return False
         language = language_of(self._text)
@@ -80,12 +80,12 @@ class _PlainWords:
 
 @cache
 def _scan() -> re.Pattern[str]:
-    """Compile the pattern of what running text names. It takes long, and a process that only asks may not need it."""
+    """Compile the pattern of entities on first use: it takes long, and many processes do not need it."""
     return re.compile(_SCAN)
 
 
 _LONGEST = 120  # characters; a longer run of capitals is not a name
-_MOST_MEASURES = 2  # a text with more is a table of values: none of them is what it speaks of
+_MOST_MEASURES = 2  # a text with more is a table of values, and none of them is a topic
 
 
 def _opens_sentence(text: str, begin: int, start: int) -> bool:
@@ -104,10 +104,10 @@ def _entity(text: str, match: re.Match[str], group: str) -> Entity:
 
 
 def _with_title(text: str, found: list[Entity], title: str) -> list[Entity]:
-    """Leave out measures where they are too many, and put the title where it is mentioned."""
+    """Drop the measures if there are too many, and add the mentions of the title."""
     if sum(one.kind == "number" for one in found) > _MOST_MEASURES:
         found = [one for one in found if one.kind != "number"]
-    if not (_SPACE.search(title) and title in text):  # a title of one word is found as any name is
+    if not (_SPACE.search(title) and title in text):  # a title of one word is found like any name
         return found
     return without_overlaps([*_mentions(title, text), *found])
 
@@ -121,12 +121,12 @@ def _mentions(title: str, text: str) -> Iterator[Entity]:
 
 
 def without_overlaps(found: Iterable[Entity]) -> list[Entity]:
-    """Return entities in order of appearance; of two that overlap the one that begins first, then the longer."""
-    kept: list[Entity] = []
+    """Return entities in order; of two that overlap the one that begins first, then the longer one."""
+    apart: list[Entity] = []
     for one in sorted(found, key=lambda one: (one.start, -one.end)):
-        if not kept or one.start >= kept[-1].end:
-            kept.append(one)
-    return kept
+        if not apart or one.start >= apart[-1].end:
+            apart.append(one)
+    return apart
 
 
 def _names(text: str, start: int, end: int, opens: bool, plain: _PlainWords) -> Iterable[Entity]:
@@ -182,7 +182,7 @@ _SHORT = (
     r"(?:Jr|Sr|St|Ste|Mr|Mrs|Ms|Dr|Prof|Mt|Ft|Inc|Ltd|Co|Corp|Bros|No|Gen|Col|Lt|Capt|Cpt|Sgt|Maj|Adm|Rev|Hon|Gov|Sen"
     r"|Rep|Vol|Op)\."
 )
-# Atomic groups, and no possessive repetition of a group: before 3.11.5 Python keeps the beginning of a failed round.
+# Atomic groups instead of possessive repetitions of a group, which have a bug before Python 3.11.5.
 _INITIALS = rf"[{UPPER}]\.(?>(?:-?[{UPPER}]\.)*)"
 _MONTH = (
     r"(?:Jan(?:uary|\.)?|Feb(?:ruary|\.)?|Mar(?:ch|\.)?|Apr(?:il|\.)?|May|June?|July?|Aug(?:ust|\.)?|Sept?(?:ember|\.)?"
@@ -227,12 +227,12 @@ _MEASURE = (
 )
 
 _HAN_GRAMMAR = "的是在和了與与及也不之"
-_KOREAN = (  # a word without the particle that is glued to it
+_KOREAN = (  # a word without its particle
     rf"(?<![{HANGUL}])[{HANGUL}]{{2,12}}?"
     rf"(?=(?:은|는|이|가|을|를|의|에|에서|와|과|도|로|으로|이다|입니다)?(?![{HANGUL}]))"
 )
 _NO_BEGIN = r"[ \t,;:()<>\[\]{}*=+\-/\\|@#~^&%]"
-"""Signs that none of these begins with: half of the places that are left are passed by at once."""
+"""Signs that no alternative begins with; they skip half of the remaining positions at once."""
 _SCAN = (
     rf"(?!{_NO_BEGIN})(?:"
     rf"(?P<plain>(?>(?:[a-z]++(?![\w’'\-])[ ,;]*+)+))"
@@ -263,23 +263,20 @@ _LINKS = frozenset("of the for de la del von van and & in on - to".split())
 _GRAMMATICAL = frozenset(word.capitalize() for word in OPENERS)
 
 
-# Statements of three parts from running text: what is named, the words between, what is named next.
-
-
 def relate(text: str, reading: NamedEntities, *, subject: str) -> list[Statement]:
-    """Relate what each sentence names to its neighbour there, and to `subject`, what the whole text is about.
+    """Relate neighboring entities of each sentence by the words between them, or to `subject`, the topic of the text.
 
-    A short name stands for the longer one that ends with it (`Strauss` for `Johann Strauss`).
+    A short name means the longer name that ends with it: `Strauss` means `Johann Strauss`.
     """
     full = full_names(reading.entities, subject)
-    found: list[Statement | None] = []
+    statements: list[Statement | None] = []
     for begin, sentence in by_sentence(reading):
-        found += _sentence(text, begin, sentence, subject, full)
-    return distinct(found)
+        statements += _sentence(text, begin, sentence, subject, full)
+    return distinct(statements)
 
 
 def statement(subject: str, relation: str, object_: str) -> Statement | None:
-    """Make a statement, unless it would relate a thing to itself or a part of it is blank."""
+    """Make a statement; `None` if it relates an entity to itself or a part of it is blank."""
     subject, object_ = _sound(subject), _sound(object_)
     if not subject or not object_ or entity_key(subject) == entity_key(object_):
         return None
@@ -287,7 +284,7 @@ def statement(subject: str, relation: str, object_: str) -> Statement | None:
 
 
 def by_sentence(reading: NamedEntities) -> Iterator[tuple[int, list[Entity]]]:
-    """Return each sentence that names something: the offset where it begins, and what it names."""
+    """Yield the offset and the entities of each sentence that has any."""
     begin, place, entities = 0, 0, reading.entities
     for end in reading.ends:
         first = place
@@ -303,7 +300,7 @@ def telling_words(text: str, *, most: int) -> str:
     return _last_telling(text[-_WINDOW:], most)
 
 
-@lru_cache(maxsize=1 << 12)  # most of what stands between two names is short, and is said again
+@lru_cache(maxsize=1 << 12)  # the words between two names are mostly short and repeat
 def _last_telling(near: str, most: int) -> str:
     pattern = _ASCII_WORD if near.isascii() else _ANY_WORD
     words = [word for word in pattern.findall(near) if word.lower() not in _UNTELLING]
@@ -311,13 +308,13 @@ def _last_telling(near: str, most: int) -> str:
 
 
 def full_names(entities: Iterable[Entity], subject: str) -> dict[str, str]:
-    """Return for each last word of a longer name that name, the first that ends so."""
+    """Return by last word the first longer name that ends with it."""
     longer = [subject, *(one.name for one in entities if one.kind == "name")]
     return {name.rsplit(" ", 1)[-1]: name for name in reversed(longer) if " " in name and " of " not in name}
 
 
 def distinct(found: Iterable[Statement | None]) -> list[Statement]:
-    """Return each statement once, in order, without those that could not be made."""
+    """Return the distinct statements, in order, without `None`."""
     return list(dict.fromkeys(filter(None, found)))
 
 
@@ -327,8 +324,8 @@ _UNTELLING = PRONOUNS | DETERMINERS - {"other", "same", "new", "first", "second"
 _INTRODUCING = PREPOSITIONS | CONNECTIVES
 _JOINED = frozenset(("", "and", "or", "as well as"))
 _MOST_WORDS = 6  # of a relation
-_FARTHEST = 60  # characters between neighbours, about eight words
-_WINDOW = 160  # characters looked at for the words of a relation
+_FARTHEST = 60  # characters between neighbors, about eight words
+_WINDOW = 160  # characters that are read for the words of a relation
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -337,7 +334,7 @@ def _sentence(
 ) -> Iterator[Statement | None]:
     first = named[0]
     lead = telling_words(text[begin : first.start], most=_MOST_WORDS)
-    # What opens a sentence is its subject; otherwise the sentence goes on about what the text is about.
+    # An entity at the beginning of a sentence is its subject; other sentences have the subject of the text.
     about = subject if lead or first.kind in ("date", "number") else full.get(first.name, first.name)
     holder, relation = about, lead
     if lead:

@@ -1,4 +1,4 @@
-"""Who uses a file of code, or something that it defines: what imports it, calls it, and tests it."""
+"""Find the passages that import, call, use or test a code file or its definitions."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,21 +38,21 @@ from treering.retrieval.index.rounds import Steps
 
 Relation = Literal["imports", "calls", "uses"]
 
-_READ = 60
-"""Passages of code, and as many of tests, that are read to see what they say of a file."""
-_READ_IN_PASSING = 10
-"""The same, where the question is asked beside others."""
-_NAMED = 40
-"""Definitions of a whole file that are asked for by name."""
-_PASSED_ON = 8
-"""Modules through which what a file defines is passed on to others."""
+_MAX_READ = 60
+"""Passages of code, and as many of tests, that are read to verify their uses."""
+_MAX_READ_QUICKLY = 10
+"""The same if the search is not thorough."""
+_MAX_DEFINITIONS = 40
+"""Definitions of a whole file that are searched by name."""
+_MAX_REEXPORTING = 8
+"""Modules followed that re-export definitions of the file."""
 _OF_FILES: tuple[How, ...] = ("imports", "calls", "uses")
 _OF_SYMBOLS: tuple[How, ...] = ("calls", "uses", "imports")
 
 
 @dataclass(frozen=True, slots=True)
 class CodeSubject:
-    """A file of code, or some of what it defines. Without `whole` only `names` (qualified) are asked about."""
+    """A code file, or some of its definitions: without `whole` only the qualified `names`."""
 
     file: CodeFile
     root: str
@@ -63,7 +63,7 @@ class CodeSubject:
 
 @dataclass(frozen=True, slots=True)
 class CodeUser:
-    """A passage that uses the subject: how, what of it (empty: the module), and on which line of its file."""
+    """A passage that uses the subject: how, the used name (empty: the module), and the line in its file."""
 
     place: CodePlace
     how: Relation
@@ -73,23 +73,22 @@ class CodeUser:
 
 
 def users_of(subject: CodeSubject, reach: Reach, *, thorough: bool = True) -> Steps[list[CodeUser]]:
-    """Find the passages that import, call or use a subject, the nearest first; of its own file only other parts.
+    """Find the passages that import, call or use a subject, the nearest first; in its own file only other parts.
 
-    A name that its user does not place is taken for the subject's where nothing else in the root is called so. Unless
-    `thorough`, two questions are asked in all, and what is imported under the name of a package, or by way of another
-    module, is left out.
+    A name of unknown origin counts as the subject's if no other definition in the root has it. Unless `thorough`, only
+    two requests are made, and imports by a package name or through another module are left out.
     """
-    asked = _Asked.make(subject)
-    found: PassagesFound = yield PassageRequest((), reach, named=asked.names)
+    names = _SubjectNames.make(subject)
+    found: PassagesFound = yield PassageRequest((), reach, named=names.names)
     packages = Packages({})
     if thorough and subject.file.family in PUBLISHED:
         packages = yield from read_packages(found, subject.file.family, subject.root)
-        found = yield from _more(found, asked.published(packages), reach)
-    users = yield from _read(asked, found, packages, most=_READ if thorough else _READ_IN_PASSING)
+        found = yield from _more(found, names.published(packages), reach)
+    users = yield from _read(names, found, packages, most=_MAX_READ if thorough else _MAX_READ_QUICKLY)
     if thorough:
-        through = _passed_on(asked, users)
+        through = _reexports(names, users)
         more: PassagesFound = yield PassageRequest((), reach, named=tuple(through))
-        users += yield from _read_through(asked, more, through, users)
+        users += yield from _read_through(names, more, through, users)
     return _ranked(subject, users)
 
 
@@ -101,16 +100,15 @@ def _more(found: PassagesFound, names: Sequence[str], reach: Reach) -> Steps[Pas
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """By which names the users of a subject are found."""
+class _SubjectNames:
+    """The index names by which the users of a subject are found."""
 
     subject: CodeSubject
     names: tuple[str, ...] = field(default=())
 
     @classmethod
-    def make(cls, subject: CodeSubject) -> "_Asked":
-        asked = cls(subject)
-        return cls(subject, tuple(dict.fromkeys(asked._all())))
+    def make(cls, subject: CodeSubject) -> "_SubjectNames":
+        return cls(subject, tuple(dict.fromkeys(cls(subject)._all())))
 
     @property
     def file(self) -> CodeFile:
@@ -118,17 +116,17 @@ class _Asked:
 
     @property
     def wanted(self) -> list[str]:
-        return list(dict.fromkeys(name for name in self.subject.names if name))[:_NAMED]
+        return list(dict.fromkeys(name for name in self.subject.names if name))[:_MAX_DEFINITIONS]
 
     def published(self, packages: Packages) -> list[str]:
-        """Return the names by which it is found in files that name its package."""
+        """Return the index names of uses by the name of its package."""
         return [name for module in packages.names(self.file.module) for name in self._of_module(module)]
 
     def _all(self) -> Iterator[str]:
         family, whole = self.file.family, self.file.module
         for module in self.file.modules:
             yield module_name(family, module)
-            # A file as a whole is found by its imports; those beside it in a package need none.
+            # The users of a whole file import it; only files in the same package need no import.
             yield from self._of_module(module, named=not self.subject.whole or module == whole)
         for folder in folders_above(self.file) if family == "py" else ():
             yield module_name(family, folder)
@@ -145,33 +143,33 @@ class _Asked:
         yield from (uses_name(family, module, name) for name in (*self.wanted, "*") if named)
 
 
-def _read(asked: _Asked, found: PassagesFound, packages: Packages, *, most: int) -> Steps[list[CodeUser]]:
-    """Read the passages that were found by name, and keep those that say what they were found for."""
-    subject, family = asked.subject, asked.file.family
+def _read(names: _SubjectNames, found: PassagesFound, packages: Packages, *, most: int) -> Steps[list[CodeUser]]:
+    """Read the passages found by name, and return those that really use the subject."""
+    subject, family = names.subject, names.file.family
     named = [name for name in found.named if name[0] in "iua"]
     places = _nearest_first(
         subject, (place for name in named for place in places_in(found, name, family, subject.root)), most
     )
     segments = yield from _segments(places)
-    sole = frozenset(name for name in asked.wanted if _is_sole(asked, found, name))
-    meant = _Meant(asked, found, package_folders(found, [asked.file], subject.root), packages, sole)
-    return [user for place in places if (user := _user(meant, place, segments.get(_key(place))))]
+    sole = frozenset(name for name in names.wanted if _is_sole(names, found, name))
+    meaning = _Meaning(names, found, package_folders(found, [names.file], subject.root), packages, sole)
+    return [user for place in places if (user := _user(meaning, place, segments.get(_key(place))))]
 
 
 @dataclass(frozen=True)
-class _Meant:
-    """Tells whether a use means the subject."""
+class _Meaning:
+    """Decide whether a use means the subject."""
 
-    asked: _Asked
+    names: _SubjectNames
     found: PassagesFound
     folders: frozenset[str]
     packages: Packages
     sole: frozenset[str]
-    """Names of the subject that nothing else is called by."""
+    """Names that only the subject has."""
 
     def name(self, place: CodePlace, use: CodeUse) -> str | None:
-        """Return what of the subject a use means, empty for the module; `None` where it means something else."""
-        subject = self.asked.subject
+        """Return the name of the subject that a use means, empty for the module; `None` for other uses."""
+        subject = self.names.subject
         if use.module == ANYWHERE:
             last = use.name.lstrip(".").partition(".")[0]
             return next((one for one in self.sole if one.rpartition(".")[2] == last), None)
@@ -179,7 +177,7 @@ class _Meant:
             if self._is_module(module, place):
                 if use.name == "*" and not subject.whole:
                     return "*"
-                wanted = next((one for one in self.asked.wanted if _covers(one, name)), None)
+                wanted = next((one for one in self.names.wanted if _covers(one, name)), None)
                 if wanted is not None:
                     return wanted
                 if subject.whole and (not name or use.how == "imports"):
@@ -187,41 +185,42 @@ class _Meant:
         return None
 
     def _is_module(self, module: str, place: CodePlace) -> bool:
-        file = self.asked.file
+        file = self.names.file
         if module.startswith("@"):
             return file.module in self.packages.modules(module)
         if not is_module_of(file, module, place.file, self.folders):
             return False
         if module.startswith("/"):
             return True
-        others = places_in(self.found, module_name(file.family, module), file.family, self.asked.subject.root)
+        others = places_in(self.found, module_name(file.family, module), file.family, self.names.subject.root)
         best = nearest(others, place.file)
         return best is not None and best.file.path == file.path
 
 
 def _covers(wanted: str, name: str) -> bool:
-    """Tell whether the use of a name is one of what is wanted: of itself, or of a member of it."""
+    """Return whether a used name is the wanted one or a member of it."""
     return name == wanted or name.startswith(f"{wanted}.")
 
 
-def _is_sole(asked: _Asked, found: PassagesFound, name: str) -> bool:
-    """Tell whether no other file under the root defines something whose name ends like this one's, tests aside."""
-    subject = asked.subject
-    places = places_in(found, last_name(asked.file.family, name), asked.file.family, subject.root)
+def _is_sole(names: _SubjectNames, found: PassagesFound, name: str) -> bool:
+    """Return whether no other file in the root, apart from tests, defines a name with the same last part."""
+    file = names.file
+    places = places_in(found, last_name(file.family, name), file.family, names.subject.root)
     units = {unit_of(place.file) for place in places if not place.is_test}
-    return not units - {unit_of(asked.file)} and asked.file.path in {place.file.path for place in places}
+    return not units - {unit_of(file)} and file.path in {place.file.path for place in places}
 
 
-def _user(meant: _Meant, place: CodePlace, segment: Segment | None) -> CodeUser | None:
-    """Return how a passage uses the subject; `None` where it does not."""
-    own = place.head.object_id == meant.asked.subject.source_id
-    if segment is None or (own and meant.asked.subject.whole):
+def _user(meaning: _Meaning, place: CodePlace, segment: Segment | None) -> CodeUser | None:
+    """Return the use of the subject in a passage, or `None`."""
+    subject = meaning.names.subject
+    is_own = place.head.object_id == subject.source_id
+    if segment is None or (is_own and subject.whole):
         return None
-    for use in _uses_of(segment, meant.asked.subject):
-        name = meant.name(place, use)
-        if name is not None and not (own and _defines(place, name)):
-            said = (use.name or use.module.rpartition("/")[2]).rpartition(".")[2]
-            return CodeUser(place, use.how, name, line_of(segment, said), segment)
+    for use in _uses_of(segment, subject):
+        name = meaning.name(place, use)
+        if name is not None and not (is_own and _defines(place, name)):
+            last_part = (use.name or use.module.rpartition("/")[2]).rpartition(".")[2]
+            return CodeUser(place, use.how, name, line_of(segment, last_part), segment)
     return None
 
 
@@ -229,37 +228,34 @@ def _defines(place: CodePlace, name: str) -> bool:
     return name in place.head.heading.replace("::", ".").split(", ")
 
 
-def _passed_on(asked: _Asked, users: Sequence[CodeUser]) -> dict[str, tuple[CodeFile, str]]:
-    """Return the names by which what the subject defines is found in files that take it from other modules.
-
-    A package's `__init__`, an `index` file and the like import it and are imported for it.
-    """
-    family, found = asked.file.family, dict[str, tuple[CodeFile, str]]()
-    for user in [user for user in users if user.name and _passes_on(user)][:_PASSED_ON]:
-        for name in asked.wanted if user.name == "*" else [user.name]:
+def _reexports(names: _SubjectNames, users: Sequence[CodeUser]) -> dict[str, tuple[CodeFile, str]]:
+    """Return the index names of uses through modules that re-export definitions, such as a package's `__init__`."""
+    family, uses = names.file.family, dict[str, tuple[CodeFile, str]]()
+    for user in [user for user in users if user.name and _reexports_names(user)][:_MAX_REEXPORTING]:
+        for name in names.wanted if user.name == "*" else [user.name]:
             for module in user.place.file.modules:
-                found[uses_name(family, module, name)] = (user.place.file, name)
-    return found
+                uses[uses_name(family, module, name)] = (user.place.file, name)
+    return uses
 
 
-def _passes_on(user: CodeUser) -> bool:
+def _reexports_names(user: CodeUser) -> bool:
     file = user.place.file
-    stands_for_folder = file.module == "/" + file.path.rpartition("/")[0]
-    return stands_for_folder and file.family in ("py", "js", "rs") and not user.place.is_test
+    is_folder = file.module == "/" + file.path.rpartition("/")[0]
+    return is_folder and file.family in ("py", "js", "rs") and not user.place.is_test
 
 
 def _read_through(
-    asked: _Asked, found: PassagesFound, through: Mapping[str, tuple[CodeFile, str]], known: Iterable[CodeUser]
+    names: _SubjectNames, found: PassagesFound, through: Mapping[str, tuple[CodeFile, str]], known: Iterable[CodeUser]
 ) -> Steps[list[CodeUser]]:
-    subject, seen = asked.subject, {_key(user.place) for user in known}
+    subject, seen = names.subject, {_key(user.place) for user in known}
     named = [
         (place, through[name])
         for name in found.named
-        for place in places_in(found, name, asked.file.family, subject.root)
+        for place in places_in(found, name, names.file.family, subject.root)
         if _key(place) not in seen and place.head.object_id != subject.source_id
     ]
     ways = {_key(place): (place, way) for place, way in named}
-    places = _nearest_first(subject, (place for place, _ in ways.values()), _READ)
+    places = _nearest_first(subject, (place for place, _ in ways.values()), _MAX_READ)
     segments = yield from _segments(places)
     users = (_through(subject, place, segments.get(_key(place)), *ways[_key(place)][1]) for place in places)
     return list(filter(None, users))
@@ -268,19 +264,16 @@ def _read_through(
 def _through(
     subject: CodeSubject, place: CodePlace, segment: Segment | None, file: CodeFile, name: str
 ) -> CodeUser | None:
-    """Return how a passage uses a name that it takes from a file which passes it on; `None` where it does not."""
+    """Return the use of a name in a passage that imports it from the re-exporting `file`, or `None`."""
     for use in _uses_of(segment, subject):
-        for module, said in used_from(place.file, use):
-            if segment and _covers(name, said) and is_module_of(file, module, place.file, frozenset()):
+        for module, used_name in used_from(place.file, use):
+            if segment and _covers(name, used_name) and is_module_of(file, module, place.file, frozenset()):
                 return CodeUser(place, use.how, name, line_of(segment, name.rpartition(".")[2]), segment)
     return None
 
 
 def _uses_of(segment: Segment | None, subject: CodeSubject) -> list[CodeUse]:
-    """Return the uses of a segment, those first that say most of the subject.
-
-    Of a file that is imported counts first, of a symbol that it is called.
-    """
+    """Return the uses of a segment: for a whole file imports first, for a symbol calls first."""
     strength = _OF_FILES if subject.whole else _OF_SYMBOLS
     uses = filter(None, map(read_use, segment.uses if segment else ()))
     return sorted(uses, key=lambda use: strength.index(use.how))
@@ -298,7 +291,7 @@ def _key(place: CodePlace) -> tuple[str, str]:
 
 
 def _nearest_first(subject: CodeSubject, places: Iterable[CodePlace], most: int) -> list[CodePlace]:
-    """Return places to read, each once, at most so many of code and of tests: near the subject before far from it."""
+    """Return distinct places to read, the nearest first, at most `most` of code and `most` of tests."""
     distinct = {place.head.key: place for place in places}.values()
     ordered = sorted(distinct, key=lambda place: (_distance(subject, place), place.head.key))
     code, tests = ([place for place in ordered if place.is_test is test] for test in (False, True))

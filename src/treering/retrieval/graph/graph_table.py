@@ -1,4 +1,4 @@
-"""The entity graph in memory: edges out of many nodes at once, kept in step passage by passage."""
+"""The entity graph in memory: batched edge lookups, and incremental updates by passage."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,22 +24,19 @@ from treering.retrieval.index.ties import (
     word_totals,
 )
 
-# Runs of the entity graph: ends of edges sorted by the node they go out of, so that those of a node are found.
-
-
 Scopes = npt.NDArray[np.int32]
 Ends = tuple[Words32, Words32, npt.NDArray[np.int32]]
-"""Ends of edges: the node each goes out of, a reference to where it goes, the row of the passage that vouches."""
+"""Ends of edges: the source node, a reference to the target, and the row of the passage of the edge."""
 
-_MERGED_AT_ONCE = 250_000  # ends: what they weigh stays in the cache
+_MERGED_AT_ONCE = 250_000  # ends, which fit into the cache
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeRun:
-    """Ends of edges in the order of the node they go out of.
+    """Ends of edges sorted by their source node.
 
-    `nodes` (by number, ascending) have the ends `bounds[i]:bounds[i + 1]`: a reference to where the edge goes
-    (with the key of a passage for the number of a node), and the row of the passage that vouches for it.
+    The node at `i` in `nodes` (ascending numbers) has the ends `bounds[i]:bounds[i + 1]`: a reference to the target,
+    which contains the key of a passage or the number of a node, and the row of the passage of the edge.
     """
 
     nodes: Words32
@@ -49,16 +46,16 @@ class EdgeRun:
 
     @property
     def size(self) -> int:
-        """Tell how many ends it has."""
+        """The number of ends."""
         return len(self.rows)
 
     @property
     def nbytes(self) -> int:
-        """Tell how many bytes it takes."""
+        """Its size in bytes."""
         return self.nodes.nbytes + self.bounds.nbytes + self.references.nbytes + self.rows.nbytes
 
     def between(self, low: int, high: int, scopes: Scopes) -> Ends:
-        """Return the ends of nodes from `low` to before `high` whose rows are not gone: nodes, references, rows."""
+        """Return the ends of nodes from `low` to before `high` in live rows: nodes, references, rows."""
         first, last = np.searchsorted(self.nodes, [low, high])
         start, end = self.bounds[[first, last]]
         alive = scopes[self.rows[start:end]] > 0
@@ -73,9 +70,9 @@ class EdgeRun:
         return counts
 
     def edges(self, numbers: Places, given: Places, scopes: Scopes, allowed: npt.NDArray[np.bool_] | None) -> Edges:
-        """Return the edges out of nodes by number; `given` are their places in the question.
+        """Return the edges out of nodes by number; `given` are their positions in the request.
 
-        `allowed` tells which scopes are seen; `None`: of all rows, none of which is gone.
+        `allowed` is a mask of visible scopes; `None`: all rows are live and visible.
         """
         known, starts, sizes = self._stretches(numbers)
         which, at = spans(starts, sizes)
@@ -89,10 +86,10 @@ class EdgeRun:
         return Edges(given[known[which]], target, tie)
 
     def _stretches(self, numbers: Places) -> tuple[Places, Places, Places]:
-        """Find nodes by number: the places of those that are here, where the ends of each start, how many there are."""
+        """Find nodes by number: return the positions of those that exist, and the start and number of their ends."""
         if not self.size:
             return _NOWHERE, _NOWHERE, _NOWHERE
-        # Of the same type as the nodes, else numpy would turn all nodes into the other type first.
+        # The type of the nodes, because numpy would otherwise convert all of them.
         wanted = np.minimum(numbers, _NO_NODE).astype(np.uint32)
         place = np.minimum(np.searchsorted(self.nodes, wanted), len(self.nodes) - 1)
         known = np.flatnonzero(self.nodes[place] == wanted)
@@ -102,16 +99,16 @@ class EdgeRun:
 
 _NO_NODE = 2**32 - 1
 _NOWHERE: Places = np.zeros(0, np.int64)
-# By tie: whether an edge out of an entity or object leads to another (1) or to a passage (0).
+# By tie: 1 if an edge out of an entity or object leads to another one, 0 if it leads to a passage.
 _LEADS_TO_NODE = np.array([tie in (EdgeType.FACT, EdgeType.FORM, EdgeType.LINK) for tie in EdgeType], np.int64)
 
 
 def run_of(parts: Sequence[Ends]) -> EdgeRun:
-    """Sort ends that came in parts."""
+    """Sort ends given in parts."""
     if not parts:
         return EdgeRun(np.zeros(0, np.uint32), np.zeros(1, np.int32), np.zeros(0, np.uint32), np.zeros(0, np.int32))
     sources, references, rows = (np.concatenate(parts_of_one) for parts_of_one in zip(*parts, strict=True))
-    # Numbers and places in one word each: numpy sorts words of 64 bits several times faster than it sorts places.
+    # Numbers and positions combined: numpy sorts 64-bit words several times faster than it computes an order.
     words = sources.astype(np.uint64) << np.uint64(32) | np.arange(len(sources), dtype=np.uint64)
     words.sort()
     sources, at = (words >> np.uint64(32)).astype(np.uint32), (words & np.uint64(_NO_NODE)).astype(np.int64)
@@ -121,7 +118,7 @@ def run_of(parts: Sequence[Ends]) -> EdgeRun:
 
 
 def merged(runs: Sequence[EdgeRun], scopes: Scopes) -> EdgeRun:
-    """Put runs together, without the ends that rows vouched for which are gone."""
+    """Merge runs, without the ends in dead rows."""
     size = sum(run.size for run in runs)
     references, rows = np.empty(size, np.uint32), np.empty(size, np.int32)
     nodes: list[Words32] = []
@@ -136,7 +133,7 @@ def merged(runs: Sequence[EdgeRun], scopes: Scopes) -> EdgeRun:
 
 
 def merged_parts(runs: Sequence[EdgeRun], scopes: Scopes) -> Iterator[EdgeRun]:
-    """Yield what runs are put together, in parts by ascending nodes; without the ends whose rows are gone."""
+    """Yield merged runs in parts by ascending nodes, without the ends in dead rows."""
     largest = max(runs, key=lambda run: run.size, default=None)
     if largest is not None:
         for low, high in pairwise(_cuts(largest, _MERGED_AT_ONCE // len(runs))):
@@ -144,7 +141,7 @@ def merged_parts(runs: Sequence[EdgeRun], scopes: Scopes) -> Iterator[EdgeRun]:
 
 
 def _cuts(run: EdgeRun, most: int) -> list[int]:
-    """Return numbers of nodes between which a run has some number of ends, from below the first to above the last."""
+    """Return node numbers that divide a run into parts of about `most` ends, from below the first to above the last."""
     places = np.searchsorted(run.bounds[:-1], np.arange(most, run.size, most))
     within = run.nodes[places[places < len(run.nodes)]].tolist()
     return [0, *dict.fromkeys(within), _NO_NODE + 1]
@@ -153,17 +150,17 @@ def _cuts(run: EdgeRun, most: int) -> list[int]:
 Keys = npt.NDArray[np.int64]
 
 FRESH = 512
-"""Up to so many ends of edges are sorted anew when something was put; more are merged by the ratio below."""
+"""Ends in a run that is always merged with the next; larger runs are merged by the ratio below."""
 
 _RATIO = 4
 _LEAST_DEAD = 1_024
 _BLOCK = 4_096
 _RUN_ROWS = 16_384
-"""So many rows make one run when a table is filled: what is sorted then stays in the cache."""
+"""Rows per run when a table is filled, so that sorting fits into the cache."""
 _LARGE = 100_000
 _PATIENCE = 64
-"""Large runs are merged once edges were asked for so often (about five questions), so that no single one waits."""
-_SLACK = 8  # an array that has to grow grows by one part in this many
+"""Requests (about five questions) after which large runs are merged, so that the first question does not wait."""
+_SLACK = 8  # arrays grow by one part in this many
 
 
 _OF_ROWS: Mapping[str, type[np.generic]] = {
@@ -188,39 +185,39 @@ def _is_run(run: EdgeRun) -> bool:
 
 
 class GraphTable:
-    """What passages vouch for, by passage key; edges are found from either end.
+    """The records of passages in the graph, by passage key; edges are found from either end.
 
-    About 0.8 KB for a passage of 15 entities and 10 statements. Records lie in one buffer. Beside it stand runs:
-    ends of edges sorted by node, each run several times as long as the next, so that a change costs the
-    logarithm of what there is and never the whole. What was discarded or replaced stays in the runs, without
-    effect, until they are merged. The answer is a function of the content; the order of changes does not show.
+    A passage with 15 entities and 10 statements takes about 0.8 KB. Records are stored in one buffer. The ends of edges
+    are stored in sorted runs, each several times as long as the next, so that a change takes logarithmic time. Removed
+    records stay in the runs, without effect, until these are merged. Results depend only on the content, not on the
+    order of changes.
 
-    Keys are row ids, as in `VectorTable`: below 2**28, and better dense. Scopes are positive numbers.
-    Not locked: nobody may ask while somebody puts or discards.
+    Keys are row ids, as in `VectorTable`: below 2**28, preferably dense. Scopes are positive numbers. Not thread-safe:
+    the caller must not read during `put` or `discard`.
     """
 
     def __init__(self) -> None:
         self._rows = _Rows()
         self._runs: list[EdgeRun] = []
         self._sorted = 0
-        """So many rows have their ends in runs."""
-        self._asked = 0
-        """How often edges were asked for."""
+        """The number of rows whose ends are in runs."""
+        self._requests = 0
+        """The number of requests for edges."""
 
     def __len__(self) -> int:
         return self._rows.live
 
     @property
     def nbytes(self) -> int:
-        """Tell how many bytes the table takes."""
+        """The size of the table in bytes."""
         return self._rows.nbytes + sum(run.nbytes for run in self._runs)
 
     def put(self, keys: Keys, scopes: Scopes, records: Sequence[bytes], *, of: int = 0) -> None:
-        """Keep records (see `graph_records`) under keys, in place of what was there.
+        """Store records (see `pack_ties`) under keys, replacing existing ones.
 
-        `of` tells how many there will be in the end, so that room for all of them is made at once. Where a key is
-        given twice, the last record counts. Raises `Corrupt` for a damaged record and `InvalidInput` for a key or
-        scope out of range, and changes nothing then.
+        `of` is the expected total number of records, for which space is allocated. Of a repeated key the last record
+        counts. Raises `Corrupt` for a damaged record and `InvalidInput` for a key or scope out of range, without
+        changing anything.
         """
         if len(keys) and (keys.min() < 0 or keys.max() >= MAX_KEY or scopes.min() < 1):
             raise InvalidInput(
@@ -235,32 +232,32 @@ class GraphTable:
         self._rows.append(keys, scopes, buffer, layout.starts, lengths // 4)
 
     def discard(self, keys: Keys) -> None:
-        """Forget keys; one that is not there is no error. What was stated is overwritten in memory."""
+        """Remove keys; missing ones are ignored. Their statements are overwritten in memory."""
         self._rows.discard(keys)
         if self._rows.dead > max(_LEAST_DEAD, self._rows.live):
             self._rows = self._rows.without_dead()
             self._runs, self._sorted = [], 0
 
     def edges(self, nodes: Nodes, scopes: Iterable[int] | None = None) -> Edges:
-        """Return all edges out of nodes that passages of these scopes (`None`: of all) vouch for."""
+        """Return all edges out of nodes, from passages in these scopes (`None`: all)."""
         allowed = None if scopes is None and not self._rows.dead else self._rows.allowed(scopes)
         self._sort()
         odd = (nodes & 1).astype(np.bool_)
         entities, passages = np.flatnonzero(odd), np.flatnonzero(~odd)
-        found = [run.edges(nodes[entities] >> 1, entities, self._rows.scopes, allowed) for run in self._runs]
-        found.append(self._rows.edges(nodes[passages] >> 1, passages, allowed))
+        parts = [run.edges(nodes[entities] >> 1, entities, self._rows.scopes, allowed) for run in self._runs]
+        parts.append(self._rows.edges(nodes[passages] >> 1, passages, allowed))
         return Edges(
-            np.concatenate([edges.source for edges in found]),
-            np.concatenate([edges.target for edges in found]),
-            np.concatenate([edges.tie for edges in found]),
+            np.concatenate([edges.source for edges in parts]),
+            np.concatenate([edges.target for edges in parts]),
+            np.concatenate([edges.tie for edges in parts]),
         )
 
     def degrees(self, nodes: Nodes, scopes: Iterable[int] | None = None) -> Places:
-        """Count the edges that `edges` would give for each node."""
+        """Return the number of edges out of each node."""
         self._sort()
         if scopes is not None or self._rows.dead:
-            found = self.edges(nodes, scopes)
-            return np.bincount(found.source, minlength=len(nodes))
+            edges = self.edges(nodes, scopes)
+            return np.bincount(edges.source, minlength=len(nodes))
         odd = (nodes & 1).astype(np.bool_)
         counts = np.zeros(len(nodes), np.int64)
         for run in self._runs:
@@ -269,15 +266,15 @@ class GraphTable:
         return counts
 
     def statements(self, keys: Keys) -> Statements:
-        """Return what passages state, in the order of the keys; nothing for those that are not there."""
+        """Return the statements of passages, in the order of the keys; missing keys are ignored."""
         return self._rows.statements(keys)
 
     def numbers(self, keys: Keys) -> Places:
-        """Return the numbers of the entities and objects that some passages tie together, each once."""
+        """Return the distinct numbers of the entities and objects in passages."""
         return self._rows.numbers(keys)
 
     def packed(self) -> PackedTable:
-        """Return the whole table as arrays, all ends in one run that comes in parts."""
+        """Return the whole table as arrays, with all ends in one run, in parts."""
         self._sort()
         rows = self._rows
         numbers = {"count": rows.count, "live": rows.live, "used": rows.used}
@@ -285,7 +282,7 @@ class GraphTable:
         return PackedTable(numbers, {name: getattr(rows, name) for name in _OF_ROWS}, most, self._ends())
 
     def unpack(self, packed: PackedTable) -> None:
-        """Become the table that `packed` gave, over its arrays. Raises `Corrupt` where they do not fit together."""
+        """Load a table from `packed`, without copying its arrays. Raises `Corrupt` if they are inconsistent."""
         run = EdgeRun(*(packed.array(name, kind, None) for name, kind in _OF_RUN.items()))
         arrays = {name: packed.array(name, kind, None) for name, kind in _OF_ROWS.items()}
         count = packed.number("count", most=min(len(arrays[name]) for name in ("starts", "keys", "scopes")))
@@ -296,7 +293,7 @@ class GraphTable:
         self._runs, self._sorted = [run], count
 
     def _ends(self) -> Iterator[Mapping[str, npt.NDArray[Any]]]:
-        """Yield all ends in one run, part by part."""
+        """Yield all ends as one run, part by part."""
         size = 0
         yield {"bounds": np.zeros(1, np.int32)}
         for part in merged_parts(self._runs, self._rows.scopes):
@@ -305,22 +302,22 @@ class GraphTable:
             size += part.size
 
     def _sort(self) -> None:
-        """Sort the ends of rows that came since, and merge runs; of large ones two at a time, and not at once."""
+        """Sort the ends of new rows, and merge runs; at most two large ones, and not immediately."""
         if self._sorted < self._rows.count:
             self._runs += self._rows.runs(self._sorted)
             self._sorted = self._rows.count
-        self._asked += 1
+        self._requests += 1
         while (at := self._crowded()) is not None:
             one, other = self._runs[at : at + 2]
             large = one.size > _LARGE
-            if large and self._asked <= _PATIENCE:
+            if large and self._requests <= _PATIENCE:
                 break
             self._runs[at : at + 2] = [merged((one, other), self._rows.scopes)]
             if large:
                 break
 
     def _crowded(self) -> int | None:
-        """Return the place of the smallest two runs that have to be merged, for the first is not much the longer."""
+        """Return the position of the smallest two runs to merge, of which the first is not much longer."""
         sizes = [run.size for run in self._runs]
         pairs = [at for at, (one, other) in enumerate(pairwise(sizes)) if one <= max(FRESH, _RATIO * other)]
         return min(pairs, key=lambda at: sizes[at] + sizes[at + 1], default=None)
@@ -328,18 +325,18 @@ class GraphTable:
 
 @dataclass(slots=True)
 class _Rows:
-    """Records in the order in which they came. A row that was discarded keeps its place, with scope 0."""
+    """Records in order of insertion. A discarded row keeps its position, with scope 0."""
 
     count: int = 0
     live: int = 0
     used: int = 0
-    """So much of the buffer is in use."""
+    """The used length of the buffer."""
     buffer: Words32 = field(default_factory=lambda: np.zeros(0, np.uint32))
     starts: Places = field(default_factory=lambda: np.zeros(0, np.int64))
     keys: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     scopes: Scopes = field(default_factory=lambda: np.zeros(0, np.int32))
     directory: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
-    """By key: the row, counted from 1; 0 where there is none."""
+    """By key: the row, counted from 1; 0 if there is none."""
 
     @property
     def dead(self) -> int:
@@ -350,7 +347,7 @@ class _Rows:
         return sum(array.nbytes for array in (self.buffer, self.starts, self.keys, self.scopes, self.directory))
 
     def reserve(self, rows: int, used: int) -> None:
-        """Make room for so many rows, and about so much of the buffer; memory that is never written is never taken."""
+        """Allocate space for a number of rows and about a length of the buffer."""
         self.buffer = _grown(self.buffer, used + used // _SLACK)
         self.starts, self.keys, self.scopes = (
             _grown(self.starts, rows),
@@ -359,7 +356,7 @@ class _Rows:
         )
 
     def append(self, keys: Keys, scopes: Scopes, buffer: Words32, starts: Places, sizes: Places) -> None:
-        """Add rows for keys that have none."""
+        """Add rows for new keys."""
         if not len(keys):
             return
         unique, last = np.unique(keys[::-1], return_index=True)
@@ -383,8 +380,8 @@ class _Rows:
         self.count, self.used, self.live = end, used, self.live + len(keys)
 
     def discard(self, keys: Keys) -> None:
-        """Empty the rows of keys."""
-        rows = distinct(self.found(keys)[1])
+        """Clear the rows of keys."""
+        rows = distinct(self.find(keys)[1])
         starts = self.starts[rows]
         _, at = spans(starts, self._ends(rows) - starts)
         self.buffer[at] = 0
@@ -393,7 +390,7 @@ class _Rows:
         self.live -= len(rows)
 
     def without_dead(self) -> "_Rows":
-        """Return the same rows without those that were emptied."""
+        """Return a copy without the cleared rows."""
         others, alive = _Rows(), np.flatnonzero(self.scopes[: self.count])
         for start in range(0, len(alive), _BLOCK):
             rows = alive[start : start + _BLOCK]
@@ -404,7 +401,7 @@ class _Rows:
         return others
 
     def allowed(self, scopes: Iterable[int] | None) -> npt.NDArray[np.bool_]:
-        """Tell for each scope whether its passages are seen; nothing of scope 0 ever is."""
+        """Return a mask of the visible scopes; scope 0 is never visible."""
         allowed = np.zeros(int(self.scopes[: self.count].max(initial=0)) + 1, np.bool_)
         if scopes is None:
             allowed[1:] = True
@@ -414,60 +411,60 @@ class _Rows:
 
     def degrees(self, keys: Keys) -> Places:
         """Count the edges out of passages."""
-        asked, rows = self.found(keys)
+        known, rows = self.find(keys)
         counts = np.zeros(len(keys), np.int64)
-        counts[asked] = layout_of(self.buffer, self.starts[rows]).nodes
+        counts[known] = layout_of(self.buffer, self.starts[rows]).nodes
         return counts
 
     def edges(self, keys: Keys, given: Places, allowed: npt.NDArray[np.bool_] | None) -> Edges:
-        """Return the edges out of passages; `given` are their places in the question."""
-        asked, rows = self.found(keys)
+        """Return the edges out of passages; `given` are their positions in the request."""
+        known, rows = self.find(keys)
         if allowed is not None:
             seen = allowed[self.scopes[rows]]
-            asked, rows = asked[seen], rows[seen]
+            known, rows = known[seen], rows[seen]
         layout = layout_of(self.buffer, self.starts[rows])
         which, at = spans(layout.node_places, layout.nodes)
         references = self.buffer[at]
         target = (references >> TIE_BITS).astype(np.int64) << 1 | 1
-        return Edges(given[asked[which]], target, (references & TIE_MASK).astype(np.uint8))
+        return Edges(given[known[which]], target, (references & TIE_MASK).astype(np.uint8))
 
     def statements(self, keys: Keys) -> Statements:
-        """Return what passages state."""
-        asked, rows = self.found(keys)
+        """Return the statements of passages."""
+        known, rows = self.find(keys)
         layout = layout_of(self.buffer, self.starts[rows])
         which, at = spans(layout.fact_places, layout.facts, 2)
         short = self.buffer.view(np.uint16)
         _, counted = spans(2 * layout.word_places, layout.facts)
-        _, said = spans(2 * layout.word_places + layout.facts, word_totals(self.buffer, layout))
+        _, words = spans(2 * layout.word_places + layout.facts, word_totals(self.buffer, layout))
         return Statements(
-            passage=asked[which],
+            passage=known[which],
             subject=self.buffer[at].astype(np.int64) << 1 | 1,
             object=self.buffer[at + 1].astype(np.int64) << 1 | 1,
             bounds=np.concatenate([[0], np.cumsum(short[counted], dtype=np.int64)]),
-            words=short[said],
+            words=short[words],
         )
 
     def numbers(self, keys: Keys) -> Places:
-        """Return the numbers that the rows of keys hold, each once."""
-        return distinct(self._block_ends(self.found(keys)[1])[0]).astype(np.int64)
+        """Return the distinct numbers in the rows of keys."""
+        return distinct(self._block_ends(self.find(keys)[1])[0]).astype(np.int64)
 
     def runs(self, first: int) -> list[EdgeRun]:
-        """Sort the ends of all edges out of entities and objects that rows from `first` on vouch for."""
+        """Sort the ends of all edges out of entities and objects in the rows from `first` on."""
         alive = np.flatnonzero(self.scopes[first : self.count]) + first
         return [self._run(alive[start : start + _RUN_ROWS]) for start in range(0, max(1, len(alive)), _RUN_ROWS)]
 
     def _run(self, rows: Places) -> EdgeRun:
         return run_of([self._block_ends(rows[start : start + _BLOCK]) for start in range(0, len(rows), _BLOCK)])
 
-    def found(self, keys: Keys) -> tuple[Places, Places]:
-        """Find the rows of keys: which of the keys have one, and the rows."""
+    def find(self, keys: Keys) -> tuple[Places, Places]:
+        """Find the rows of keys: return the positions of the keys that exist, and their rows."""
         inside = np.flatnonzero((keys >= 0) & (keys < len(self.directory)))
         rows = self.directory[keys[inside]]
         known = np.flatnonzero(rows)
         return inside[known], rows[known].astype(np.int64) - 1
 
     def _ends(self, rows: Places) -> Places:
-        """Tell where in the buffer rows end."""
+        """Return the ends of rows in the buffer."""
         following = np.minimum(rows + 1, self.count - 1)
         return np.where(rows + 1 < self.count, self.starts[following], self.used)
 
@@ -496,7 +493,7 @@ class _Rows:
 
 
 def _grown(array: npt.NDArray[Scalar], size: int) -> npt.NDArray[Scalar]:
-    """Return an array, or a longer one with its content, that has room for `size`."""
+    """Return an array, or a longer copy if it has no space for `size`."""
     if size <= len(array):
         return array
     larger = np.zeros(max(size, len(array) + len(array) // _SLACK), array.dtype)

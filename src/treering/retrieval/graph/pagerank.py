@@ -1,4 +1,4 @@
-"""Personalized PageRank by pushing mass outwards from the seeds: only what they reach is ever looked at."""
+"""Personalized PageRank by forward push from the seeds, which reads only the nodes that they reach."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from treering.ports.runtime import check_interrupt
 from treering.ports.search import Edges, Nodes
+from treering.retrieval import limits
 from treering.retrieval.tuning import TUNING
 
 Mass = npt.NDArray[np.float64]
@@ -15,13 +16,13 @@ Mass = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Where the mass of the seeds came to rest. `nodes` are sorted, `mass` sums to 1 but for what was cut off."""
+    """The mass of each reached node. `nodes` are sorted; `mass` sums to about 1."""
 
     nodes: Nodes
     mass: Mass
 
     def of(self, nodes: Nodes) -> Mass:
-        """Return the mass of some nodes, 0 for those never reached."""
+        """Return the mass of nodes, 0 for those not reached."""
         if not len(self.nodes):
             return np.zeros(len(nodes))
         at = np.minimum(np.searchsorted(self.nodes, nodes), len(self.nodes) - 1)
@@ -29,14 +30,14 @@ class Walk:
 
 
 class Ways(Protocol):
-    """What a walk asks of a graph. All answers are for the nodes asked for, in their order."""
+    """The graph operations of a walk. Results are in the order of the given nodes."""
 
     def edges(self, nodes: Nodes) -> Edges:
         """Return all edges out of nodes."""
         ...
 
     def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
-        """Count the edges that `edges` would give for each node."""
+        """Return the number of edges out of each node."""
         ...
 
 
@@ -48,16 +49,16 @@ def walk(
     *,
     damping: float = TUNING.graph.damping,
     epsilon: float = TUNING.graph.epsilon,
-    rounds: int = TUNING.graph.rounds,
+    rounds: int = limits.WALK_ROUNDS,
 ) -> Walk:
-    """Rank nodes by how much mass a walk leaves on them that restarts at the seeds (in proportion to `weights`).
+    """Compute the mass that a random walk leaves on nodes if it restarts at the seeds, in proportion to `weights`.
 
-    An edge weighs `tie_weights[tie]`, and a node shares what it hands on in proportion. In every round each node
-    holding more than `epsilon` of undecided mass per edge keeps `1 - damping` of it and hands the rest on (forward
-    push: Andersen, Chung and Lang, "Local Graph Partitioning using PageRank Vectors", FOCS 2006, section 3). So the
-    work is bounded by the mass and not by the size of the graph, and a node that half of the graph is tied to is
-    only looked up when much has gathered there. With `epsilon` 0 this is power iteration, `rounds` steps of it.
-    What is undecided at the end stays where it is. A node without edges keeps all it gets.
+    A node distributes mass over its edges in proportion to `tie_weights[tie]`. In every round, each node with more than
+    `epsilon` of undecided mass per edge settles `1 - damping` of it and distributes the rest (forward push: Andersen,
+    Chung and Lang, "Local Graph Partitioning using PageRank Vectors", FOCS 2006, section 3). So the work is bounded by
+    the mass and not by the size of the graph, and a hub is only expanded if much mass has gathered there. With
+    `epsilon` 0 this is power iteration for `rounds` steps. Undecided mass at the end, and all mass of nodes without
+    edges, stays where it is.
     """
     reached = _ReachedGraph()
     places = reached.place(seeds)
@@ -75,7 +76,7 @@ def walk(
 
 
 class _ReachedGraph:
-    """The part of the graph reached so far. Nodes stand in order of discovery; edges name them by place."""
+    """The part of the graph reached so far. Nodes are in order of discovery; edges refer to their positions."""
 
     def __init__(self) -> None:
         self._nodes = [_NO_NODES]
@@ -84,26 +85,26 @@ class _ReachedGraph:
         self.settled = self.undecided = _NO_MASS
         self._explored = np.zeros(0, np.bool_)
         self._tied = np.zeros(0, np.bool_)
-        """Which nodes have edges, of those explored."""
+        """A mask of the explored nodes that have edges."""
         self._degrees = _NO_NODES
-        """How many edges a node has, -1 where it is not known yet."""
+        """The number of edges of each node, -1 if unknown."""
         self._edges: list[tuple[Nodes, Nodes, Mass]] = []
 
     @property
     def nodes(self) -> Nodes:
-        """Return all nodes, in order of discovery."""
+        """All nodes, in order of discovery."""
         if len(self._nodes) > 1:
             self._nodes = [np.concatenate(self._nodes)]
         return self._nodes[0]
 
     def place(self, numbers: Nodes) -> Nodes:
-        """Return the places of nodes; those not known so far are added."""
+        """Return the positions of nodes, and add new ones."""
         slots = self._table.slots(numbers)
         places = self._table.places
         unknown = places[slots] == 0
         new = slots[unknown]
         if len(new):
-            # The last of equal numbers is the one whose mark stays: sorting them out so costs no sorting.
+            # Removes duplicates without sorting: only the mark of the last of equal numbers remains.
             marks = np.arange(1, len(new) + 1, dtype=np.int32)
             places[new] = marks
             last = places[new] == marks
@@ -113,7 +114,7 @@ class _ReachedGraph:
         return places[slots].astype(np.int64) - 1
 
     def active(self, epsilon: float, ways: Ways) -> Nodes:
-        """Return the places of the nodes that hold more than `epsilon` of undecided mass per edge."""
+        """Return the positions of the nodes with more than `epsilon` of undecided mass per edge."""
         most = np.flatnonzero(self.undecided > epsilon)
         unknown = most[self._degrees[most] < 0]
         if len(unknown):
@@ -122,7 +123,7 @@ class _ReachedGraph:
         return places
 
     def explore(self, active: Nodes, ways: Ways, tie_weights: Mass) -> None:
-        """Look up the edges of active nodes that were not looked up before."""
+        """Read the edges of active nodes that were not read before."""
         new = active[~self._explored[active]]
         if not len(new):
             return
@@ -138,7 +139,7 @@ class _ReachedGraph:
         self._edges.append((sources, self.place(edges.target), weights / totals[edges.source]))
 
     def push(self, active: Nodes, damping: float) -> None:
-        """Let active nodes keep their part of what they hold, and hand on the rest."""
+        """Settle a share of the mass of active nodes, and distribute the rest."""
         moving = np.zeros(self._count)
         moving[active] = self.undecided[active]
         gained = np.zeros(self._count)
@@ -159,22 +160,22 @@ class _ReachedGraph:
 
 
 class _Table:
-    """Where the places of nodes stand: a hash table with open addressing, so that any numbers need the same room.
+    """The positions of nodes: a hash table with open addressing.
 
-    A number's slot is a multiple of the golden ratio (Knuth, "The Art of Computer Programming" 3, section 6.4):
-    numbers that follow each other, as most stores give them, hardly ever meet in one.
+    Slots are chosen by Fibonacci hashing (Knuth, "The Art of Computer Programming" 3, section 6.4): consecutive
+    numbers, which most stores assign, rarely collide.
     """
 
     def __init__(self) -> None:
         self._bits = _FIRST_BITS
         self._numbers = np.full(1 << self._bits, _FREE)
         self._used = 0
-        """How many slots are taken, at most."""
+        """An upper bound of the used slots."""
         self.places = np.zeros(1 << self._bits, np.int32)
-        """By slot: the place of a node, counted from 1; 0 where it has none so far."""
+        """By slot: the position of a node, counted from 1; 0 if it has none yet."""
 
     def slots(self, numbers: Nodes) -> Nodes:
-        """Return the slots of nodes. Those that had none get one; slots hold until the next call."""
+        """Return the slots of nodes, and assign new ones. Slots are valid until the next call."""
         self._make_room(len(numbers))
         return self._take(numbers)
 
@@ -187,18 +188,18 @@ class _Table:
             wanted = numbers[waiting]
             free = self._numbers[slots] == _FREE
             self._numbers[slots[free]] = wanted[free]
-            there = self._numbers[slots] == wanted
-            taken[waiting[there]] = slots[there]
-            waiting, slots = waiting[~there], (slots[~there] + 1) & (len(self._numbers) - 1)
+            matches = self._numbers[slots] == wanted
+            taken[waiting[matches]] = slots[matches]
+            waiting, slots = waiting[~matches], (slots[~matches] + 1) & (len(self._numbers) - 1)
         return taken
 
     def _make_room(self, more: int) -> None:
-        """Keep half of the slots free, also if all of `more` nodes are new."""
+        """Grow so that half of the slots stay free even if all `more` nodes are new."""
         self._used += more
         if 2 * self._used <= len(self._numbers):
             return
-        held = self._numbers != _FREE
-        numbers, places = self._numbers[held], self.places[held]
+        used = self._numbers != _FREE
+        numbers, places = self._numbers[used], self.places[used]
         self._used = len(numbers) + more
         if 2 * self._used > len(self._numbers):
             self._bits = (2 * self._used - 1).bit_length()

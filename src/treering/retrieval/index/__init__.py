@@ -1,1 +1,1 @@
-"""What of an object can be found: passages, names, ties; tables in memory, and an engine beside the space."""
+"""Turn objects into passages, names and graph edges, and index them: tables in memory and mirrored engines."""

@@ -1,12 +1,12 @@
-"""The names by which links of code are found: of modules and what they define, of what is imported and used.
+"""Index names that link code: modules and their definitions, imports and uses.
 
-A link is where two names meet: one file defines what another one uses. So each passage vouches for its own names
-alone, and a file that comes, goes or moves changes no other file's names. What a use means is settled when it is asked
-for, among the files that are there then (`verbs.query.code_related`).
+Two files are linked if one defines a name that the other uses. Each passage stores only its own names, so adding,
+removing or moving a file does not change the names of other files. A use is resolved at query time, among the files
+that exist then (`verbs.query.code_related`).
 
-A module goes by its path without its ending: by the whole path, behind a slash (`/src/app/cart`), and by every end of
-it (`app/cart`, `cart`), as languages name modules from folders that the file does not know. A package that another
-repository may publish goes by its own name behind `@`.
+The name of a module is its path without the file extension: the whole path with a leading slash (`/src/app/cart`), and
+every suffix of it (`app/cart`, `cart`), because languages name modules relative to folders that the file does not
+contain. A package of another repository has the prefix `@`.
 """
 
 import re
@@ -17,19 +17,16 @@ from hashlib import blake2b
 from posixpath import basename, dirname, join, normpath, splitext
 from typing import TYPE_CHECKING, Literal
 
-if TYPE_CHECKING:  # a process that only outlines files starts in half the time without what passages are made of
+if TYPE_CHECKING:  # a process that only outlines files starts twice as fast without this import
     from treering.ports.passages import Passage
-
-# What a stretch of code uses of other code, as the code itself says it: the raw fact behind links between files.
-
 
 How = Literal["imports", "calls", "uses"]
 
 OWN = ""
-"""The module of a name that the file itself defines."""
+"""The module of names that the file itself defines."""
 
 ANYWHERE = "?"
-"""The module of a name that the file does not say where it is from: a member of some object, or a global name."""
+"""The module of names of unknown origin: members of an object, and global names."""
 
 _LETTERS: dict[How, str] = {"imports": "i", "calls": "c", "uses": "u"}
 _WORDS: dict[str, How] = {letter: how for how, letter in _LETTERS.items()}
@@ -37,11 +34,11 @@ _WORDS: dict[str, How] = {letter: how for how, letter in _LETTERS.items()}
 
 @dataclass(frozen=True, slots=True)
 class CodeUse:
-    """One thing that code imports, calls or uses otherwise.
+    """A name that code imports, calls or uses in another way.
 
-    `module` is what the code calls the place that the name is from, in the spelling of its language (`.util`,
-    `./compose`, `crate::a::b`); see `OWN` and `ANYWHERE`. `name` is qualified with dots: empty for a module itself,
-    `*` for all of its names. That of a member of an unknown object begins with a dot.
+    `module` is the module as the code spells it (`.util`, `./compose`, `crate::a::b`); see `OWN` and `ANYWHERE`. `name`
+    is qualified with dots: empty for the module itself, `*` for all of its names, with a leading dot for a member of an
+    unknown object.
     """
 
     how: How
@@ -49,12 +46,12 @@ class CodeUse:
     name: str = ""
 
     def written(self) -> str:
-        """Write it as a segment keeps it, such as `c ./compose#compose`."""
+        """Return the form stored in segments, such as `c ./compose#compose`."""
         return f"{_LETTERS[self.how]} {self.module}#{self.name}"
 
 
 def read_use(text: str) -> CodeUse | None:
-    """Read what `CodeUse.written` wrote; `None` for anything else."""
+    """Parse the output of `CodeUse.written`; `None` for anything else."""
     letter, space, rest = text.partition(" ")
     module, sign, name = rest.rpartition("#")
     how = _WORDS.get(letter)
@@ -62,10 +59,10 @@ def read_use(text: str) -> CodeUse | None:
 
 
 HAS_HISTORY = "has_history"
-"""The metadata of the map of a repository that tells which commits touched which files."""
+"""A metadata key of repository maps that contain the commits that touched each file."""
 
 MAX_NAMES = 500
-"""Names kept of one passage."""
+"""Names stored per passage."""
 
 _FAMILIES = {
     "python": "py",
@@ -83,7 +80,7 @@ _FAMILIES = {
     "bash": "sh",
 }
 CODE_FAMILIES = tuple(dict.fromkeys(_FAMILIES.values()))
-"""The families of languages that code is linked in, by a short name."""
+"""The short names of the language families whose code is linked."""
 
 _ENDINGS = {
     "py": "py pyi pyw",
@@ -100,10 +97,10 @@ _ENDINGS = {
 _BY_ENDING = {ending: family for family, endings in _ENDINGS.items() for ending in endings.split()}
 _MANIFESTS = {"go.mod": "go", "package.json": "js", "Cargo.toml": "rs"}
 _WHOLE = {"py": "__init__", "js": "index", "rs": "mod"}
-"""By family, what a file is called that stands for its folder."""
+"""By family, the name of the file that represents its folder."""
 _KEEPS_ENDING = frozenset({"c", "sh"})
 _SUFFIXED = frozenset({"py", "js", "java", "c", "rb", "php", "sh"})
-"""Families whose modules are named from folders that only their users know."""
+"""Families whose modules are named relative to folders that only their users know."""
 _PART = re.compile(r" \(part \d+\)$")
 _JS_ENDING = re.compile(r"(?:\.d)?\.[mc]?[jt]sx?$")
 _MOST_ENDS = 8
@@ -111,117 +108,117 @@ _MOST_ENDS = 8
 
 @dataclass(frozen=True, slots=True)
 class CodeFile:
-    """A file of code: the family of its language, and its path in the folder or repository it was read from."""
+    """A code file: its language family, and its path in its folder or repository."""
 
     family: str
     path: str
 
     @property
     def module(self) -> str:
-        """Return the whole path of the module it is."""
+        """The full path of its module."""
         return _module(self.family, self.path)
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Return all that its module may be called by files that say where it is."""
+        """All names by which other files may refer to its module."""
         ends = self.module.strip("/").split("/") if self.family in _SUFFIXED else []
         return (self.module, *("/".join(ends[at:]) for at in range(max(0, len(ends) - _MOST_ENDS), len(ends))))
 
 
 def code_file(language: str, path: str) -> CodeFile | None:
-    """Return a file as one of code; `None` for a language without links."""
+    """Return a code file; `None` for a language without links."""
     family = _FAMILIES.get(language)
     return CodeFile(family, path) if family and path else None
 
 
 def code_file_of(passage: "Passage") -> CodeFile | None:
-    """Return the file of code that a passage lies in; `None` for what is not code, or in a language without links."""
+    """Return the code file that contains a passage; `None` if it is not code or its language has no links."""
     path, language = passage.metadata.get("path", ""), passage.metadata.get("language", "")
     return code_file(str(language), str(path))
 
 
 def file_at(path: str) -> CodeFile | None:
-    """Return a file of code by its ending alone; `None` if it is not code, or only its text tells the language."""
+    """Return a code file by its extension; `None` if it is not code or the extension identifies no language."""
     family = _BY_ENDING.get(path.rpartition(".")[2].lower())
     return CodeFile(family, path) if family else None
 
 
 def manifest_family(path: str) -> str:
-    """Return the family of languages whose packages a manifest names; empty where a file is not a manifest."""
+    """Return the language family of a package manifest; empty if the file is not a manifest."""
     return _MANIFESTS.get(basename(path), "")
 
 
 def names_of_code(passage: "Passage", *, first: bool) -> tuple[str, ...]:
-    """Return the names that a passage of code vouches for; the `first` passage of a file also those of its module."""
+    """Return the index names of a passage of code; for the `first` passage of a file also those of its module."""
     file = code_file_of(passage)
     if file is None:
         if passage.kind == "repo" and HAS_HISTORY in passage.metadata:
             return (history_name(),)
         family = manifest_family(str(passage.metadata.get("path", ""))) if first else ""
         return (package_name(family),) if family and "package" in passage.metadata else ()
-    found = dict.fromkeys(_names(file, passage, first=first))
-    return tuple(found)[:MAX_NAMES]
+    names = dict.fromkeys(_names(file, passage, first=first))
+    return tuple(names)[:MAX_NAMES]
 
 
-@lru_cache(maxsize=1 << 14)  # what many files import and use
+@lru_cache(maxsize=1 << 14)
 def name_code(name: str) -> int:
-    """Return the number that stands for a name in an index: 48 bits of BLAKE2b. What is found by it is read again."""
+    """Return the number of a name in the index: 48 bits of BLAKE2b. Hits are verified, because numbers may collide."""
     return int.from_bytes(blake2b(name.encode(errors="surrogatepass"), digest_size=6).digest())
 
 
 def module_name(family: str, module: str) -> str:
-    """Name the first passage of the file that is a module."""
+    """Return the name of the first passage of a module's file."""
     return f"m {family} {module}"
 
 
 def imports_name(family: str, module: str) -> str:
-    """Name the passages that import a module."""
+    """Return the name of passages that import a module."""
     return f"i {family} {module}"
 
 
 def definition_name(family: str, module: str, name: str) -> str:
-    """Name the passages that define something in the module of a whole path."""
+    """Return the name of passages that define `name` in the module with a full path."""
     return f"d {family} {module}#{name}"
 
 
 def last_name(family: str, name: str) -> str:
-    """Name the passages that define something whose qualified name ends so."""
+    """Return the name of passages that define something with this last part of a qualified name."""
     return f"l {family} {name.rpartition('.')[2]}"
 
 
 def uses_name(family: str, module: str, name: str) -> str:
-    """Name the passages that use something of a module: what is in a class counts as the class, too."""
+    """Return the name of passages that use `name` of a module; a use of a member also counts as one of its class."""
     return f"u {family} {module}#{name}"
 
 
 def anywhere_name(family: str, name: str) -> str:
-    """Name the passages that use something called so, without saying where it is from."""
+    """Return the name of passages that use `name` of unknown origin."""
     return f"a {family} {name}"
 
 
 def package_name(family: str) -> str:
-    """Name the manifests of packages."""
+    """Return the name of package manifests."""
     return f"p {family}"
 
 
 def history_name() -> str:
-    """Name the maps of repositories that tell what commits said of files."""
+    """Return the name of repository maps with a commit history."""
     return "h"
 
 
 def used_from(file: CodeFile, use: CodeUse) -> list[tuple[str, str]]:
-    """Return what a use may mean, as modules and names in them; the name is empty for a module itself."""
+    """Return the possible meanings of a use: modules with names in them, empty for the module itself."""
     if use.module == ANYWHERE:
         return []
     modules = [file.module] if use.module == OWN else spelled(file, use.module)
     first, _, rest = use.name.partition(".")
     if not use.name or use.name == "*":
         return [(module, "") for module in modules]
-    found = [(module, use.name) for module in modules]
+    meanings = [(module, use.name) for module in modules]
     if use.module != OWN and file.family in ("py", "rs"):
-        # What is imported from a package may be a module of it.
-        found += [(f"{module}/{first}", rest) for module in modules if rest or use.how == "imports"]
-    return found
+        # A name imported from a package may be a module.
+        meanings += [(f"{module}/{first}", rest) for module in modules if rest or use.how == "imports"]
+    return meanings
 
 
 @lru_cache(maxsize=1 << 14)
@@ -246,18 +243,18 @@ def _spelled(family: str, path: str, module: str) -> tuple[str, ...]:
 
 
 def spelled(file: CodeFile, module: str) -> list[str]:
-    """Return the modules that a file may mean by how it spells one, the likeliest first."""
+    """Return the modules that a spelling in a file may mean, the likeliest first."""
     return [one for one in _spelled(file.family, file.path, module) if one]
 
 
 def defined_in(passage: "Passage") -> tuple[str, ...]:
-    """Return the qualified names of what a passage of code defines, as far as it is called so."""
+    """Return the qualified names that a passage of code defines."""
     called = names_in_heading(passage.heading, str(passage.metadata.get("path", "")))
     return tuple(dict.fromkeys((*called, *(name.replace("::", ".") for name in passage.defines))))
 
 
 def names_in_heading(heading: str, path: str) -> tuple[str, ...]:
-    """Return the qualified names that a segment of a file is called by; none where it goes by the file's name."""
+    """Return the qualified names in the heading of a segment; none if the heading is the name of the file."""
     called = _PART.sub("", heading)
     names = [] if called == basename(path) else called.split(", ")
     return tuple(dict.fromkeys(name.replace("::", ".") for name in names if name and name != "…"))
@@ -300,12 +297,12 @@ def _module(family: str, path: str) -> str:
         return _rooted(path)
     stem = _JS_ENDING.sub("", path) if family == "js" else splitext(path)[0]
     last = basename(stem)
-    stands = last == _WHOLE.get(family) or (family == "rs" and last in ("lib", "main"))
-    return _rooted(dirname(stem) if stands else stem)
+    is_folder = last == _WHOLE.get(family) or (family == "rs" and last in ("lib", "main"))
+    return _rooted(dirname(stem) if is_folder else stem)
 
 
 def _rooted(path: str) -> str:
-    """Return a path as one from the top; empty for one that leaves it."""
+    """Return a normalized path with a leading slash; empty if it leaves the root."""
     plain = normpath(f"./{path}")
     return "" if plain.startswith("..") else "/" + plain.removeprefix("./").removeprefix(".").lstrip("/")
 
@@ -321,8 +318,8 @@ def _python(file: CodeFile, module: str) -> str:
 def _ecma(file: CodeFile, module: str) -> tuple[str, ...]:
     plain = _JS_ENDING.sub("", module)
     if module.startswith("."):
-        found = _rooted(join(dirname(file.path), plain))
-        return (found.removesuffix("/index") or "/",)
+        path = _rooted(join(dirname(file.path), plain))
+        return (path.removesuffix("/index") or "/",)
     if module[:2] in ("@/", "~/", "#/"):
         return (plain[2:].removesuffix("/index"),)
     return (f"@{module}", *([plain] if "/" in plain and not plain.startswith("@") else []))
@@ -344,7 +341,7 @@ def _rust(file: CodeFile, module: str) -> tuple[str, ...]:
 
 
 def _beside(file: CodeFile, module: str) -> tuple[str, ...]:
-    """Return a file beside another one, or one that is named from some folder."""
+    """Return a module in the same folder, or also one relative to an unknown folder."""
     plain = module if file.family in _KEEPS_ENDING else re.sub(r"\.(?:rb|php)$", "", module)
     near = _rooted(join(dirname(file.path), plain))
     return (near,) if module.startswith("./") else (near, plain)

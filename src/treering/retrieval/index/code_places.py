@@ -1,4 +1,4 @@
-"""Where code lies: the file a passage is of, what else lies around it, which packages a repository names."""
+"""Locate code: the role and root of a file, its neighbors, and the packages of a repository."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,21 +15,18 @@ from treering.ports.passages import PassageHead, PassagesFound
 from treering.retrieval.index.code_names import CodeFile, code_file, module_name, package_name
 from treering.retrieval.index.rounds import Steps
 
-# What a file is for in its project, told by its path and its form: code, or a test, an example, documentation, ….
-
-
 PlaceRole = Literal["code", "test", "example", "documentation", "changelog", "generated", "data", "prose"]
-"""`prose` is what is not a file of a project: a note, a turn of a conversation, knowledge."""
+"""The role of a file in its project; `prose` for everything else: notes, turns of conversations, knowledge."""
 
 PLACE_ROLES: tuple[PlaceRole, ...] = get_args(PlaceRole)
-_REMEMBERED = 8_192  # paths of files: one context pack asks for some of them fifty times over
+_REMEMBERED = 8_192  # paths; a context pack asks for some of them fifty times
 
 NO_PLACE: PlaceRole = "prose"
 CODE: PlaceRole = "code"
 
 
 def role_of(source: Source) -> PlaceRole:
-    """Return the role of a source in its project; `prose` where it is not a file."""
+    """Return the role of a source in its project; `prose` if it is not a file."""
     path = _path_of(source)
     if not path:
         return NO_PLACE
@@ -42,7 +39,7 @@ def role_of(source: Source) -> PlaceRole:
 def role_of_file(path: str, form: str, *, foreign: bool = False) -> PlaceRole:
     """Return the role of a file by its path in its project.
 
-    `form` is that of its first segment (`core.evidence.Segment.role`). `foreign`: it was generated, or written in
+    `form` is the role of its first segment (`core.evidence.Segment.role`). `foreign` files were generated or written in
     another project. Translations count as generated, too.
     """
     if foreign or _is_translation(path, form):
@@ -55,12 +52,12 @@ def role_of_file(path: str, form: str, *, foreign: bool = False) -> PlaceRole:
 
 
 def is_test_path(path: str) -> bool:
-    """Tell by the path of a file of code in its project whether it is of a test."""
+    """Return whether a code file is a test, by its path."""
     return role_of_file(path, "code") == "test"
 
 
 def _path_of(source: Source) -> str:
-    """Return the path of a file in its project; empty for what is not a file."""
+    """Return the path of a file in its project; empty if the source is not a file."""
     named = next((part.locator.path for part in source.segments if isinstance(part.locator, Lines)), "")
     return named or (source.origin.partition("#")[2] if source.kind in _FILE_KINDS else "")
 
@@ -98,24 +95,24 @@ _TRANSLATION = re.compile(
     rf"|[._-](?:{_LANGUAGES})(?:[-_][A-Za-z]{{2,4}})?\.(?:md|rst|txt|adoc|mdx)$"
     rf"|(?:^|/)docs?/(?:{_LANGUAGES})(?:[-_][A-Za-z]{{2,4}})?/"
 )
-_CODE = re.compile(  # what a text that was given inline is, and markup, which is read as prose
+_CODE = re.compile(  # code given inline, and markup, whose segments are prose
     r"\.(?:py|[cm]?[jt]sx?|go|rs|java|kt|rb|php|cs|c|h|cc|cpp|hpp|swift|scala|sh|html?|xhtml|tex|sty|cls|css)$",
     re.IGNORECASE,
 )
 _FILE_KINDS = frozenset({"file", "markdown", "document"})
 
 PUBLISHED = frozenset({"go", "js", "rs"})
-"""Families in which a package is imported by the name that its manifest gives it."""
+"""Families that import a package by the name in its manifest."""
 
 _ROOTS = frozenset({"", "/", "/src", "/lib", "/python", "/source"})
-"""Folders from which languages name modules without being told."""
+"""Folders that modules are usually named relative to."""
 _MOST_MANIFESTS = 50
 _ENTRIES = ("", "/src", "/src/main", "/lib", "/source")
 
 
 @dataclass(frozen=True, slots=True)
 class CodePlace:
-    """A passage of code and the file it is of. `root` is what its origin says before the path."""
+    """A passage of code and its file. `root` is the part of its origin before the path."""
 
     file: CodeFile
     root: str
@@ -123,61 +120,61 @@ class CodePlace:
 
     @property
     def is_test(self) -> bool:
-        """Tell whether it is of a test, by its path."""
+        """Whether the file is a test, by its path."""
         return is_test_path(self.file.path)
 
 
 def place_of(head: PassageHead, family: str) -> CodePlace | None:
-    """Return where a passage of a family of languages lies; `None` where its source is not called by its path."""
+    """Return the place of a passage of a language family; `None` if the title of its source is not its path."""
     if not head.title or not head.origin.endswith(head.title):
         return None
     return CodePlace(CodeFile(family, head.title), head.origin.removesuffix(head.title), head)
 
 
 def root_and_path(source: Source) -> tuple[str, str] | None:
-    """Return the root that a file was read from, and its path there; `None` for a source that is not a file of one."""
+    """Return the root of a file and its path in it; `None` if the source is not a file."""
     path = next((part.locator.path for part in source.segments if isinstance(part.locator, Lines)), "")
     return (source.origin.removesuffix(path), path) if path and source.origin.endswith(path) else None
 
 
 def file_of(source: Source) -> tuple[CodeFile, str] | None:
-    """Return the file of code that a source is, and the root it was read from."""
+    """Return the code file of a source, and its root; `None` if it is not code."""
     placed = root_and_path(source)
     file = code_file(str(source.metadata.get("language", "")), placed[1]) if placed else None
     return (file, placed[0]) if placed and file else None
 
 
 def places_in(found: PassagesFound, name: str, family: str, root: str) -> list[CodePlace]:
-    """Return the passages found by a name that lie under a root."""
+    """Return the passages found by a name under a root."""
     places = (place_of(found.heads[key], family) for key in found.named.get(name, ()) if key in found.heads)
     return [place for place in places if place and place.root == root]
 
 
 def unit_of(file: CodeFile) -> str:
-    """Return what a definition is counted once in: a file, or in C a header with the file that keeps its promises."""
+    """Return the unit that contains a definition once: the file, or in C a header together with its implementation."""
     return file.path.rpartition(".")[0] if file.family == "c" else file.path
 
 
 def folders_above(file: CodeFile) -> list[str]:
-    """Return the folders around a file as modules go by them, the nearest first."""
-    folder, found = dirname(f"/{file.path}"), list[str]()
+    """Return the folders above a file, the nearest first."""
+    folder, folders = dirname(f"/{file.path}"), list[str]()
     while folder != "/":
-        found.append(folder)
+        folders.append(folder)
         folder = dirname(folder)
-    return found
+    return folders
 
 
 def package_folders(found: PassagesFound, files: Iterable[CodeFile], root: str) -> frozenset[str]:
-    """Return the folders around files that are packages of Python: they hold an `__init__`."""
+    """Return the folders above files that are Python packages, which have an `__init__`."""
     folders = {folder for file in files for folder in folders_above(file)}
     return frozenset(folder for folder in folders if places_in(found, module_name("py", folder), "py", root))
 
 
 def is_module_of(file: CodeFile, module: str, asking: CodeFile, packages: frozenset[str]) -> bool:
-    """Tell whether what a file calls a module may be another file, by the folders it leaves unsaid.
+    """Return whether a file may be the module that another file names, by the folders missing in the name.
 
-    What lies in a package of Python is named with the package. Else it is named from a folder that is usual, or that
-    holds the file that names it, or by a path long enough to be of nothing else.
+    Modules in a Python package are named with the package. Other modules are named relative to a usual folder or a
+    folder above the asking file, or by a path of several parts.
     """
     if module.startswith("/"):
         return module == file.module
@@ -190,7 +187,7 @@ def is_module_of(file: CodeFile, module: str, asking: CodeFile, packages: frozen
 
 
 def nearest(places: Sequence[CodePlace], asking: CodeFile) -> CodePlace | None:
-    """Return the place that shares most of its folders with a file; `None` where several files are as near."""
+    """Return the place that shares most folders with a file; `None` if several files are equally near."""
     best: list[CodePlace] = []
     most = -1
     for place in places:
@@ -203,25 +200,25 @@ def nearest(places: Sequence[CodePlace], asking: CodeFile) -> CodePlace | None:
 
 
 def line_of(segment: Segment, name: str) -> int | None:
-    """Return the line of the file on which a segment first calls a name, else says it; `None` without lines."""
+    """Return the first line of a segment that calls a name, or else contains it; `None` if it has no lines."""
     if not isinstance(segment.locator, Lines):
         return None
     word = rf"(?<!\w){re.escape(name)}"
     for pattern in (rf"{word}!?\(", rf"{word}(?!\w)") if name else ():
-        found = re.search(pattern, segment.excerpt)
-        if found:
-            return segment.locator.start + segment.excerpt.count("\n", 0, found.start())
+        match = re.search(pattern, segment.excerpt)
+        if match:
+            return segment.locator.start + segment.excerpt.count("\n", 0, match.start())
     return segment.locator.start
 
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """The packages that manifests of a repository name: the folder of each by its name."""
+    """The packages in the manifests of a repository, each with its folder."""
 
     folders: Mapping[str, str]
 
     def modules(self, published: str) -> list[str]:
-        """Return the modules that a name behind `@` may mean, by whole path, the likeliest first."""
+        """Return the full paths of the modules that a name with `@` may mean, the likeliest first."""
         name = published.removeprefix("@")
         for package in sorted(self.folders, key=len, reverse=True):
             if name == package or name.startswith(f"{package}/"):
@@ -230,18 +227,18 @@ class Packages:
         return []
 
     def names(self, module: str) -> list[str]:
-        """Return what else a module of a whole path may be called, behind `@`."""
-        found = []
+        """Return the names with `@` of a module with a full path."""
+        names = []
         for package, folder in self.folders.items():
             for entry in _ENTRIES:
                 start = f"{folder}{entry}"
                 if module == start or module.startswith(f"{start}/"):
-                    found.append(f"@{package}{module.removeprefix(start)}".rstrip("/"))
-        return list(dict.fromkeys(found))
+                    names.append(f"@{package}{module.removeprefix(start)}".rstrip("/"))
+        return list(dict.fromkeys(names))
 
 
 def read_packages(found: PassagesFound, family: str, root: str) -> Steps[Packages]:
-    """Read which packages the manifests that were found name."""
+    """Read the packages in the manifests that were found."""
     keys = found.named.get(package_name(family), ())
     heads = [head for key in keys if (head := found.heads.get(key)) and head.origin.startswith(root)]
     if not heads:
@@ -266,38 +263,35 @@ def _shared(one: str, other: str) -> int:
     return count
 
 
-# Code without most of its long comments: where room is short, other code says more.
-
-
 _LONG_COMMENT = 6
-_KEPT_OF_COMMENT = 2
+_SHOWN_COMMENT_LINES = 2
 _LINE_COMMENTS = {"py": "#", "rb": "#", "sh": "#"}
 _BLOCK_FAMILIES = frozenset({"js", "go", "rs", "java", "c", "cs", "php"})
 _DOCSTRING = re.compile(r"""[ \t]*[rRuU]?(\"{3}|'{3})""")
 
 
 def shorten_comments(text: str, family: str) -> str:
-    """Return code with the first lines of each long comment or docstring, and in place of the rest how many lines.
+    """Shorten each long comment or docstring to its first lines and the number of the others.
 
-    What begins or ends outside the text, so that it cannot be told from code, stays.
+    A comment that begins or ends outside the text is not recognized and stays.
     """
     lines = text.split("\n")
-    kept: list[str] = []
+    shown: list[str] = []
     at = 0
     while at < len(lines):
         end = _end_of_comment(lines, at, family)
         if end - at < _LONG_COMMENT:
             end = max(end, at + 1)
-            kept += lines[at:end]
+            shown += lines[at:end]
         else:
             indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
-            kept += [*lines[at : at + _KEPT_OF_COMMENT], f"{indent}… {end - at - _KEPT_OF_COMMENT} more lines"]
+            shown += [*lines[at : at + _SHOWN_COMMENT_LINES], f"{indent}… {end - at - _SHOWN_COMMENT_LINES} more lines"]
         at = end
-    return "\n".join(kept)
+    return "\n".join(shown)
 
 
 def _end_of_comment(lines: Sequence[str], at: int, family: str) -> int:
-    """Return the line after the comment that begins in a line; this very line where none does."""
+    """Return the line after the comment that begins in a line, or the same line if none does."""
     first = lines[at].lstrip()
     if family in _BLOCK_FAMILIES and first.startswith("/*"):
         return next((end + 1 for end in range(at, len(lines)) if "*/" in lines[end]), at)
@@ -313,6 +307,6 @@ def _end_of_comment(lines: Sequence[str], at: int, family: str) -> int:
 
 
 def _begins_body(lines: Sequence[str], at: int) -> bool:
-    """Tell whether a line follows on the head of a function or class, where a docstring stands."""
+    """Return whether a line follows the signature of a function or class, so that it may begin a docstring."""
     before = next((line.rstrip() for line in reversed(lines[:at]) if line.strip()), "")
     return before.endswith(":")

@@ -1,4 +1,4 @@
-"""A mirror of the vectors of a space in an engine: brought up to date page by page, and searched."""
+"""Mirror the vectors of a space in an engine, page by page, and search it."""
 
 import threading
 from collections.abc import Sequence
@@ -18,29 +18,29 @@ from treering.ports.vector_engine import (
 from treering.retrieval.index.tables import VectorTable, stored_form
 
 PAGE = 2_000
-"""Vectors that one step takes over."""
+"""Vectors copied in one step."""
 
 MAX_CHANGED = 20_000
-"""Changes that are searched beside an engine. Beyond, the space's own vectors are no dearer."""
+"""Changes that are searched in addition to an engine. Beyond, the space's own vectors are as cheap."""
 
 WIDER = 4
-"""How many times the limit is asked of an engine that cannot search with a filter."""
+"""The factor for the limit of an engine that cannot search with a filter."""
 
 MAX_COMPARED = 4_000
-"""Passages that pass a filter and are compared one by one where an engine cannot search them exactly."""
+"""Passages that pass a filter and are compared one by one if an engine cannot search them exactly."""
 
 _MIN_COLLECTED, _MAX_COLLECTED, _COLLECTED_SHARE = 256, 10_000, 20
-"""Engines that write all vectors each time get changes once there is one for twenty vectors, within these bounds."""
+"""Engines that rewrite all vectors get changes once there is one for every twenty vectors, within these bounds."""
 
 
 class EngineMirror:
-    """The vectors of a space in an engine. Safe to use from many threads.
+    """The vectors of a space in an engine. Thread-safe.
 
-    `mark` names the space, the model and the dimension whose vectors the engine has to keep. With `describe` the engine
-    also gets descriptions of the passages. With `collects` changes wait until they are worth writing all vectors.
+    `mark` identifies the space, the model and the dimension of the vectors. With `describe` the engine also gets
+    descriptions of the passages. With `collects` changes are collected until it is worth rewriting all vectors.
 
-    One process at a time may call `advance` and `begin`: the one with the lease `ENGINE`. The engine may be late:
-    passages that changed since its state are read from the feed and searched here.
+    Only the process with the lease `ENGINE` may call `advance` and `begin`. The engine may lag behind: passages that
+    changed since its state are read from the feed and searched here.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class EngineMirror:
         return state.mark == self._mark
 
     def is_due(self) -> bool:
-        """Return whether there is work that is worth doing now. Vectors of another model are left alone."""
+        """Return whether an update is worthwhile now. Vectors of another model are not touched."""
         state = self.engine.state()
         if state is None:
             return True
@@ -88,7 +88,7 @@ class EngineMirror:
         return 1 if count is None else count
 
     def advance(self) -> bool:
-        """Take over one page of changes, durably; return whether more wait."""
+        """Apply one page of changes durably; return whether there are more."""
         state = self.engine.state()
         if state is None or not self.is_its_own(state):
             self.begin()
@@ -104,16 +104,16 @@ class EngineMirror:
         return bool(changes.left)
 
     def begin(self) -> None:
-        """Remove what the engine has, and begin to take all vectors over."""
-        # What changes meanwhile is in the feed behind this moment.
+        """Clear the engine, and begin to copy all vectors."""
+        # Later changes are in the feed after this moment.
         self.engine.begin(EngineState(self._mark, self._feed.moment(), loaded=-1))
 
     def nearest(self, vector: Vector, limit: int, allowed: Keys | None, *, compared: int) -> list[int] | None:
-        """Return passages among which the nearest are; `None` if the engine cannot tell. Follow up to now with `sees`.
+        """Return candidates for the nearest passages; `None` if the engine cannot search. Call `sees` first.
 
-        Up to `compared` allowed passages are all returned, to be compared, if the engine cannot search among them.
+        If the engine cannot search among the allowed passages, up to `compared` of them are all returned.
         """
-        # What changed since may be among the nearest of the engine, and is left out of them.
+        # Changed passages may be among the engine's nearest and are removed from them.
         keys = self.engine.search(vector, limit + len(self._changed), allowed)
         if keys is None and allowed is not None:
             if len(allowed) <= compared:
@@ -124,7 +124,7 @@ class EngineMirror:
         return None if keys is None else self._changed.merged(keys, vector, limit, allowed)
 
     def sees(self) -> bool:
-        """Read what changed since the state of the engine; return whether searches then miss nothing."""
+        """Read the changes since the state of the engine; return whether searches are then complete."""
         if not self.engine.searches:
             return False
         state = self.engine.state()
@@ -143,15 +143,15 @@ class EngineMirror:
         return True
 
     def _described(self, changes: VectorChanges) -> VectorChanges:
-        # What is read here may be newer than the changes: then the feed has another change of the passage.
+        # The descriptions may be newer than the changes; then the feed has another change of the passage.
         if self._describe is None or not changes.vectors:
             return changes
         return replace(changes, described=self._describe(list(changes.vectors)))
 
     def _passing(self, vector: Vector, limit: int, allowed: Keys) -> Keys | None:
-        """Return the nearest that are allowed among the nearest of all; `None` if these are fewer than there are.
+        """Return the allowed passages among the nearest of all; `None` if they are too few.
 
-        If a filter lets most passages pass, a few more of the nearest contain enough that pass.
+        If a filter allows most passages, a slightly larger search finds enough of them.
         """
         keys = self.engine.search(vector, WIDER * limit + len(self._changed), None)
         if keys is None:
@@ -162,7 +162,7 @@ class EngineMirror:
 
 
 class _Changed:
-    """The passages whose vectors came or went since a moment, with an exact search among them."""
+    """The passages whose vectors were added or removed since a moment, with an exact search."""
 
     def __init__(self, feed: VectorFeed, dimension: int) -> None:
         self._feed = feed
@@ -171,7 +171,7 @@ class _Changed:
         self._start("")
 
     def follow(self, moment: str) -> bool:
-        """Read what changed since a moment; return whether the feed has it, and it is not too much."""
+        """Read the changes since a moment; return whether the feed has them and they are not too many."""
         with self._lock:
             if self._begin != moment:
                 self._start(moment)
@@ -186,14 +186,14 @@ class _Changed:
         return len(self._keys)
 
     def merged(self, engine: Keys, vector: Vector, limit: int, allowed: Keys | None) -> list[int]:
-        """Return the passages that the engine found and that did not change, with the nearest of those that did."""
+        """Return the unchanged passages from the engine, and the nearest of the changed passages."""
         unchanged = self.unchanged(engine)
         with self._lock:
             nearest, _ = self._table.search(vector, limit=limit, allowed=allowed)
         return [*unchanged, *nearest.tolist()]
 
     def unchanged(self, keys: Keys) -> Sequence[int]:
-        """Return those of some passages that did not change since."""
+        """Return the passages that did not change."""
         with self._lock:
             return [key for key in keys.tolist() if key not in self._keys]
 

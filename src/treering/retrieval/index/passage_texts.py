@@ -1,4 +1,4 @@
-"""What engines beside a space may store of its passages: texts, places, and what the graph ties them to."""
+"""Describe passages for external engines: texts, places, and their entities in the graph."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ _WITHOUT_REFERENCES = frozenset({"source"})
 
 @dataclass(frozen=True, slots=True)
 class PassageText:
-    """The text of a passage, and which object it is of."""
+    """The text of a passage, and its object."""
 
     object_id: str
     title: str
@@ -30,7 +30,7 @@ class PassageText:
 
 
 class PassageTexts:
-    """Reads the texts of passages from a space. What is gone meanwhile is left out."""
+    """Read the texts of passages from a space. Passages that no longer exist are left out."""
 
     def __init__(self, passages: Passages, ledger: Ledger) -> None:
         self._passages = passages
@@ -40,14 +40,14 @@ class PassageTexts:
         """Return the texts of passages, by key."""
         if not keys:
             return {}
-        (found,) = self._passages.read([PassageRequest(keys=tuple(keys))])
-        heads = [found.heads[key] for key in keys if key in found.heads]
-        asked = ObjectRequest(
+        (passages,) = self._passages.read([PassageRequest(keys=tuple(keys))])
+        heads = [passages.heads[key] for key in keys if key in passages.heads]
+        request = ObjectRequest(
             objects=tuple(dict.fromkeys(head.object_id for head in heads if not head.part)),
             segments=tuple((head.object_id, head.part) for head in heads if head.part),
         )
-        (read,) = self._ledger.read([asked])
-        texts = ((head, _text(head, read)) for head in heads)
+        (objects,) = self._ledger.read([request])
+        texts = ((head, _text(head, objects)) for head in heads)
         return {head.key: PassageText(head.object_id, head.title, text) for head, text in texts if text is not None}
 
 
@@ -73,7 +73,7 @@ class _Named:
 
 
 class PassageDescriber:
-    """Describes passages of a space from its own index and ledger. Scopes hide nothing from it."""
+    """Describe passages of a space from its index and ledger, in all scopes."""
 
     def __init__(self, index: Index, ledger: Ledger) -> None:
         self._index = index
@@ -81,9 +81,9 @@ class PassageDescriber:
         self._texts = PassageTexts(index.passages, ledger)
 
     def __call__(self, keys: Sequence[int]) -> Mapping[int, DescribedPassage]:
-        """Describe those of the passages that are still there, by key."""
-        [found] = self._index.passages.read([PassageRequest(tuple(keys))])
-        heads = {key: found.heads[key] for key in keys if key in found.heads}
+        """Describe the passages that still exist, by key."""
+        [passages] = self._index.passages.read([PassageRequest(tuple(keys))])
+        heads = {key: passages.heads[key] for key in keys if key in passages.heads}
         ties = _ties_of(list(heads), self._index.graph.view(_EVERYTHING))
         named = self._named(heads.values())
         texts = self._texts(list(heads))
@@ -93,27 +93,27 @@ class PassageDescriber:
         }
 
     def _named(self, heads: Iterable[PassageHead]) -> dict[str, _Named]:
-        """Return by id which others the objects name in a field, and which they are linked to."""
+        """Return the references and links of the objects, by id."""
         types = {head.object_id: head.type for head in heads}
-        asked = tuple(identity for identity, name in types.items() if name not in _WITHOUT_REFERENCES)
-        [found] = self._ledger.read([ObjectRequest(objects=asked, links=tuple(types))])
+        referring = tuple(identity for identity, name in types.items() if name not in _WITHOUT_REFERENCES)
+        [read] = self._ledger.read([ObjectRequest(objects=referring, links=tuple(types))])
         return {
             identity: _Named(
-                _references(found.objects[identity]) if identity in found.objects else (),
-                tuple((link.type, link.target) for link in found.links.get(identity, ()) if link.source == identity),
+                _references(read.objects[identity]) if identity in read.objects else (),
+                tuple((link.type, link.target) for link in read.links.get(identity, ()) if link.source == identity),
             )
             for identity in types
         }
 
 
 def _references(item: Object) -> tuple[tuple[str, str], ...]:
-    """Return the references that the index follows, with their fields: of others no passage tells when they change."""
+    """Return the references that the index follows, with their fields. Changes of other references reach no passage."""
     followed = frozenset(tied_to(item))
     return tuple(dict.fromkeys((field, ref) for field, ref in named_references(item) if ref in followed))
 
 
 def _ties_of(keys: Sequence[int], view: GraphView) -> Mapping[int, _Ties]:
-    """Return by passage key what the graph ties passages to, by name."""
+    """Return the names of the entities of passages in the graph, by passage key."""
     edges = view.edges(view.of_passages(np.array(keys, np.int64)))
     stated = view.statements(keys)
     ends = np.unique(np.concatenate([edges.target, stated.subject, stated.object]))

@@ -1,6 +1,6 @@
-"""From an object to what can be found of it: passages, the unit of search.
+"""Turn objects into passages, the units of search.
 
-A source gives one passage per segment. Every other object gives one, its fields written out in words.
+A source has one passage per segment. Every other object has one passage with its fields in words.
 """
 
 import re
@@ -36,15 +36,15 @@ from treering.retrieval.index.ties import is_turn
 from treering.retrieval.text.dates import date_ranges
 
 MAX_GIST_CHARS = 1_500
-"""What of a text is embedded where its adapter gave no gist: about what the embedder reads."""
+"""Characters of a text that are embedded if its adapter gave no gist: about the input length of the embedder."""
 
 MAX_DAYS = 366
-"""The longest period that is kept of a turn: "since 2016" is true of too much to find anything."""
+"""The longest period of a turn that is indexed; longer ones, such as "since 2016", contain too many days."""
 
 Scalar = str | int | float | bool
 _MOST_ELEMENTS = 200
 _LONGEST = 500
-"""Elements of one list in the metadata of a note that filters find, and their characters at most."""
+"""Elements per list in the metadata of a note that filters find, and their maximal number of characters."""
 
 
 def passages_of(item: Object) -> list[Passage]:
@@ -64,22 +64,22 @@ def passages_of(item: Object) -> list[Passage]:
 
 
 def told_once(title: str, text: str) -> str:
-    """Return the text of an object without the lines that only repeat its title, or what another line says.
+    """Return the text of an object without lines that repeat its title or another line.
 
-    A decision that was read from a file has its title as its question, and the beginning of its outcome as its summary.
+    In a decision read from a file, the question is the title, and the summary is the beginning of the outcome.
     """
-    given = [(line, _bare(line)) for line in text.splitlines()]
-    whole = [bare for _, bare in given if len(bare) > _CUT]
-    told, lines = {_bare(title)}, []
-    for line, bare in given:
-        is_cut = len(bare) > _CUT and any(one.startswith(bare) and one != bare for one in whole)
-        if not line.strip() or not (is_cut or bare in told):
+    pairs = [(line, _bare(line)) for line in text.splitlines()]
+    long_lines = [bare for _, bare in pairs if len(bare) > _CUT]
+    seen, lines = {_bare(title)}, []
+    for line, bare in pairs:
+        is_cut = len(bare) > _CUT and any(one.startswith(bare) and one != bare for one in long_lines)
+        if not line.strip() or not (is_cut or bare in seen):
             lines.append(line)
-            told.add(bare)
+            seen.add(bare)
     return "\n".join(lines)
 
 
-_CUT = 100  # characters: a longer line with which another begins is its summary
+_CUT = 100  # characters; a longer line that begins another one is its summary
 _LABEL = re.compile(r"^(?:Outcome|Rationale|Expected|Resolution): ")
 
 
@@ -88,20 +88,20 @@ def _bare(line: str) -> str:
 
 
 def gist_hash(passage: Passage) -> str:
-    """Hash what is embedded of a passage (BLAKE2b, 160 bits, hex): equal texts share one vector."""
+    """Hash the embedded text of a passage (BLAKE2b, 160 bits, hex); equal texts share one vector."""
     return digest(passage.gist)
 
 
 def days_of(passage: Passage) -> tuple[tuple[date, date], ...]:
-    """Return the day a turn was said and the periods it mentions, as first and last days, none twice.
+    """Return the day of a turn and the distinct periods it mentions, as first and last days.
 
-    What is not a turn of a conversation has none: only turns are asked for by their time.
+    Other passages have none, because only turns are searched by time.
     """
     if not is_turn(passage):
         return ()
     said = ((passage.said.date(), passage.said.date()),) if passage.said else ()
-    told = (found.period for found in date_ranges(passage.text, said=passage.said))
-    return tuple(dict.fromkeys((*said, *(days for days in told if (days[1] - days[0]).days < MAX_DAYS))))
+    mentioned = (dates.period for dates in date_ranges(passage.text, said=passage.said))
+    return tuple(dict.fromkeys((*said, *(days for days in mentioned if (days[1] - days[0]).days < MAX_DAYS))))
 
 
 def record_of(passage: Passage) -> dict[str, Any]:
@@ -123,12 +123,12 @@ def record_of(passage: Passage) -> dict[str, Any]:
 
 def _of_source(source: Source) -> list[Passage]:
     segments = () if source.content_type == "binary_stub" else source.segments
-    told = [part for part in segments if part.excerpt.strip() or part.heading.strip()]
+    readable = [part for part in segments if part.excerpt.strip() or part.heading.strip()]
     place_role = role_of(source)
-    if not told:  # what cannot be read can at least be found by its name
+    if not readable:  # found by its name
         return [_passage(source, metadata=_elements(source) | _scalars(source.metadata), place_role=place_role)]
     metadata = {**_elements(source), **_scalars(source.metadata)}
-    return [_of_segment(source, part, place_role, metadata) for part in told]
+    return [_of_segment(source, part, place_role, metadata) for part in readable]
 
 
 def _of_segment(source: Source, segment: Segment, place_role: str, metadata: Mapping[str, Scalar]) -> Passage:
@@ -197,7 +197,7 @@ def _passage(
 
 
 def _called(title: str, heading: str) -> str:
-    """Name a segment: what its source is called says much of what a short text is about."""
+    """Return the heading of a segment with the title of its source, which shows the topic of a short text."""
     return heading if not title or heading.startswith(title) else " > ".join(filter(None, (title, heading)))
 
 
@@ -210,7 +210,7 @@ def _scalars(metadata: Mapping[str, Any]) -> dict[str, Scalar]:
 
 
 def _elements(source: Source) -> dict[str, Scalar]:
-    """Return names that say what lists in the metadata of a note hold: `core.filters.over_lists` asks for them."""
+    """Return keys for the elements of lists in the metadata of a note; `core.filters.over_lists` reads them."""
     if source.kind != "note":
         return {}
     lists = {name: value for name, value in source.metadata.items() if isinstance(value, list)}
@@ -277,11 +277,8 @@ def _said(value: object) -> str:
     return value if isinstance(value, str) else canonical_json(value)
 
 
-# Whether an object may be shown to a read.
-
-
 def is_shown(state: Head | None, reach: Reach) -> bool:
-    """Tell whether an object in this state may be shown to a read: scope and status, filters apart."""
+    """Return whether a read may show an object by its scope and status, apart from filters."""
     if state is None:
         return False
     shown = reach.withdrawn or state.status in CURRENT[state.type]
@@ -289,5 +286,5 @@ def is_shown(state: Head | None, reach: Reach) -> bool:
 
 
 def is_withheld(item: Object, reach: Reach) -> bool:
-    """Tell whether an object is kept from a read because it is over, whatever its status."""
+    """Return whether a read omits an object because it is over, whatever its status."""
     return not reach.withdrawn and reach.now is not None and is_over(item, now=reach.now)

@@ -1,7 +1,7 @@
-"""From a ledger's changes to what an index keeps: which passages come, go and change, and what each is found by.
+"""Turn changes of a ledger into steps for an index: passages that begin, end or change, with their terms and names.
 
-Pure, and shared by all stores, so that they cannot differ in what can be found. A store keeps rows: it begins and ends
-them as the steps say, and remembers from which audit sequence number to which each stood.
+Pure, and shared by all stores, so that all find the same. A store applies the steps to its rows, and stores the range
+of audit sequence numbers in which each row is valid.
 """
 
 from collections.abc import Callable, Iterator, Sequence, Set
@@ -25,25 +25,25 @@ from treering.retrieval.text.analysis import names_in, stretches_of
 from treering.retrieval.text.analysis import terms_of as text_terms
 
 PARAGRAPH, TURN, SYMBOL, SUPPORT, CODE, DATA = range(6)
-"""How long a text may wait for its vector: less is sooner.
+"""Priorities in the embedding backlog; lower is sooner.
 
-Paragraphs come first, for a chain of questions finds nearly nothing more by the quick model (8 points of recall by the
-encoder, 1 to 3 by the quick one); turns of conversations next, of which that finds as much as the encoder.
+Paragraphs come first, because the quick model hardly helps multi-hop questions (the encoder gains 8 points of recall,
+the quick model 1 to 3). Turns of conversations come next; the quick model finds as many of them as the encoder.
 """
 
 GENERATED = "generated"
 SUPPORTING_PLACES = frozenset({"test", "example", "changelog", "data"})
-"""Places of a project that say little of how it works."""
+"""Roles of files that contain little about how a project works."""
 
 _BODIES = {"code": CODE, "data": DATA}
 
 
 def priority_of(kind: str, role: str, place_role: str) -> int | None:
-    """Return how long a text may wait for its vector; `None` for one that gains nothing by it.
+    """Return the embedding priority of a text; `None` for texts that are not embedded.
 
-    Those are what was generated, and bodies of code and data in a project, a third to three fifths of its texts. Of 89
-    questions about two repositories (`benchmarks.code_data`) 80 found their file among the first five without them and
-    81 with them, 86 among the first ten either way. A symbol stands for its body.
+    These are generated texts, and bodies of code and data in a project: a third to three fifths of its texts. Of 89
+    questions about two repositories (`benchmarks.code_data`), 80 find their file among the first five hits without
+    them and 81 with them, and 86 among the first ten in both cases. A symbol represents its body.
     """
     if place_role == GENERATED or (role in _BODIES and place_role != NO_PLACE):
         return None
@@ -58,7 +58,7 @@ def priority_of(kind: str, role: str, place_role: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A passage, its place in its object (from 0), and the ids of the objects that its object refers to."""
+    """A passage, its position in its object (from 0), and the ids of the objects that its object refers to."""
 
     passage: Passage
     position: int
@@ -66,19 +66,19 @@ class Entry:
 
     @property
     def stated(self) -> tuple[object, ...]:
-        """What its ties are made of that may change while the passage stays."""
+        """The inputs of its graph ties that may change while the passage stays."""
         return self.passage.triples, self.links
 
     @property
     def code_names(self) -> tuple[str, ...]:
-        """The names of code that it vouches for (`retrieval.index.code_names`)."""
+        """Its names of code (`retrieval.index.code_names`)."""
         return names_of_code(self.passage, first=not self.position)
 
 
 class IndexTerms(NamedTuple):
-    """What a passage is found by: its terms for the word index by field, and its names for the index of their parts.
+    """The terms of a passage for the word index, by field, and its names for the trigram index.
 
-    `retrieval.text.analysis` says what both are (`index_text`, `identifier_text`).
+    See `index_text` and `identifier_text` in `retrieval.text.analysis`.
     """
 
     title: str
@@ -89,7 +89,7 @@ class IndexTerms(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """A passage that stands from `seq` on."""
+    """A passage that is valid from `seq` on."""
 
     entry: Entry
     seq: int
@@ -97,7 +97,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A passage that stood until before `seq`, as it stood."""
+    """A passage that was valid before `seq`, in its last state."""
 
     entry: Entry
     seq: int
@@ -105,19 +105,19 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """A passage that stays, but for its time, its place in the object, its metadata, and what it is tied to."""
+    """A passage of which only the time, the position, the metadata or the graph ties change."""
 
     entry: Entry
     seq: int
     retied: bool
-    """Whether it states or refers to something else than before."""
+    """Whether its statements or references change."""
     was: Entry
-    """How it stood before."""
+    """Its previous state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """An erased object: nothing of its passages may stay, of whatever time."""
+    """An erased object: all its passages are removed, also past ones."""
 
     object_id: str
 
@@ -126,7 +126,7 @@ Step = Began | Ended | Touched | Forgotten
 
 
 def steps_of(change: Change) -> list[Step]:
-    """Return what a change makes of an object's passages; what ends comes before what begins."""
+    """Return the steps for the passages of a changed object; passages that end come first."""
     if change.after is None:
         return [Forgotten(change.object_id)]
     old, new = _by_part(change.before), _by_part(change.after)
@@ -137,47 +137,49 @@ def steps_of(change: Change) -> list[Step]:
 
 
 def ties_in(entries: Sequence[Entry], extractor: Extractor) -> list[Ties]:
-    """Return what each passage ties together in the graph; all but code in files is read by the extractor."""
-    found: list[Extraction | PlainExtraction | None] = [names_of_linked_code(entry.passage) for entry in entries]
-    told = [place for place, names in enumerate(found) if names is None]
-    excerpts = [excerpt_of(entries[place].passage) for place in told]
-    for place, read in zip(told, _read(excerpts, extractor) if told else (), strict=True):
-        found[place] = read
+    """Return the graph ties of each passage. The extractor reads all passages but code in files."""
+    extractions: list[Extraction | PlainExtraction | None] = [names_of_linked_code(entry.passage) for entry in entries]
+    places = [place for place, extraction in enumerate(extractions) if extraction is None]
+    excerpts = [excerpt_of(entries[place].passage) for place in places]
+    for place, extraction in zip(places, _extract(excerpts, extractor) if places else (), strict=True):
+        extractions[place] = extraction
     return [
-        ties_of(entry.passage, one, entry.links) for entry, one in zip(entries, found, strict=True) if one is not None
+        ties_of(entry.passage, one, entry.links)
+        for entry, one in zip(entries, extractions, strict=True)
+        if one is not None
     ]
 
 
-def _read(excerpts: Sequence[Excerpt], extractor: Extractor) -> Sequence[Extraction | PlainExtraction]:
+def _extract(excerpts: Sequence[Excerpt], extractor: Extractor) -> Sequence[Extraction | PlainExtraction]:
     extract: Callable[[Sequence[Excerpt]], Sequence[Extraction | PlainExtraction]]
     extract = getattr(extractor, "extract_plainly", extractor.extract)
     return extract(excerpts)
 
 
 def terms_of(passage: Passage) -> IndexTerms:
-    """Return what a passage is found by in the index of words and in that of parts of names."""
+    """Return the terms of a passage for the word index and its names for the trigram index."""
     title, in_title = _of_title(called(passage))
     in_heading, in_text = stretches_of(passage.heading), stretches_of(passage.text)
-    # Every word of a signature is a name. In bodies of code plain words are many, and the word index finds them.
+    # Every word of a signature is a name. Plain words in bodies of code are left to the word index.
     names = names_in(chain(in_title, in_heading, in_text), any_word=passage.role == "symbol")
     return IndexTerms(
         title, text_terms(passage.heading, in_heading), text_terms(passage.text, in_text), " ".join(names)
     )
 
 
-@lru_cache(maxsize=256)  # that of all passages of a file, which come one after another
+@lru_cache(maxsize=256)  # consecutive passages of a file share their title
 def _of_title(title: str) -> tuple[str, tuple[str, ...]]:
     stretches = stretches_of(title)
     return text_terms(title, stretches), tuple(stretches)
 
 
 def places_of(passage: Passage) -> tuple[str, ...]:
-    """Return the names of which a passage is found by the whole or the end."""
+    """Return the names that a passage can be found by, as a whole or by their end."""
     return tuple(filter(None, (passage.title, passage.heading, passage.origin)))
 
 
 def called(passage: Passage) -> str:
-    """Return what a passage's source is called, with its path where the title does not say it."""
+    """Return the title of the source of a passage, with its path if the title does not contain it."""
     path = str(passage.metadata.get("path", ""))
     return passage.title if path in passage.title else f"{passage.title} {path}"
 
@@ -191,12 +193,12 @@ def entries_of(item: Object | None) -> list[Entry]:
 
 
 def tied_to(item: Object) -> tuple[str, ...]:
-    """Return the ids that the graph ties an object's passages to."""
+    """Return the ids of the objects that the graph ties the passages of an object to."""
     match item:
         case Source() | Node():
-            return ()  # a source refers to no object, and a merged node is found by none
+            return ()  # a source refers to no object, and a merged node is not found
         case WorkItem(owner_refs=owners):
-            # Who owns work says little about what it is about.
+            # The owner of work is no part of its topic.
             return tuple(ref for ref in references_of(item) if ref not in owners)
         case _:
             return references_of(item)
@@ -205,7 +207,7 @@ def tied_to(item: Object) -> tuple[str, ...]:
 def _step(entry: Entry, was: Entry | None, seq: int) -> Step | None:
     if was is None:
         return Began(entry, seq)
-    # Most touches change the time alone, of every passage of an object: these are not read again.
+    # Most changes are only of the time, for every passage of an object.
     return Touched(entry, seq, retied=entry.stated != was.stated, was=was) if entry != was else None
 
 
@@ -214,7 +216,7 @@ def _by_part(item: Object | None) -> dict[str, Entry]:
 
 
 def _essence(passage: Passage) -> tuple[object, ...]:
-    """Return what of a passage cannot change while it stays the same."""
+    """Return the values of a passage whose change makes it a new passage."""
     return (
         *(passage.type, passage.kind, passage.status, passage.scope, passage.channel, passage.live),
         *(passage.role, passage.title, passage.heading, passage.origin, passage.text, passage.gist),
@@ -224,31 +226,28 @@ def _essence(passage: Passage) -> tuple[object, ...]:
     )
 
 
-# Bringing a projection that lives elsewhere up to date with its ledger, in bounded batches.
-
-
 BATCH = 500
 """Audit events that are read and applied at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedPosition:
-    """How far a projection is behind its ledger: both are audit sequence numbers."""
+    """The audit sequence numbers of a projection and its ledger."""
 
     cursor: int
     sequence: int
 
     @property
     def events(self) -> int:
-        """Count the audit events that were not applied yet."""
+        """The number of audit events that are not applied yet."""
         return max(0, self.sequence - self.cursor)
 
 
 def follow(ledger: Ledger, projection: Projection, limit: int | None = None, *, batch: int = BATCH) -> FeedPosition:
-    """Apply at most `limit` audit events (all there are where `None`) behind a projection's cursor; tell what is left.
+    """Apply at most `limit` audit events (`None`: all) after the cursor of a projection; return its position.
 
-    Each batch moves the cursor, so what is broken off goes on where it was. A projection that is ahead of the ledger
-    was made of another history, such as one before an older backup was put back: it starts over.
+    Each batch moves the cursor, so that an interrupted run resumes. A projection ahead of the ledger is from another
+    history, for example before an older backup was restored, and is rebuilt.
     """
     if projection.cursor > ledger.sequence():
         projection.clear()
@@ -266,21 +265,18 @@ def _behind(ledger: Ledger, projection: Projection) -> FeedPosition:
     return FeedPosition(projection.cursor, ledger.sequence())
 
 
-# What the record of a job tells of objects, and the record without what it tells of erased ones.
-
-
 _ERASED = "(erased)"
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Erased objects, by their ids and by everything they were read from."""
+    """The ids of erased objects and all their origins."""
 
     ids: Set[str]
     origins: Set[str] = frozenset()
 
     def is_in(self, value: Any) -> bool:
-        """Tell whether a value, or anything in it, names one of them."""
+        """Return whether a value, or any value in it, names one of the objects."""
         match value:
             case str():
                 return value in self.origins or self._begins_with_origin(value) or self._has_id(value)
@@ -291,12 +287,12 @@ class Named:
         return False
 
     def without(self, row: JobRow) -> dict[str, Any]:
-        """Return a job without the lines that name one of them: results, warnings, what went stale."""
-        kept: dict[str, Any] = {
+        """Return a job without the results, warnings and stale objects that name one of the objects."""
+        redacted: dict[str, Any] = {
             name: [line for line in value if not self.is_in(line)] if isinstance(value, list) else value
             for name, value in row.items()
         }
-        return {**kept, "target": _ERASED} if self.is_in(row.get("target")) else kept
+        return {**redacted, "target": _ERASED} if self.is_in(row.get("target")) else redacted
 
     def _begins_with_origin(self, text: str) -> bool:
         return any(text.startswith(f"{origin}: ") for origin in self.origins)
@@ -306,12 +302,12 @@ class Named:
 
 
 def sources_in(row: JobRow) -> list[str]:
-    """Return the ids of the sources that a job's results name."""
+    """Return the ids of the sources in the results of a job."""
     return [item["source_id"] for item in row.get("items", ()) if item.get("source_id")]
 
 
 def origins_in(row: JobRow, ids: Set[str]) -> Iterator[str]:
-    """Return what a job says that some objects were read from, and from where they were moved."""
+    """Yield the origins, also earlier ones, of some objects in the results of a job."""
     for item in row.get("items", ()):
         if item.get("source_id") in ids:
             yield from filter(None, (item.get("origin"), item.get("moved_from")))

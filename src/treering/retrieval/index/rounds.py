@@ -1,7 +1,7 @@
-"""Reading in rounds: searches say what they want to know as values, and what several want is asked for in one call.
+"""Run searches in rounds, so that requests of several searches are batched into one call.
 
-A search is a generator. It yields a request and is sent the answer; its result is what it returns. So it says what it
-reads and in which order, and not from where; and a store in another place is asked few questions instead of many.
+A search is a generator that yields requests, is sent their answers, and returns its result. It determines what to read
+in which order, but not from where, and a remote store gets few calls instead of many.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -20,14 +20,14 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class GraphRequest:
-    """A view of the graph, for a read in reach."""
+    """A request for a view of the graph in reach."""
 
     reach: Reach
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Work of a model, which reads nothing of the space and may take seconds: no moment is held meanwhile."""
+    """Work of a model, which does not read the space and may take seconds. No snapshot is held meanwhile."""
 
     work: Callable[[], Any]
 
@@ -35,17 +35,17 @@ class ModelRequest:
 ReadRequest = TextRequest | NearRequest | PassageRequest | GraphRequest | ObjectRequest
 
 Steps = Generator[ReadRequest | ModelRequest, Any, Result]
-"""A search: yields requests, is sent `TextFound`, `Near`, `PassagesFound`, `GraphView` or `ObjectsFound` for them.
+"""A search. Its requests are answered with `TextFound`, `Near`, `PassagesFound`, `GraphView` or `ObjectsFound`.
 
-For a `ModelRequest` it is sent what the work gives.
+A `ModelRequest` is answered with the result of its work.
 """
 
 OnlySome = Callable[[Sequence[PassagesFound]], Sequence[PassagesFound]]
-"""Takes out of what was read of passages what a search is not to see."""
+"""A filter for the passages that a search may see."""
 
 
 def run(search: Steps[Result], *, index: Index, ledger: Ledger) -> Result:
-    """Run one search to its end."""
+    """Run one search and return its result."""
     results: list[Result] = run_together([search], index=index, ledger=ledger)
     return results[0]
 
@@ -53,13 +53,13 @@ def run(search: Steps[Result], *, index: Index, ledger: Ledger) -> Result:
 def run_together(
     searches: Sequence[Steps[Any]], *, index: Index, ledger: Ledger, only: OnlySome | None = None
 ) -> list[Any]:
-    """Run searches side by side; return their results, in their order. `only`: what of the passages read they see.
+    """Run searches together; return their results in order. `only` filters the passages they read.
 
-    In each round one port is asked, for all searches that wait for it: the one that comes first in a search. So
-    searches that took different ways meet again at the next port that both need.
+    Each round calls one port for all searches that wait for it: the port that comes first in a search. So searches
+    that differ in between meet again at the next port that both need.
 
-    All that is read is of one moment, up to the work of a model: that is done once nothing else waits, and what is
-    read after it is of a later moment. A database that is held while a model thinks cannot tidy up.
+    All reads see one snapshot, until a model works. That happens when no read is waiting; later reads see a later
+    snapshot, because a database with an open snapshot cannot clean up.
     """
     ports = _ports(index, ledger, only)
     running = _Running(searches)
@@ -68,8 +68,8 @@ def run_together(
             while reading := running.reading:
                 check_interrupt()
                 kind = next(kind for kind in ports if any(isinstance(request, kind) for request in reading.values()))
-                asked = {at: request for at, request in reading.items() if isinstance(request, kind)}
-                for at, answer in zip(asked, ports[kind](list(asked.values())), strict=True):
+                batch = {at: request for at, request in reading.items() if isinstance(request, kind)}
+                for at, answer in zip(batch, ports[kind](list(batch.values())), strict=True):
                     running.send(at, answer)
         for at, request in list(running.waiting.items()):
             if isinstance(request, ModelRequest):
@@ -80,7 +80,7 @@ def run_together(
 def _ports(
     index: Index, ledger: Ledger, only: OnlySome | None
 ) -> Mapping[type[Any], Callable[[list[Any]], Sequence[Any]]]:
-    """Return what answers each kind of request, in the order in which a search comes to them."""
+    """Return the function that answers each kind of request, in the usual order of requests in a search."""
     return {
         TextRequest: index.text.search,
         NearRequest: lambda requests: nearest(requests, index),
@@ -91,30 +91,25 @@ def _ports(
 
 
 def _views(requests: Sequence[GraphRequest], index: Index) -> list[GraphView]:
-    """Return a view for each request. Filters are not asked of the graph: one view serves all of one scope."""
-    views: dict[Reach, GraphView] = {}
-    found = []
-    for request in requests:
-        reach = replace(request.reach, where=EVERYTHING)
-        if reach not in views:
-            views[reach] = index.graph.view(reach)
-        found.append(views[reach])
-    return found
+    """Return a view for each request. The graph ignores filters, so requests in one scope share a view."""
+    reaches = [replace(request.reach, where=EVERYTHING) for request in requests]
+    views = {reach: index.graph.view(reach) for reach in dict.fromkeys(reaches)}
+    return [views[reach] for reach in reaches]
 
 
 def nearest(requests: Sequence[NearRequest], index: Index) -> list[Near]:
-    """Compare for several requests: with the vectors of the space's model, and of the quick one where these are asked.
+    """Search the vectors of the space's embedder, and those of the quick model if requested.
 
-    What has a vector of both counts as what the space's own says of it.
+    A passage with vectors of both counts by the space's embedder.
     """
     own = [_with(one, one.vectors) for one in requests]
     quick = [_with(one, one.quick) for one in requests]
     nothing = Near(frozenset(), ())
-    found = list(index.vectors.search(own)) if any(one.vectors for one in own) else [nothing] * len(requests)
-    meanwhile = quick_vectors(index)
-    if meanwhile is None or not any(one.vectors for one in quick):
-        return found
-    both = zip(found, meanwhile.search(quick), strict=True)
+    near = list(index.vectors.search(own)) if any(one.vectors for one in own) else [nothing] * len(requests)
+    quick_table = quick_vectors(index)
+    if quick_table is None or not any(one.vectors for one in quick):
+        return near
+    both = zip(near, quick_table.search(quick), strict=True)
     return [_merged(of_own, of_quick) for of_own, of_quick in both]
 
 
@@ -129,7 +124,7 @@ def _merged(own: Near, quick: Near) -> Near:
 
 
 def lag_of(index: Index) -> Lag:
-    """Tell how far vectors lag behind, and how many of the passages that wait have one of the quick model."""
+    """Return the embedding backlog, with the number of waiting passages that have a vector of the quick model."""
     lag, quick = index.vectors.lag(), quick_vectors(index)
     if quick is None or not lag.pending:
         return lag
@@ -139,7 +134,7 @@ def lag_of(index: Index) -> Lag:
 
 @dataclass(slots=True)
 class _Running:
-    """Searches under way: what each waits for, and what came of those that have ended."""
+    """Running searches: the request that each waits for, and the results of those that ended."""
 
     searches: Sequence[Steps[Any]]
     waiting: dict[int, ReadRequest | ModelRequest] = field(default_factory=dict)
@@ -165,22 +160,19 @@ class _Running:
             self.ended[at] = end.value
 
 
-# Looking something up by its text alone, without ranking it against anything else.
-
-
 def make_whole(index: Index, *, told: Callable[[Behind], None] = lambda _: None) -> None:
-    """Finish an index that is being made anew, or is late, telling after each step how far it is.
+    """Bring an index up to date; call `told` with the progress after each step.
 
-    For whoever takes what is not found for absent. A search that says what it may lack need not wait. Raises
-    `Unavailable` where the space cannot be written.
+    For callers that treat missing passages as absent; searches report a late index instead. Raises `Unavailable` if
+    the space cannot be written.
     """
     while index.upkeep.behind().total:
         told(index.upkeep.advance())
 
 
 def look_up(index: Index, request: TextRequest) -> list[PassageHead]:
-    """Return the heads of what a search by text finds, each once: by words, then by names, by place and by days."""
+    """Search by text, without ranking: return distinct hits by words, then by names, by places and by days."""
     (hits,) = index.text.search([request])
     keys = dict.fromkeys(hit.key for hit in (*hits.words, *hits.names, *hits.places, *hits.days))
-    (found,) = index.passages.read([PassageRequest(tuple(keys))])
-    return [found.heads[key] for key in keys if key in found.heads]
+    (passages,) = index.passages.read([PassageRequest(tuple(keys))])
+    return [passages.heads[key] for key in keys if key in passages.heads]

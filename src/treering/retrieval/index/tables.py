@@ -1,4 +1,4 @@
-"""Tables in memory: vectors for exact cosine search, and postings of words for BM25."""
+"""In-memory tables: vectors for cosine search, and postings of words for BM25."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,81 +23,79 @@ MAX_KEY = 2**28
 EXACT_ROWS = 20_000
 RESCORED = 8_000
 RESCORED_SHARE = 25
-"""One row in this many is rescored, if that is more than `rescored`: recall falls as rows crowd together."""
+"""One row in this many is rescored, if that is more than `rescored`; dense tables need more."""
 
-# Components are kept as 16-bit fixed point: as exact as half precision for components of a unit vector
-# (cosines within 5e-5 of float32), and numpy turns them into floats seven times faster. The scale leaves
-# room for a component of a vector a little longer than 1.
+# Components are stored as 16-bit fixed point: as exact as half precision for a unit vector (cosines within 5e-5 of
+# float32), and numpy converts them to floats seven times faster. The scale allows vectors slightly longer than 1.
 _SCALE = np.float32(32_000)
 _LENGTH_SLACK = 0.01
 _COSINE_SLACK = np.float32(1e-5)
-_BLOCK = 512  # rows turned into floats at a time: 0.8 MB at 384 dimensions, which stays in the cache
+_BLOCK = 512  # rows converted at a time: 0.8 MB at 384 dimensions, which fits into the cache
 _SIGNS_BLOCK = 16_384
 
 
 def distinct(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """Return the values, each once, in ascending order. `np.unique` loads masked arrays for it, which nobody uses."""
+    """Return the distinct values in ascending order. Unlike `np.unique`, it does not import masked arrays."""
     ordered = np.sort(values)
     return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
 
 
 def stored_form(vectors: Floats) -> Stored:
-    """Return vectors of unit length as they are kept: 16-bit fixed point, of the same shape."""
+    """Convert unit vectors to their stored form: 16-bit fixed point of the same shape."""
     rounded: Stored = np.rint(vectors.astype(np.float32) * _SCALE).astype(np.int16)
     return rounded
 
 
 def restored(stored: Stored) -> npt.NDArray[np.float32]:
-    """Return the vectors that `stored_form` kept."""
+    """Convert vectors back from `stored_form`."""
     return stored.astype(np.float32) / _SCALE
 
 
 @dataclass(frozen=True, slots=True)
 class PackedTable:
-    """A table as numbers and arrays, by name. The arrays are those of the table, and not copies."""
+    """A table as named numbers and arrays. The arrays are not copied."""
 
     numbers: Mapping[str, int]
     arrays: Mapping[str, npt.NDArray[Any]]
     most: int = 0
-    """So many elements has an array at most that comes in parts."""
+    """The maximal number of elements of an array that comes in parts."""
     parts: Iterable[Mapping[str, npt.NDArray[Any]]] = ()
-    """Further arrays, part by part: put together they would take as much memory again."""
+    """Further arrays in parts, because joined they would take as much memory again."""
 
     def array(self, name: str, kind: type[np.generic], *shape: int | None) -> npt.NDArray[Any]:
-        """Return an array. Raises `Corrupt` where it is not of this type and shape (`None`: any length)."""
-        found = self.arrays.get(name)
+        """Return an array. Raises `Corrupt` if it does not have this type and shape (`None`: any length)."""
+        array = self.arrays.get(name)
         if (
-            found is None
-            or found.dtype != kind
-            or found.ndim != len(shape)
-            or any(wanted not in {None, there} for wanted, there in zip(shape, found.shape, strict=True))
+            array is None
+            or array.dtype != kind
+            or array.ndim != len(shape)
+            or any(expected not in {None, actual} for expected, actual in zip(shape, array.shape, strict=True))
         ):
             raise unfit()
-        return found
+        return array
 
     def number(self, name: str, *, most: int) -> int:
-        """Return a number. Raises `Corrupt` where it is not there, or not between 0 and `most`."""
-        found = self.numbers.get(name)
-        if not isinstance(found, int) or not 0 <= found <= most:
+        """Return a number. Raises `Corrupt` if it is missing, or not between 0 and `most`."""
+        number = self.numbers.get(name)
+        if not isinstance(number, int) or not 0 <= number <= most:
             raise unfit()
-        return found
+        return number
 
 
 def unfit() -> Corrupt:
-    """Return the error for a packed table whose arrays do not belong together."""
+    """Return the error for a packed table with inconsistent arrays."""
     return Corrupt("A packed table does not fit together.", hint="Delete it; it is rebuilt from the space.")
 
 
 class VectorTable:
-    """Unit vectors by integer key, searched by cosine. 0.86 MB for each 1,000 vectors of 384 dimensions.
+    """Unit vectors by integer key, searched by cosine; 0.86 MB per 1,000 vectors of 384 dimensions.
 
-    Keys are row ids: from 0 to 2**28, and better dense, for each possible key up to the greatest takes
-    4 bytes. Up to `exact_rows` rows, or rows allowed by a filter, every cosine is computed. Beyond, rows are
-    ranked by how many components agree in sign with the query, and cosines are computed for the best
-    `rescored` of them (at least one in 25). The answer is a function of the content and the query; the order
-    in which vectors were added or discarded does not show.
+    Keys are row ids from 0 to 2**28, preferably dense, because every possible key up to the greatest takes 4 bytes. Up
+    to `exact_rows` rows, or rows allowed by a filter, every cosine is computed. In larger tables, rows are ranked by
+    the number of components that agree with the query in sign, and cosines are computed for the best `rescored` of
+    them (at least one in 25). Results depend only on the content and the query, not on the order of changes.
 
-    Not locked: nobody may search while somebody adds or discards.
+    Not thread-safe: the caller must not search during `add` or `discard`.
     """
 
     def __init__(self, dimension: int, *, exact_rows: int = EXACT_ROWS, rescored: int = RESCORED) -> None:
@@ -107,12 +105,12 @@ class VectorTable:
         self._count = 0
         self._keys = np.empty(0, np.int64)
         self._matrix = np.empty((0, dimension), np.int16)
-        # One line per 64 components, so that a line is read from end to end.
+        # One line per 64 components, so that lines are read sequentially.
         self._signs = np.empty((-(-dimension // 64), 0), np.uint64)
-        # By key: the row, counted from 1; 0 where there is none (a page never written takes no memory).
+        # By key: the row, counted from 1; 0 if there is none. Pages that are never written take no memory.
         self._directory = np.zeros(0, np.int32)
         self._allowed: tuple[Keys, Rows | None] | None = None
-        """The keys that a search was held to last, with their rows: one filter is asked for again and again."""
+        """The allowed keys of the last search with their rows, because filters repeat."""
 
     def __len__(self) -> int:
         return self._count
@@ -126,7 +124,7 @@ class VectorTable:
         return PackedTable({"count": self._count}, {**arrays, "directory": self._directory})
 
     def unpack(self, packed: PackedTable) -> None:
-        """Become the table that `packed` gave, over its arrays. Raises `Corrupt` where they do not fit together."""
+        """Load a table from `packed`, without copying its arrays. Raises `Corrupt` if they are inconsistent."""
         keys = packed.array("keys", np.int64, None)
         matrix = packed.array("matrix", np.int16, None, self._dimension)
         signs = packed.array("signs", np.uint64, len(self._signs), None)
@@ -140,17 +138,17 @@ class VectorTable:
         return np.sort(self._keys[: self._count])
 
     def reserve(self, rows: int, greatest_key: int) -> None:
-        """Make room for so many rows and for keys up to the greatest, so that adding them moves nothing about."""
+        """Allocate space for a number of rows and for keys up to the greatest."""
         self._directory = _grown(self._directory, greatest_key + 1)
         self._keys = _grown(self._keys, rows)
         self._matrix = _grown(self._matrix, rows)
         self._signs = _grown(self._signs, rows, axis=1)
 
     def add(self, keys: Keys, vectors: Floats) -> None:
-        """Keep `vectors` (`float16|float32[n, dim]`, unit length) under `keys`, replacing those there.
+        """Store `vectors` (`float16|float32[n, dim]`, unit length) under `keys`, replacing existing ones.
 
-        Where a key is given twice, the last vector counts. Raises `InvalidInput`, and changes nothing, for
-        another shape, a key out of range, or a vector that is not of unit length.
+        Of a repeated key the last vector counts. Raises `InvalidInput` without changing anything for another shape, a
+        key out of range, or a vector that does not have unit length.
         """
         self._check_places(keys, vectors.shape)
         if not all(_are_unit(vectors[block]) for block in _blocks(len(keys), _BLOCK)):
@@ -158,7 +156,7 @@ class VectorTable:
         self.add_stored(keys, stored_form(vectors))
 
     def add_stored(self, keys: Keys, stored: Stored) -> None:
-        """Keep what `stored_form` gave (`int16[n, dim]`) under `keys`, as `add` keeps vectors; lengths are trusted."""
+        """Store vectors in `stored_form` (`int16[n, dim]`) under `keys`, like `add`, without checking their length."""
         self._check_places(keys, stored.shape)
         given: Rows | None = None
         if np.any(keys[1:] <= keys[:-1]):
@@ -174,12 +172,12 @@ class VectorTable:
             self._signs[:, at] = _sign_bits(values)
 
     def discard(self, keys: Keys) -> None:
-        """Forget `keys`; one that is not there is no error. The content is overwritten in memory."""
+        """Remove `keys`; missing ones are ignored. Their content is overwritten in memory."""
         self._allowed = None
         gone = self._in_order(self._rows_of(keys))
         left = self._count - len(gone)
         self._directory[self._keys[gone]] = 0
-        # The last rows move into the holes, so that rows stay dense.
+        # The last rows fill the holes, so that rows stay dense.
         holes = gone[gone < left]
         movers = np.setdiff1d(np.arange(left, self._count), gone, assume_unique=True)
         self._matrix[holes] = self._matrix[movers]
@@ -193,10 +191,10 @@ class VectorTable:
     def search(
         self, query: npt.NDArray[np.float32], *, limit: int, allowed: Keys | None = None
     ) -> tuple[Keys, npt.NDArray[np.float32]]:
-        """Find the `limit` nearest: their keys and cosines, best first, equal ones by ascending key.
+        """Return the keys and cosines of the `limit` nearest, best first, ties by ascending key.
 
-        `query` is `float32[dim]`, unit length. `allowed` restricts the search to these keys, before ranking
-        (keys that are not there are ignored; nobody may change the array). Raises `InvalidInput` for another shape.
+        `query` is `float32[dim]`, unit length. `allowed` restricts the search to these keys before ranking; missing
+        keys are ignored, and the caller must not change the array later. Raises `InvalidInput` for another shape.
         """
         self._check_query(query)
         if limit < 1:
@@ -213,7 +211,7 @@ class VectorTable:
         return keys[order], cosines[order]
 
     def scores(self, query: npt.NDArray[np.float32], keys: Keys) -> npt.NDArray[np.float32]:
-        """Return the cosine of `query` with each of `keys`, as `search` would; NaN where there is no vector."""
+        """Return the cosine of `query` with each of `keys`, as in `search`; NaN for keys without a vector."""
         self._check_query(query)
         scores = np.full(len(keys), np.nan, np.float32)
         known = np.flatnonzero(self._lookup(keys))
@@ -251,17 +249,17 @@ class VectorTable:
 
     def _lookup(self, keys: Keys) -> npt.NDArray[np.int32]:
         inside = (keys >= 0) & (keys < len(self._directory))
-        found = np.zeros(len(keys), np.int32)
-        found[inside] = self._directory[keys[inside]]
-        return found
+        places = np.zeros(len(keys), np.int32)
+        places[inside] = self._directory[keys[inside]]
+        return places
 
     def _rows_of(self, keys: Keys) -> Rows:
-        found = self._lookup(keys)
-        rows: Rows = found[found > 0].astype(np.int64) - 1
+        places = self._lookup(keys)
+        rows: Rows = places[places > 0].astype(np.int64) - 1
         return rows
 
     def _rows_allowed(self, allowed: Keys) -> Rows | None:
-        """Return the rows of some keys, in order; `None` where they are all rows."""
+        """Return the rows of some keys, in order; `None` if they are all rows."""
         known = self._allowed
         if known is None or known[0] is not allowed:
             rows = self._in_order(self._rows_of(allowed))
@@ -269,24 +267,21 @@ class VectorTable:
         return known[1]
 
     def _in_order(self, rows: Rows) -> Rows:
-        """Sort `rows` and drop repetitions; for many rows a mask is far cheaper than `np.unique`."""
+        """Return the distinct `rows`, sorted; for many rows a mask is much cheaper than `np.unique`."""
         mask = np.zeros(self._count, np.bool_)
         mask[rows] = True
         in_order: Rows = np.flatnonzero(mask)
         return in_order
 
     def _promising(self, query: npt.NDArray[np.float32], rows: Rows | None, limit: int) -> Rows:
-        """Keep the rows (`None`: of all) whose components agree in sign with the query's most often.
-
-        All of an equal count are kept.
-        """
+        """Return the rows (of `None`: all) with most components that agree with the query in sign, including ties."""
         disagreements = self._disagreements(query)
         if rows is not None:
             disagreements = disagreements[rows]
         wanted = max(self._rescored, len(disagreements) // RESCORED_SHARE, 2 * limit)
         at_most = np.cumsum(np.bincount(disagreements))
-        kept: Rows = np.flatnonzero(disagreements <= np.searchsorted(at_most, wanted))
-        return kept if rows is None else rows[kept]
+        chosen: Rows = np.flatnonzero(disagreements <= np.searchsorted(at_most, wanted))
+        return chosen if rows is None else rows[chosen]
 
     def _disagreements(self, query: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
         wanted = _sign_bits(query[np.newaxis])
@@ -298,7 +293,7 @@ class VectorTable:
         return counts
 
     def _rough_cosines(self, query: npt.NDArray[np.float32], rows: Rows) -> npt.NDArray[np.float32]:
-        """Compute cosines fast: their last bits depend on where in the table a row lies."""
+        """Compute cosines fast; their last bits depend on the position of a row in the table."""
         cosines = np.empty(len(rows), np.float32)
         scaled = query / _SCALE
         for block in _blocks(len(rows), _BLOCK):
@@ -306,21 +301,21 @@ class VectorTable:
         return cosines
 
     def _cosines(self, query: npt.NDArray[np.float32], rows: Rows) -> npt.NDArray[np.float32]:
-        """Compute cosines so that equal vectors have equal ones, wherever they lie."""
+        """Compute cosines so that equal vectors have equal cosines, independent of their position."""
         cosines = np.empty(len(rows), np.float32)
         for block in _blocks(len(rows), _BLOCK):
             np.sum(self._floats(rows[block]) * query, axis=1, out=cosines[block])
         return cosines / _SCALE
 
     def _floats(self, rows: Rows) -> npt.NDArray[np.float32]:
-        # Neighbouring rows, as in a search without a filter, are read where they lie instead of copied first.
+        # Contiguous rows, as in a search without a filter, are not copied.
         at = _in_line(rows)
         stored = self._matrix[at] if isinstance(at, slice) else self._matrix.take(rows, axis=0)
         return stored.astype(np.float32)
 
 
 def _at_least_nth(rows: Rows, cosines: npt.NDArray[np.float32], limit: int) -> Rows:
-    """Keep rows that may be among the `limit` best once their cosines are computed exactly."""
+    """Return the rows that may be among the `limit` best by exact cosines."""
     if len(rows) <= limit:
         return rows
     nth = np.partition(cosines, len(rows) - limit)[len(rows) - limit]
@@ -329,19 +324,19 @@ def _at_least_nth(rows: Rows, cosines: npt.NDArray[np.float32], limit: int) -> R
 
 
 def _in_line(rows: Rows) -> slice | Rows:
-    """Return the slice that some rows (one at least) are, where they stand one behind the other; else the rows."""
+    """Return rows as a slice if they are contiguous; at least one row is needed."""
     first, last = int(rows[0]), int(rows[-1])
     return slice(first, last + 1) if last - first == len(rows) - 1 and bool(np.all(np.diff(rows) == 1)) else rows
 
 
 def _are_unit(vectors: Floats) -> bool:
     squares = np.square(vectors, dtype=np.float32).sum(axis=1)
-    # Not written as `any(… >= …)`: a NaN must fail too.
+    # Not `any(… >= …)`, because NaN must fail too.
     return bool(np.all(np.abs(squares - 1) < _LENGTH_SLACK))
 
 
 def _sign_bits(values: Stored | npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
-    """Pack which components are positive: `uint64[ceil(dim / 64), n]` from `[n, dim]`."""
+    """Pack the signs of components, 1 for positive: `uint64[ceil(dim / 64), n]` from `[n, dim]`."""
     positive, padding = values > 0, -values.shape[1] % 64
     packed = np.packbits(np.pad(positive, ((0, 0), (0, padding))) if padding else positive, axis=1)
     return packed.view(np.uint64).T
@@ -352,7 +347,7 @@ def _blocks(size: int, step: int) -> Iterator[slice]:
 
 
 def _grown(array: npt.NDArray[Scalar], size: int, axis: int = 0) -> npt.NDArray[Scalar]:
-    """Return `array`, or one at least twice as long with its content, that has room for `size`."""
+    """Return `array`, or a copy of at least twice the length if it has no space for `size`."""
     if size <= array.shape[axis]:
         return array
     shape = list(array.shape)
@@ -362,22 +357,19 @@ def _grown(array: npt.NDArray[Scalar], size: int, axis: int = 0) -> npt.NDArray[
     return larger
 
 
-# Words in memory: postings of the terms that were asked for, ranked by BM25, to the same scores as FTS5's `bm25()`.
-
-
 Scores = npt.NDArray[np.float64]
 
 MOST_POSTINGS = 2_000_000
-"""So many postings are kept, of the terms that were asked for last: 16 MB."""
+"""Postings in the cache of recently used terms: 16 MB."""
 
-_K1 = 1.2
-_B = 0.75
-_LEAST_IDF = 1e-6  # as FTS5: a word in most passages counts next to nothing, not against
+K1 = 1.2
+B = 0.75
+_LEAST_IDF = 1e-6  # as in FTS5, the weight of a word in most passages, instead of a negative one
 
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """The passages that have a term, by ascending key, and how often each has it, weighted by column."""
+    """The passages with a term, by ascending key, and its number of occurrences in each, weighted by column."""
 
     keys: npt.NDArray[np.int32]
     counts: npt.NDArray[np.float32]
@@ -385,37 +377,37 @@ class Postings:
 
 @dataclass(frozen=True, slots=True)
 class WeighedPostings:
-    """The passages that have something, each once, and what it counts for in each."""
+    """Distinct passages with a score for each."""
 
     keys: npt.NDArray[np.int32]
     scores: Scores
 
 
 class WordTable:
-    """How long passages are, and the postings of terms, as of one moment.
+    """The lengths of passages and cached postings of one snapshot, ranked by BM25 like the `bm25()` of FTS5.
 
-    About 16 bytes for each possible key up to the greatest, and 8 for each posting kept. Not locked: nobody may search
-    while somebody changes it.
+    It takes about 16 bytes per possible key up to the greatest, and 8 bytes per cached posting. Not thread-safe: the
+    caller must not search during changes.
     """
 
     def __init__(self, *, most_postings: int = MOST_POSTINGS) -> None:
         self._most = most_postings
-        self._kept = 0
+        self._cached = 0
         self._postings: OrderedDict[str, Postings] = OrderedDict()
         self._lengths: Scores = np.zeros(0)
         self._rows = 0
         self._usual = 0.0
         self._norms: Scores | None = None
-        """By key: what is added to a count for how long the passage is; `None` until it is needed."""
+        """By key, the BM25 length norm of the passage; computed when needed."""
 
     def begin(self, keys: Keys, lengths: Keys, *, rows: int, total: int) -> None:
-        """Take the lengths (in terms) of all passages, how many there are and how long together; forget all else."""
+        """Start over with the lengths (in terms) of all passages, their number, and their total length."""
         self._lengths = np.zeros(int(keys.max(initial=-1)) + 1)
         self._lengths[keys] = lengths
         self.renew((), np.zeros(0, np.int64), np.zeros(0, np.int64), rows=rows, total=total)
 
     def renew(self, changed: Sequence[int], keys: Keys, lengths: Keys, *, rows: int, total: int) -> None:
-        """Bring lengths to a later moment: those of `changed` are gone but for `keys`. Postings are forgotten."""
+        """Update to a later snapshot: replace the lengths of `changed` passages by those of `keys`; clear the cache."""
         greatest = max((*changed, int(keys.max(initial=-1))), default=-1)
         if greatest >= len(self._lengths):
             larger = np.zeros(greatest + 1 + greatest // 8)
@@ -426,52 +418,53 @@ class WordTable:
         self._rows, self._usual = rows, total / max(1, rows)
         self._norms = None
         self._postings.clear()
-        self._kept = 0
+        self._cached = 0
 
     def find(self, term: str) -> Postings | None:
-        """Return the postings of a term where they are here."""
+        """Return the cached postings of a term."""
         if term in self._postings:
             self._postings.move_to_end(term)
         return self._postings.get(term)
 
     def keep(self, term: str, postings: Postings) -> None:
-        """Remember the postings of a term, and forget those of terms not asked for lately where they are too many."""
+        """Cache the postings of a term; evict the least recently used terms if there are too many."""
         self._postings[term] = postings
-        self._kept += len(postings.keys)
-        while self._kept > self._most and len(self._postings) > 1:
-            _, gone = self._postings.popitem(last=False)
-            self._kept -= len(gone.keys)
+        self._cached += len(postings.keys)
+        while self._cached > self._most and len(self._postings) > 1:
+            _, evicted = self._postings.popitem(last=False)
+            self._cached -= len(evicted.keys)
 
     def rank(self, terms: Sequence[Postings], limit: int) -> tuple[Keys, Scores]:
-        """Return the best passages that have any of the terms, and their scores; of equal ones the lower key first."""
+        """Return the best passages with any of the terms, and their scores; ties by ascending key."""
         return best(self.scores(terms), limit)
 
     def scores(self, terms: Sequence[Postings | WeighedPostings]) -> Scores:
-        """Return the score of every passage by its key, 0 where it has no term; one given twice counts twice."""
+        """Return the score of every passage by key, 0 without any of the terms; a repeated term counts twice."""
         scores = np.zeros(len(self._lengths))
         for each in terms:
-            keys = each.keys.astype(np.int64)  # half the time of the shorter ones, which numpy converts at each use
+            keys = each.keys.astype(np.int64)  # takes half the time, because numpy would convert them at each use
             scores[keys] += each.scores if isinstance(each, WeighedPostings) else self._weighed(each, keys)
         return scores
 
     def _weighed(self, postings: Postings, keys: Keys) -> Scores:
         if self._norms is None:
-            self._norms = _K1 * (1 - _B + _B * self._lengths / (self._usual or 1.0))
+            self._norms = K1 * (1 - B + B * self._lengths / (self._usual or 1.0))
         counts = postings.counts.astype(np.float64)
-        weighed: Scores = self._idf(len(counts)) * ((counts * (_K1 + 1)) / (counts + self._norms.take(keys)))
+        weighed: Scores = self._idf(len(counts)) * ((counts * (K1 + 1)) / (counts + self._norms.take(keys)))
         return weighed
 
     def scores_of_others(self, lengths: Scores, found: Sequence[Postings], having: Sequence[int]) -> Scores:
-        """Return the scores of passages that are not in the table, by how common terms are in it.
+        """Return the scores of passages that are not in the table, with the term frequencies of the table.
 
-        `lengths`: in terms, by key; `found`: of each term, which of them have it; `having`: how many of the table do.
+        `lengths` are in terms, by key. `found` are the postings of each term among them, and `having` is the number of
+        passages of the table with the term.
         """
         usual = self._usual or (lengths[lengths > 0].mean() if lengths.any() else 1.0)
         scores = np.zeros(len(lengths))
-        for each, held in zip(found, having, strict=True):
+        for each, frequency in zip(found, having, strict=True):
             counts = each.counts.astype(np.float64)
-            norms = _K1 * (1 - _B + _B * lengths[each.keys] / usual)
-            scores[each.keys] += self._idf(held) * counts * (_K1 + 1) / (counts + norms)
+            norms = K1 * (1 - B + B * lengths[each.keys] / usual)
+            scores[each.keys] += self._idf(frequency) * counts * (K1 + 1) / (counts + norms)
         return scores
 
     def _idf(self, having: int) -> float:
@@ -480,18 +473,18 @@ class WordTable:
 
 
 def only(scores: Scores, keys: Keys) -> Scores:
-    """Return the scores of some passages; all others score 0."""
-    kept = np.zeros(len(scores))
-    kept[keys] = scores[keys]
-    return kept
+    """Return the scores of some passages, and 0 for all others."""
+    selected = np.zeros(len(scores))
+    selected[keys] = scores[keys]
+    return selected
 
 
 def best(scores: Scores, limit: int, *, among: npt.NDArray[np.int32] | Keys | None = None) -> tuple[Keys, Scores]:
-    """Return the best of passages (`among`: of some of them) and their scores; of equal ones the lower key first."""
-    # Comparing first: to look for numbers that are not 0 takes ten times as long.
-    found = np.flatnonzero(scores > 0) if among is None else among[scores[among] > 0].astype(np.int64, copy=False)
-    if len(found) > limit:
-        values = scores[found]
-        found = found[values >= np.partition(values, len(found) - limit)[len(found) - limit]]
-    order = np.lexsort((found, -scores[found]))[:limit]
-    return found[order], scores[found[order]]
+    """Return the best passages (`among`: of these) and their scores; ties by ascending key."""
+    # Comparing first is ten times as fast as looking for numbers other than 0.
+    keys = np.flatnonzero(scores > 0) if among is None else among[scores[among] > 0].astype(np.int64, copy=False)
+    if len(keys) > limit:
+        values = scores[keys]
+        keys = keys[values >= np.partition(values, len(keys) - limit)[len(keys) - limit]]
+    order = np.lexsort((keys, -scores[keys]))[:limit]
+    return keys[order], scores[keys[order]]

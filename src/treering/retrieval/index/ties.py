@@ -1,4 +1,4 @@
-"""What one passage ties together in the entity graph: what it mentions, states, belongs to and links."""
+"""The edges of the entity graph that a passage contributes, and their packed form."""
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ from treering.retrieval.text.analysis import terms_by_token
 
 DIALOGUE_KINDS = frozenset({"conversation", "meeting_record"})
 MAX_TIES = 400
-"""Entities and statements kept of one passage: a passage of nothing but names is a list, and says little of each."""
+"""Entities and statements stored per passage; a passage with more is a list and contains little about each."""
 
 _FORMS: dict[str, Form] = {"symbol": "code", "code": "code", "data": "data"}
 _WORDS = 24
@@ -28,7 +28,7 @@ _TITLE_WORDS = 8
 
 
 class Pair(NamedTuple):
-    """Two entities or objects tied by a passage. `words` are codes of what the statement says, for facts."""
+    """Two entities or objects tied by a passage. `words` are the codes of the words of a fact."""
 
     one: str
     other: str
@@ -38,11 +38,10 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ties:
-    """The part of the graph that one passage vouches for, by entity key or object id; nothing twice.
+    """The part of the graph from one passage, by entity key or object id, without repetitions.
 
-    Nodes are sorted; facts stand in the order of the text, which says first what it is most about.
-
-    `nodes` holds what the passage itself is tied to. Ends of pairs need not be among them.
+    `nodes` are the nodes that the passage itself is tied to, sorted. Ends of pairs need not be among them. Facts are in
+    the order of the text, because the main topic usually comes first.
     """
 
     nodes: tuple[tuple[str, EdgeType], ...]
@@ -50,7 +49,7 @@ class Ties:
 
 
 def excerpt_of(passage: Passage) -> Excerpt:
-    """Return a passage as an extractor reads it."""
+    """Return the input of an extractor for a passage."""
     if is_turn(passage):
         speaker, _, _ = passage.heading.partition(" (")
         return Excerpt(passage.text, speaker=speaker, form="dialogue")
@@ -58,9 +57,9 @@ def excerpt_of(passage: Passage) -> Excerpt:
 
 
 def names_of_linked_code(passage: Passage) -> PlainExtraction | None:
-    """Return what code in a file is called, which is all that the graph holds of it; `None` for other passages.
+    """Return the names in the heading of code in a file, its only entities; `None` for other passages.
 
-    What it defines, imports and uses it vouches for by names of its own (`retrieval.index.code_names`).
+    Definitions, imports and uses have their own index (`retrieval.index.code_names`).
     """
     if _FORMS.get(passage.role) != "code" or code_file_of(passage) is None:
         return None
@@ -68,10 +67,10 @@ def names_of_linked_code(passage: Passage) -> PlainExtraction | None:
 
 
 def ties_of(passage: Passage, extraction: Extraction | PlainExtraction, links: Iterable[str] = ()) -> Ties:
-    """Write down what a passage ties together. `links` are the objects that its own object refers to.
+    """Return the ties of a passage. `links` are the objects that its object refers to.
 
-    Triples that the passage carries come before those that were read from its text: together they find more than
-    either (MuSiQue, `docs/decisions`).
+    Triples stored with the passage come before those extracted from its text; together they find more than either
+    (MuSiQue, `docs/decisions`).
     """
     title = entity_key(bare_title(_called(passage))) if passage.kind not in DIALOGUE_KINDS else ""
     read = PlainExtraction.of(extraction) if isinstance(extraction, Extraction) else extraction
@@ -91,17 +90,17 @@ def ties_of(passage: Passage, extraction: Extraction | PlainExtraction, links: I
 
 
 def is_turn(passage: Passage | PassageHead) -> bool:
-    """Tell whether a passage is a turn of a conversation."""
+    """Return whether a passage is a turn of a conversation."""
     return bool(passage.part) and passage.kind in DIALOGUE_KINDS
 
 
 def word_code(word: str) -> int:
-    """Return the code of a (stemmed) word: 16 bits of CRC-32. Words may share one; it costs a little sharpness."""
+    """Return the code of a stemmed word: 16 bits of CRC-32. Collisions cost a little precision."""
     return crc32(word.encode(errors="surrogatepass")) & 0xFFFF
 
 
 def _called(passage: Passage) -> str:
-    """Return a passage's title, unless it is only how its text begins: a sentence is not a name."""
+    """Return the title of a passage; empty if it is only the first sentence of the text."""
     title = passage.title.removesuffix("…").strip()
     begins = passage.text.lstrip("# \t\n").startswith(title)
     is_sentence = title != passage.title or len(title.split()) > _TITLE_WORDS or title[-1:] in ".!?"
@@ -112,15 +111,15 @@ _Ends = tuple[str, str]
 
 
 def _stated(statements: Iterable[Statement]) -> dict[_Ends, set[int]]:
-    """Return the codes of what is said of each two entities, in the order of the statements."""
+    """Return the word codes of the statements about each pair of entities, in order."""
     stated: dict[_Ends, set[int]] = {}
     for subject, relation, end in statements:
         one, other = _KEYS[subject], _KEYS[end]
-        if one and other and one != other:  # a name of spaces alone has no key
-            said = stated.get((one, other))
-            if said is None:
-                stated[one, other] = said = set()
-            said.update(_CODES[subject], _CODES[relation], _CODES[end])
+        if one and other and one != other:  # a blank name has no key
+            codes = stated.get((one, other))
+            if codes is None:
+                stated[one, other] = codes = set()
+            codes.update(_CODES[subject], _CODES[relation], _CODES[end])
     return stated
 
 
@@ -132,7 +131,7 @@ _Known = TypeVar("_Known")
 
 
 class _Memo(dict[str, _Known]):
-    """What was made of texts before: names and relations repeat, and a look-up is all that a repetition costs."""
+    """A cache of values computed from texts."""
 
     def __init__(self, make: Callable[[str], _Known]) -> None:
         super().__init__()
@@ -140,7 +139,7 @@ class _Memo(dict[str, _Known]):
 
     def __missing__(self, text: str) -> _Known:
         made = self._make(text)
-        if len(text) <= _LONGEST_REMEMBERED:  # odd input shall not fill the memory
+        if len(text) <= _LONGEST_REMEMBERED:  # unusual input must not fill the cache
             if len(self) >= _REMEMBERED:
                 self.clear()
             self[text] = made
@@ -161,9 +160,6 @@ _TERM_CODES = _Memo(lambda terms: tuple(map(word_code, terms.split())))
 _MENTION, _FACT, _FORM = EdgeType.MENTION, EdgeType.FACT, EdgeType.FORM
 
 
-# How the part of the graph that one passage vouches for is kept: its ties by number, in a few bytes.
-
-
 HEADER = 3
 TIE_BITS = 3
 TIE_MASK = (1 << TIE_BITS) - 1
@@ -175,7 +171,7 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class NumberedTies:
-    """`retrieval.index.ties.Ties` with numbers for names. `facts` are subject, object and word codes."""
+    """`Ties` with numbers instead of names. `facts` are subject, object and word codes."""
 
     nodes: tuple[tuple[int, EdgeType], ...]
     facts: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
@@ -189,7 +185,7 @@ class NumberedTies:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the parts of some records lie in a buffer: `int64[n]` each, counted in 4 bytes."""
+    """The positions of the parts of records in a buffer: `int64[n]` each, in units of 4 bytes."""
 
     starts: Places
     nodes: Places
@@ -198,32 +194,32 @@ class Layout:
 
     @property
     def node_places(self) -> Places:
-        """Tell where references to nodes begin."""
+        """The positions of the references to nodes."""
         return self.starts + HEADER
 
     @property
     def fact_places(self) -> Places:
-        """Tell where facts begin."""
+        """The positions of the facts."""
         return self.node_places + self.nodes
 
     @property
     def pair_places(self) -> Places:
-        """Tell where other pairs begin."""
+        """The positions of the other pairs."""
         return self.fact_places + 2 * self.facts
 
     @property
     def word_places(self) -> Places:
-        """Tell where the numbers of words begin, with the words behind them."""
+        """The positions of the word counts, which are followed by the words."""
         return self.pair_places + 2 * self.pairs
 
 
 def reference(number: int, tie: EdgeType) -> int:
-    """Write a node and why it is tied as one number."""
+    """Combine a node and the type of its tie in one number."""
     return number << TIE_BITS | tie
 
 
 def pack_ties(ties: NumberedTies) -> bytes:
-    """Write ties as a record."""
+    """Pack ties into a record."""
     nodes = sorted([number << TIE_BITS | tie for number, tie in ties.nodes])
     nodes.sort(key=_is_not_part)
     long = [len(nodes), len(ties.facts), len(ties.pairs), *nodes]
@@ -241,7 +237,7 @@ def _is_not_part(node: int) -> bool:
 
 
 def unpack_ties(record: bytes) -> NumberedTies:
-    """Read a record. Raises `Corrupt` where it cannot be read."""
+    """Unpack a record. Raises `Corrupt` if it is damaged."""
     size = len(record) // 4
     if len(record) % 4 or size < HEADER:
         raise _damaged()
@@ -265,25 +261,25 @@ def unpack_ties(record: bytes) -> NumberedTies:
 
 
 def buffer_of(records: Sequence[bytes]) -> Words32:
-    """Put records one after the other. Raises `Corrupt` for one whose length is odd."""
+    """Join records. Raises `Corrupt` for a length that is not a multiple of 4."""
     if np.any(lengths_of(records) % 4):
         raise _damaged()
     return np.frombuffer(b"".join(records), "<u4").astype(np.uint32, copy=False)
 
 
 def lengths_of(records: Sequence[bytes]) -> Places:
-    """Return how many bytes each record has."""
+    """Return the length of each record in bytes."""
     return np.fromiter(map(len, records), np.int64, len(records))
 
 
 def checked_layout(buffer: Words32, lengths: Places) -> Layout:
-    """Find the parts of records that fill a buffer, of these lengths in bytes. Raises `Corrupt` for no records."""
+    """Find the parts of the records in a buffer by their lengths in bytes. Raises `Corrupt` if they are damaged."""
     sizes = lengths // 4
     starts = np.cumsum(sizes) - sizes
     if np.any(sizes < HEADER):
         raise _damaged()
     layout = layout_of(buffer, starts)
-    left = 2 * (starts + sizes - layout.word_places) - layout.facts  # room for words, in words
+    left = 2 * (starts + sizes - layout.word_places) - layout.facts  # space for words, in words
     if np.any(left < 0):
         raise _damaged()
     spare = left - word_totals(buffer, layout)
@@ -297,7 +293,7 @@ def checked_layout(buffer: Words32, lengths: Places) -> Layout:
 
 
 def layout_of(buffer: Words32, starts: Places) -> Layout:
-    """Find the parts of the records that start at some places."""
+    """Find the parts of the records at some positions."""
     nodes, facts, pairs = (buffer[starts + place].astype(np.int64) for place in range(HEADER))
     return Layout(starts, nodes, facts, pairs)
 
@@ -310,7 +306,7 @@ def word_totals(buffer: Words32, layout: Layout) -> Places:
 
 
 def spans(starts: Places, counts: Places, step: int = 1) -> tuple[Places, Places]:
-    """Write out stretches of `counts` places from `starts`: which stretch each place is of, and the place."""
+    """List the positions in stretches of `counts` from `starts`; return the stretch of each, and the position."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     which = np.repeat(np.arange(len(counts)), counts)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from treering.retrieval import limits
 from treering.retrieval.packing.notes import PackNotes
 from treering.retrieval.search.pack_budget import Packed, UnnumberedItem, pack
 from treering.retrieval.search.packing import ContextPack, render, shortened
@@ -20,7 +21,7 @@ def fit(
     if notes.results.answers:
         sections = len({item.section for item in packed.unnumbered})
         frame = _frame_tokens(_filled(empty, packed, notes), max_tokens)
-        packed = pack(items, max_tokens=max_tokens, around=frame + sections * TUNING.context.frame_tokens)
+        packed = pack(items, max_tokens=max_tokens, around=frame + sections * limits.FRAME_TOKENS)
     filled, dropped = shortened(_filled(empty, packed, notes), max_tokens)
     left_out = (*dropped, *(f"{one.item.object_id} {one.item.segment_id}".strip() for one in packed.left_out))
     text = cut_to_tokens(render(filled), max_tokens)

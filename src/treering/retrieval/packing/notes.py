@@ -10,6 +10,7 @@ from treering.core.evidence import Lines
 from treering.core.objects import Constraint, Knowledge
 from treering.core.policy import is_over
 from treering.ports.passages import Reach
+from treering.retrieval import limits
 from treering.retrieval.index.code_places import CODE
 from treering.retrieval.index.passages import is_withheld
 from treering.retrieval.packing.task_results import Attached, TaskResults
@@ -49,7 +50,7 @@ class PackNotes:
         conflicts = tuple(note for note in self.conflicts if not ids.isdisjoint(note.ids))
         return {
             "summary": _summary(packed, conflicts, self.results),
-            "rules": tuple(line for identity, line in self.rules if identity not in ids)[: TUNING.context.max_rules],
+            "rules": tuple(line for identity, line in self.rules if identity not in ids)[: TUNING.packing.max_entries],
             "conflicts": conflicts,
             "may_break": tuple(line for place, line in self.users.items() if place in places),
             "missing_context": _missing(packed, self.results, self.warnings),
@@ -60,7 +61,7 @@ class PackNotes:
 def rule_lines(constraints: Iterable[Knowledge], reach: Reach) -> list[tuple[str, str]]:
     """Return the constraints that apply to every task, newest first, each as its id and a line."""
     return [
-        (item.id, f"{label(item.payload.rule, most=TUNING.context.max_rule_chars)} (`{item.id}`)")
+        (item.id, f"{label(item.payload.rule, most=limits.MAX_RULE_CHARS)} (`{item.id}`)")
         for item in sorted(constraints, key=lambda item: item.updated_at, reverse=True)
         if isinstance(item.payload, Constraint)
         and item.payload.scope in _EVERYWHERE
@@ -147,7 +148,7 @@ def _next_reads(packed: Packed, notes: PackNotes) -> tuple[str, ...]:
     )
     code = _files_not_shown(packed, notes.files, results.question.text)
     others = chain(belonging, code or _passages_left_out(packed, results))
-    return (*islice(dict.fromkeys(others), TUNING.packing.max_reads - len(companions)), *companions)
+    return (*islice(dict.fromkeys(others), TUNING.packing.max_entries - len(companions)), *companions)
 
 
 def _passages_left_out(packed: Packed, results: TaskResults) -> Iterator[str]:
@@ -182,7 +183,7 @@ def _files_not_shown(packed: Packed, files: Sequence[Hit], query: str) -> list[s
         identity, is_code = hit.head.object_id, hit.head.place_role == CODE
         if isinstance(hit.locator, Lines) and (is_code or not shown) and identity not in {*shown, *best}:
             best[identity] = f"{_place_of_code(hit.locator, hit.head.heading)}: {_reason(query, hit)}"
-        if len(best) == TUNING.packing.max_reads:
+        if len(best) == TUNING.packing.max_entries:
             break
     return [*best.values()]
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 
+from treering.retrieval import limits
 from treering.retrieval.search.lines import answering_lines
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.retrieval.tuning import TUNING
@@ -29,7 +30,7 @@ class PassageLines:
         """Return the lines that answer, with their signatures and as many lines around them as fit; "" if none fits."""
         lines = self.text.split("\n")
         chosen: set[int] = set()
-        used, gap = 0, TUNING.packing.gap_tokens
+        used, gap = 0, limits.GAP_TOKENS
         for line in self._by_importance:
             cost = estimate_tokens(f"{lines[line]}\n") + (0 if chosen & {line - 1, line + 1} else gap)
             if used + cost > tokens - gap:
@@ -40,7 +41,7 @@ class PassageLines:
 
     @cached_property
     def _by_importance(self) -> Sequence[int]:
-        """The lines that may be shown, kept for each attempt to fill a budget."""
+        """The lines that may be shown, cached for repeated attempts to fill a budget."""
         lines = self.text.split("\n")
         answering = sorted(answering_lines(self.text, self.query).matched)
         signatures = (line for one in answering for line in _signature(lines, one))

@@ -21,7 +21,7 @@ ROLE = "role"
 class FileEvidence:
     """The evidence for a file besides the score of the passage."""
 
-    said: Mapping[int, float]
+    own_scores: Mapping[int, float]
     """The score of each passage by its words and meaning alone, which add up for its file."""
     commits: Mapping[str, float]
     """By origin, how much commits with a similar subject touched the file, from 0 to 1."""
@@ -40,20 +40,21 @@ def rank_in_files(
     The parts contain what counted: `role` (the factor of the place), `file` (the score of the file, against the best
     file) and `commits`. Scores stay between 0 and 1.
     """
-    wanted, discount = frozenset(terms), (1 - tuning.beside_code) * _code_share(heads, evidence.said)
+    further, wanted = TUNING.candidates.further_weight, frozenset(terms)
+    discount = (1 - tuning.beside_code) * _code_share(heads, evidence.own_scores)
     placed = [_Placed.of(hit, heads[hit.key], wanted, discount) for hit in ranked if hit.key in heads]
-    files = _file_scores(placed, evidence.said, tuning)
+    files = _file_scores(placed, evidence.own_scores)
     best = max((one.own for one in placed), default=0.0) or 1.0
     commits = _commit_scores(placed, evidence.commits)
     commits_share = tuning.commits if commits else 0.0
-    whole = 1 + tuning.file + commits_share
+    whole = 2 + commits_share
 
     position = _positions(placed)
 
     def score(one: _Placed) -> float:
         touched = one.weight * commits.get(one.head.origin, 0.0)
-        of_file = tuning.file * files[one.whole] + commits_share * touched
-        return (one.own / best + tuning.sharing ** position[one.hit.key] * of_file) / whole
+        of_file = files[one.whole] + commits_share * touched
+        return (one.own / best + further ** position[one.hit.key] * of_file) / whole
 
     ordered = sorted(((score(one), one) for one in placed), key=lambda pair: (-pair[0], pair[1].hit.key))
     return [
@@ -63,7 +64,7 @@ def rank_in_files(
 
 
 def path_of(head: PassageHead) -> str:
-    """Return the path of a passage's file in its project."""
+    """Return the path of the file of a passage in its project."""
     return head.origin.partition("#")[2] or head.title
 
 
@@ -88,7 +89,7 @@ class _Placed:
 
     @property
     def whole(self) -> str:
-        """The file that contains the passage. Other passages stand alone: a conversation has many topics."""
+        """The file of the passage. Other passages count by themselves, because a conversation has many topics."""
         return self.head.object_id if self.head.place_role != NO_PLACE else str(self.hit.key)
 
     @classmethod
@@ -104,7 +105,7 @@ class _Placed:
 
 
 def _positions(placed: Iterable[_Placed]) -> dict[int, int]:
-    """Return the position of each passage among those of its file, the best first."""
+    """Return the rank of each passage in its file."""
     seen: Counter[str] = Counter()
     positions: dict[int, int] = {}
     for one in sorted(placed, key=lambda one: (-one.own, one.hit.key)):
@@ -113,30 +114,30 @@ def _positions(placed: Iterable[_Placed]) -> dict[int, int]:
     return positions
 
 
-def _code_share(heads: Mapping[int, PassageHead], said: Mapping[int, float]) -> float:
-    """Return how well the best code answers, against the best of all."""
-    best = max((said.get(key, 0.0) for key in heads), default=0.0)
-    code = max((said.get(key, 0.0) for key, head in heads.items() if head.place_role == CODE), default=0.0)
+def _code_share(heads: Mapping[int, PassageHead], scores: Mapping[int, float]) -> float:
+    """Return the score of the best code, relative to the best passage."""
+    best = max((scores.get(key, 0.0) for key in heads), default=0.0)
+    code = max((scores.get(key, 0.0) for key, head in heads.items() if head.place_role == CODE), default=0.0)
     return code / best if best else 0.0
 
 
-def _file_scores(placed: Iterable[_Placed], said: Mapping[int, float], tuning: FilesTuning) -> dict[str, float]:
-    """Return, by file, the sum of its best passages, against the file with the highest sum."""
-    by_file: dict[str, list[float]] = {}
+def _file_scores(placed: Iterable[_Placed], scores: Mapping[int, float]) -> dict[str, float]:
+    """Return the weighted sum of the passages of each file, relative to the highest sum."""
+    further, by_file = TUNING.candidates.further_weight, dict[str, list[float]]()
     for one in placed:
-        by_file.setdefault(one.whole, []).append(one.weight * said.get(one.hit.key, 0.0))
+        by_file.setdefault(one.whole, []).append(one.weight * scores.get(one.hit.key, 0.0))
     totals = {
-        identity: sum(score * tuning.fading**place for place, score in enumerate(sorted(scores, reverse=True)))
-        for identity, scores in by_file.items()
+        identity: sum(score * further**place for place, score in enumerate(sorted(own, reverse=True)))
+        for identity, own in by_file.items()
     }
     most = max(totals.values(), default=0.0) or 1.0
     return {identity: total / most for identity, total in totals.items()}
 
 
 def _commit_scores(placed: Sequence[_Placed], commits: Mapping[str, float]) -> Mapping[str, float]:
-    """Return the scores of files by commits; a file that these cannot know, because it is no code, gets the middle one.
+    """Return the scores of files by commits. Files that are not code get the median.
 
-    Otherwise documentation would lose to any file of code that was touched.
+    Otherwise documentation would rank below any code file that was touched.
     """
     touched = {one.head.origin: commits[one.head.origin] for one in placed if one.head.origin in commits}
     if not touched:

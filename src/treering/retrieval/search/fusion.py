@@ -1,7 +1,7 @@
-"""Bringing the scores of several arms together into one ranking.
+"""Combine the scores of several arms into one ranking.
 
-A convex sum of scores brought to one scale beats reciprocal ranks by 3 to 5 points of recall on dialogue
-(`benchmarks/recall.py`); it needs the exact score of every candidate in every arm that can give one.
+A convex sum of normalized scores beats reciprocal rank fusion by 3 to 5 points of recall on dialogue
+(`benchmarks/recall.py`). It needs the exact score of every candidate in every arm that has one.
 """
 
 from collections import ChainMap
@@ -33,16 +33,22 @@ TITLE_MATCH = "title_match"
 NAMED = "named"
 
 
-FLOORS: Mapping[str, float] = dict.fromkeys((WORDS, NAMES, DATED, WALKED, BRIDGED, TITLE_MATCH, NAMED), 0.0)
-"""The raw score that means "nothing in common", for arms where there is one."""
+WITH_FLOOR = frozenset((WORDS, NAMES, DATED, WALKED, BRIDGED, TITLE_MATCH, NAMED))
+"""Arms whose raw score 0 means nothing in common."""
 
-CEILINGS: Mapping[str, float] = dict.fromkeys((DATED, WALKED, BRIDGED, TITLE_MATCH, NAMED), 1.0)
-"""The raw score that means "all in common", for arms where there is one; for others it is the best found."""
+EQUAL_WEIGHTS: Mapping[str, float] = dict.fromkeys((VECTORS, WORDS, NAMES, PLACES, WALKED), 1.0)
+"""The weights of the arms for everything but prose. Fitted weights gained less than a point (`benchmarks/notes`)."""
+
+FIRST_WEIGHTS: Mapping[str, float] = {**EQUAL_WEIGHTS, QUICK: TUNING.fusion.quick_share}
+"""The weights of the first ranking, before the graph is read, and of lookups."""
+
+WITH_CEILING = frozenset((DATED, WALKED, BRIDGED, TITLE_MATCH, NAMED))
+"""Arms whose raw score 1 means everything in common; for others the best score counts as 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArmScore:
-    """What one arm says of a candidate. `rank` counts from 1; `normalised` is between 0 and 1."""
+    """The score of a candidate in one arm. `rank` counts from 1; `normalised` is between 0 and 1."""
 
     rank: int
     raw: float
@@ -51,7 +57,7 @@ class ArmScore:
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """A candidate with its score between 0 and 1 and the parts it is made of, by arm."""
+    """A candidate with its score between 0 and 1, and its parts by arm."""
 
     key: int
     score: float
@@ -60,29 +66,29 @@ class Fused:
 
 def fuse(
     arms: Mapping[str, Mapping[int, float]],
-    weights: Mapping[str, float] = TUNING.fusion.lookup_weights,
+    weights: Mapping[str, float] = FIRST_WEIGHTS,
     *,
     limit: int | None = None,
 ) -> list[Fused]:
     """Rank all candidates of `arms` (raw scores by key, higher is better) by the weighted sum of their scores.
 
-    Each arm is brought to 0..1 between its floor and its ceiling, or its best score. An arm in `FLOORS` scores what
-    it did not find as 0. Any other arm does not know what it has no score for (a vector not yet made), and takes
-    the middle of what it knows. Ties go to the lower key, and a weight that is missing counts as 0.
+    Each arm is scaled to 0..1, between its floor and its ceiling or best score. A candidate without a score gets 0 in
+    an arm of `WITH_FLOOR`, and the median in another arm, whose score is unknown (such as a pending embedding). Ties go
+    to the lower key, and a missing weight counts as 0.
 
-    `QUICK` is no arm of its own: it says what the arm of vectors is to take for passages that only the quick model
-    embedded. Its weight is what these count for, against 1 for the others: so much of the way from the middle.
+    `QUICK` is not an arm: it contains the expected cosines of passages that only the quick model embedded. Its weight,
+    relative to 1, is how far these scores may differ from the median.
     """
     quick = arms.get(QUICK, {})
     scales = {
-        arm: _Scale.of(scores, FLOORS.get(arm), CEILINGS.get(arm), quick if arm == VECTORS else {})
+        arm: _Scale.of(arm, scores, quick if arm == VECTORS else {})
         for arm, scores in arms.items()
         if scores and arm != QUICK
     }
     totals = _totals(set().union(*arms.values()), scales, weights)
     best = _best(totals, limit)
     if quick:
-        scales[QUICK] = _Scale.of(quick, None, None, {})
+        scales[QUICK] = _Scale.of(QUICK, quick, {})
     return [Fused(key, totals[key], _Parts(key, scales)) for key in best]
 
 
@@ -93,20 +99,19 @@ def lend_to_neighbours(
     share: float = TUNING.fusion.neighbour_share,
     limit: int | None = None,
 ) -> list[Fused]:
-    """Rank again, each candidate borrowing `share` of the score of the turns beside it (at most two).
+    """Rank again, adding `share` of the scores of the turns before and after to each candidate.
 
-    An answer seldom repeats the words of its question, so a turn next to a good one is likely to be good.
-    `neighbours` gives the keys beside a candidate, for ranked ones at least; those not ranked so far join.
-    Where no turn stands beside it a candidate borrows from itself, so that standing alone costs nothing.
-    Scores stay between 0 and 1.
+    An answer seldom repeats the words of its question, so a turn next to a good one is likely to be good. `neighbours`
+    has the keys of the turns next to a candidate; they join the ranking. A missing neighbor counts as the candidate
+    itself, so that single turns lose nothing. Scores stay between 0 and 1.
     """
     if not neighbours:
         return nsmallest(len(ranked) if limit is None else limit, ranked, key=lambda hit: (-hit.score, hit.key))
     own = {hit.key: hit for hit in ranked}
     beside = (key for hit in ranked for key in neighbours.get(hit.key, ()))
     everyone = [own.get(key) or Fused(key, 0.0, {}) for key in dict.fromkeys((*own, *beside))]
-    lent = [_with_loan(hit, _lenders(hit.key, neighbours, own), share) for hit in everyone]
-    return nsmallest(len(lent) if limit is None else limit, lent, key=lambda hit: (-hit.score, hit.key))
+    raised = [_with_neighbours(hit, _neighbour_scores(hit.key, neighbours, own), share) for hit in everyone]
+    return nsmallest(len(raised) if limit is None else limit, raised, key=lambda hit: (-hit.score, hit.key))
 
 
 def favour(
@@ -116,20 +121,21 @@ def favour(
     *,
     limit: int | None = None,
 ) -> list[Fused]:
-    """Rank again, adding to each candidate the weight of every clue times what the clue says of it (0 to 1).
-
-    Without a clue nothing changes. Scores stay between 0 and 1.
-    """
+    """Rank again, adding the weight of every clue times its score (0 to 1). Scores stay between 0 and 1."""
     if not clues:
         return list(ranked[:limit])
     whole = 1 + sum(weights[name] for name in clues)
     favoured = [
         replace(
             hit,
-            score=(hit.score + sum(weights[name] * said.get(hit.key, 0.0) for name, said in clues.items())) / whole,
+            score=(hit.score + sum(weights[name] * scores.get(hit.key, 0.0) for name, scores in clues.items())) / whole,
             parts=_with_more(
                 hit.parts,
-                {name: ArmScore(0, said[hit.key], said[hit.key]) for name, said in clues.items() if hit.key in said},
+                {
+                    name: ArmScore(0, scores[hit.key], scores[hit.key])
+                    for name, scores in clues.items()
+                    if hit.key in scores
+                },
             ),
         )
         for hit in ranked
@@ -150,23 +156,21 @@ def put_first(ranked: Sequence[Fused], arm: str, keys: Collection[int]) -> list[
 
 @dataclass(frozen=True)
 class _Scale:
-    """The scores of one arm with the two raw scores that become 0 and 1."""
+    """The scores of one arm, and the raw scores that are scaled to 0 and 1."""
 
     scores: Mapping[int, float]
     low: float
     high: float
     unknown: float
     expected: Mapping[int, float]
-    """What counts in the place of some of the scores."""
+    """Expected scores, which replace some of the scores."""
 
     @classmethod
-    def of(
-        cls, scores: Mapping[int, float], floor: float | None, ceiling: float | None, expected: Mapping[int, float]
-    ) -> "_Scale":
+    def of(cls, arm: str, scores: Mapping[int, float], expected: Mapping[int, float]) -> "_Scale":
         counted = {**scores, **expected} if expected else scores
-        high = max(counted.values()) if ceiling is None else ceiling
-        if floor is not None:
-            return cls(scores, floor, high, 0.0, expected)
+        high = 1.0 if arm in WITH_CEILING else max(counted.values())
+        if arm in WITH_FLOOR:
+            return cls(scores, 0.0, high, 0.0, expected)
         low = min(min(counted.values()), high - TUNING.fusion.min_spread * abs(high))
         scale = cls(scores, low, high, 0.0, expected)
         return replace(scale, unknown=scale.place(median_low(counted.values())))
@@ -176,12 +180,12 @@ class _Scale:
         return min(1.0, max(0.0, (raw - self.low) / width)) if width > 0 else 0.0
 
     def placed(self, share: float) -> Iterator[tuple[int, float]]:
-        """Place all scores at once: an arm may have thousands. What is only expected counts for `share`."""
+        """Scale all scores at once, because an arm may have thousands; expected ones are weighted by `share`."""
         low, width = self.low, self.high - self.low
         if width <= 0:
             return ((key, 0.0) for key in self.scores)
         shares = ((key, (raw - low) / width) for key, raw in self._counted.items())
-        # Written out: `min` and `max` would cost more than all the rest.
+        # Calls of `min` and `max` would cost more than everything else.
         places = ((key, 0.0 if of < 0 else 1.0 if of > 1 else of) for key, of in shares)
         if not self.expected or share == 1:
             return places
@@ -194,7 +198,7 @@ class _Scale:
 
     @cached_property
     def ranks(self) -> Mapping[int, int]:
-        """Rank all keys, from 1."""
+        """The rank of each key, from 1."""
         return {key: rank for rank, key in enumerate(_best(self._counted, None), start=1)}
 
     def part(self, key: int) -> ArmScore:
@@ -202,7 +206,7 @@ class _Scale:
 
 
 class _Parts(Mapping[str, ArmScore]):
-    """The score of each arm for a candidate, computed when it is read: for most candidates it never is."""
+    """The scores of a candidate by arm, computed on demand, because most are never read."""
 
     __slots__ = ("_key", "_scales")
 
@@ -221,11 +225,11 @@ class _Parts(Mapping[str, ArmScore]):
 
 
 def _with_more(parts: Mapping[str, ArmScore], more: dict[str, ArmScore]) -> Mapping[str, ArmScore]:
-    return ChainMap(more, cast("dict[str, ArmScore]", parts)) if more else parts  # it changes none but the first
+    return ChainMap(more, cast("dict[str, ArmScore]", parts)) if more else parts  # writes only change the first
 
 
 def _totals(keys: Collection[int], scales: Mapping[str, _Scale], weights: Mapping[str, float]) -> dict[int, float]:
-    """Add up the arms: all of them at what they give to the unknown, then what each gives beyond that."""
+    """Sum the arms: the scores of unknown candidates first, then the difference of each known one."""
     shares = _shares({arm: weights.get(arm, 0.0) for arm in scales})
     totals = dict.fromkeys(keys, sum(share * scales[arm].unknown for arm, share in shares.items()))
     for arm, share in shares.items():
@@ -241,33 +245,30 @@ def _shares(weights: Mapping[str, float]) -> dict[str, float]:
 
 
 def _best(scores: Mapping[int, float], limit: int | None) -> list[int]:
-    """Return the keys of the highest scores; of equal ones the lower key first, for sorting keeps their order."""
+    """Return the keys of the highest scores; ties by ascending key, because sorting is stable."""
     return sorted(sorted(scores), key=scores.__getitem__, reverse=True)[:limit]
 
 
-def _lenders(key: int, neighbours: Mapping[int, Sequence[int]], own: Mapping[int, Fused]) -> list[float]:
+def _neighbour_scores(key: int, neighbours: Mapping[int, Sequence[int]], own: Mapping[int, Fused]) -> list[float]:
     return [own[other].score if other in own else 0.0 for other in neighbours.get(key, ())[:2]]
 
 
-def _with_loan(hit: Fused, lenders: Sequence[float], share: float) -> Fused:
-    if not lenders:
+def _with_neighbours(hit: Fused, scores: Sequence[float], share: float) -> Fused:
+    if not scores:
         return hit
-    own = hit.score * (2 - len(lenders))
-    score = (hit.score + share * (sum(lenders) + own)) / (1 + 2 * share)
-    loan = ArmScore(0, sum(lenders), sum(lenders) / 2)
-    return replace(hit, score=score, parts=_with_more(hit.parts, {NEIGHBOURS: loan}))
-
-
-# How much of what a passage is called, or tells of, is asked for: what a place and days score, in every store.
+    own = hit.score * (2 - len(scores))
+    score = (hit.score + share * (sum(scores) + own)) / (1 + 2 * share)
+    part = ArmScore(0, sum(scores), sum(scores) / 2)
+    return replace(hit, score=score, parts=_with_more(hit.parts, {NEIGHBOURS: part}))
 
 
 _DAY = timedelta(days=1)
 
 
 def place_share(passage: Passage, text: str) -> float:
-    """Return how much of an id, or at the end of an origin, title or heading, `text` is: 1 for the whole of it.
+    """Return the share of an id, or of the end of an origin, title or heading, that `text` is; 1 for all of it.
 
-    A piece that begins inside a word counts half.
+    A text that begins inside a word counts half.
     """
     if text and text in {passage.object_id, passage.part}:
         return 1.0
@@ -275,7 +276,7 @@ def place_share(passage: Passage, text: str) -> float:
 
 
 def name_share(names: Iterable[str], text: str) -> float:
-    """Return how much of a name, at its end, `text` is; of several names the best counts."""
+    """Return the share of a name that `text` is, at its end; the best of several names."""
     wanted = text.casefold()
     if len(wanted) < TUNING.question.min_name_end_chars:
         return 0.0
@@ -283,7 +284,7 @@ def name_share(names: Iterable[str], text: str) -> float:
 
 
 def day_share(passage: Passage, asked: Sequence[AskedDays]) -> float:
-    """Return how much of a period that a turn mentions is asked for, times its weight; the best counts."""
+    """Return the share of a period in a turn that a question asks for, times its weight; the best of several."""
     shares = (
         days.weight * (min(last, days.last) - max(first, days.first) + _DAY) / (last - first + _DAY)
         for first, last in (days_of(passage) if asked else ())

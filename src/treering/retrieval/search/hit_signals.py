@@ -1,4 +1,4 @@
-"""What a hit has in common with a question: its nearness in meaning, and the words both have."""
+"""The signals of a hit for a question: its nearness in meaning, and the words they have in common."""
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
@@ -16,29 +16,34 @@ from treering.retrieval.tuning import TUNING
 
 @dataclass(frozen=True, slots=True)
 class HitSignals:
-    """A hit, with what it has in common with a question."""
+    """A hit with its signals."""
 
     hit: Hit
     terms: tuple[str, ...]
-    """Its index terms, as often as they occur."""
+    """Its index terms, with repetitions."""
     cosine: float | None
     """`None` if it was not compared with the question by a vector."""
     near: float
-    """How far the cosine is above unrelated: 0 to 1, at least -0.3; 0 without a cosine."""
+    """The nearness of the cosine; 0 without a cosine."""
     coverage: float
     """`IdfWeights.coverage` of its terms."""
 
     @classmethod
     def of(cls, idf: IdfWeights, meaning: Meaning | None, hit: Hit) -> "HitSignals":
-        """Analyse a hit as it is shown."""
+        """Compute the signals of a hit from the text that is shown."""
         part = hit.fused.parts.get(VECTORS)
         terms = tuple(index_text(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}").split())
         near = nearness(part.raw, meaning.unrelated_below) if part and meaning else 0.0
         return cls(hit, terms, part.raw if part else None, near, idf.coverage(terms))
 
     @property
+    def relevance(self) -> float:
+        """Its nearness and coverage combined."""
+        return relevance_of(self.near, self.coverage)
+
+    @property
     def bridged(self) -> float:
-        """How surely the graph leads to it from two parts of the question: 0 to 1."""
+        """How strongly the graph links it to two parts of the question, from 0 to 1."""
         part = self.hit.fused.parts.get(BRIDGED)
         return part.raw if part else 0.0
 
@@ -54,7 +59,7 @@ class HitSignals:
 
     @property
     def is_text(self) -> bool:
-        """Whether it is a turn, or prose of a source that is no file of a project."""
+        """Whether it is a turn, or prose of a source that is not a file of a project."""
         head = self.hit.head
         return self.is_turn or (not self.is_knowledge and head.role == "prose" and head.place_role == NO_PLACE)
 
@@ -65,12 +70,17 @@ class HitSignals:
 
 
 def nearness(cosine: float, unrelated_below: float) -> float:
-    """Return how far a cosine is above unrelated, as a share of the way to the same; at least `min_nearness`."""
+    """Return how far a cosine is above unrelated, as a share of the distance to identical meaning; may be negative."""
     return max((cosine - unrelated_below) / (1 - unrelated_below), TUNING.relevance.min_nearness)
 
 
+def relevance_of(near: float, coverage: float) -> float:
+    """Return the relevance of a text by its nearness and its coverage of a question."""
+    return near + TUNING.relevance.coverage_weight * coverage
+
+
 def is_talk(hits: Sequence[HitSignals]) -> bool:
-    """Return whether most of some hits are turns of a conversation."""
+    """Return whether most hits are turns of a conversation."""
     return 2 * sum(hit.is_turn for hit in hits) > len(hits)
 
 
@@ -81,7 +91,7 @@ def names_asked(idf: IdfWeights, question: Question, hits: Sequence[HitSignals])
 
 
 def broken_names(question: Question, hits: Sequence[HitSignals]) -> float:
-    """Return the share of the pairs of words of names in a question that no hit has together, in either order."""
+    """Return the share of the pairs of words of names in a question that no hit has together, in any order."""
     pairs = list(pairs_of_names(question.text))
     if not pairs:
         return 0.0

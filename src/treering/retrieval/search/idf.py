@@ -1,4 +1,4 @@
-"""How rare the terms of a question are, here (idf) and in texts of any kind, and how much of it a text covers."""
+"""Weight the terms of a question by rarity in the space (idf) and in general texts, and measure coverage."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ _LETTERS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{1,2}")
 
 
 _LEAST_UNKNOWN = 1 / log2(3)
-"""The least idf of a term that no passage has: that of a term that one passage has."""
+"""The minimal idf of a term in no passage, equal to the idf of a term in one passage."""
 
 
 _EQUALLY_RARE: Mapping[str, float] = {}
@@ -21,7 +21,7 @@ _EQUALLY_RARE: Mapping[str, float] = {}
 
 @dataclass(frozen=True, slots=True)
 class IdfWeights:
-    """The weight of each term of a question, from 0 to 1, in a space of so many passages."""
+    """The weight of each term of a question, from 0 to 1, in a space."""
 
     weights: Mapping[str, float] = field(default_factory=dict)
     largeness: float = 0.0
@@ -39,9 +39,9 @@ class IdfWeights:
         dates: frozenset[str] = frozenset(),
         rarity: Mapping[str, float] = _EQUALLY_RARE,
     ) -> "IdfWeights":
-        """Weigh the terms by how many passages have them, and in a small space by `rarity`, too: the rarer, the more.
+        """Weight terms by the number of passages that have them, and in a small space also by `rarity`.
 
-        One that no passage has weighs more in a larger space: a small one is not expected to know many words.
+        A term that no passage has weighs more in a larger space, because a small one contains few words.
         """
         largeness = log2(2 + found.passages) / log2(2 + MOST_COUNTED)
         unknown = max(largeness, _LEAST_UNKNOWN)
@@ -57,30 +57,29 @@ class IdfWeights:
         return 0 < self.largeness < TUNING.idf.min_large
 
     def coverage(self, terms: Iterable[str]) -> float:
-        """Return how much of a question a text with these terms covers: the share of the weights that it has.
+        """Return the coverage of a question: the share of its weight in these terms, times the root of its word count.
 
-        Times the square root of how many words there are: the longer a question, the smaller a part of it any answer
-        repeats.
+        The longer a question, the smaller the share that any answer repeats.
         """
         return sqrt(self._words) * self.share(terms)
 
     def share(self, terms: Iterable[str]) -> float:
-        """Return what part of the weights some terms have."""
+        """Return the share of the weight in some terms."""
         total = sum(self.weights.values())
         return sum(self.weights[term] for term in self.weights.keys() & set(terms)) / total if total else 0.0
 
     @property
     def _words(self) -> float:
-        """About how many words the terms are: pairs of letters of a script without spaces are parts of words."""
+        """About the number of words: terms of scripts without spaces are pairs of letters."""
         pairs = sum(_LETTERS.fullmatch(term) is not None for term in self.weights)
         words = max(1.0, pairs / TUNING.idf.letters_in_a_word) if pairs else 0
         return len(self.weights) - pairs + words
 
     def undated(self) -> "IdfWeights":
-        """Return the weights without the words of dates: when a turn was said it seldom says itself."""
+        """Return the weights without the words of dates, because turns seldom contain their own date."""
         left = {term: weight for term, weight in self.weights.items() if term not in self.dates}
         return replace(self, weights=left, unknown=self.unknown - self.dates) if left else self
 
     def near_from(self, meaning: Meaning) -> float:
-        """Return the cosine from which a text is near to the question, and not only the nearest of many."""
+        """Return the cosine from which a text is near, and not only the nearest of many by chance."""
         return meaning.unrelated_below + TUNING.idf.near_share * self.largeness * (1 - meaning.unrelated_below)

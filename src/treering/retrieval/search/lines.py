@@ -9,6 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from treering.ports.models import Embedder, Vector
+from treering.retrieval import limits
 from treering.retrieval.text.analysis import HeldTerms, index_text, telling_terms
 from treering.retrieval.text.languages import language_of
 from treering.retrieval.tuning import TUNING
@@ -31,9 +32,9 @@ class AnsweringLines:
 
 @dataclass(frozen=True)
 class LineQuery:
-    """A query that lines are compared with: its terms, and its vector where `embedder` is given.
+    """A query to compare lines with: its terms, and its vector if there is an `embedder`.
 
-    Lines are embedded for each text that is shown, so `embedder` should be a quick one.
+    The lines of every shown text are embedded, so `embedder` should be quick.
     """
 
     query: str
@@ -62,7 +63,7 @@ class LineQuery:
         lines = text.split("\n")[:_MAX_LINES]
         pieces: list[_Piece] = []
         for place, line in enumerate(lines):
-            if len(line) > TUNING.lines.max_chars:
+            if len(line) > limits.MAX_LINE_CHARS:
                 pieces += _sentences(place, line)
             elif line.strip():
                 pieces.append(_Piece(place, 0, line))
@@ -93,7 +94,7 @@ class LineQuery:
         ranked = _covering({place: terms[place] for place in distinct}, cosines, len(self.terms), most)
         if is_decided or len(ranked) * 2 >= most:
             return ranked
-        rest = [place for place, piece in enumerate(pieces) if not terms[place] and _says_something(piece.text)]
+        rest = [place for place, piece in enumerate(pieces) if not terms[place] and _has_words(piece.text)]
         cosines = self._cosines(pieces, rest)
         nearest = sorted(cosines, key=lambda place: (-cosines[place], place))
         return [*ranked, *nearest] if ranked or nearest else [0]
@@ -152,7 +153,7 @@ def shown_lines(
 def lines_as_text(lines: Iterable[ShownLine]) -> str:
     """Write lines as a search in files does: `:` after the number of a line with words of the query, else `-`.
 
-    Lines of no file have no number; there `…` stands for lines left out.
+    Lines outside of files have no number, and `…` marks omitted lines.
     """
     rows: list[str] = []
     for line in lines:
@@ -188,7 +189,7 @@ _WORD = re.compile(r"\w+")
 _PART = re.compile(r" \(part \d+\)")
 """How the heading of a part of a long definition ends."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
-_PIECE = re.compile(rf".{{1,{TUNING.lines.max_chars}}}(?!\w)|.{{1,{TUNING.lines.max_chars}}}")
+_PIECE = re.compile(rf".{{1,{limits.MAX_LINE_CHARS}}}(?!\w)|.{{1,{limits.MAX_LINE_CHARS}}}")
 _STEERS = "if elif else for while try except finally with switch case catch match do loop return raise throw await"
 _DEFINES = re.compile(rf"(?!(?:{_STEERS.replace(' ', '|')})\b)[\w\"'@*-]")
 """The start of a line that other lines may belong to: a name or an item, and no word that only steers a program."""
@@ -205,18 +206,18 @@ class _Piece(NamedTuple):
 
 
 def _sentences(place: int, line: str) -> Iterator[_Piece]:
-    """Yield the sentences of a long line, each with where it starts; one that is too long is cut between words."""
+    """Yield the sentences of a long line with their start; a sentence that is too long is cut between words."""
     start = 0
-    for end in (*(found.end() for found in _SENTENCE_END.finditer(line)), len(line)):
+    for end in (*(match.end() for match in _SENTENCE_END.finditer(line)), len(line)):
         for piece in _PIECE.finditer(line, start, end):
             yield _Piece(place, piece.start(), piece[0])
         start = end
 
 
 def _covering(left: dict[int, frozenset[str]], cosines: dict[int, float], count: int, most: int) -> list[int]:
-    """Return the pieces that together have most of the words, each the one that adds most to those before it.
+    """Return the pieces that together have most of the words: greedily, each with the most new words.
 
-    A word counts the less the more pieces have it. All words of a piece break ties between those that add the same.
+    A word counts less if more pieces have it. All words of a piece break ties.
     """
     counts = Counter(word for words in left.values() for word in words)
     value = {place: sum(1 / counts[word] for word in words) for place, words in left.items()}
@@ -232,12 +233,12 @@ def _covering(left: dict[int, frozenset[str]], cosines: dict[int, float], count:
     return [*chosen, *rest][:most]
 
 
-def _says_something(text: str) -> bool:
+def _has_words(text: str) -> bool:
     return len(_WORD.findall(text)) > 1
 
 
 def _beside(chosen: Sequence[int], lines: Sequence[str]) -> Iterator[int]:
-    """Yield the lines below and above the chosen ones that say something, those nearest to the best one first."""
+    """Yield the lines with words below and above the chosen ones, the nearest to the best one first."""
     seen = set(chosen)
     for distance in range(1, TUNING.lines.max_shown):
         for place in chosen:
@@ -266,7 +267,7 @@ def _indent(line: str) -> int:
 
 
 def _cut(line: str, column: int, max_chars: int) -> str:
-    """Cut a long line to the characters from where the answer begins, or some before its end."""
+    """Cut a long line to `max_chars` from the beginning of the answer, or from earlier near the end of the line."""
     if len(line) <= max_chars:
         return line
     start = max(0, min(column, len(line) - max_chars))

@@ -48,7 +48,7 @@ def named_definitions(question: Question, reach: Reach) -> Steps[list[Hit]]:
     ranked = sorted(whole, key=lambda hit: -len(terms.intersection(index_text(hit.text).split())))
     of_file: dict[str, tuple[str, ...]] = {}
     best = [hit for hit in ranked if of_file.setdefault(hit.head.object_id, _names_of(hit.head)) == _names_of(hit.head)]
-    return sorted(best[: TUNING.packing.max_definition_parts], key=_place)
+    return sorted(best[: TUNING.packing.max_symbols], key=_place)
 
 
 def _defining(symbol: str, names: dict[str, str], passages: PassagesFound) -> list[PassageHead]:
@@ -77,7 +77,7 @@ def _place(hit: Hit) -> tuple[str, int]:
 
 
 def first_test_of(definitions: Sequence[Hit], hits: Sequence[Hit]) -> Iterator[Hit]:
-    """Yield the best passage of a test that calls or names what is defined."""
+    """Yield the best passage of a test that calls or names the definitions."""
     names = {name.rpartition(".")[2] for hit in definitions for name in _names_of(hit.head)}
     uses = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b") if names else None
     tests = (hit for hit in hits if isinstance(hit.locator, Lines) and is_test_path(hit.locator.path))

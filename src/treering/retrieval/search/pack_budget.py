@@ -1,4 +1,4 @@
-"""Filling the token budget of a context pack: which items it holds, which of them cut, under which marks."""
+"""Fill the token budget of a context pack: choose its items, cut some of them, and number the citations."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ _MARKER = "<<treering:cited >>\n\n"
 
 @dataclass(frozen=True)
 class UnnumberedItem:
-    """An item before it has its citation marks, with the places it rests on."""
+    """An item before it has its citation marks, with the places of its evidence."""
 
     item: PackItem
     places: tuple[Citation, ...]
     shorten: Callable[[str], str] | None = None
-    """Leaves out of its text what says least, for a budget that does not hold all of them."""
+    """A function that omits the least informative parts of its text, for a small budget."""
     excerpt: PassageLines | None = None
-    """Its lines that answer, for a budget that does not hold all of them."""
+    """The lines that answer, for a small budget."""
     is_code: bool = False
 
     @cached_property
@@ -41,9 +41,9 @@ class UnnumberedItem:
         return self._with_text(shortened) if len(shortened) < len(self.item.text) else self
 
     def cut_to(self, tokens: int) -> "UnnumberedItem | None":
-        """Return the item with so much of its text that it costs at most so many tokens, the lines that answer first.
+        """Return the item with its text cut to a cost of `tokens`, preferably to the lines that answer.
 
-        `None` if that is too little to be of use.
+        `None` if too little of it remains to be useful.
         """
         if tokens < TUNING.packing.min_useful_tokens:
             return None
@@ -67,7 +67,7 @@ class UnnumberedItem:
 
 @dataclass(frozen=True)
 class Packed:
-    """What fitted, and what did not."""
+    """The items that fit into the budget, and the others."""
 
     drafts: tuple[UnnumberedItem, ...]
     left_out: tuple[UnnumberedItem, ...]
@@ -75,17 +75,17 @@ class Packed:
 
     @property
     def unnumbered(self) -> tuple[PackItem, ...]:
-        """The items that fitted, still without their marks."""
+        """The items that fit, without marks."""
         return tuple(draft.item for draft in self.drafts)
 
     @property
     def items(self) -> tuple[PackItem, ...]:
-        """The items that fitted, with their marks."""
+        """The items that fit, with their marks."""
         return self._numbered[0]
 
     @property
     def citations(self) -> tuple[Citation, ...]:
-        """The places that the items rest on, each once."""
+        """The distinct places of the items' evidence."""
         return self._numbered[1]
 
     @cached_property
@@ -105,9 +105,9 @@ def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int, around: int = 0) 
 
     Current statements and open work come before work that is done. The first statement is cut if it does not fit, and
     notes around the items give way to it. Then whatever still fits is added in order. No passage takes more than its
-    share; a longer one is cut around the lines that answer, if a useful part of it fits. If sources do not all fit
-    whole, those that can be shortened are, except a first one that fits. `around`: tokens of what is written around
-    the items; shares are of the whole budget.
+    share; a longer one is cut around the lines that answer, if a useful part of it fits. If sources do not all fit as a
+    whole, they are shortened if possible, except a first one that fits. `around`: tokens of the text around the items;
+    shares are of the whole budget.
     """
     believed = sorted((draft for draft in drafts if draft.item.section != "sources"), key=_is_past)
     sources = [draft for draft in drafts if draft.item.section == "sources"]
@@ -140,7 +140,7 @@ class _Budget:
         return True
 
     def place_first(self, draft: UnnumberedItem) -> UnnumberedItem | None:
-        """Take the item that matters most, if need be cut, even in the room for what is written around the items."""
+        """Take the most important item, cut if necessary, even in the space for the text around the items."""
         fitted = draft if draft.cost <= self.whole else draft.cut_to(self.whole)
         self.used += fitted.cost if fitted else 0
         return fitted

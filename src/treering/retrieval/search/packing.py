@@ -12,6 +12,7 @@ from treering.core.characters import label, unmarked
 from treering.core.fencing import fence, fence_items
 from treering.core.scope import Scope
 from treering.core.screening import instruction_flags
+from treering.retrieval import limits
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.retrieval.tuning import TUNING
 
@@ -131,7 +132,7 @@ def render(context: ContextPack) -> str:
     """
     places = {citation.mark: citation for citation in context.citations}
     blocks = [
-        f"# Context for {label(context.task, most=TUNING.packing.max_task_chars)}",
+        f"# Context for {label(context.task, most=limits.MAX_TASK_CHARS)}",
         context.summary,
         *_listed("Rules", context.rules),
     ]
@@ -154,15 +155,15 @@ def _note(one: str | ConflictNote) -> str:
 
 
 def written_item(item: PackItem, citations: Sequence[Citation]) -> tuple[str, str]:
-    """Write the marker above an item, and what it says.
+    """Return the marker above an item, and its text.
 
-    Lines of a file are cited by their place alone, which is accepted wherever evidence is; all else also by its id.
+    Lines of a file are cited only by their place, which is accepted as evidence; other items also by their id.
     """
     first = next(iter(citations), None)
     is_in_file = first is not None and _names_lines(first, item)
     places = [f"{one.mark} {_written_place(one)}" for one in citations]
     heading = item.title.partition(" — ")[2] if is_in_file else ""
-    named = [unmarked(heading, most=TUNING.packing.max_heading_chars)] if heading not in item.text else []
+    named = [unmarked(heading, most=limits.MAX_HEADING_CHARS)] if heading not in item.text else []
     warnings = [flag for flag in item.flags if flag != "cut"]  # the text shows that by itself
     notes = [
         *([item.status] if item.status != "active" else []),
@@ -194,14 +195,14 @@ def _names_lines(citation: Citation, item: PackItem) -> bool:
 
 def _written_place(citation: Citation) -> str:
     place = citation.place or citation.origin
-    return label(place.partition(" @ ")[0] if "#L" in place else place, most=TUNING.packing.max_place_chars)
+    return label(place.partition(" @ ")[0] if "#L" in place else place, most=limits.MAX_PLACE_CHARS)
 
 
 def shortened(context: ContextPack, max_tokens: int) -> tuple[ContextPack, list[str]]:
     """Shorten a pack until it fits as it is written: notes that only help first, then items from the end.
 
-    Statements come before what is missing. Also return what is gone altogether, each as its object and segment. A pack
-    without items may still be too long.
+    Statements are more important than notes on missing context. Also return the dropped items, each as its object and
+    segment. A pack without items may still be too long.
     """
     dropped: list[str] = []
     while (excess := estimate_tokens(render(context)) - max_tokens) > 0:
@@ -238,7 +239,7 @@ def _with_read(context: ContextPack, dropped: PackItem) -> ContextPack:
         return context
     cited = (one for one in context.citations if one.mark in dropped.citations)
     reads = (f"{named_item(dropped, cited)}: did not fit", *context.recommended_next_reads)
-    return context.model_copy(update={"recommended_next_reads": reads[: TUNING.packing.max_reads]})
+    return context.model_copy(update={"recommended_next_reads": reads[: TUNING.packing.max_entries]})
 
 
 def _shorter(item: PackItem, excess: int) -> PackItem | None:
@@ -257,7 +258,7 @@ def _with_items(context: ContextPack, items: tuple[PackItem, ...]) -> ContextPac
 
 @lru_cache(maxsize=512)
 def quoted(title: str) -> str:
-    """Quote a title that stands outside a fence, with what it is flagged for."""
+    """Quote a title outside a fence, with a warning for each flag."""
     flags = instruction_flags(title)
     return f"{label(title)} — warning: {', '.join(flags)}" if flags else label(title)
 

@@ -1,4 +1,4 @@
-"""A question prepared for the arms, and its clues: who said something, when, and in which role."""
+"""Prepare a question for the arms of a search, and find its clues to turns of a conversation."""
 
 import re
 from collections import Counter
@@ -20,9 +20,8 @@ from treering.ports.models import (
 )
 from treering.ports.passages import AskedDays, PassageHead, Reach
 from treering.ports.search import Lag, Near, NearRequest, TextQuery, Vector
+from treering.retrieval import limits
 from treering.retrieval.index.ties import is_turn
-from treering.retrieval.search.fusion import Fused
-from treering.retrieval.text import periods
 from treering.retrieval.text.analysis import LONGEST_QUERY, MAX_WORDS, query_terms, telling_terms, terms_in
 from treering.retrieval.text.dates import DateRange, asked_ranges, date_ranges
 from treering.retrieval.text.languages import compound_splits, language_of
@@ -37,12 +36,11 @@ _NO_LAG = Lag(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a question means, as a vector; in deep search with `leads`: the question together with what it led to.
+    """The vector of a question; in a deep search also `leads`, the vectors of the question with its first hits.
 
-    Adding what was found first to the question and asking again is what finds the second hop of a chain
-    (pseudo-relevance feedback, Rocchio 1971). `unrelated_below`, `prose_share` and `expected` are what the embedder
-    says of its cosines. `quick`: what it means to the quick model, for passages that have a vector of that one alone;
-    `own` is `None` where all of them are such.
+    Searching again with the first hits added finds the second hop of a chain (pseudo-relevance feedback, Rocchio 1971).
+    `unrelated_below`, `prose_share` and `expected` describe the cosines of the embedder. `quick` is the meaning for the
+    quick model, for passages that only have its vector; `own` is `None` if all passages are such.
     """
 
     own: Vector | None
@@ -54,45 +52,46 @@ class Meaning:
 
     @classmethod
     def of(cls, text: str, embedder: Embedder, *, encode: bool = True) -> "Meaning":
-        """Embed a text; without `encode` only what the embedder says of its cosines is taken."""
+        """Embed a text; without `encode` only take the properties of the embedder."""
         own = query_vector(embedder, text) if encode else None
         return cls(own, embedder.unrelated_below, prose_share_of(embedder), expected_of(embedder))
 
     @property
     def vectors(self) -> tuple[Vector, ...]:
-        """The vectors of the question and of each lead."""
+        """The vectors of the question and its leads."""
         return () if self.own is None else (self.own, *self.leads)
 
     def is_related(self, cosine: float) -> bool:
-        """Tell whether a text this near to the question may say something about it, by its meaning alone."""
+        """Return whether a text with this cosine may be about the question."""
         return cosine >= self.unrelated_below
 
     def request(self, *, reach: Reach, limit: int, keys: Iterable[int] = ()) -> NearRequest:
-        """Return what asks for the passages nearest to the question and to each lead, and compares others with them.
+        """Return a request for the passages nearest to the question and each lead, and for the cosines of `keys`.
 
-        With `limit` 0 nothing is looked for.
+        With `limit` 0 only the cosines are requested.
         """
         quick = self.quick.vectors if self.quick else ()
-        limits = (limit, *(min(limit, TUNING.question.lead_pool) for _ in max(self.leads, quick[1:], key=len)))
-        return NearRequest(reach, self.vectors, limits, tuple(sorted(keys)), quick)
+        per_lead = min(limit, limits.MAX_CANDIDATES_PER_LEAD)
+        sizes = (limit, *(per_lead for _ in max(self.leads, quick[1:], key=len)))
+        return NearRequest(reach, self.vectors, sizes, tuple(sorted(keys)), quick)
 
     def cosines(self, near: Near) -> dict[int, float]:
-        """Return the cosines of what was compared: half of each is that of the best lead, if there are any.
+        """Return the cosines of passages, combined with the best lead if there are leads.
 
-        One of the quick model is told on the scale of the other: as far above what is unrelated.
+        Cosines of the quick model are converted to the scale of the embedder.
         """
-        told = self.quick.unrelated_below if self.quick else 0.0
+        unrelated = self.quick.unrelated_below if self.quick else 0.0
         return _with_leads(near.cosines) | {
-            key: self._at((cosine - told) / (1 - told)) for key, cosine in _with_leads(near.quick).items()
+            key: self._at((cosine - unrelated) / (1 - unrelated)) for key, cosine in _with_leads(near.quick).items()
         }
 
     def expected_of(self, near: Near) -> dict[int, float]:
-        """Return the cosines to be expected of what has a vector of the quick model alone."""
+        """Return the expected cosines of passages that only have a vector of the quick model."""
         if self.quick is None:
             return {}
-        told, (slope, offset) = self.quick.unrelated_below, self.quick.expected
+        unrelated, (slope, offset) = self.quick.unrelated_below, self.quick.expected
         return {
-            key: self._at(slope * (cosine - told) / (1 - told) + offset)
+            key: self._at(slope * (cosine - unrelated) / (1 - unrelated) + offset)
             for key, cosine in _with_leads(near.quick).items()
         }
 
@@ -103,16 +102,16 @@ class Meaning:
 def _with_leads(cosines: Sequence[Mapping[int, float]]) -> dict[int, float]:
     if not cosines:
         return {}
-    own, *led = cosines
-    if not led:
+    own, *leads = cosines
+    if not leads:
         return dict(own)
     share = TUNING.question.lead_share
-    return {key: (1 - share) * of + share * max(one[key] for one in led) for key, of in own.items()}
+    return {key: (1 - share) * cosine + share * max(lead[key] for lead in leads) for key, cosine in own.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Compound:
-    """The terms of a word of a question, and of the two words it may be made of."""
+    """The terms of a word of a question, and of its two possible parts."""
 
     whole: tuple[str, ...]
     first: tuple[str, ...]
@@ -120,28 +119,28 @@ class Compound:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The terms of the two."""
+        """The terms of both parts."""
         return (*self.first, *self.end)
 
     def likeliness(self, counts: Mapping[str, int]) -> tuple[int, int]:
-        """Return how many of the two are words of a space, and how surely it is made of them; (0, 0) where it is not.
+        """Return how many parts are words of the space, and a likelihood for ties; (0, 0) if it is no compound.
 
-        Chance parts are rare; and where only one of the two is a word, it is short, or the whole is a word there, too.
+        If both parts are words, the likelihood is the frequency of the rarer one. A single known part must be long, and
+        the whole word unknown.
         """
         first, end = (max((counts.get(term, 0) for term in part), default=0) for part in (self.first, self.end))
         if first and end:
             return 2, min(first, end)
         known = self.first if first else self.end if end else ()
-        alone = known and len(known[0]) >= TUNING.question.min_letters_alone and counts.keys().isdisjoint(self.whole)
+        alone = known and len(known[0]) >= TUNING.question.min_distinct_letters and counts.keys().isdisjoint(self.whole)
         return (1, len(known[0])) if alone else (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: its text, its terms, what it means where the embedder could tell, and the days it is about.
+    """A question: its text, terms, meaning, and days.
 
-    Of a long text only the beginning is read (`LONGEST_QUERY`), so that no question costs more than a long one;
-    `unread` counts the characters behind it.
+    Only the first `LONGEST_QUERY` characters are read, which bounds the cost; `unread` counts the others.
     """
 
     text: str
@@ -152,26 +151,26 @@ class Question:
     days: tuple[AskedDays, ...] = ()
     unread: int = 0
     lag: Lag = _NO_LAG
-    """How far the vectors lagged behind when it was asked."""
+    """The embedding backlog when the question was asked."""
     understood: tuple[DateRange, ...] = ()
-    """What words such as "yesterday" were taken for, in its time zone."""
+    """The days of relative dates such as "yesterday", in its time zone."""
     zone: TimeZone = UTC_ZONE
     is_known: bool = True
-    """Whether the embedder knows most of its words; else it is asked by words and names alone."""
+    """Whether the embedder knows most of its words; otherwise the search uses only words and names."""
     rarity: Rarity = equally_rare
-    """How rare its words are in texts of any kind."""
+    """The rarity of words in general texts."""
 
     def is_of_other_day(self, text: str, said: datetime | None) -> bool:
-        """Return whether a turn was said on another day than the one asked for, and does not mention that one.
+        """Return whether a turn is from another day than the question asks for and does not mention that day.
 
-        Only a single day that is named from the day of the question, such as "yesterday", is taken so exactly.
+        This applies only to a single relative day, such as "yesterday".
         """
-        days = {found.first for found in self.understood}
-        if said is None or len(days) != 1 or any(found.first != found.last for found in self.understood):
+        days = {dates.first for dates in self.understood}
+        if said is None or len(days) != 1 or any(dates.first != dates.last for dates in self.understood):
             return False
         (day,), local = days, self.zone.local(said)
         return local.date() != day and not any(
-            found.first <= day <= found.last for found in date_ranges(text, said=local)
+            dates.first <= day <= dates.last for dates in date_ranges(text, said=local)
         )
 
     @classmethod
@@ -186,19 +185,18 @@ class Question:
         lag: Lag = _NO_LAG,
         rarity: Rarity = equally_rare,
     ) -> "Question":
-        """Prepare a question asked `now`; without a time "last Friday" and "in May" name no days.
+        """Prepare a question asked at `now`, in the time zone `zone`; without a time, relative dates are ignored.
 
-        `zone`: the time zone of whoever asks, whose days such words mean.
-        `quick`: the quick model, where passages have vectors of that alone. What no passage has a vector of is not
-        asked: `lag` tells.
+        `quick` is the quick model, if some passages only have its vectors. The embedder is not called if no passage has
+        its vectors, according to `lag`.
         """
         read = text[:LONGEST_QUERY]
-        told = essence_of(read) if is_long(read) else read
-        meaning, is_known = None, embedder is None or has_meaning_to(embedder, told)
+        essence = essence_of(read) if is_long(read) else read
+        meaning, is_known = None, embedder is None or has_meaning_to(embedder, essence)
         if embedder and is_known:
-            meaning = Meaning.of(told, embedder, encode=quick is None or lag.pending < lag.total)
-            quick = quick if quick and has_meaning_to(quick, told) else None
-            meaning = replace(meaning, quick=Meaning.of(told, quick)) if quick else meaning
+            meaning = Meaning.of(essence, embedder, encode=quick is None or lag.pending < lag.total)
+            quick = quick if quick and has_meaning_to(quick, essence) else None
+            meaning = replace(meaning, quick=Meaning.of(essence, quick)) if quick else meaning
         local = zone.local(now) if now else None
         days = tuple(days_asked(read, local, zone))
         understood = tuple(_understood(read, local)) if local else ()
@@ -208,7 +206,7 @@ class Question:
         )
 
     def compounds(self) -> tuple[Compound, ...]:
-        """Return how its long words may be made of two others, where its language writes compounds as one word."""
+        """Return the possible splits of its long words, if its language writes compounds as one word."""
         if (language := language_of(self.text)) is None:
             return ()
         return tuple(
@@ -216,7 +214,7 @@ class Question:
         )
 
     def with_parts(self, compounds: Iterable[Compound], counts: Mapping[str, int]) -> "Question":
-        """Look for the parts of each compound as well that are words of a space; `counts` are of passages, by term."""
+        """Add the parts of compounds that occur in the space to its terms; `counts` are of passages, by term."""
         best: dict[tuple[str, ...], Compound] = {}
         for one in compounds:
             other = best.get(one.whole)
@@ -227,7 +225,7 @@ class Question:
         return replace(self, terms=replace(self.terms, words=words)) if best else self
 
     def doubtful(self) -> frozenset[str]:
-        """Return the terms of its words that no vocabulary has: they are misspelt, if no passage has them, either."""
+        """Return the terms of words that are in no vocabulary. They are misspelt if no passage has them either."""
         if is_long(self.text):
             return frozenset()
         terms = (
@@ -235,11 +233,11 @@ class Question:
             for _, word, parts in TypedWords.of(self.text).words
             if len(parts) == 1 and word.isalpha() and word.isascii() and self.rarity(word) == 1
         )
-        long = (term for term in terms if len(term) >= TUNING.question.min_doubtful_letters)
+        long = (term for term in terms if len(term) >= TUNING.question.min_distinct_letters)
         return frozenset(islice(long, MAX_DOUBTFUL))
 
     def corrected(self, misspelt: Iterable[str], counts: Mapping[str, int]) -> "Question":
-        """Look for the term that most passages have of those next to a misspelt one, if there is any."""
+        """Replace each misspelt term by its most frequent alternative spelling, if there is any."""
         meant = {
             term: max(known, key=lambda other: (counts[other], other))
             for term in misspelt
@@ -252,43 +250,38 @@ class Question:
         return replace(self, terms=replace(self.terms, words=words, emphasis=emphasis))
 
     def led_by(self, leads: Sequence[str]) -> "Question":
-        """Return the question asked together with each of some texts. Costs an encoding for each."""
+        """Return the question with the vectors of its text followed by each lead. Costs one embedding per lead."""
         if self.meaning is None or self.embedder is None:
             return self
-        meaning = _led(self.meaning, self.embedder, asked := [f"{self.text} {lead}" for lead in leads])
+        texts = [f"{self.text} {lead}" for lead in leads]
+        meaning = _with_lead_vectors(self.meaning, self.embedder, texts)
         if meaning.quick and self.quick:
-            meaning = replace(meaning, quick=_led(meaning.quick, self.quick, asked))
+            meaning = replace(meaning, quick=_with_lead_vectors(meaning.quick, self.quick, texts))
         return replace(self, meaning=meaning)
 
 
-def _led(meaning: Meaning, embedder: Embedder, asked: Sequence[str]) -> Meaning:
+def _with_lead_vectors(meaning: Meaning, embedder: Embedder, texts: Sequence[str]) -> Meaning:
     if meaning.own is None:
         return meaning
-    return replace(meaning, leads=tuple(query_vector(embedder, text) for text in asked))
+    return replace(meaning, leads=tuple(query_vector(embedder, text) for text in texts))
 
 
 def _understood(text: str, now: datetime) -> Iterator[DateRange]:
-    """Return the periods that a question names from the day it is asked, such as "yesterday" and "last week"."""
-    absolute = {(found.start, found.end) for found in asked_ranges(text, None)}
+    """Yield the relative periods in a question, such as "yesterday" and "last week"."""
+    absolute = {(dates.start, dates.end) for dates in asked_ranges(text, None)}
     ranges = asked_ranges(text, now)[:_MOST_RANGES]
-    spans = Counter((found.start, found.end) for found in ranges)
-    # A month without a year is meant in every year: that is several periods.
+    spans = Counter((dates.start, dates.end) for dates in ranges)
+    # A month without a year means every year, which is several periods.
     yield from (one for one in ranges if spans[(one.start, one.end)] == 1 and (one.start, one.end) not in absolute)
 
 
 def days_asked(text: str, now: datetime | None, zone: TimeZone = UTC_ZONE) -> Iterator[AskedDays]:
-    """Return the days a question is about: short periods with the day before and after, days with their month too.
-
-    What people remember as a day may be the next one, or some day of that month: half of it counts. Turns are found by
-    days in UTC, which those of a zone overlap: the slack covers that, a long period is widened to the days it touches.
-    """
-    for found in asked_ranges(text, now)[:_MOST_RANGES]:
-        slack = timedelta((found.last - found.first).days < TUNING.clues.short_period_days)
+    """Yield the days in UTC that a question is about; a single day with the day before and after."""
+    for dates in asked_ranges(text, now)[:_MOST_RANGES]:
+        slack = timedelta(dates.first == dates.last)
         with suppress(OverflowError):
-            first, last = (found.first, found.last) if slack else _in_utc(found.period, zone)
+            first, last = dates.period if slack else _in_utc(dates.period, zone)
             yield AskedDays(first - slack, last + slack)
-        if found.first == found.last:
-            yield AskedDays(*periods.month(found.first.year, found.first.month), weight=TUNING.clues.same_month_weight)
 
 
 def _in_utc(period: Period, zone: TimeZone) -> Period:
@@ -304,43 +297,37 @@ Arms = Mapping[str, Mapping[int, float]]
 """Raw scores of passages, by arm and key; higher is better."""
 
 
-# A long question read for what it is: the text of an issue, with a title, prose, code, a traceback and a template.
-
-
 def is_long(text: str) -> bool:
-    """Tell whether a question has parts: several lines, or more than a few sentences."""
+    """Return whether a question has several lines or many sentences, such as the text of an issue."""
     return len(text) > TUNING.question.max_short_chars or "\n" in text.strip()
 
 
 def question_title(text: str) -> str:
-    """Return the first line of a question; of a short one all of it."""
+    """Return the first line of a question."""
     return text.strip().partition("\n")[0][: TUNING.question.max_short_chars]
 
 
 def terms_of(text: str) -> TextQuery:
-    """Return what to look for when somebody asks `text`, short or long.
-
-    Of a long one the terms of the title and those that are said often count twice.
-    """
+    """Return the terms to search for a question. In a long one, frequent terms and terms of the title count twice."""
     if not is_long(text):
         return query_terms(text)
-    told = essence_of(text)
-    query = query_terms(told, most=TUNING.question.max_long_words)
-    said, title = Counter(telling_terms(told)), set(telling_terms(question_title(text)))
-    emphasis = [term for term in query.words if term in title or said[term] >= TUNING.question.min_emphasis_mentions]
-    # Paths are places (`retrieval.search.fusion`); their stretches and those of versions have many postings.
+    essence = essence_of(text)
+    query = query_terms(essence, most=limits.MAX_LONG_QUESTION_WORDS)
+    counts, title = Counter(telling_terms(essence)), set(telling_terms(question_title(text)))
+    emphasis = [term for term in query.words if term in title or counts[term] >= TUNING.question.min_emphasis_mentions]
+    # Paths are places (`retrieval.search.fusion`); the trigrams of paths and versions have many postings.
     names = tuple(name for name in query.identifiers if "/" not in name and not name[0].isdigit())
     return replace(query, identifiers=names, emphasis=tuple(emphasis[: MAX_WORDS - len(query.words)]))
 
 
 def essence_of(text: str) -> str:
-    """Return a text without comments, check-lists and headings of a template, and without lists of versions.
+    """Return a text without the comments, checklists and headings of a template, and without lists of versions.
 
-    A text that is nothing else is returned as it is.
+    A text without anything else is returned unchanged.
     """
     lines = [line for line in _without_comments(text).split("\n") if not _is_boilerplate(line.strip()[:_LONGEST_LINE])]
-    told = "\n".join(lines)
-    return told if told.strip() else text
+    essence = "\n".join(lines)
+    return essence if essence.strip() else text
 
 
 _LONGEST_LINE = 300  # boilerplate is short
@@ -379,7 +366,7 @@ def _has_version(line: str) -> bool:
 
 
 def _without_comments(text: str) -> str:
-    """Leave out HTML comments; what follows one that does not end is kept."""
+    """Remove HTML comments that have an end."""
     return "".join(_outside_comments(text))
 
 
@@ -391,13 +378,9 @@ def _outside_comments(text: str) -> Iterator[str]:
     yield text[at:]
 
 
-# What a question says of who said something and when: clues to the turns of a conversation.
-
-
 SPEAKER = "speaker"
 DATE = "date"
 ROLE = "role"
-THREAD = "thread"
 
 
 _OF_THE_ASSISTANT = re.compile(
@@ -414,11 +397,11 @@ _ROLES = frozenset({"user", "assistant", "system", "tool"})
 def clues_of(
     question: str, heads: Mapping[int, PassageHead], dated: Mapping[int, float]
 ) -> dict[str, dict[int, float]]:
-    """Give, by clue, the turns among some passages that a question points at, each with a score from 0 to 1.
+    """Return, by clue, the turns among some passages that a question hints at, each with a score from 0 to 1.
 
-    `speaker`: who spoke is named in the question, and not everybody who speaks there is. `date`: it was said at a time
-    that is named, or speaks of that time (`dated`, as `Index.on_days` gives it). `role`: the question asks what an
-    assistant said ("you told me"), or else what a user said of themselves ("my").
+    `speaker`: the question names the speaker, but not all speakers of the conversation. `date`: the turn is from a day
+    in the question, or mentions it; `dated` are these scores from the index. `role`: the question asks what an
+    assistant said ("you told me"), or what the user said ("my").
     """
     turns = {key: speaker_of(head) for key, head in heads.items() if is_turn(head)}
     clues = {
@@ -429,19 +412,10 @@ def clues_of(
     return {name: scores for name, scores in clues.items() if scores}
 
 
-def thread_clue(ranked: Sequence[Fused], heads: Mapping[int, PassageHead]) -> dict[str, dict[int, float]]:
-    """Return each turn the score of the best turn of its conversation: where one was found there may be more."""
-    best: dict[str, float] = {}
-    turns = [(hit, heads[hit.key].object_id) for hit in ranked if hit.key in heads and is_turn(heads[hit.key])]
-    for hit, thread in turns:
-        best[thread] = max(best.get(thread, 0.0), hit.score)
-    return {THREAD: {hit.key: best[thread] for hit, thread in turns}} if turns else {}
-
-
 def speaker_of(head: PassageHead) -> str:
-    """Return who spoke: a turn is headed "Ann (2023-05-08)", or "Ann" where nobody knows when."""
-    found = _TURN.fullmatch(head.heading)
-    return found["speaker"] if found else head.heading
+    """Return the speaker of a turn, whose heading is "Ann (2023-05-08)", or "Ann" if its day is unknown."""
+    match = _TURN.fullmatch(head.heading)
+    return match["speaker"] if match else head.heading
 
 
 def _spoken_by(question: str, turns: Mapping[int, str], heads: Mapping[int, PassageHead]) -> dict[int, float]:
@@ -449,12 +423,12 @@ def _spoken_by(question: str, turns: Mapping[int, str], heads: Mapping[int, Pass
     for key, speaker in turns.items():
         speakers.setdefault(heads[key].object_id, set()).add(speaker)
     everybody = set().union(*speakers.values()) - _ROLES
-    named = {name for name in everybody if name.strip() and _says(question, name)}
-    telling = {identity: those & named for identity, those in speakers.items() if not those <= named}
-    return {key: 1.0 for key, speaker in turns.items() if speaker in telling.get(heads[key].object_id, ())}
+    named = {name for name in everybody if name.strip() and _contains_name(question, name)}
+    hinted = {identity: those & named for identity, those in speakers.items() if not those <= named}
+    return {key: 1.0 for key, speaker in turns.items() if speaker in hinted.get(heads[key].object_id, ())}
 
 
-def _says(question: str, name: str) -> bool:
+def _contains_name(question: str, name: str) -> bool:
     first = name.split()[0]
     return any(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", question, re.IGNORECASE) for part in {name, first})
 
@@ -469,9 +443,6 @@ def _in_role(question: str, turns: Mapping[int, str]) -> dict[int, float]:
     return {key: 1.0 for key, speaker in turns.items() if speaker == wanted}
 
 
-# The turn after a question: in a conversation the answer stands there, and belongs to the question that was found.
-
-
 _ASIDE = re.compile(r"\s*\[[^\[\]]{0,400}\]\s*\Z")
 _QUESTION_SIGNS = "?？؟"
 _END_CHARS = 40
@@ -484,27 +455,24 @@ _REQUEST = re.compile(
     rf"|(?:what|which|who|whose|where|why|how)(?: \w+){{0,2}} ?{_AUXILIARY}\b(?!.*,))",
     re.IGNORECASE,
 )
-"""How a request begins, and a question whose mark was left out; a comma behind makes it a clause of something else."""
+"""The beginning of a request, or of a question without a question mark. A later comma makes it a subordinate clause."""
 
 
 def asks(text: str) -> bool:
-    """Tell whether the last sentence of a text is a question, or asks to be told something, as chats without signs do.
+    """Return whether the last sentence of a text is a question or a request for information.
 
-    Behind a question mark may stand what is not a sentence: quotes, brackets, emoji, an aside such as `[image: a dog]`.
-    Questions without a mark and requests are known in English alone.
+    Quotes, brackets, emoji, and asides such as `[image: a dog]` may follow a question mark. Requests and questions
+    without a mark are recognized only in English.
     """
-    said = _ASIDE.sub("", text[-_LONGEST_ENDING:]).rstrip()
-    told = next((char for char in reversed(said[-_END_CHARS:]) if char.isalnum() or char in _QUESTION_SIGNS), "")
-    if told in _QUESTION_SIGNS:
-        return bool(told)
-    return _REQUEST.match(_SENTENCE_END.split(said.rstrip(".! "))[-1].strip()) is not None
+    ending = _ASIDE.sub("", text[-_LONGEST_ENDING:]).rstrip()
+    last = next((char for char in reversed(ending[-_END_CHARS:]) if char.isalnum() or char in _QUESTION_SIGNS), "")
+    if last in _QUESTION_SIGNS:
+        return bool(last)
+    return _REQUEST.match(_SENTENCE_END.split(ending.rstrip(".! "))[-1].strip()) is not None
 
 
 def reply_among(asked: Segment, others: Iterable[Segment]) -> Segment | None:
-    """Return the first of other turns of the conversation that comes after a question and is somebody else's.
-
-    Of a long turn it is the first piece.
-    """
+    """Return the next turn after a question, if another speaker has it; of a long turn its first segment."""
     if not asks(asked.excerpt):
         return None
     later = [other for other in others if other.position > asked.position]
@@ -513,7 +481,7 @@ def reply_among(asked: Segment, others: Iterable[Segment]) -> Segment | None:
 
 
 def _is_answered(asked: Locator, reply: Locator) -> bool:
-    """Tell whether two places are turns, one after the other, of two who speak."""
+    """Return whether two places are turns of different speakers, in this order."""
     match asked, reply:
         case Turn(), Turn():
             return reply.turn > asked.turn and reply.speaker != asked.speaker

@@ -1,4 +1,4 @@
-"""From a question to ranked candidates: arms, fusion, the graph, and fusion again. Functions on values, in steps."""
+"""Rank candidates for a question: search arms, fuse them, walk the graph, and fuse again."""
 
 import re
 from collections import Counter
@@ -12,6 +12,7 @@ from typing import Any, Literal
 from treering.core.filters import EVERYTHING, Filter, asked_texts
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.ports.search import GraphView, NamePart, Near, Scored, TextFound, TextRequest
+from treering.retrieval import limits
 from treering.retrieval.graph.association import Association, associate
 from treering.retrieval.index.code_places import CODE, NO_PLACE
 from treering.retrieval.index.rounds import GraphRequest, ModelRequest, Steps
@@ -21,7 +22,9 @@ from treering.retrieval.search.file_ranking import FileEvidence, rank_in_files
 from treering.retrieval.search.fusion import (
     BRIDGED,
     DATED,
+    EQUAL_WEIGHTS,
     EXACT,
+    FIRST_WEIGHTS,
     NAMED,
     NAMES,
     PLACES,
@@ -36,19 +39,16 @@ from treering.retrieval.search.fusion import (
     lend_to_neighbours,
     put_first,
 )
-from treering.retrieval.search.question import Arms, Meaning, Question, clues_of, thread_clue
+from treering.retrieval.search.question import Arms, Meaning, Question, clues_of
 from treering.retrieval.text.analysis import count_words, index_text
 from treering.retrieval.tuning import TUNING
-
-# The arms of a search: candidates by words, names, places, meaning, and what the graph adds to them.
-
 
 _BY_MEANING = (VECTORS, QUICK)
 
 
 @dataclass(slots=True)
 class Candidates:
-    """What was read of the passages that one question found, each once."""
+    """The passages found for a question, each read once."""
 
     question: Question
     reach: Reach
@@ -56,14 +56,14 @@ class Candidates:
     beside: dict[int, Sequence[int]] = field(default_factory=dict)
     """The turns before and after each turn of a conversation."""
     dated: dict[int, float] = field(default_factory=dict)
-    """How well turns tell of the days asked for."""
+    """The scores of turns for the days in the question."""
     _asked: set[int] = field(default_factory=set)
     _visible: set[int] = field(default_factory=set)
 
     def read(self, keys: Iterable[int], *, in_reach: bool = False) -> Steps[set[int]]:
-        """Read passages that were not read so far, and what stands beside them; return those that may be seen.
+        """Read new passages and their neighbors; return the keys of visible passages.
 
-        `in_reach`: an arm found them, which shows only what may be seen.
+        `in_reach`: an arm found them, so all of them are visible.
         """
         wanted = set(keys)
         if new := tuple(sorted(wanted - self._asked)):
@@ -77,14 +77,14 @@ class Candidates:
         return wanted & self._visible
 
     def known(self, keys: Iterable[int]) -> dict[int, PassageHead]:
-        """Return the heads of passages that were read; what is gone meanwhile has none."""
+        """Return the heads of passages that were read and still exist."""
         return {key: self.heads[key] for key in keys if key in self.heads}
 
 
 def search_arms(
-    question: Question, reach: Reach, *, pool: int = TUNING.fusion.pool
+    question: Question, reach: Reach, *, pool: int = limits.MAX_CANDIDATES_PER_ARM
 ) -> Steps[dict[str, dict[int, float]]]:
-    """Ask every arm for `pool` candidates, with the exact cosine of all of them."""
+    """Search every arm for `pool` candidates, with the exact cosines of all of them."""
     found: TextFound = yield TextRequest(
         reach,
         pool,
@@ -92,9 +92,9 @@ def search_arms(
         words_in=CODE if _may_be_code(reach.where) else "",
         names=_parts_of_names(question),
         place=_place(question.text),
-        days=tuple(days for days in question.days if (days.last - days.first).days <= TUNING.clues.max_period_days),
+        days=tuple(days for days in question.days if (days.last - days.first).days <= limits.MAX_PERIOD_DAYS),
     )
-    # The tests, documents and changelogs of a project say the words more often than its code, and would fill the pool.
+    # The tests, documents and changelogs of a project have the words more often than its code, and would fill the pool.
     words = _scores(found.words) | _scores(found.words_in)
     arms = {WORDS: words, NAMES: _scores(found.names), PLACES: _scores(found.places)}
     if question.meaning is None:
@@ -107,7 +107,7 @@ def search_arms(
 
 
 def _may_be_code(where: Filter) -> bool:
-    """Tell whether a filter leaves code in reach: only sources have a role of places."""
+    """Return whether a filter may pass code: only sources have a role in a project."""
     code = {"type": "source", "role": CODE}
     return where == EVERYTHING or all(
         code.get(name, texts[0] if texts else "") in texts for name, texts in asked_texts(where)
@@ -115,9 +115,9 @@ def _may_be_code(where: Filter) -> bool:
 
 
 def with_meaning(
-    arms: Arms, question: Question, reach: Reach, *, pool: int = TUNING.fusion.pool
+    arms: Arms, question: Question, reach: Reach, *, pool: int = limits.MAX_CANDIDATES_PER_ARM
 ) -> Steps[dict[str, dict[int, float]]]:
-    """Return the arms with the one of vectors made anew."""
+    """Return the arms with a new arm of vectors."""
     others = {name: dict(scores) for name, scores in arms.items() if name not in _BY_MEANING}
     if question.meaning is None:
         return others
@@ -126,23 +126,23 @@ def with_meaning(
 
 
 def _compared(meaning: Meaning, near: Near, keys: Iterable[int] | None = None) -> dict[str, dict[int, float]]:
-    """Return the arm of vectors, of some keys or all, and what of it only the quick model says."""
-    found = {VECTORS: meaning.cosines(near), QUICK: meaning.expected_of(near)}
-    kept = {arm: scores if keys is None else _kept(scores, keys) for arm, scores in found.items()}
-    return {arm: scores for arm, scores in kept.items() if scores or arm == VECTORS}
+    """Return the arm of vectors for all keys or some, and the expected cosines of passages of the quick model."""
+    arms = {VECTORS: meaning.cosines(near), QUICK: meaning.expected_of(near)}
+    selected = {arm: scores if keys is None else _only(scores, keys) for arm, scores in arms.items()}
+    return {arm: scores for arm, scores in selected.items() if scores or arm == VECTORS}
 
 
 def related(question: Question, arms: Arms, candidates: Candidates) -> Arms:
-    """Leave out candidates that share nothing with the question but being the nearest there is.
+    """Leave out candidates that no other arm found and whose cosine is below related.
 
-    Turns stay: short and full of pronouns, they are far from every question.
+    Turns stay, because they are short, full of pronouns, and far from every question.
     """
     vectors, meaning = arms.get(VECTORS, {}), question.meaning
     if meaning is None or not vectors:
         return arms
-    found = set().union(*(scores for name, scores in arms.items() if name not in _BY_MEANING))
-    far = {key for key, score in vectors.items() if key not in found and not meaning.is_related(score)}
-    if found or len(far) < len(vectors):
+    by_words = set().union(*(scores for name, scores in arms.items() if name not in _BY_MEANING))
+    far = {key for key, score in vectors.items() if key not in by_words and not meaning.is_related(score)}
+    if by_words or len(far) < len(vectors):
         far -= {key for key, head in candidates.known(far).items() if is_turn(head)}
     near = {
         name: {key: score for key, score in arms[name].items() if key not in far}
@@ -155,22 +155,22 @@ def related(question: Question, arms: Arms, candidates: Candidates) -> Arms:
 def widen(
     question: Question, arms: Arms, association: Association, candidates: Candidates, *, chained: bool
 ) -> Steps[Arms]:
-    """Add to the arms what the graph found, and the exact cosine of what only it found.
+    """Add the arms of the graph, and the exact cosines of passages that only the graph found.
 
-    `chained`: passages answer together by what links them, as paragraphs do. What is called as a good passage says
-    is read too then, wherever the walk left it: by itself it looks like no answer.
+    `chained`: passages answer together by their links, as paragraphs do. Then passages whose title a good passage
+    mentions are read too, even if the walk did not reach them.
     """
     known: set[int] = set().union(*arms.values())
     titles = association.title_match
-    called = nlargest(TUNING.question.title_matches if chained else 0, titles, key=lambda key: (titles[key], -key))
-    known |= yield from candidates.read((association.walked.keys() | set(called)) - known)
+    titled = nlargest(TUNING.question.title_matches if chained else 0, titles, key=lambda key: (titles[key], -key))
+    known |= yield from candidates.read((association.walked.keys() | set(titled)) - known)
     by_graph = {
         WALKED: association.walked,
         BRIDGED: association.bridged,
         TITLE_MATCH: association.title_match,
         NAMED: association.named,
     }
-    wide = {name: _kept(scores, known) for name, scores in by_graph.items()}
+    wide = {name: _only(scores, known) for name, scores in by_graph.items()}
     vectors = {name: arms.get(name, {}) for name in _BY_MEANING}
     if question.meaning is not None and (new := known - vectors[VECTORS].keys()):
         near: Near = yield question.meaning.request(reach=candidates.reach, limit=0, keys=new)
@@ -180,23 +180,23 @@ def widen(
 
 
 def _parts_of_names(question: Question) -> tuple[NamePart, ...]:
-    """Return the names to look for as parts of others.
+    """Return the names to search as parts of other names.
 
-    Looking for a part walks the postings of every three characters of it, which for common ones are long. So in a
-    longer question a name that occurs whole is left to the words; a short one may be the beginning of a name.
+    The search reads the postings of every trigram, and those of common ones are long. So in a longer question, a name
+    that occurs as a whole is left to the word index; a short question may be the beginning of a name.
     """
     names = question.terms.identifiers
-    if len(question.text.split()) <= TUNING.question.max_name_part_words:
+    if len(question.text.split()) <= TUNING.question.max_name_words:
         return tuple(NamePart(name) for name in names)
     return tuple(NamePart(name, whole=next(iter(index_text(name).split()), "")) for name in names)
 
 
 def _place(text: str) -> str:
-    """Return the exact id, path or title a question may be; one in many words names none."""
+    """Return the question if it is short enough to be an id, path or title, else an empty text."""
     return text.strip() if len(text.split()) <= TUNING.question.max_place_words else ""
 
 
-def _kept(scores: Mapping[int, float], keys: Iterable[int]) -> dict[int, float]:
+def _only(scores: Mapping[int, float], keys: Iterable[int]) -> dict[int, float]:
     wanted = set(keys)
     return {key: score for key, score in scores.items() if key in wanted}
 
@@ -205,78 +205,51 @@ def _scores(found: Sequence[Scored]) -> dict[int, float]:
     return {hit.key: hit.score for hit in found}
 
 
-# What kind of question is asked, and so which arms serve it.
-
-
-Route = Literal["lookup", "comparison", "question"]
-
-_COMPARING = re.compile(r"\b(?:both|either|same|common|or|which (?:of|one))\b", re.IGNORECASE)
-_YES_OR_NO = re.compile(r"(?:are|is|were|was|do|does|did|have|has|can)\b", re.IGNORECASE)
-_DEGREE = re.compile(r"\b(?:more|less|\w+er)\b", re.IGNORECASE)
-_AND = re.compile(r"\band\b", re.IGNORECASE)
-_JOINED = re.compile(r"\b(?:and|than)\b", re.IGNORECASE)
+Route = Literal["lookup", "question"]
 
 
 def route(text: str, arms: Mapping[str, Mapping[int, float]]) -> Route:
-    """Tell a lookup (an id, a path, a title, or a word or two), a comparison ("which of A and B …"), or neither.
-
-    A lookup is served by what it names; a walk would only lead away. A comparison names all it needs, so nothing
-    has to be bridged, provided that it names two things that are known.
-    """
-    if arms.get(PLACES) or count_words(text) <= TUNING.question.max_lookup_words:
-        return "lookup"
-    return "comparison" if _compares(text) else "question"
-
-
-def _compares(text: str) -> bool:
-    """Tell whether two things are compared: "both", "is A older than B", "are A and B".
-
-    In steps: one pattern of the form "a word, anything, another word" takes the square of a long line.
-    """
-    lines = text.split("\n")
-    return bool(
-        _COMPARING.search(text)
-        or (_YES_OR_NO.match(lines[0]) and _AND.search(lines[0]))
-        or any((degree := _DEGREE.search(line)) and _JOINED.search(line, degree.end()) for line in lines)
-    )
+    """Return whether a question is a lookup: an id, a path, a title, or a word or two. A walk would only lead away."""
+    is_lookup = arms.get(PLACES) or count_words(text) <= TUNING.question.max_lookup_words
+    return "lookup" if is_lookup else "question"
 
 
 Form = Literal["prose", "turn", "code"]
-"""What a passage is, for weighing: prose, a turn of a conversation, or code."""
+"""The form of a passage, which chooses the weights of the arms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Candidates, best first, with the heads of all of them, and how they came to be."""
+    """Ranked candidates, best first, with their heads and a trace."""
 
     hits: Sequence[Fused]
     heads: Mapping[int, PassageHead]
     trace: Mapping[str, Any]
     association: Association | None
     beside: Mapping[int, Sequence[int]]
-    """The turns before and after turns of a conversation, as far as they were read."""
+    """The turns before and after turns of a conversation, if they were read."""
 
 
 def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) -> Steps[Ranking]:
     """Rank at least `limit` candidates within reach.
 
-    `deep` asks again with what was found first added to the question, for some six more encodings.
+    `deep` searches again with the first hits added to the question, for about six more embeddings.
     """
     candidates = Candidates(question, reach)
-    pool = max(TUNING.fusion.pool, limit)
+    pool = max(limits.MAX_CANDIDATES_PER_ARM, limit)
     arms = yield from search_arms(question, reach, pool=pool)
     kind = route(question.text, arms)
-    found = yield from _found(question, arms, kind, candidates)
+    found = yield from _associate(question, arms, kind, candidates)
     if deep and found.association:
         leads = _leads(found.association, found.ranked, candidates)
         question = yield ModelRequest(partial(question.led_by, leads))
         arms = yield from with_meaning(arms, question, reach, pool=pool)
-        found = yield from _found(question, arms, kind, candidates)
+        found = yield from _associate(question, arms, kind, candidates)
     first = candidates.known(hit.key for hit in found.ranked[: TUNING.question.form_hits])
     form = form_of(first.values(), in_code=_code_answers(found.arms.get(WORDS, {}), candidates))
-    weights = _weights(kind, form, found, question.meaning)
+    weights = _weights(form, found, question.meaning)
     by_files = form in ("code", None) and any(head.place_role != NO_PLACE for head in candidates.heads.values())
-    wanted = (TUNING.candidates.per_pool_in_files if by_files else 2) * pool
+    wanted = (limits.FILE_CANDIDATES_FACTOR if by_files else 2) * pool
     ranked, given = found.ranked, found.arms
     if found.association:
         chained = TITLE_MATCH in weights
@@ -286,11 +259,11 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     beside = {hit.key: candidates.beside[hit.key] for hit in ranked if hit.key in candidates.beside}
     ranked = lend_to_neighbours(ranked, beside, limit=wanted)
     near = candidates.known(hit.key for hit in ranked)
-    clues = {**clues_of(question.text, near, candidates.dated), **thread_clue(ranked, near)}
+    clues = clues_of(question.text, near, candidates.dated)
     ranked = favour(ranked, clues, TUNING.clues.weights, limit=wanted if by_files else pool)
     if by_files:
         commits = {} if kind == "lookup" else (yield from files_by_commits(question.terms, reach))
-        evidence = FileEvidence(_said(given, weights), commits)
+        evidence = FileEvidence(_own_scores(given, weights), commits)
         ranked = rank_in_files(ranked, near, evidence, question.terms.words)
     if by_files or _is_quote(question.text):
         exact = yield from _exact_matches(question, reach)
@@ -303,7 +276,7 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
         "weights": dict(weights),
         "candidates": len(ranked),
         "unrelated": len(arms.get(VECTORS, {})) - len(found.arms.get(VECTORS, {})),
-        "graph": _told(found.association) if found.association else _why_not_walked(reach, kind),
+        "graph": _trace_of(found.association) if found.association else _why_not_walked(reach, kind),
     }
     if quick := question.lag.quick:
         trace["vectors"] = f"{quick} of {question.lag.total} passages still have only a vector of the quick model"
@@ -311,34 +284,34 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
 
 
 def form_of(heads: Iterable[PassageHead], *, in_code: bool = False) -> Form | None:
-    """Return the form that nearly all of the first of some passages have, best first; `None` where forms mix.
+    """Return the form of nearly all of the first passages, best first; `None` if forms are mixed.
 
-    `in_code`: code answers, too. Then the documents of a project are no prose by themselves: they tell of the code.
+    `in_code`: code is among the best. Then the documents of a project count as code, because they are about it.
     """
     forms = [_form(head, in_code=in_code) for head in islice(heads, TUNING.question.form_hits)]
     enough = TUNING.question.min_form_share * len(forms)
     return next((form for form, count in Counter(forms).items() if count >= enough), None)
 
 
-def _said(arms: Arms, weights: Mapping[str, float]) -> dict[int, float]:
-    """Score passages by their words and their meaning alone: what a file says of the matter adds up of these.
+def _own_scores(arms: Arms, weights: Mapping[str, float]) -> dict[int, float]:
+    """Score passages by their words and meaning alone, to add up the scores of a file.
 
-    Names and the graph bring passages of a file together by themselves, and would count for it twice.
+    Names and the graph find several passages of a file at once and would count twice.
     """
-    telling = {arm: arms.get(arm, {}) for arm in (WORDS, VECTORS, QUICK)}
-    return {hit.key: hit.score for hit in fuse(telling, weights)}
+    own = {arm: arms.get(arm, {}) for arm in (WORDS, VECTORS, QUICK)}
+    return {hit.key: hit.score for hit in fuse(own, weights)}
 
 
 def _exact_matches(question: Question, reach: Reach) -> Steps[set[int]]:
-    """Find passages that contain every quoted phrase word for word, or else the whole of a short question.
+    """Find passages with the literal text of all quoted phrases, or else of a whole short question.
 
-    A pasted message, heading or line of code is unlikely to be anywhere else. A phrase that many passages contain,
-    such as "run the tests", does not identify one.
+    A pasted message, heading or line of code usually occurs in one place. A phrase that many passages contain, such as
+    "run the tests", identifies none.
     """
     quoted = question.terms.phrases
     whole = index_text(question.text) if count_words(question.text) <= TUNING.question.max_exact_words else ""
     phrases = quoted or ((whole,) if len(whole.split()) >= TUNING.question.min_exact_words else ())
-    limit = TUNING.fusion.pool if quoted else TUNING.question.max_exact_passages + 1
+    limit = limits.MAX_CANDIDATES_PER_ARM if quoted else TUNING.question.max_exact_passages + 1
     matches: list[set[int]] = []
     for phrase in phrases:
         found: TextFound = yield TextRequest(reach, limit, words=(phrase,))
@@ -356,44 +329,43 @@ def _is_quote(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """What the arms found, without the merely nearest, in order; and what the graph says of it."""
+class _FirstRanking:
+    """The related candidates of the arms, ranked, and their association in the graph."""
 
     arms: Arms
     ranked: list[Fused]
     association: Association | None
 
 
-def _found(question: Question, arms: Arms, kind: Route, candidates: Candidates) -> Steps[_Found]:
+def _associate(question: Question, arms: Arms, kind: Route, candidates: Candidates) -> Steps[_FirstRanking]:
     yield from candidates.read(set().union(*arms.values()), in_reach=True)
-    kept = related(question, arms, candidates)
-    ranked = fuse(kept, TUNING.fusion.lookup_weights, limit=TUNING.fusion.pool)
+    near = related(question, arms, candidates)
+    ranked = fuse(near, limit=limits.MAX_CANDIDATES_PER_ARM)
     reach = candidates.reach
-    # The graph knows only what is current.
+    # The graph contains only the current state.
     if kind == "lookup" or reach.at is not None or reach.withdrawn or not ranked:
-        return _Found(kept, ranked, None)
+        return _FirstRanking(near, ranked, None)
     view: GraphView = yield GraphRequest(reach)
     seeds = [(hit.key, hit.score) for hit in ranked]
-    return _Found(kept, ranked, associate(question.text, question.terms, seeds, view))
+    return _FirstRanking(near, ranked, associate(question.text, question.terms, seeds, view))
 
 
-def _weights(kind: Route, form: Form | None, found: _Found, meaning: Meaning | None) -> Mapping[str, float]:
-    """Choose by the form of what was found first; where forms mix, the weights of code, which serve all.
+def _weights(form: Form | None, found: _FirstRanking, meaning: Meaning | None) -> Mapping[str, float]:
+    """Choose the weights for prose, or equal weights for turns, code and mixed forms.
 
-    All candidates are weighed alike, for scores under different weights do not compare: each form weighed by its
-    own put documents below the code they tell of (13 points of reciprocal rank).
+    All candidates get the same weights, because scores with different weights cannot be compared: with weights by
+    candidate, documents ranked below the code they are about (13 points of reciprocal rank).
     """
     if found.association is None:
-        return TUNING.fusion.lookup_weights
+        return FIRST_WEIGHTS
     if form == "prose":
-        compared = kind == "comparison" and len(found.association.named) >= TUNING.question.min_compared_names
-        weights = TUNING.fusion.comparison_weights if compared else TUNING.fusion.prose_weights
+        weights = TUNING.fusion.prose_weights
         if meaning is None:
             return weights
         weights = {**weights, VECTORS: weights[VECTORS] * meaning.prose_share}
-        # Paragraphs that answer together are found by names more than by vectors of a quick model.
+        # Paragraphs that answer together are found by names rather than by vectors of a quick model.
         return {**weights, QUICK: meaning.quick.prose_share} if meaning.quick else weights
-    return TUNING.fusion.dialogue_weights if form == "turn" else TUNING.fusion.code_weights
+    return EQUAL_WEIGHTS
 
 
 def _form(head: PassageHead, *, in_code: bool) -> Form:
@@ -403,13 +375,13 @@ def _form(head: PassageHead, *, in_code: bool) -> Form:
 
 
 def _code_answers(words: Mapping[int, float], candidates: Candidates) -> bool:
-    """Tell whether code shares about as much with a question as the best there is."""
+    """Return whether the best code has about as good a score by words as the best passage."""
     of_code = [score for key, score in words.items() if (head := candidates.heads.get(key)) and head.place_role == CODE]
     return max(of_code, default=0.0) >= TUNING.question.min_code_share * max(words.values(), default=0.0) > 0
 
 
 def _leads(association: Association, ranked: Sequence[Fused], candidates: Candidates) -> list[str]:
-    """Return what to ask again with: the ends of the nearest statements, and what the best passages are called."""
+    """Return the leads of a deep search: the ends of the nearest statements, and the titles of the best passages."""
     facts = association.facts
     names = association.view.names(sorted({end for fact in facts for end in (fact.subject, fact.object)}))
     stated = [f"{names.get(fact.subject, '')} {names.get(fact.object, '')}" for fact in facts]
@@ -418,8 +390,8 @@ def _leads(association: Association, ranked: Sequence[Fused], candidates: Candid
     return list(dict.fromkeys(filter(None, map(str.strip, (*stated, *titles)))))
 
 
-def _told(association: Association) -> dict[str, Any]:
-    """Say where the walk began, in names."""
+def _trace_of(association: Association) -> dict[str, Any]:
+    """Return the seeds of the walk and the nearest statements, by name."""
     facts = association.facts
     ends = {end for fact in facts for end in (fact.subject, fact.object)}
     names = association.view.names(sorted(ends | association.seeds.keys()))

@@ -1,7 +1,7 @@
-"""From a question to hits: ranked candidates, read again from the ledger, without repetition.
+"""Retrieve hits for a question: rank candidates in the index, and read them from the ledger without duplicates.
 
-The index proposes; the ledger decides. A hit is read again from the ledger, where state, scope and time are
-checked, so that a late or damaged index can never show what was withdrawn.
+Every hit is read from the ledger, which checks its state, scope and time, so that a late or damaged index never shows
+withdrawn objects.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +19,7 @@ from treering.ports.index import Index
 from treering.ports.ledger import Head, Ledger, ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.ports.search import TextFound, TextRequest
+from treering.retrieval import limits
 from treering.retrieval.graph.association import Association
 from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.passages import is_shown, is_withheld, passages_of
@@ -51,12 +52,10 @@ from treering.retrieval.search.trust import (
 )
 from treering.retrieval.tuning import TUNING
 
-# Reading candidates of a search from the ledger: their states, and the words of some of them.
-
 
 @dataclass(frozen=True, slots=True)
 class CandidateWords:
-    """The words of a passage, as the ledger holds them; of one that is a whole object, the object."""
+    """The text of a passage from the ledger, and its object if the passage is a whole object."""
 
     text: str
     heading: str = ""
@@ -68,30 +67,30 @@ class CandidateWords:
 
 @dataclass(slots=True)
 class CandidateReader:
-    """Reads candidates from the ledger, each once; what does not verify is left out and noted."""
+    """Read candidates from the ledger, each once. Objects that fail verification are left out and noted."""
 
     reach: Reach
     whole: bool = False
-    """Read sources whole in the place of their segments."""
+    """Read whole sources instead of their segments."""
     question: Question | None = None
     sequence: int = 0
-    """The audit sequence number of the newest of the answers."""
+    """The audit sequence number of the last answer."""
     policy: Policy = field(default_factory=Policy)
     states: dict[str, Head] = field(default_factory=dict)
     altered: dict[str, str] = field(default_factory=dict)
     resting: dict[str, tuple[Head, ...]] = field(default_factory=dict)
-    """By source of which a segment was read, the knowledge that rests on it; none where it is read as it was."""
+    """By source of the segments read, the knowledge with this evidence; empty in reads of the past."""
     _asked: set[int] = field(default_factory=set)
     _segments: dict[tuple[str, str], Segment] = field(default_factory=dict)
     _objects: dict[str, Object] = field(default_factory=dict)
 
-    def read(self, standing: Sequence[PassageHead], shown: Sequence[PassageHead]) -> Steps[None]:
-        """Read the states of candidates, and the texts of some that were not read so far."""
+    def read(self, candidates: Sequence[PassageHead], shown: Sequence[PassageHead]) -> Steps[None]:
+        """Read the states of `candidates`, and the texts of `shown` that were not read yet."""
         new = [head for head in shown if head.key not in self._asked]
-        if not new and not standing and self.sequence:
+        if not new and not candidates and self.sequence:
             return
         found: ObjectsFound = yield ObjectRequest(
-            heads=tuple(dict.fromkeys(head.object_id for head in standing)),
+            heads=tuple(dict.fromkeys(head.object_id for head in candidates)),
             objects=tuple(dict.fromkeys(head.object_id for head in new if self.whole or not head.part)),
             segments=tuple((head.object_id, head.part) for head in new if head.part and not self.whole),
             resting=tuple(dict.fromkeys(head.object_id for head in new if head.part and self.reach.at is None)),
@@ -114,23 +113,23 @@ class CandidateReader:
             self._segments |= {(one.id, segment.segment_id): segment for one in sources for segment in one.segments}
 
     def over(self) -> tuple[Object, ...]:
-        """Return the objects that were read and are over, best first."""
+        """Return the objects read that are over, best first."""
         return tuple(item for item in self._objects.values() if is_withheld(item, self.reach))
 
     def segments(self, heads: Iterable[PassageHead]) -> list[Segment]:
-        """Return the segments that were read of some passages."""
-        found = (self._segments.get((head.object_id, head.part)) for head in heads)
-        return [segment for segment in found if segment]
+        """Return the segments of passages that were read."""
+        segments = (self._segments.get((head.object_id, head.part)) for head in heads)
+        return [segment for segment in segments if segment]
 
     def day_weight(self, words: CandidateWords) -> float:
-        """Return what the score of a turn counts for, by the day it was said, where a single day is asked for."""
+        """Return the factor of a turn by its day, if the question asks for a single day; else 1."""
         place = words.locator
         if self.question is None or not isinstance(place, Turn):
             return 1.0
         return TUNING.clues.other_day_weight if self.question.is_of_other_day(words.text, place.at) else 1.0
 
     def words(self, head: PassageHead) -> CandidateWords | None:
-        """Return the words of a passage that was read: those of its segment, or the text form of its object."""
+        """Return the text of a passage that was read: of its segment, or of its object."""
         item = self._objects.get(head.object_id)
         if segment := self._segments.get((head.object_id, head.part)):
             source = item if isinstance(item, Source) else None
@@ -142,16 +141,16 @@ class CandidateReader:
         return CandidateWords(passages_of(item)[0].text, item=item)
 
 
-_AT_FIRST = 1.2
-"""Candidates whose texts are read at first, for each hit wanted; mostly no other can be a hit then."""
+_HITS_PER_SPARE = 5
+"""The first read of texts includes one spare candidate for this number of hits; mostly no other can be a hit."""
 
-_ALL_AT_ONCE = 1.75
-"""Up to so many candidates, for each hit wanted, are read at once: a second question costs more than a few texts."""
+_READ_AT_ONCE = 2
+"""Candidates per hit up to which all texts are read at once, because a second read costs more than a few texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage that answers, as the ledger holds it."""
+    """A passage found, as the ledger has it."""
 
     head: PassageHead
     state: Head
@@ -162,71 +161,71 @@ class Hit:
     trusted: Trusted
     repeats: bool = False
     item: Object | None = None
-    """The object whose text form it is; `None` for a segment of a source."""
+    """Its object; `None` for a segment of a source."""
     source_id: str = ""
-    """The source it stands in, or that the knowledge it shows rests on first."""
+    """Its source, or the first source of its knowledge."""
     reread: float | None = None
-    """What the reranker says of it, from 0 to 1 among those it read; `None` where it did not read it."""
+    """The score of the reranker, from 0 to 1; `None` if it was not reranked."""
     adjustment: "Adjustment | None" = None
-    """What feedback adds to its score."""
+    """The change of its score by feedback."""
     segment: Segment | None = None
-    """The segment it is; `None` for an object."""
+    """Its segment; `None` for an object."""
     source: Source | None = None
-    """The source it is a segment of, where whole sources were asked for."""
+    """The source of its segment, if whole sources were requested."""
     repeating_factor: float = 1.0
-    """What its score was multiplied by because it repeats the question."""
+    """The factor of its score for repeating the question."""
     reply: Segment | None = None
-    """The next turn, where this one ends in a question and somebody else speaks next: its answer belongs to it."""
+    """The next turn, if this one ends in a question and another speaker replies."""
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Name what in it is shaped like instructions to a model, and whether it repeats the question."""
-        replied = (self.reply.heading, self.reply.excerpt) if self.reply else ()
-        shown = "\n".join((self.head.title, self.head.heading, self.text, *replied))
+        """Flags of text that resembles instructions to a model, and of repeating the question."""
+        reply = (self.reply.heading, self.reply.excerpt) if self.reply else ()
+        shown = "\n".join((self.head.title, self.head.heading, self.text, *reply))
         return (*instruction_flags(shown), *repetition_flags(self.repeats))
 
     @property
     def text_with_reply(self) -> str:
-        """What it says, and below that the turn that answers it, if it has one, with who said that."""
+        """Its text, followed by its reply, if any, with the speaker."""
         if self.reply is None:
             return self.text
-        said = f"{self.reply.heading}: {self.reply.excerpt}" if self.reply.heading else self.reply.excerpt
-        return f"{self.text}\n\n{said}"
+        reply = f"{self.reply.heading}: {self.reply.excerpt}" if self.reply.heading else self.reply.excerpt
+        return f"{self.text}\n\n{reply}"
 
     @property
     def repeats_with_less_trust(self) -> bool:
-        """Return whether it repeats the question and other hits are trusted more."""
+        """Whether it repeats the question and other hits are trusted more."""
         return self.repeats and self.trusted.factor < 1
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """Hits, best first, and the trace of how they came to be."""
+    """Hits, best first, and the trace of the search."""
 
     hits: tuple[Hit, ...]
     trace: Mapping[str, Any]
     sequence: int
-    """The audit sequence number of the ledger that was read."""
+    """The audit sequence number of the ledger at the read."""
     policy: Policy
-    """The policy that was in force, by which the hits were weighed."""
+    """The policy that weighted the hits."""
     association: Association | None = None
     altered: Mapping[str, str] = field(default_factory=dict)
-    """By id, what is wrong with objects that were found and left out: they are not what the audit log says."""
+    """By id, the problem of omitted objects that differ from the audit log."""
     over: tuple[Object, ...] = ()
-    """Objects that were found and left out: their status stands, but they are over."""
+    """Omitted objects that are over, with a current status."""
     reranking: RerankingCost | None = None
-    """What reading the best hits again cost, where that was asked for."""
+    """The cost of reranking, if it was requested."""
     further: tuple[Hit, ...] = ()
-    """The best passage of each further file of a project, if files were asked for; best first."""
+    """The best passage of each further file of a project, best first, if files were requested."""
     resting: Mapping[str, tuple[Head, ...]] = field(default_factory=dict)
-    """By source in which candidates stand, the knowledge that rests on it; empty for a read of the past."""
+    """By source of the candidates, the knowledge with this evidence; empty for a read of the past."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """What feedback adds to the score of a passage, as parts of it: that of persons, and that of all others.
+    """The relative changes of a score by the feedback of persons and of others.
 
-    `counts`: what was said how often, such as `right by user`.
+    `counts` are the numbers of each kind of feedback, such as `right by user`.
     """
 
     persons: float
@@ -235,7 +234,7 @@ class Adjustment:
 
 
 Adjusting = Callable[[str, str], Adjustment | None]
-"""From an object and a segment (empty for the object itself) to what feedback says of it for this question."""
+"""Return the adjustment for an object and a segment (empty for the object itself) by feedback on the question."""
 
 
 def retrieve(
@@ -253,10 +252,9 @@ def retrieve(
 ) -> Retrieval:
     """Find the passages that answer a question within reach; `deep` costs more and finds more (see `ranking.rank`).
 
-    With `by_source` the limit counts sources, and so many passages of each are found. With `reranking` the best turns
-    of conversations are read again, other hits are not (`_rerank`). With `repeating` hits that say the
-    same are all given: for who asks how often something was said, or leaves out repetitions by rules of its own. With
-    `whole` each hit comes with all of its source: for sources that are small.
+    With `by_source` the limit counts sources, with up to `by_source` passages of each. With `reranking` the best turns
+    of conversations are reranked (`_rerank`). With `repeating` duplicates are returned, too, for callers that count
+    or remove them. With `whole` each hit has its whole source, which should be small.
     """
     steps = retrieval(
         question,
@@ -286,19 +284,19 @@ def retrieval(
 ) -> Steps[Retrieval]:
     """Find the passages that answer a question, in steps: see `retrieve`, and `retrieval.index.rounds`.
 
-    `adjusting`: what feedback says of a passage. `further`: files of projects to give beside the hits, by their best
-    passages, out of the candidates that were weighed.
+    `adjusting` returns the feedback on a passage. `further` is the number of additional files of projects to return,
+    by their best candidates.
     """
-    wanted = max(limit * TUNING.candidates.per_hit, reranking.pairs if reranking else 0)
+    wanted = max(limit * limits.CANDIDATES_PER_HIT, reranking.pairs if reranking else 0)
     ranking = yield from rank(question, reach=reach, limit=wanted, deep=deep)
     ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
     if by_source:
-        ranked = _of_best_sources(ranked, sources=ceil(limit * TUNING.candidates.per_source), passages=by_source)
+        ranked = _of_best_sources(ranked, sources=limit * limits.SOURCES_PER_HIT, passages=by_source)
         limit = max(len(ranked), 1)
     reader = CandidateReader(reach, whole, question)
-    # Most often these are the ones that are shown: their texts come with the states of all.
-    few = len(ranked) <= limit * _ALL_AT_ONCE
-    at_first = max(len(ranked) if few else ceil(limit * _AT_FIRST), reranking.pairs if reranking else 0)
+    # These are mostly the ones shown, so their texts are read together with the states of all.
+    few = len(ranked) <= limit * _READ_AT_ONCE
+    at_first = max(len(ranked) if few else _with_spare(limit), reranking.pairs if reranking else 0)
     heads = [head for _, head in ranked]
     yield from reader.read(heads, [*heads[:at_first], *_of_further_files(heads, at_first, further)])
     found, dropped = _weighed(ranked, reader)
@@ -320,30 +318,34 @@ def retrieval(
 
 
 def read_hits(heads: Sequence[PassageHead], question: Question, reach: Reach) -> Steps[list[Hit]]:
-    """Read passages that were found otherwise than by a ranking, as hits of full score, in their order."""
+    """Read passages that were not found by a ranking, as hits with the score 1, in order."""
     reader = CandidateReader(reach, question=question)
     yield from reader.read(heads, heads)
-    standing, _ = _weighed([(Fused(head.key, 1.0, {}), head) for head in heads], reader)
+    candidates, _ = _weighed([(Fused(head.key, 1.0, {}), head) for head in heads], reader)
     wording = Wording.of(question.text)
-    return [_hit(one, words, reader, wording) for one in standing if (words := reader.words(one.head))]
+    return [_hit(one, words, reader, wording) for one in candidates if (words := reader.words(one.head))]
+
+
+def _with_spare(count: int) -> int:
+    return count + ceil(count / _HITS_PER_SPARE)
 
 
 def _of_best_sources(
     ranked: Sequence[tuple[Fused, PassageHead]], *, sources: int, passages: int
 ) -> list[tuple[Fused, PassageHead]]:
-    """Keep the best passages of the sources that come first."""
+    """Return the best passages of the best sources."""
     counts: dict[str, int] = {}
-    kept = []
+    best = []
     for fused, head in ranked:
         if head.object_id in counts or len(counts) < sources:
             counts[head.object_id] = counts.get(head.object_id, 0) + 1
             if counts[head.object_id] <= passages:
-                kept.append((fused, head))
-    return kept
+                best.append((fused, head))
+    return best
 
 
 def _of_further_files(heads: Sequence[PassageHead], at_first: int, most: int) -> list[PassageHead]:
-    """Return the best passages of files of a project of which none is among the first candidates."""
+    """Return the best passages of files that are not among the first candidates."""
     near = {head.object_id for head in heads[:at_first]}
     best: dict[str, PassageHead] = {}
     for head in heads[at_first:] if most else ():
@@ -353,9 +355,9 @@ def _of_further_files(heads: Sequence[PassageHead], at_first: int, most: int) ->
 
 
 def _further(
-    found: Sequence["_Standing"], hits: Sequence[Hit], reader: CandidateReader, wording: Wording, *, most: int
+    found: Sequence["_ShownCandidate"], hits: Sequence[Hit], reader: CandidateReader, wording: Wording, *, most: int
 ) -> tuple[Hit, ...]:
-    """Return the best passage of each file of a project without a hit, out of the passages that were read."""
+    """Return the best passage of each file without a hit, of the passages that were read."""
     shown = {hit.head.object_id for hit in hits}
     best: dict[str, Hit] = {}
     for one in found if most else ():
@@ -365,8 +367,8 @@ def _further(
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
-    """A candidate that may be shown, before its text is read; `score` is weighed by trust."""
+class _ShownCandidate:
+    """A candidate that may be shown, before its text is read; `score` includes trust."""
 
     head: PassageHead
     state: Head
@@ -377,52 +379,52 @@ class _Standing:
     adjustment: Adjustment | None = None
 
 
-def adjusted(found: Sequence[_Standing], adjusting: Adjusting) -> list[_Standing]:
-    """Weigh candidates by feedback, best first.
+def adjusted(found: Sequence[_ShownCandidate], adjusting: Adjusting) -> list[_ShownCandidate]:
+    """Adjust the scores of candidates by feedback, and rank them again.
 
-    That of persons comes first. What others say changes nothing of what a person marked, and lifts nothing above
-    what a person marked right that was not above it before.
+    The feedback of persons takes precedence. Other feedback does not change candidates that a person marked, and does
+    not lift a candidate above one that a person marked right.
     """
-    told = [replace(one, adjustment=adjusting(one.head.object_id, one.head.part)) for one in found]
+    candidates = [replace(one, adjustment=adjusting(one.head.object_id, one.head.part)) for one in found]
     by_persons = [
-        replace(one, score=one.score * (1 + one.adjustment.persons)) if one.adjustment else one for one in told
+        replace(one, score=one.score * (1 + one.adjustment.persons)) if one.adjustment else one for one in candidates
     ]
     marked = sorted(one.score for one in by_persons if one.adjustment and one.adjustment.persons > 0)
     return sorted((_by_others(one, marked) for one in by_persons), key=lambda one: -one.score)
 
 
-def _by_others(one: _Standing, marked: Sequence[float]) -> _Standing:
-    """Weigh a candidate by what others than persons say; `marked` are the scores of what persons marked right."""
+def _by_others(one: _ShownCandidate, marked: Sequence[float]) -> _ShownCandidate:
+    """Adjust a candidate by other feedback; `marked` are the scores of candidates that persons marked right."""
     if one.adjustment is None or one.adjustment.persons or not one.adjustment.others:
         return one
     least = next((score for score in marked if score >= one.score), inf)
     lifted = one.score * (1 + one.adjustment.others)
-    # Just below: among equals the order before would decide.
+    # Just below, because ties would be in the previous order.
     return replace(one, score=min(lifted, max(one.score, nextafter(least, 0.0))))
 
 
-def _weighed(ranked: Sequence[tuple[Fused, PassageHead]], reader: CandidateReader) -> tuple[list[_Standing], int]:
-    """Leave out the candidates that may not be shown, by their state in the ledger, and weigh the rest by trust."""
+def _weighed(ranked: Sequence[tuple[Fused, PassageHead]], reader: CandidateReader) -> tuple[list[_ShownCandidate], int]:
+    """Leave out the candidates that may not be shown, by their state in the ledger, and weight the others by trust."""
     shown = [
         (fused, head, state)
         for fused, head in ranked
         if (state := reader.states.get(head.object_id)) and is_shown(state, reader.reach)
     ]
-    held = {state.id: (state.origin_channel, state.status) for _, _, state in shown}
-    trust = trust_in(held, reader.policy)
-    standing = [
-        _Standing(head, state, fused.score * trust[state.id].factor, fused, trust[state.id])
+    trust = trust_in({state.id: (state.origin_channel, state.status) for _, _, state in shown}, reader.policy)
+    candidates = [
+        _ShownCandidate(head, state, fused.score * trust[state.id].factor, fused, trust[state.id])
         for fused, head, state in shown
     ]
-    return sorted(standing, key=lambda one: -one.score), len(ranked) - len(shown)
+    return sorted(candidates, key=lambda one: -one.score), len(ranked) - len(shown)
 
 
 def _rerank(
-    question: str, found: list[_Standing], reader: CandidateReader, reranking: Reranking | None
-) -> Steps[tuple[list[_Standing], RerankingCost | None]]:
-    """Rank the best candidates by what a reranker says of them too, where nearly all of the first are turns.
+    question: str, found: list[_ShownCandidate], reader: CandidateReader, reranking: Reranking | None
+) -> Steps[tuple[list[_ShownCandidate], RerankingCost | None]]:
+    """Rerank the best candidates if nearly all of the first ones are turns.
 
-    Only there it finds more; the first hop of a chain of statements says nothing of what is asked (`docs/decisions`).
+    Only there it finds more, because the first hop of a chain of statements does not answer the question
+    (`docs/decisions`).
     """
     if reranking is None or not found:
         return found, None
@@ -433,15 +435,17 @@ def _rerank(
     texts = {one.head.key: _with_speaker(words) for one in best if (words := reader.words(one.head))}
     readable = [one for one in best if one.head.key in texts]
     pairs = [Reranked(texts[one.head.key], one.score, one.trusted.factor) for one in readable]
-    said: Rescored = yield ModelRequest(partial(reranking.of, question, pairs))
-    new = {one.head.key: pair for one, pair in zip(readable, zip(said.scores, said.read, strict=True), strict=True)}
-    scored = (replace(one, score=new[one.head.key][0], reread=new[one.head.key][1]) for one in readable)
-    rest = (one for one in found if one.head.key not in new)
-    return sorted((*scored, *rest), key=lambda one: -one.score), said.cost
+    rescored: Rescored = yield ModelRequest(partial(reranking.of, question, pairs))
+    scored = [
+        replace(one, score=score, reread=read)
+        for one, score, read in zip(readable, rescored.scores, rescored.read, strict=True)
+    ]
+    rest = (one for one in found if one.head.key not in texts)
+    return sorted((*scored, *rest), key=lambda one: -one.score), rescored.cost
 
 
 def _with_speaker(words: CandidateWords) -> str:
-    """Return a turn with the name of who said it; the time it was said pulls turns of one day together."""
+    """Return a turn with its speaker, without its day, which would favor turns of the same day."""
     speaker = words.heading.partition(" (")[0]
     return f"{speaker}: {words.text}" if speaker else words.text
 
@@ -451,23 +455,22 @@ _Choosing = Callable[[Sequence[Hit]], DiverseChoice]
 
 def _read(
     question: Question,
-    found: Sequence[_Standing],
+    found: Sequence[_ShownCandidate],
     wording: Wording,
     reader: CandidateReader,
     choosing: _Choosing,
     *,
     limit: int,
 ) -> Steps[tuple[list[Hit], int]]:
-    """Read the texts of candidates from the ledger, in rank order, until the hits are certain; count what repeats them.
+    """Read the texts of candidates from the ledger, in rank order, until the hits are certain; count the duplicates.
 
-    What repeats the question while others are trusted more is not counted: many copies of it must not keep out what
-    comes behind them.
+    Less trusted candidates that repeat the question do not count, so that many copies do not exclude later ones.
     """
-    most = limit * TUNING.candidates.per_hit
+    most = limit * limits.CANDIDATES_PER_HIT
     idf: IdfWeights | None = None
     hits: list[Hit] = []
     weighed, choice = hits, DiverseChoice(())
-    start, end = 0, ceil(limit * _AT_FIRST)
+    start, end = 0, _with_spare(limit)
     while start < len(found):
         batch = found[start:end]
         yield from reader.read((), [one.head for one in batch])
@@ -506,23 +509,23 @@ def _weighed_hit(hit: Hit, weighed: Weighed) -> Hit:
 
 
 def _still_to_read(
-    choice: DiverseChoice, read: Sequence[Hit], rest: Sequence[_Standing], question: Question, *, limit: int
+    choice: DiverseChoice, read: Sequence[Hit], rest: Sequence[_ShownCandidate], question: Question, *, limit: int
 ) -> int:
-    """Count the next candidates to read: up to the last that may be a hit, or stand for one that repeats it.
+    """Count the next candidates to read: up to the last that may be a hit or replace a duplicate.
 
-    Where hits are missing all that is left may be one; then as many as should give them, by what those read gave.
+    If hits are missing, estimate how many candidates give them, by the share of hits so far.
     """
     if 0 < len(choice.keys) < limit:
         missing = limit - len(choice.keys)
-        return min(len(rest), ceil(missing * _AT_FIRST * len(read) / len(choice.keys)))
+        return min(len(rest), _with_spare(ceil(missing * len(read) / len(choice.keys))))
     least = min((hit.trusted.weight for hit in read), default=0.0)
-    may_be_named = bool(identifiers_in(question.text))  # then trust may not count: see `weigh_by_trust`
+    may_be_named = bool(identifiers_in(question.text))  # trust may not count, see `weigh_by_trust`
     highest = ((one.score / one.trusted.factor if may_be_named else one.score, one) for one in rest)
     may_change = (score > choice.open_above or one.trusted.weight > least for score, one in highest)
     return max((at for at, may in enumerate(may_change, start=1) if may), default=0)
 
 
-def _hit(found: _Standing, words: CandidateWords, reader: CandidateReader, wording: Wording) -> Hit:
+def _hit(found: _ShownCandidate, words: CandidateWords, reader: CandidateReader, wording: Wording) -> Hit:
     head = _head_from_ledger(found.head, found.state, words)
     return Hit(
         head=head,
@@ -543,7 +546,7 @@ def _hit(found: _Standing, words: CandidateWords, reader: CandidateReader, wordi
 
 
 def _with_replies(hits: Sequence[Hit], ranking: Ranking, reader: CandidateReader) -> Steps[list[Hit]]:
-    """Give each turn that ends in a question the turn that answers it, read from the ledger as every hit is."""
+    """Add the reply to each turn that ends in a question, read from the ledger."""
     asking = [hit for hit in hits if is_turn(hit.head) and asks(hit.text)]
     heads, beside = dict(ranking.heads), dict(ranking.beside)
     if unread := tuple(hit.head.key for hit in asking if hit.head.key not in beside):
@@ -559,7 +562,7 @@ def _with_replies(hits: Sequence[Hit], ranking: Ranking, reader: CandidateReader
 
 
 def _source_behind(state: Head, item: Object | None, states: Mapping[str, Head]) -> str:
-    """Return the id of the source a hit stands in, or that the knowledge it shows rests on first."""
+    """Return the id of the source of a hit, or of the first evidence of its knowledge."""
     if state.type != "knowledge":
         return state.id if state.type == "source" else ""
     refs = item.evidence_refs if isinstance(item, Knowledge) else ()
@@ -567,12 +570,14 @@ def _source_behind(state: Head, item: Object | None, states: Mapping[str, Head])
 
 
 def _head_from_ledger(head: PassageHead, state: Head, words: CandidateWords) -> PassageHead:
-    """Return a passage's head as the ledger has it: what the index says of it is shown nowhere."""
-    told = (state.kind, state.scope, state.title or state.origin, words.heading, state.origin)
-    if told == (head.kind, head.scope, head.title, head.heading, head.origin):
+    """Return the head of a passage with the values of the ledger, because index values are never shown."""
+    title = state.title or state.origin
+    if (state.kind, state.scope, title, words.heading, state.origin) == (
+        *(head.kind, head.scope, head.title),
+        *(head.heading, head.origin),
+    ):
         return head
-    kind, scope, title, heading, origin = told
-    return replace(head, kind=kind, scope=scope, title=title, heading=heading, origin=origin)
+    return replace(head, kind=state.kind, scope=state.scope, title=title, heading=words.heading, origin=state.origin)
 
 
 def _diverse(hits: Sequence[Hit], *, limit: int) -> DiverseChoice:
@@ -581,7 +586,7 @@ def _diverse(hits: Sequence[Hit], *, limit: int) -> DiverseChoice:
 
 
 def _repeating(hits: Sequence[Hit], *, limit: int) -> DiverseChoice:
-    """Choose the best hits, whether or not they say the same."""
+    """Choose the best hits, including duplicates."""
     return DiverseChoice(
         tuple(hit.head.key for hit in hits[:limit]),
         open_above=hits[limit - 1].score if 0 < limit <= len(hits) else -inf,

@@ -10,9 +10,9 @@ from treering.retrieval.tuning import TUNING
 
 
 def spread_over_sources(hits: Sequence[Hit]) -> list[Hit]:
-    """Rank again, with every further passage of a source below its weight as the first one.
+    """Rank again, with a lower score for every further passage of a source.
 
-    Turns keep their scores: a conversation is one source, and its turns are separate statements.
+    Turns are separate statements, so their scores do not change.
     """
     before: Counter[str] = Counter()
     spread = []

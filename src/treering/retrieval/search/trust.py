@@ -1,9 +1,8 @@
-"""What trust counts for in a ranking: by the channel of a text, and when a less trusted text repeats the question.
+"""Weight hits by trust, and lower less trusted texts that repeat the question.
 
-A text made to be found first repeats the question. So does an honest note, which states what somebody may ask. No
-measure of likeness can tell them apart, but only one of them competes: where the more trusted texts that were found
-have the words of the question too, the less trusted one comes behind them. Where they do not, it is the only text that
-answers, and keeps its place.
+A text made to be found first repeats the question, and so does an honest note that answers it. No similarity measure
+distinguishes them. But if more trusted hits have the words of the question too, the less trusted text ranks behind
+them; otherwise it is the only answer, and its rank does not change.
 """
 
 import re
@@ -18,13 +17,13 @@ from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.text.analysis import content_words, index_text, stretches_of
 from treering.retrieval.tuning import TUNING
 
-_MOST_WORDS = 64
-_LONGEST = 2_000  # characters
+_MAX_WORDS = 64
+_MAX_CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
-    """How far something is trusted, and what its score is multiplied by for it."""
+    """The trust in an object, and the factor of its score."""
 
     channel: str
     level: TrustLevel
@@ -36,40 +35,37 @@ class Trusted:
 def trust_in(found: Mapping[str, tuple[str, str]], policy: Policy) -> dict[str, Trusted]:
     """Return the trust in objects, by id, from the channel and status of each.
 
-    Factors are in relation to the most trusted of them: where all are trusted alike every factor is exactly 1.
+    Factors are relative to the most trusted object, so they are exactly 1 if all are trusted equally.
     """
     levels = {
         (channel, status): trust_of(channel, status, policy.channel_trust) for channel, status in set(found.values())
     }
     best = max((policy.trust_weights[level] for level in levels.values()), default=1.0)
-    weights = {held: policy.trust_weights[level] for held, level in levels.items()}
+    weights = {origin: policy.trust_weights[level] for origin, level in levels.items()}
     trusted = {
-        held: Trusted(held[0], level, factor=weights[held] / best, weight=weights[held])
-        for held, level in levels.items()
+        origin: Trusted(origin[0], level, factor=weights[origin] / best, weight=weights[origin])
+        for origin, level in levels.items()
     }
-    return {identity: trusted[held] for identity, held in found.items()}
+    return {identity: trusted[origin] for identity, origin in found.items()}
 
 
 def repetition_flags(repeats: bool) -> tuple[str, ...]:
-    """Return the flag of a text that repeats the question it was found for, if it does."""
+    """Return the flag of a text that repeats the question."""
     return ("repeats_question",) if repeats else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The telling words of a question as it was asked, to find texts that repeat it. Empty for a short question."""
+    """The content words of a question, to recognize texts that repeat it. Empty for a short question."""
 
     words: frozenset[str]
     pairs: frozenset[tuple[str, str]]
 
     @classmethod
     def of(cls, question: str) -> "Wording":
-        """Prepare a question. One of fewer than four telling words may be repeated by chance and is not looked for.
-
-        An address or a path is one word.
-        """
-        read = question[:_LONGEST]
-        words = content_words(read)[:_MOST_WORDS]
+        """Prepare a question. One with few content words may be repeated by chance; an address or path is one word."""
+        read = question[:_MAX_CHARS]
+        words = content_words(read)[:_MAX_WORDS]
         names = identifiers_in(read)
         in_names = sum(len(content_words(name)) - 1 for name in names)
         if len(words) - in_names < TUNING.trust.min_question_words:
@@ -77,11 +73,11 @@ class Wording:
         return cls(frozenset(words), frozenset(pairwise(words)))
 
     def repeated_in(self, text: str) -> bool:
-        """Tell whether four fifths of the question's pairs of neighbouring words stand in the text.
+        """Return whether a text has most pairs of neighboring words of the question.
 
-        The order matters: an honest answer has the words of the question too, but seldom one behind the other.
+        The order matters: an honest answer has the words of the question too, but seldom in the same order.
         """
-        if not self.pairs or not self._may_stand_in(without_disguise(text)):
+        if not self.pairs or not self._may_be_in(without_disguise(text)):
             return False
         return len(self.pairs - set(pairwise(content_words(text)))) <= self._spare
 
@@ -89,49 +85,49 @@ class Wording:
     def _spare(self) -> int:
         return len(self.pairs) - ceil(TUNING.trust.min_repeated_share * len(self.pairs))
 
-    def _may_stand_in(self, plain: str) -> bool:
-        """Rule out most texts without cutting them into words: each word that is missing takes a pair with it."""
+    def _may_be_in(self, plain: str) -> bool:
+        """Rule out most texts without splitting them into words: each missing word makes a pair missing."""
         most = self._spare
         missing = (True for word in self.words if word not in plain)
         return sum(islice(missing, most + 1)) <= most
 
 
 MAX_NAMES = 16
-"""Names of a question that are looked for in the texts: a pasted log has hundreds."""
+"""Names of a question that are searched in the texts; a pasted log has hundreds."""
 
 _PARTS = re.compile(r"\d.*[./:\-]|[./:\-].*\d|[/_]|\w{2,}\.\w{2,}")
 _NUMBER_OR_RANGE = re.compile(r"\d+[./:\-]{1,2}\d+")
 
 
 def identifiers_in(question: str) -> frozenset[str]:
-    """Return the first names in a question that mean one thing as a whole, folded: an address, an id, a path, a ticket.
+    """Return the first identifiers in a question, folded: addresses, ids, paths, tickets.
 
-    Those are names of several parts with a digit, a slash, an underscore, or a dot between two words; but not two
-    numbers, such as a range of years.
+    They have several parts with a digit, a slash, an underscore, or a dot between two words. Two numbers, such as a
+    range of years, are no identifier.
     """
-    names = (name for name in stretches_of(question[:_LONGEST]) if _PARTS.search(name))
+    names = (name for name in stretches_of(question[:_MAX_CHARS]) if _PARTS.search(name))
     return frozenset(islice((name.casefold() for name in names if not _NUMBER_OR_RANGE.fullmatch(name)), MAX_NAMES))
 
 
 def is_name(question: str) -> bool:
-    """Return whether a question is an identifier and nothing else."""
-    return len(stretches_of(question[:_LONGEST])) == 1 == len(identifiers_in(question))
+    """Return whether a question is only an identifier."""
+    return len(stretches_of(question[:_MAX_CHARS])) == 1 == len(identifiers_in(question))
 
 
 @dataclass(frozen=True, slots=True)
 class FoundText:
-    """A text that was found, as it is weighed against others. `repeats`: it repeats the question."""
+    """A hit to be compared with others. `repeats`: it repeats the question."""
 
     text: str
     score: float
-    """Weighed by trust."""
+    """The score including trust."""
     trusted: Trusted
     repeats: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """The score of a text, the trust that counts for it, and what repeating the question takes from its score."""
+    """The new score of a text, its trust, and the factor for repeating the question."""
 
     score: float
     trusted: Trusted
@@ -139,7 +135,7 @@ class Weighed:
 
 
 def needs_weighing(found: Sequence[FoundText], question: str) -> bool:
-    """Return whether `weigh_by_trust` may change anything: a less trusted text repeats or names what is asked."""
+    """Return whether `weigh_by_trust` may change anything: a less trusted text repeats or names the question."""
     if is_name(question):
         return True
     most = max((one.trusted.weight for one in found), default=0.0)
@@ -149,11 +145,11 @@ def needs_weighing(found: Sequence[FoundText], question: str) -> bool:
 
 
 def weigh_by_trust(found: Sequence[FoundText], question: str, idf: IdfWeights) -> list[Weighed]:
-    """Weigh texts against those of them that are more trusted, in the order given.
+    """Compare each text with the more trusted ones; return the results in the order given.
 
-    What has a name of the question that none of those has (`identifiers_in`) is not compared by trust: they answer
-    another question. What repeats the question comes behind the best of them, if they answer it, too. Where the
-    question is a name and nothing else, what does not have it comes behind what does.
+    A text with an identifier of the question that no more trusted text has is not lowered by trust, because the others
+    answer another question. A text that repeats the question ranks behind the best more trusted text that answers it,
+    too. If the question is only an identifier, texts without it rank behind texts with it.
     """
     names = identifiers_in(question)
     having = [_names_in(one.text, names) for one in found]
@@ -170,7 +166,7 @@ def weigh_by_trust(found: Sequence[FoundText], question: str, idf: IdfWeights) -
 
 
 def _behind_rivals(weighed: Sequence[Weighed], best_rivals: Mapping[int, float]) -> list[Weighed]:
-    """Put each text that repeats the question behind its best rival, by that one's score, and behind the one before."""
+    """Lower each text that repeats the question below its best rival and the previous such text."""
     others = sorted((one.score for at, one in enumerate(weighed) if at not in best_rivals), reverse=True)
     lowered, ahead = list(weighed), 0
     for at in sorted(best_rivals, key=lambda at: -weighed[at].score):
@@ -185,7 +181,7 @@ def _behind_rivals(weighed: Sequence[Weighed], best_rivals: Mapping[int, float])
 
 
 def _named_first(weighed: Sequence[Weighed], named: Sequence[bool]) -> list[Weighed]:
-    """Lower the scores of all texts without the name alike, so that none comes before one that has it."""
+    """Scale down the scores of all texts without the name, so that none ranks before one with it."""
     least = min((one.score for one, has in zip(weighed, named, strict=True) if has), default=inf)
     best = max((one.score for one, has in zip(weighed, named, strict=True) if not has), default=0.0)
     part = min(1.0, nextafter(least / best, 0.0)) if best else 1.0
@@ -193,9 +189,9 @@ def _named_first(weighed: Sequence[Weighed], named: Sequence[bool]) -> list[Weig
 
 
 def _best_answer(rivals: Sequence[FoundText], found: FoundText, idf: IdfWeights) -> FoundText | None:
-    """Return the best more trusted text that answers, too, if the words of the question in a text are theirs as well.
+    """Return the best more trusted text that answers, too; `None` if there is none.
 
-    Together they need most of those words, and one of the rarest; the best of them has such a one itself.
+    Together the rivals must have most of the question's words in the text, and the best rival one of the rarest.
     """
     terms = [frozenset(index_text(one.text).split()) & idf.weights.keys() for one in rivals]
     own, theirs = idf.weights.keys() & index_text(found.text).split(), frozenset[str]().union(*terms)
@@ -203,12 +199,12 @@ def _best_answer(rivals: Sequence[FoundText], found: FoundText, idf: IdfWeights)
         return None
     least = TUNING.trust.min_rarest_share * max((idf.weights[term] for term in own), default=0.0)
     rarest = {term for term in own if idf.weights[term] >= least}
-    naming = (one for one, said in zip(rivals, terms, strict=True) if rarest & said)
-    return max(naming, key=lambda one: one.score, default=None)
+    answering = (one for one, own_terms in zip(rivals, terms, strict=True) if rarest & own_terms)
+    return max(answering, key=lambda one: one.score, default=None)
 
 
 def _names_in(text: str, names: Set[str]) -> frozenset[str]:
-    """Return the names that a text has whole, or at the end of a longer one, such as a path."""
+    """Return the names that a text contains as a whole, or as the end of a longer one, such as a path."""
     folded = text.casefold() if names else ""
     return frozenset(
         name

@@ -1,6 +1,6 @@
-"""Dates in English text as ranges of days: named ones, and those relative to the day something was said.
+"""Find dates in English text, absolute and relative to the day of the text, as ranges of days.
 
-Our own rules: no library reads periods, and those there are take "May", "we" and "sat" for dates
+The rules are our own, because no library reads periods, and libraries take "May", "we" and "sat" for dates
 (`docs/decisions/0016-dates-in-text.md`).
 """
 
@@ -55,12 +55,12 @@ from treering.retrieval.text.periods import (
 )
 
 MAX_RANGES = 40
-"""Dates read of one text at most: a text of nothing but dates is a table, and says little of each."""
+"""Dates read from one text at most: a text with more is a table and contains little about each of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class DateRange:
-    """Days from `first` to `last`, both within, and where a text (`text[start:end]`) names them."""
+    """The days from `first` to `last`, both inclusive, and the position of their name: `text[start:end]`."""
 
     first: date
     last: date
@@ -70,43 +70,43 @@ class DateRange:
 
     @property
     def period(self) -> Period:
-        """The days alone."""
+        """The first and the last day."""
         return self.first, self.last
 
 
 def date_ranges(text: str, *, said: datetime | None) -> tuple[DateRange, ...]:
-    """Return what dates a text names, in its order.
+    """Return the dates in a text, in order.
 
-    Phrases such as "last Friday" and dates without a year are read against the day it was said; without one they
-    name nothing. Weeks begin on Monday, seasons are the northern ones, and "two weeks ago" are the seven days about
-    that day. Where the year is open, it is that of the nearest such date, rather one of the past.
+    Phrases such as "last Friday" and dates without a year are relative to the day of the text (`said`), and are
+    skipped if it is unknown. Weeks begin on Monday, seasons are northern, and "two weeks ago" means the seven days
+    around that day. A date without a year means the nearest such date, preferably in the past.
     """
     return _ranges(text, Reference(said.date() if said else None))[:MAX_RANGES]
 
 
 def asked_ranges(question: str, now: datetime | None) -> tuple[DateRange, ...]:
-    """Return the days that a question is about, as `date_ranges` does, but for two things.
+    """Return the days that a question is about, like `date_ranges`, with these differences.
 
-    A month or day without a year is meant in every year, and so gives several ranges. And where the question names
-    one single day, phrases such as "last week" are read against that: "What did he do last week, as of 8 May 2023?"
-    Questions are read in the languages of `date_words.json` as well.
+    A month or day without a year means every year, so it gives several ranges. If the question names exactly one day,
+    phrases such as "last week" are relative to it: "What did he do last week, as of 8 May 2023?" Questions may also be
+    in the languages of `date_words.json`.
     """
     translated = dates_in_english(question)
     if translated is None:
         return _asked(question, now)
-    placed = ((found, *translated.place(found.start, found.end)) for found in _asked(translated.text, now))
-    return tuple(replace(found, text=question[start:end], start=start, end=end) for found, start, end in placed)
+    placed = ((dates, *translated.place(dates.start, dates.end)) for dates in _asked(translated.text, now))
+    return tuple(replace(dates, text=question[start:end], start=start, end=end) for dates, start, end in placed)
 
 
 def _asked(question: str, now: datetime | None) -> tuple[DateRange, ...]:
-    absolute = {found.period for found in _ranges(question, Reference(None)) if found.first == found.last}
+    absolute = {dates.period for dates in _ranges(question, Reference(None)) if dates.first == dates.last}
     today = now.date() if now else None
     return _ranges(question, Reference(absolute.pop()[0] if len(absolute) == 1 else today, recurring=True))
 
 
 @dataclass(frozen=True, slots=True)
 class _Phrase:
-    """What a rule found: where, and the periods it may mean."""
+    """A match of a rule: its position, and the periods it may mean."""
 
     start: int
     end: int
@@ -116,21 +116,21 @@ class _Phrase:
 def _ranges(text: str, reference: Reference) -> tuple[DateRange, ...]:
     words = words_of(text)
     rules = (rule for rule in RULES if all(words & some for some in rule.needs))
-    apart = _apart([phrase for rule in rules for phrase in _found(rule, text, reference)])
+    apart = _apart([phrase for rule in rules for phrase in _matches(rule, text, reference)])
     if not apart:
         return ()
     joined = _joined(text, apart)
     moved = (phrase for named in joined for phrase in _beside(text, named))
-    told = [_since(text, phrase, reference) for phrase in chain(joined, moved)]
+    phrases = [_since(text, phrase, reference) for phrase in chain(joined, moved)]
     ranges = (
         DateRange(first, last, text[phrase.start : phrase.end], phrase.start, phrase.end)
-        for phrase in sorted(told, key=lambda phrase: (phrase.start, phrase.end))
+        for phrase in sorted(phrases, key=lambda phrase: (phrase.start, phrase.end))
         for first, last in phrase.periods
     )
     return tuple(ranges)
 
 
-def _found(rule: "Rule", text: str, reference: Reference) -> Iterator[_Phrase]:
+def _matches(rule: "Rule", text: str, reference: Reference) -> Iterator[_Phrase]:
     for match in rule.found_in(text):
         start, end = _extent(match)
         try:
@@ -148,10 +148,10 @@ def _extent(match: re.Match[str]) -> tuple[int, int]:
 
 
 def _apart(phrases: Sequence[_Phrase]) -> list[_Phrase]:
-    """Choose the longest where phrases overlap; return them in the order of the text."""
+    """Return the phrases in the order of the text; of overlapping ones only the longest."""
     chosen: list[_Phrase] = []
     for phrase in sorted(phrases, key=lambda phrase: (phrase.start - phrase.end, phrase.start)):
-        # Those chosen do not overlap: only the two neighbours can overlap with one more.
+        # The chosen phrases do not overlap, so only the two neighbors can overlap with another one.
         at = bisect_left(chosen, phrase.start, key=lambda other: other.start)
         before_next = at == len(chosen) or phrase.end <= chosen[at].start
         if before_next and (at == 0 or chosen[at - 1].end <= phrase.start):
@@ -167,12 +167,12 @@ _LOOK_BACK = 60  # characters before a date in which words that belong to it may
 
 
 def _leads(pattern: re.Pattern[str], text: str, phrase: _Phrase) -> re.Match[str] | None:
-    """Find what ends right before a phrase. Not from the text's beginning: that takes the square of a long text."""
+    """Match a pattern right before a phrase, in a window: starting at the beginning would take quadratic time."""
     return pattern.search(text, max(0, phrase.start - _LOOK_BACK), phrase.start)
 
 
 def _joined(text: str, phrases: Sequence[_Phrase]) -> list[_Phrase]:
-    """Make one phrase of "from A to B" and "between A and B"."""
+    """Join the two dates of "from A to B" and "between A and B"."""
     joined: list[_Phrase] = []
     for phrase in phrases:
         before = joined[-1] if joined else None
@@ -196,28 +196,28 @@ _BEFORE = re.compile(
 
 
 def _beside(text: str, named: _Phrase) -> Iterator[_Phrase]:
-    """Read "the week before" and "two days after" before a date that is named; the date itself counts too."""
-    found = _leads(_BEFORE, text, named)
-    if found:
+    """Yield the period in "the week before" or "two days after" followed by a date."""
+    match = _leads(_BEFORE, text, named)
+    if match:
         try:
-            moved = tuple(_beside_period(found, period) for period in named.periods)
+            moved = tuple(_beside_period(match, period) for period in named.periods)
         except (ValueError, OverflowError):
             return
-        yield _Phrase(found.start(), named.end, moved)
+        yield _Phrase(match.start(), named.end, moved)
 
 
-def _beside_period(found: re.Match[str], named: Period) -> Period:
+def _beside_period(match: re.Match[str], named: Period) -> Period:
     first, last = named
-    if not found["side"]:
+    if not match["side"]:
         return periods.week(first)
-    ahead = found["side"].lower() in {"after", "following"}
-    if found["weekday"]:
-        weekday = weekday_of(found["weekday"])
+    ahead = match["side"].lower() in {"after", "following"}
+    if match["weekday"]:
+        weekday = weekday_of(match["weekday"])
         return periods.day(periods.weekday_after(last, weekday) if ahead else periods.weekday_before(first, weekday))
-    unit, sign = unit_of(found), 1 if ahead else -1
+    unit, sign = unit_of(match), 1 if ahead else -1
     near = last if ahead else first
-    if found["amount"]:
-        least, most = amount_of(found["amount"])
+    if match["amount"]:
+        least, most = amount_of(match["amount"])
         return span_of(periods.around(near, unit, sign * least), periods.around(near, unit, sign * most))
     if unit == "weekend":
         saturday = periods.weekday_after(near, 5) if ahead else periods.weekday_before(near, 5)
@@ -230,16 +230,11 @@ _SINCE = re.compile(r"\bsince\s+(?:the\s+)?$", re.IGNORECASE | re.ASCII)
 
 
 def _since(text: str, phrase: _Phrase, reference: Reference) -> _Phrase:
-    """Let "since March" last until the day it is said."""
+    """Extend "since March" to the day of the text."""
     if reference.today is None or len(phrase.periods) > 1 or not _leads(_SINCE, text, phrase):
         return phrase
     until = periods.day(reference.today)
     return replace(phrase, periods=tuple(span_of(period, until) for period in phrase.periods))
-
-
-# How English names days and periods: a rule for each form, read against a day or without one. Where the pattern of a
-# rule has a group `it`, that is the phrase; what stands before it only makes sure that it is a date ("in May", but not
-# "May I").
 
 
 Found = re.Match[str]
@@ -248,26 +243,29 @@ ReadDates = Callable[[Found, Reference], Sequence[Period]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A form of naming dates. `read` raises `ValueError` or `OverflowError` for what is in no calendar."""
+    """A way to write a date. `read` raises `ValueError` or `OverflowError` for dates that do not exist."""
 
     pattern: str
-    """Capitals do not matter to it."""
+    """A regular expression that ignores case.
+
+    If it has a group `it`, only this group is the date. The text before it shows that it is one: "in May", not "May I".
+    """
     read: ReadDates
     needs: tuple[frozenset[str], ...]
 
     @classmethod
     def of(cls, pattern: str, read: ReadDates, *needs: frozenset[str]) -> "Rule":
-        """Make a rule. A text without one of each of `needs` (`words_of`) has no match."""
+        """Make a rule. A text can only match if it has a word (`words_of`) of each set in `needs`."""
         return cls(pattern, read, needs)
 
     def found_in(self, text: str) -> Iterator[Found]:
-        """Return where a text names dates in this form."""
+        """Yield the matches in a text."""
         return _compiled(self.pattern).finditer(text)
 
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile the pattern of a rule when a text may have a match of it."""
+    """Compile a pattern on first use."""
     return re.compile(pattern, re.IGNORECASE | re.ASCII)
 
 
@@ -295,7 +293,7 @@ def _named_month(found: Found, reference: Reference) -> Sequence[Period]:
 
 
 def _month(found: Found) -> int | None:
-    """Return the month that is named, unless the word may as well be another."""
+    """Return the month, or `None` if the word is probably not a month."""
     groups, name = found.groupdict(), found["month"]
     sure = any(groups.get(group) for group in ("year", "later", "sure", "way")) or name != name.lower()
     return month_of(name) if sure or name not in ALSO_WORDS else None
@@ -325,7 +323,7 @@ def _numeric(found: Found, _: Reference) -> Sequence[Period]:
 
 
 def _slashed(found: Found, _: Reference) -> Sequence[Period]:
-    """Read 13/05/2023 and 05/13/2023; where either could be the month nobody can tell."""
+    """Read 13/05/2023 and 05/13/2023; a date is skipped if either number could be the month."""
     low, high = sorted((int(found["one"]), int(found["other"])))
     if high <= 12 and low != high:
         return ()
@@ -396,7 +394,7 @@ def _weekday(found: Found, reference: Reference) -> Sequence[Period]:
 
 
 def _day_of_month(found: Found, reference: Reference) -> Sequence[Period]:
-    """Read "on the 5th": of this month, or of the one before or after it where that is nearer."""
+    """Read "on the 5th" as the nearest such day of the previous, this or the next month."""
     if reference.today is None or reference.recurring:
         return ()
     today, number = reference.today, int(found["day"])
@@ -405,7 +403,7 @@ def _day_of_month(found: Found, reference: Reference) -> Sequence[Period]:
     return [min(days, key=lambda day: distance(day, today))] if days else ()
 
 
-# "And May I ask": a name of a month may begin a sentence about somebody.
+# In "And May I ask", the name of a month is a verb.
 _NO_VERB = r"(?!\s+(?:i|we|you|he|she|they|it|god)\b)"
 
 
@@ -434,7 +432,7 @@ RULES: Sequence[Rule] = (
         rf"\b{PART}(?P<month>{MONTH})\b(?!\.?(?:,|\s+of)?\s+\d){_NO_VERB}{LATER}", _named_month, MONTH_WORDS, PART_WORDS
     ),
     Rule.of(
-        # A month alone may be a verb or somebody's name, but not after these.
+        # A month by itself may be a verb or a person's name, but not after these words.
         rf"\b(?:{WAY}|(?P<sure>{_IN})|from|to|before|after|between|and)\s+(?:the\s+month\s+of\s+)?"
         rf"(?P<it>(?P<month>{MONTH})\b)(?!\.?(?:,|\s+of)?\s+\d){_NO_VERB}{LATER}",
         _named_month,
@@ -489,4 +487,4 @@ RULES: Sequence[Rule] = (
         NUMBERS,
     ),
 )
-"""Where several match at one place, the longest counts."""
+"""The rules; of overlapping matches the longest counts."""

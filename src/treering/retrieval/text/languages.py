@@ -1,7 +1,7 @@
-"""Which language a text is in, told by its function words, the stems of its words in that language, and its dates.
+"""Detect languages other than English by function words; stem words, split compounds and read dates in them.
 
-English is not among them: all text is stemmed as English (`analysis`), and what is found here is added to that. A
-text whose language is not recognised is matched by its words as they are written, as before.
+All text is stemmed as English (`analysis`), and the stems in its own language are added. If the language is not
+recognized, words match as they are written.
 """
 
 import json
@@ -18,10 +18,10 @@ from typing import Any
 import Stemmer
 
 _READ = 4_000
-"""Characters by which a language is told."""
+"""Characters that language detection reads."""
 
 _LEAST = 2
-"""Different function words that tell a language: one alone may be a name, a quotation or a word of code."""
+"""Distinct function words needed to detect a language: a single one may be a name, a quotation or code."""
 
 _FUNCTION_WORDS = {
     "german": """
@@ -93,7 +93,7 @@ for _language, _words in _FUNCTION_WORDS.items():
         _VOTES[_word] = (*_VOTES.get(_word, ()), _language)
 
 FOREIGN_WORDS = frozenset(_VOTES) - _ENGLISH
-"""Words without some of which no text is taken for one in another language than English."""
+"""Function words of other languages that English does not have. A text without any of them counts as English."""
 _JOINTS = {
     "german": ("", "s", "n", "e", "es", "en", "er"),
     "dutch": ("", "s", "e", "n", "en"),
@@ -101,18 +101,18 @@ _JOINTS = {
     "danish": ("", "s", "e"),
     "norwegian": ("", "s", "e"),
 }
-"""What may stand between the two words of a compound, in languages that write them as one."""
+"""Letters that may join the two parts of a compound, in languages that write compounds as one word."""
 _LEAST_PART = 4
 _LONGEST_COMPOUND = 40
 _MOST_COMPOUNDS = 6
 Split = tuple[str, str, str]
-"""A word, and the two it may be made of."""
+"""A word and its two possible parts."""
 _WORD = re.compile(r"[^\W\d_]+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 
 
 def folded(word: str) -> str:
-    """Return a word without case and accents, as all terms of the index are."""
+    """Return a word in lower case without accents, the form of all index terms."""
     if word.isascii():
         return word.lower()
     apart = unicodedata.normalize("NFKD", word.casefold())
@@ -120,30 +120,30 @@ def folded(word: str) -> str:
 
 
 def language_of(text: str) -> str | None:
-    """Tell the language of a text by its function words; `None` for English, code, and whatever has too few of them."""
-    # Most text is English: splitting at spaces is enough to see that it has none of these words.
+    """Detect the language of a text; `None` for English, code, and texts with too few function words."""
+    # Most text is English. Splitting at spaces is enough to see that it has none of these words.
     spaced = text[:_READ].lower().split()
     if len(spaced) < _LEAST or FOREIGN_WORDS.isdisjoint(spaced):
         return None
     tokens = _WORD.findall(unicodedata.normalize("NFC", text[:_READ].lower()))
     foreign = FOREIGN_WORDS.intersection(tokens)
-    if len(foreign) < _LEAST:  # such as `on` alone, which English has too
+    if len(foreign) < _LEAST:
         return None
     words = Counter(tokens)
-    different, said = Counter[str](), Counter[str]()
+    distinct, occurrences = Counter[str](), Counter[str]()
     for word in foreign:
         for language in _VOTES[word]:
-            different[language] += 1
-            said[language] += words[word]
-    # Of several with as many words the first by name: every process has to find the same terms in a text.
-    best = min(different, key=lambda language: (-different[language], -said[language], language))
-    if different[best] >= _LEAST and said[best] > sum(words[word] for word in _ENGLISH & words.keys()):
+            distinct[language] += 1
+            occurrences[language] += words[word]
+    # Ties go to the first name, so that every process finds the same terms in a text.
+    best = min(distinct, key=lambda language: (-distinct[language], -occurrences[language], language))
+    if distinct[best] >= _LEAST and occurrences[best] > sum(words[word] for word in _ENGLISH & words.keys()):
         return best
     return None
 
 
 def stems_in(language: str, text: str) -> Iterator[str]:
-    """Yield the folded stem of each word of a text that is no letter and no function word of the language, in order."""
+    """Yield the folded stems of the words of a text, in order, without single letters and function words."""
     function_words = _function_words(language)
     for word in _WORD.findall(unicodedata.normalize("NFKC", text).lower()):
         if len(word) > 1 and word not in function_words:
@@ -151,9 +151,9 @@ def stems_in(language: str, text: str) -> Iterator[str]:
 
 
 def compound_splits(language: str, text: str) -> Iterator[Split]:
-    """Yield how long words of a text may be made of two others, without the sounds that join those; most are no words.
+    """Yield the ways to split the long words of a text into two parts, without the letters that join them.
 
-    None in a language that writes compounds apart.
+    Most parts are not words. Yields nothing for languages that do not write compounds as one word.
     """
     joints = _JOINTS.get(language)
     if joints is None:
@@ -169,12 +169,12 @@ def compound_splits(language: str, text: str) -> Iterator[Split]:
 
 
 def is_function_word(language: str, word: str) -> bool:
-    """Tell whether a word, in lower case and without accents or with them, is a function word of the language."""
+    """Return whether a word in lower case, with or without accents, is a function word of the language."""
     return word in _folded_function_words(language)
 
 
 def may_be_function_word(word: str) -> bool:
-    """Tell whether a word in lower case is a function word of a language other than English."""
+    """Return whether a word in lower case is a function word of a language other than English."""
     return word in FOREIGN_WORDS
 
 
@@ -195,11 +195,8 @@ def _stemmer(language: str) -> Stemmer.Stemmer:
 
 @lru_cache(maxsize=1 << 16)
 def stem_in(language: str, word: str) -> str:
-    """Return the folded stem of a word, in lower case, in a language; `english` is one."""
+    """Return the folded stem of a word in lower case; `language` may also be `english`."""
     return folded(_stemmer(language).stemWord(word))
-
-
-# How questions name days in other languages than English, and how English does, which `dates` reads.
 
 
 _HAN = "chinese and japanese"
@@ -209,56 +206,56 @@ _TELLING = ("unit", "weekday", "month", "season", "way", "amount", "near", "ago"
 
 @dataclass(frozen=True, slots=True)
 class DatesInEnglish:
-    """A text whose dates are in English, and where each of its characters stands in the text it was made of."""
+    """A text with its dates translated into English, and the position of each character in the original."""
 
     text: str
     starts: Sequence[int]
     ends: Sequence[int]
 
     def place(self, start: int, end: int) -> tuple[int, int]:
-        """Return where something stands in the original."""
+        """Convert the bounds of a stretch to the original text."""
         return self.starts[start], self.ends[end - 1]
 
 
 def dates_in_english(text: str) -> DatesInEnglish | None:
-    """Write the dates of a text in English; `None` where it has no words of dates in a language of the table."""
+    """Translate the dates of a text into English; `None` if it has no date words of a language in the table."""
     plain = "".join(one if len(one := folded(letter)) == 1 else letter for letter in text)
     if (table := _table_for(plain)) is None:
         return None
-    said, starts, ends, read = list[str](), list[int](), list[int](), 0
+    parts, starts, ends, read = list[str](), list[int](), list[int](), 0
     for start, end, english in [*table.found_in(plain), (len(text), len(text), "")]:
-        said += (text[read:start], english)
+        parts += (text[read:start], english)
         starts += (*range(read, start), *[start] * len(english))
         ends += (*range(read + 1, start + 1), *[end] * len(english))
         read = end
-    return DatesInEnglish("".join(said), starts, ends)
+    return DatesInEnglish("".join(parts), starts, ends)
 
 
 @dataclass(frozen=True, slots=True)
 class _DateTable:
-    """How one language names dates, without capitals and accents."""
+    """The date words and date formats of one language, in lower case without accents."""
 
     words: Mapping[str, Mapping[str, str]]
-    """By kind, its words and the English ones."""
+    """The English word for each word, by kind."""
     forms: Sequence[tuple[re.Pattern[str], str]]
-    """What is said with words of such kinds, each with how English says it."""
+    """The patterns of dates, each with its English format."""
     apart: bool
-    """Whether the language writes words apart."""
+    """Whether the language separates words by spaces."""
 
     @classmethod
     def of(cls, language: str) -> "_DateTable":
-        """Make the table of a language that `date_words.json` has."""
+        """Build the table of a language from `date_words.json`."""
         apart = language != _HAN
         words = {kind: _pairs(language, kind) for kind in _date_words()["languages"][language]}
-        said = {
+        patterns = {
             kind: "|".join(_pattern(word) for word in sorted(known, key=len)[::-1]) for kind, known in words.items()
         }
-        slots = {kind: f"(?P<{kind}>{pattern})" for kind, pattern in said.items()}
+        slots = {kind: f"(?P<{kind}>{pattern})" for kind, pattern in patterns.items()}
         slots |= {
-            "amount": rf"(?P<amount>{said['amount']}|\d{{1,3}})",
+            "amount": rf"(?P<amount>{patterns['amount']}|\d{{1,3}})",
             "day": r"(?P<day>\d{1,2})(?:\.|er|[oa°])?",
             "number": r"(?P<number>\d{1,2})",
-            "of": rf"(?:(?:{said['of']})\s*)?" if "of" in said else "",
+            "of": rf"(?:(?:{patterns['of']})\s*)?" if "of" in patterns else "",
             "year": r"(?P<year>(?:19|20)\d\d)",
         }
         forms = _date_words()["forms" if apart else "forms without spaces"]
@@ -268,7 +265,7 @@ class _DateTable:
         )
 
     def found_in(self, plain: str) -> Sequence[tuple[int, int, str]]:
-        """Return where dates stand, apart and in order, and what they are in English; the longest where they meet."""
+        """Return the start, the end and the English form of each date, in order; of overlapping dates the longest."""
         matches = [(match, english) for form, english in self.forms for match in form.finditer(plain)]
         chosen: list[tuple[int, int, str]] = []
         taken = bytearray(len(plain))
@@ -294,7 +291,7 @@ _BETWEEN = r"(?:\s+|-|(?<=['’]))"
 
 
 def _bounded(pattern: str, apart: bool) -> str:
-    """Let a pattern match whole words, or where a language has no spaces, no part of a number."""
+    """Restrict a pattern to whole words, or for a language without spaces, to whole numbers."""
     return rf"(?<!\w){pattern.replace(' ', _BETWEEN)}(?!\w)" if apart else rf"(?<![\d十]){pattern}"
 
 
@@ -303,7 +300,7 @@ def _pattern(word: str) -> str:
 
 
 def _pairs(language: str, kind: str) -> Mapping[str, str]:
-    """Return the words of a kind, folded, each with the English one at its place, else with itself."""
+    """Return the folded words of a kind, each with the English word at the same position, or else with itself."""
     words = _date_words()["languages"][language][kind].split()
     english = _date_words()["english"].get(kind, "").split()
     return {
@@ -314,7 +311,7 @@ def _pairs(language: str, kind: str) -> Mapping[str, str]:
 
 
 def _table_for(plain: str) -> _DateTable | None:
-    """Return the table of the language that function words and words of dates tell together, if it has any of these."""
+    """Return the table of the language with most function words and date words in a text, if there are enough."""
     if _HAN_LETTER.search(plain):
         return _date_table(_HAN)
     words = frozenset(_WORD.findall(plain))
@@ -335,7 +332,7 @@ def _date_table(language: str) -> _DateTable:
 
 @cache
 def _telling_words() -> Mapping[str, frozenset[str]]:
-    """Return by language the single words that tell of a date."""
+    """Return the single date words of each language."""
     return {
         language: frozenset(word for kind in _TELLING for word in _pairs(language, kind) if word.isalpha())
         for language in _date_words()["languages"]
@@ -345,5 +342,5 @@ def _telling_words() -> Mapping[str, frozenset[str]]:
 
 @cache
 def _date_words() -> Any:
-    """Return the table: words by kind, in the order of the English ones, with `|` between words that mean the same."""
+    """Load the table: words by kind, in the order of the English words, with `|` between synonyms."""
     return json.loads(get_data(__name__, "date_words.json") or b"")

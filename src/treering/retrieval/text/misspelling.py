@@ -1,14 +1,14 @@
-"""Spellings next to a term, one of which may be meant if no passage has the term itself."""
+"""Alternative spellings for a term that no passage contains."""
 
 from itertools import chain
 from string import ascii_lowercase
 
 MAX_DOUBTFUL = 3
-"""Terms of a question that are looked at: each has some 400 spellings."""
+"""Terms of a question that are corrected at most; each has about 400 alternative spellings."""
 
 
 def spellings_of(term: str) -> frozenset[str]:
-    """Return the terms that differ from one by a letter, or by two neighbours that changed places; the first stays."""
+    """Return the terms that differ by one letter or one swap of neighboring letters. The first letter is unchanged."""
     splits = [(term[:at], term[at:]) for at in range(1, len(term) + 1)]
     fewer = (head + tail[1:] for head, tail in splits)
     swapped = (head + tail[1::-1] + tail[2:] for head, tail in splits if len(tail) > 1)

@@ -1,7 +1,7 @@
-"""Arithmetic of periods: days, weeks, weekends, months, seasons and years as a first and a last day.
+"""Calendar arithmetic: days, weeks, weekends, months, seasons and years as a first and a last day.
 
-Weeks begin on Monday; seasons are those of the northern hemisphere. What lies outside the calendar of Python (years 1
-to 9999) raises `ValueError` or `OverflowError`.
+Weeks begin on Monday, and seasons are northern. Dates outside Python's calendar (years 1 to 9999) raise `ValueError` or
+`OverflowError`.
 """
 
 import re
@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from typing import Final, Literal
 
 Period = tuple[date, date]
-"""A first and a last day, both within; the first is never after the last."""
+"""The first and the last day, both inclusive; the first is never after the last."""
 
 Unit = Literal["day", "week", "weekend", "month", "year"]
 
@@ -67,19 +67,19 @@ def on_weekday(at: date, weekday: int) -> date:
 
 
 def weekday_before(at: date, weekday: int) -> date:
-    """Return the last such weekday before a day."""
+    """Return the last date before a day that falls on a weekday (0 for Monday)."""
     return at - timedelta((at.weekday() - weekday - 1) % _WEEK + 1)
 
 
 def weekday_after(at: date, weekday: int) -> date:
-    """Return the first such weekday after a day."""
+    """Return the first date after a day that falls on a weekday (0 for Monday)."""
     return at + timedelta((weekday - at.weekday() - 1) % _WEEK + 1)
 
 
 def around(at: date, unit: Unit, count: int) -> Period:
-    """Return what is some units from a day (negative: before it): as wide as such words are meant.
+    """Return the period `count` units after a day (negative: before it), as wide as people mean it.
 
-    A day is itself, a week the seven days about that day, a month the 31 days about it, a year the calendar year.
+    A day is one day, a week the 7 days around the day, a month the 31 days around it, a year the calendar year.
     """
     match unit:
         case "day":
@@ -95,7 +95,7 @@ def around(at: date, unit: Unit, count: int) -> Period:
 
 
 def whole(at: date, unit: Unit, count: int) -> Period:
-    """Return the calendar week, weekend, month or year that is some units from that of a day."""
+    """Return the calendar week, weekend, month or year `count` units after the one that contains a day."""
     match unit:
         case "day":
             return day(at + timedelta(count))
@@ -110,7 +110,7 @@ def whole(at: date, unit: Unit, count: int) -> Period:
 
 
 def moved(at: date, unit: Unit, count: int) -> date:
-    """Return the day some units later (negative: earlier); the last of a month that is too short."""
+    """Return the day `count` units later (negative: earlier), or the last day of the month if that is shorter."""
     match unit:
         case "day":
             return at + timedelta(count)
@@ -139,7 +139,7 @@ def half(of: Period, number: int) -> Period:
 
 
 def week_of(of: Period, number: int) -> Period:
-    """Return the days of a month's first (0) to fourth (3) week; of its last seven days for -1."""
+    """Return a week of a month: 0 to 3 for the first to the fourth, -1 for its last seven days."""
     first, last = of
     if number < 0:
         return last - timedelta(_WEEK - 1), last
@@ -153,9 +153,6 @@ def _about(at: date, days: int) -> Period:
 def _moved_month(at: date, count: int) -> tuple[int, int]:
     index = at.year * _YEAR + at.month - 1 + count
     return index // _YEAR, index % _YEAR + 1
-
-
-# The English words dates are made of, as patterns and as numbers.
 
 
 _NUMBERS: Final = {
@@ -181,7 +178,7 @@ _HOLIDAYS: Final = {
 _WAYS: Final = {"last": -1, "past": -1, "this": 0, "next": 1, "coming": 1}
 
 ALSO_WORDS: Final = frozenset({"may", "march", "mar", "jan", "dec"})
-"""Names of months that in small letters may be other words."""
+"""Names of months that are also other words in lower case."""
 
 _TO = r"(?:-|–|—|to|until|till|through|and)"
 _NTH = r"\d{1,2}(?:st|nd|rd|th)?"
@@ -193,7 +190,7 @@ LATER = (
     rf"(?:(?=\s*{_TO}\s*(?:the\s+)?(?:(?:{MONTH})\b\.?\s+{_NTH}|{_NTH}\s+(?:of\s+)?(?:{MONTH})\b\.?|(?:{MONTH})\b\.?)"
     rf"(?:,|\s+of)?\s+(?P<later>{YEAR})))?"
 )
-"""The year of the second of two dates, which is that of the first too: "June and August 2022"."""
+"""The year after the second of two dates, which applies to both: "June and August 2022"."""
 PART = (
     r"(?:(?:(?P<part>early|mid|late)|(?:the\s+)?(?P<portion>beginning|start|middle|end)\s+of|"
     r"(?:the\s+)?(?P<nth>first|second|third|fourth|last)\s+(?P<share>half|week)\s+of)[\s-]+(?:the\s+)?)"
@@ -204,7 +201,7 @@ UNIT = r"(?P<unit>day|weekend|week|month|year)"
 WEEKDAY = rf"(?P<weekday>{'|'.join(WEEKDAYS)}|tues|thurs)"
 SEASON = r"(?P<season>spring|summer|autumn|fall|winter)"
 HOLIDAY = r"(?P<holiday>christmas(?:\s+eve|\s+day)?|new\s+year['’]?s\s+(?:eve|day)|valentine['’]?s?\s+day|halloween)"
-# What is counted after a number that could be a year.
+# Units that show that a number before them is an amount and not a year.
 NOT_COUNTED = (
     r"(?!\s*%|\s+(?:people|words|steps|miles|meters|metres|feet|dollars|euros|users|lines|calories|times|pieces)\b)"
 )
@@ -227,7 +224,7 @@ _WORD = re.compile(r"[a-z]+|\d+", re.ASCII)
 
 
 def words_of(text: str) -> frozenset[str]:
-    """Return the words of a text in small letters; "0" where it has a number, "0000" where one of four digits."""
+    """Return the words of a text in lower case, with "0" if it has a number and "0000" if one has four digits."""
     words = frozenset(_WORD.findall(text.lower()))
     numbers = [word for word in words if word[0].isdigit()]
     return (
@@ -238,7 +235,7 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def amount_of(words: str) -> tuple[int, int]:
-    """Return the least and the most that a number in words or digits is meant for: "a few" are two to five."""
+    """Return the smallest and the largest number that words or digits may mean: "a few" is two to five."""
     text = words.lower()
     vague = next((bounds for word, bounds in _VAGUE.items() if word in text), None)
     if vague:
@@ -273,24 +270,21 @@ def place_of(ordinal: str) -> int:
     return (0, 1, 2, 3, -1)[_ORDINALS.index(ordinal.lower())]
 
 
-# Which of several periods is meant, read against the day something was said.
-
-
 _YEARS_BACK = 20
-"""What names no year in a question is meant in so many years, the present one and the next."""
+"""Years before the current one in which a question without a year may mean a date."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The day a phrase is read against, if there is one. `recurring`: what names no year is meant in every year."""
+    """The day that relative phrases refer to, if known. `recurring`: a date without a year means every year."""
 
     today: date | None
     recurring: bool = False
 
     def in_year(self, named: str | None, way: str | None, of: Callable[[int], Period]) -> Sequence[Period]:
-        """Return what comes once a year in the year that is named, or in the one that is meant.
+        """Return a yearly period in the named year, or in the year that is probably meant.
 
-        That is the last, the next or this year's where `way` says so; else the nearest, rather of the past.
+        `way` chooses the last, the next or this year's; without it the nearest period counts, preferably a past one.
         """
         if named:
             return [of(int(named))]
@@ -302,14 +296,14 @@ class Reference:
         return [_meant([of(year + count) for count in (-2, -1, 0, 1, 2)], way, self.today)]
 
 
-def unit_of(found: re.Match[str]) -> Unit:
-    """Return the unit that a phrase counts in."""
+def unit_of(match: re.Match[str]) -> Unit:
+    """Return the unit in a match of `UNIT`."""
     units: Sequence[Unit] = ("day", "weekend", "week", "month", "year")
-    return next(unit for unit in units if unit == found["unit"].lower())
+    return next(unit for unit in units if unit == match["unit"].lower())
 
 
 def span_of(one: Period, other: Period) -> Period:
-    """Return the period from the first to the last day of two."""
+    """Return the shortest period that contains two others."""
     return min(one[0], other[0]), max(one[1], other[1])
 
 
@@ -324,6 +318,6 @@ def _meant(near: Sequence[Period], way: str | None, today: date) -> Period:
 
 
 def distance(period: Period, today: date) -> int:
-    """Return the days between a period and a day; those to come count twice, for people tell more of the past."""
+    """Return the days between a period and a day; future days count twice, because people mostly mention the past."""
     first, last = period
     return 2 * (first - today).days if first > today else max(0, (today - last).days)

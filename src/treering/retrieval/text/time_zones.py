@@ -1,4 +1,4 @@
-"""The time zone whose days are meant where a question or a window of time names days. All that is stored is UTC."""
+"""Time zones for the days that a question or a time window names. Everything stored is in UTC."""
 
 import re
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from treering.core.canonical import parse_time
 from treering.core.errors import InvalidInput
 
 _OFFSET = re.compile(r"(?:UTC|GMT)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>[0-5]\d))?", re.IGNORECASE)
-_MOST_HOURS = 23
+_MAX_OFFSET_HOURS = 23
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-_SHOWN = 80
+_MAX_SHOWN_CHARS = 80
 
 Window = tuple[datetime | None, datetime | None]
-"""The first and the last moment of a window of time; open ends are `None`."""
+"""The first and the last moment of a time window; an open end is `None`."""
 
 
 def is_day(text: str) -> bool:
@@ -23,12 +23,12 @@ def is_day(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TimeZone:
-    """A time zone. Without rules it is the machine's own, as the variable `TZ` or the system sets it."""
+    """A time zone; without rules the zone of the machine, from the variable `TZ` or the system."""
 
     rules: tzinfo | None = None
 
     def local(self, moment: datetime) -> datetime:
-        """Return a moment as a time of this zone."""
+        """Convert a moment to this zone."""
         return moment.astimezone(self.rules)
 
     def begin(self, day: date) -> datetime:
@@ -40,14 +40,14 @@ class TimeZone:
         return self.begin(day + timedelta(days=1)) - timedelta(microseconds=1)
 
     def name(self, moment: datetime) -> str:
-        """Return what people call the zone, such as `Europe/Berlin` or `UTC-08:00`; `moment`: when it is asked for."""
+        """Return the name of the zone, such as `Europe/Berlin`, or its offset at a moment, such as `UTC-08:00`."""
         key = getattr(self.rules, "key", "")
         return key or f"UTC{self.local(moment).isoformat()[-6:]}".replace("UTC+00:00", "UTC")
 
     def window(self, since: str | None, until: str | None) -> Window:
-        """Read the ends of a window of time: ISO times, or days, which are meant whole and in this zone.
+        """Parse the ends of a time window: ISO times, or days of this zone, which count as a whole.
 
-        Raises `InvalidInput` for what is neither.
+        Raises `InvalidInput` for anything else.
         """
         return self._moment(since, last=False), self._moment(until, last=True)
 
@@ -71,22 +71,22 @@ MACHINE = TimeZone()
 
 
 def parse_zone(text: str) -> TimeZone:
-    """Read the name of a time zone, such as `Europe/Berlin` or `+05:30`; an empty one is the machine's own.
+    """Parse a time zone, such as `Europe/Berlin` or `+05:30`; an empty text is the zone of the machine.
 
-    Raises `InvalidInput` for an unknown one, and where the system has no database of time zones.
+    Raises `InvalidInput` if the zone is unknown or the system has no time zone database.
     """
     if not text:
         return MACHINE
     if text.upper() in {"UTC", "GMT", "Z"}:
         return UTC_ZONE
-    if found := _OFFSET.fullmatch(text):
-        return TimeZone(_offset(text, found))
-    import zoneinfo  # few processes need it, and hooks of coding agents have no time for it
+    if match := _OFFSET.fullmatch(text):
+        return TimeZone(_offset(text, match))
+    import zoneinfo  # imported late: few processes need it, and it slows down hooks of coding agents
 
     try:
         return TimeZone(zoneinfo.ZoneInfo(text))
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise InvalidInput(f"{text[:_SHOWN]!r} is not a time zone.", hint=_hint(text)) from error
+        raise InvalidInput(f"{text[:_MAX_SHOWN_CHARS]!r} is not a time zone.", hint=_hint(text)) from error
 
 
 def _hint(text: str) -> str:
@@ -96,14 +96,14 @@ def _hint(text: str) -> str:
     names = sorted(available_timezones())
     if not names:
         return "This system has no database of time zones: install the package `tzdata`, or give an offset: +05:30."
-    close = get_close_matches(text[:_SHOWN], names, n=1)
+    close = get_close_matches(text[:_MAX_SHOWN_CHARS], names, n=1)
     meant = f"Did you mean {close[0]!r}? " if close else ""
     return f"{meant}Give a name such as Europe/Berlin, or an offset such as +05:30."
 
 
-def _offset(text: str, found: re.Match[str]) -> timezone:
-    hours, minutes = int(found["hours"]), int(found["minutes"] or 0)
-    if hours > _MOST_HOURS:
+def _offset(text: str, match: re.Match[str]) -> timezone:
+    hours, minutes = int(match["hours"]), int(match["minutes"] or 0)
+    if hours > _MAX_OFFSET_HOURS:
         raise InvalidInput(f"{text!r} is not a time zone.", hint="An offset is at most 23:59, such as +05:30.")
     span = timedelta(hours=hours, minutes=minutes)
-    return timezone(-span if found["sign"] == "-" else span)
+    return timezone(-span if match["sign"] == "-" else span)

@@ -1,4 +1,4 @@
-"""What a task or a question speaks of, in its own words: which a space knows, and which of them are names."""
+"""The words of a question as typed: which ones a space contains, and which ones are names."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ _QUOTED = re.compile(r"`([^`\n]{1,200})`")
 _NAME_SIGN = re.compile(r"[_/:]|[^\W\d][.][^\W\d]|[a-z][A-Z]|[^\W\d]\d|\d[^\W\d]")
 _ACRONYM = re.compile(r"[A-Z]{2,6}s?")
 _SHOWN = 8
-# Words of requests and manners of doing: that a space never says them tells nobody anything.
+# Words of requests and manners; it means nothing if a space does not contain them.
 _PLAIN = re.compile(r"(?:ly|able|ible|ful|less|ness|ing|ed|est)$")
 _OF_REQUESTS = frozenset(
     """
@@ -35,33 +35,33 @@ _OF_REQUESTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class WordsKnown:
-    """Which words of a question occur in a space, and which do not, as typed and in their order."""
+    """The words of a question that occur in a space and those that do not, as typed, in order."""
 
     known: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, words: Mapping[str, tuple[str, ...]], counts: Iterable[str]) -> "WordsKnown":
-        """Part words, each with its terms, by which terms occur."""
+        """Divide words, each given with its terms, by the terms that occur."""
         unknown = unknown_among(words, counts)
         gone = {word.casefold() for word in unknown}
         return cls(tuple(word for word in words if word.casefold() not in gone), tuple(unknown))
 
     def told(self) -> str:
-        """Say which are known and which are not; empty where there are none."""
+        """Return a message that lists both; empty if there are no words."""
         unknown = f"Not known here: {listed(self.unknown)}." if self.unknown else ""
         known = f"Known here: {listed(self.known)}." if self.known else ""
         return " ".join(filter(None, (unknown, known)))
 
 
 def listed(names: Sequence[str]) -> str:
-    """List the first of some names, each in quotes."""
+    """List the first names, each in quotes."""
     return ", ".join(map(label, names[:_SHOWN]))
 
 
 @dataclass(frozen=True, slots=True)
 class TypedWords:
-    """The words of a task as typed, each with where it stands and the index terms it is found by."""
+    """The words of a task as typed, each with its position and its index terms."""
 
     task: str
     words: tuple[tuple[int, str, tuple[str, ...]], ...]
@@ -76,50 +76,49 @@ class TypedWords:
         return cls(task, tuple(words), frozenset(query_words(task)))
 
     def names(self) -> Mapping[str, tuple[str, ...]]:
-        """Return what the task may be about, as typed, each with its index terms.
+        """Return the names that the task may be about, as typed, each with its index terms.
 
-        Names (paths, identifiers, what stands in backquotes) always; plain words where they look like the matter and
-        not like the manner of a request.
+        Paths, identifiers and words in backquotes are names, and so are plain words that probably name the subject and
+        not the manner of a request.
         """
         quoted = set(_QUOTED.findall(self.task))
         wanted: dict[str, tuple[str, ...]] = {}
         for at, word, terms in self.words:
-            spoken_of = word in quoted or _is_name(word)
-            matter = not self.content_terms.isdisjoint(terms) and _may_be_content_word(
+            is_subject = not self.content_terms.isdisjoint(terms) and _may_be_content_word(
                 word, begins=_begins(self.task, at)
             )
-            if spoken_of or matter:
+            if word in quoted or _is_name(word) or is_subject:
                 wanted[word] = terms
         return {word: terms for word, terms in wanted.items() if terms}
 
     def sought(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the words that can be looked for, as typed, each with its index terms."""
-        found: dict[str, tuple[str, ...]] = {}
+        """Return the searchable words, as typed, each with its index terms."""
+        words: dict[str, tuple[str, ...]] = {}
         for _, word, terms in self.words:
-            if kept := tuple(term for term in terms if term in self.content_terms):
-                found.setdefault(word, kept)
-        return found
+            if searchable := tuple(term for term in terms if term in self.content_terms):
+                words.setdefault(word, searchable)
+        return words
 
 
 def unknown_among(names: Mapping[str, tuple[str, ...]], known: Iterable[str]) -> list[str]:
-    """Give, in order, the names that are not known, each only once.
+    """Return the distinct names that are not known, in order.
 
-    A written-out name (`foo_bar`) needs its whole to be known, a hyphenated word all of its parts, a run of a
-    script without spaces any.
+    A name such as `foo_bar` is known as a whole, a hyphenated word if all of its parts are, and a run of characters
+    without spaces if any term of it is.
     """
-    there = frozenset(known)
+    known_terms = frozenset(known)
     unknown: dict[str, str] = {}
     for name, terms in names.items():
-        if not _is_known(name, terms, there):
+        if not _is_known(name, terms, known_terms):
             unknown.setdefault(name.casefold(), name)
     return list(unknown.values())
 
 
-def _is_known(name: str, terms: tuple[str, ...], there: frozenset[str]) -> bool:
+def _is_known(name: str, terms: tuple[str, ...], known: frozenset[str]) -> bool:
     if not name.isascii():
-        return any(term in there for term in terms)
+        return any(term in known for term in terms)
     parts = terms[1:] if "-" in name and not _is_name(name) else terms
-    return all(term in there for term in parts)
+    return all(term in known for term in parts)
 
 
 def _is_name(word: str) -> bool:
@@ -140,12 +139,9 @@ def _may_be_content_word(word: str, *, begins: bool) -> bool:
 
 
 def _begins(task: str, at: int) -> bool:
-    """Tell whether a sentence begins here, where a capital tells nothing."""
+    """Return whether a sentence begins here, so that a capital does not mark a name."""
     before = task[:at].rstrip()
     return not before or before[-1] in ".!?:\n" or task[:at].endswith("\n")
-
-
-# Names in an English question.
 
 
 _CALENDAR = MONTH_WORDS | WEEKDAY_WORDS
@@ -153,9 +149,9 @@ _IN_NAMES = frozenset("of the de la von van del di".split())
 
 
 def names_written(text: str) -> Iterator[str]:
-    """Yield the terms of words with a capital inside an English sentence; some languages write all nouns so.
+    """Yield the terms of capitalized words inside English sentences; some languages capitalize all nouns.
 
-    Months and days of the week are no names: what was said then seldom says so.
+    Months and weekdays are not names: texts seldom contain the day they are from.
     """
     if language_of(text) is None:
         for match in _WORD.finditer(text):

@@ -10,9 +10,9 @@ from treering.core.audit import LINK_EVENTS
 from treering.core.characters import label, one_line, short_id
 from treering.core.evidence import lines_in, short_place
 from treering.core.fencing import fence, fence_items
+from treering.retrieval import limits
 from treering.retrieval.search.lines import ShownLine, symbol_of
 from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, titled
-from treering.retrieval.tuning import TUNING
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.search_text import cited_hits
 from treering.verbs.envelope import Report, UnderstoodDays
@@ -120,7 +120,7 @@ def render_brief(report: "BriefReport", *, fenced: bool, verbose: bool = False) 
 def render_search(report: "SearchReport", *, fenced: bool) -> Iterator[IndentedLine]:
     """Show hits, best first, each with its place, its symbol and the lines that answer."""
     if fenced and report.hits:
-        hits = cited_hits(report, max_line_chars=TUNING.lines.max_chars)
+        hits = cited_hits(report, max_line_chars=limits.MAX_LINE_CHARS)
         yield line(fence_items(((hit.marker, hit.text) for hit in hits), origin="search"))
         for rank, hit in enumerate(report.hits, start=1):
             yield from _explained(rank, hit)
@@ -408,7 +408,7 @@ def _quoted(text: str, origin: str, *, fenced: bool) -> str:
 
 def _answer(passage: ShownHit | ShownPassage, terms: frozenset[str]) -> Iterator[IndentedLine]:
     """Show the lines of a passage that answer, with their numbers in a file; elsewhere `…` replaces other lines."""
-    for row in lines_shown_of(passage, terms, max_chars=TUNING.lines.max_chars):
+    for row in lines_shown_of(passage, terms, max_chars=limits.MAX_LINE_CHARS):
         if row.after_gap and not row.number:
             yield line(("…", "dim"), indent=3)
         number = f"{row.number:>{_NUMBER_WIDTH}}  " if row.number else "   "

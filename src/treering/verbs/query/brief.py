@@ -13,6 +13,7 @@ from treering.core.filters import And, Compare, Filter, Or
 from treering.core.objects import Constraint, Decision, Knowledge, Object, Preference, Source, WorkItem, title_of
 from treering.core.policy import is_over
 from treering.ports.ledger import Altered, Selection, head_of
+from treering.retrieval import limits
 from treering.retrieval.search.packing import lines_within
 from treering.retrieval.tuning import TUNING
 from treering.verbs.envelope import READS, Call, Mode, Nothing, Value
@@ -88,7 +89,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     single = [item for item in knowledge if item.kind in _KINDS and item.id not in against]
     stale = [item for item in single if item.status == "stale" or item.id in changed]
     ledger = on_all_branches(call.engine.ledger)
-    reasons = {item.id: ", ".join(lost_places(ledger, item)[:_PLACES]) for item in stale[: TUNING.brief.entries]}
+    reasons = {item.id: ", ".join(lost_places(ledger, item)[:_PLACES]) for item in stale[: TUNING.packing.max_entries]}
     reasons |= changed
     held = [item for item in single if item not in stale]
     rules = [one for one in held if one.kind == "constraint"]
@@ -139,7 +140,7 @@ def _shortened(
     """Drop the last entries of the sections that have most above their least number, until all fit into the budget."""
     chosen = list(sections)
     while not fits(chosen):
-        above = [len(one.entries) - least[one.name] for one in chosen]
+        above = [len(one.entries) - least.get(one.name, 0) for one in chosen]
         if max(above, default=0) <= 0:
             break
         place = above.index(max(above))
@@ -204,7 +205,7 @@ def _section(
     name: str,
     items: Sequence[Knowledge | WorkItem],
     *,
-    most: int = TUNING.brief.entries,
+    most: int = TUNING.packing.max_entries,
     reasons: Mapping[str, str] = MappingProxyType({}),
 ) -> BriefSection:
     entries = tuple(
@@ -226,7 +227,7 @@ def _with_doubt(item: Knowledge | WorkItem, reasons: Mapping[str, str]) -> str:
 
 
 def _contested(call: Call, groups: Sequence[Sequence[Knowledge]], altered: Altered) -> BriefSection:
-    shown = groups[: TUNING.brief.entries]
+    shown = groups[: TUNING.packing.max_entries]
     lines = ContestedLines(call, shown, statement_of, altered)
     entries = tuple(
         BriefEntry(
@@ -252,7 +253,7 @@ def statement_of(item: Knowledge | WorkItem) -> str:
             text, notes = (f"{item.title}: {outcome}" if outcome and outcome not in item.title else item.title), []
         case _:
             text, notes = title_of(item), []
-    return one_line(f"{text} ({', '.join(notes)})" if notes else text, most=TUNING.brief.max_line_chars)
+    return one_line(f"{text} ({', '.join(notes)})" if notes else text, most=limits.MAX_PLACE_CHARS)
 
 
 def _since(talk: Source | None, repository: Source | None) -> str:

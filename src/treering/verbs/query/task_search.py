@@ -9,6 +9,7 @@ from treering.core.objects import Knowledge, Object, title_of
 from treering.ports.ledger import Altered, ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.ports.search import TextFound, TextRequest
+from treering.retrieval import limits
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.rounds import Steps, run_together
 from treering.retrieval.packing.task_results import TaskResults, Withdrawn, mentions_name
@@ -51,13 +52,13 @@ def search_for_task(
             retrieval(
                 question,
                 reach=of_sources,
-                limit=TUNING.context.source_hits,
+                limit=limits.MAX_SOURCE_HITS,
                 deep=deep,
                 reranking=reranking,
                 adjusting=adjusting,
-                further=TUNING.context.further_files,
+                further=limits.MAX_FURTHER_FILES,
             ),
-            retrieval(question, reach=of_beliefs, limit=TUNING.context.belief_hits, deep=deep, adjusting=adjusting),
+            retrieval(question, reach=of_beliefs, limit=limits.MAX_KNOWLEDGE_HITS, deep=deep, adjusting=adjusting),
             _withdrawn(question, reach, altered),
             known_words(question, reach),
             named_nodes(question, reach, altered),
@@ -100,7 +101,7 @@ def _withdrawn(question: Question, reach: Reach, altered: Altered) -> Steps[list
     where = And((Compare("type", "eq", "knowledge"), Compare("status", "in", _WITHDRAWN)))
     words = (*question.terms.words, *question.terms.phrases)
     hits: TextFound = yield TextRequest(
-        replace(reach, where=where, withdrawn=True), TUNING.context.withdrawn_hits, words=words
+        replace(reach, where=where, withdrawn=True), limits.MAX_WITHDRAWN_HITS, words=words
     )
     if not hits.words:
         return []

@@ -149,6 +149,11 @@ def _value(key: str, value: Any) -> Any:
     return plain_value(value)
 
 
+_CANDIDATES_PER_MEMORY = 2
+"""Candidates that are compared with each other, for each memory wanted; the search adds half as many."""
+
+_MIN_CANDIDATES, _MAX_CANDIDATES = 20, 200
+
 _MOST_UNRELATED = 500
 """The maximum number of passages or memories compared with a query in addition to search results."""
 
@@ -177,11 +182,10 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
         return RetrievedMemories(_listed(engine, request))
     call = Call(engine, request.reach.scope)
     question = question_of(call, request.query, now=request.reach.now)
-    client = TUNING.client
     searching = retrieval(
         question,
         reach=request.reach,
-        limit=min(max(request.limit * client.candidates_per_memory, client.min_candidates), client.max_candidates),
+        limit=min(max(request.limit * _CANDIDATES_PER_MEMORY, _MIN_CANDIDATES), _MAX_CANDIDATES),
         by_source=1,
         repeating=True,
         whole=True,

@@ -1,6 +1,6 @@
 """The similarity of a memory to a query, calibrated from 0 to 1 for every embedder."""
 
-from treering.retrieval.search.relevance import relevance_of
+from treering.retrieval.search.hit_signals import relevance_of
 from treering.retrieval.tuning import TUNING
 
 _CLIENT = TUNING.client

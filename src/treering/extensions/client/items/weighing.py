@@ -98,7 +98,7 @@ def _priority(one: FoundMemory, priorities: Sequence[str]) -> float:
     names = {*one.metadata, *(name for name in values if isinstance(name, str))}
     for place, priority in enumerate(priorities):
         if priority in names:
-            return _CLIENT.priority * (1 - place / len(priorities))
+            return _CLIENT.max_raise * (1 - place / len(priorities))
     return 0.0
 
 
@@ -113,9 +113,9 @@ def _by_age(one: FoundMemory, by: Weighing) -> float:
 def _by_success(one: FoundMemory, _by: Weighing) -> float:
     match _succeeded(one.metadata):
         case True:
-            return _CLIENT.succeeded
+            return 1 + _CLIENT.outcome
         case False:
-            return _CLIENT.failed
+            return 1 - _CLIENT.outcome
         case _:
             return 1.0
 
@@ -126,7 +126,7 @@ def _by_failure(one: FoundMemory, by: Weighing) -> float:
         return 1.0
     values = [one.metadata.get(name) for name in ("tool", "error", "patterns", "error_type")]
     words = set(index_text(" ".join(str(part) for part in values if part)).split())
-    return _CLIENT.same_failure if words & set(telling_terms(by.query)) else _CLIENT.failure
+    return 1 + (2 if words & set(telling_terms(by.query)) else 1) * _CLIENT.outcome
 
 
 _FACTORS: Mapping[str, Callable[[FoundMemory, Weighing], float]] = {
@@ -170,7 +170,7 @@ def _newest_first(ranked: Sequence[FoundMemory]) -> list[FoundMemory]:
     """Raise each score by its rank in time: the newest by half, the oldest not at all."""
     by_time = sorted(range(len(ranked)), key=lambda at: _happened(ranked[at]))
     last = max(len(ranked) - 1, 1)
-    raised = {at: 1 + _CLIENT.newest * place / last for place, at in enumerate(by_time)}
+    raised = {at: 1 + _CLIENT.max_raise * place / last for place, at in enumerate(by_time)}
     return _sorted(_times(one, raised[at]) for at, one in enumerate(ranked))
 
 
@@ -183,7 +183,7 @@ def _without_duplicates(ranked: Sequence[FoundMemory]) -> list[FoundMemory]:
             distinct.append(one)
         seen |= keys
     candidates = [Candidate(at, one.score, one.text) for at, one in enumerate(distinct)]
-    choice = diversify(candidates, len(distinct), duplicate_at=_CLIENT.duplicate_at, repetition_cost=0.0)
+    choice = diversify(candidates, len(distinct), duplicate_at=_CLIENT.duplicate_at)
     return [distinct[at] for at in sorted(choice.keys)]
 
 

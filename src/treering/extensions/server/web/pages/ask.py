@@ -262,7 +262,7 @@ def _reached(hit: ShownHit, arms: Mapping[str, Mapping[str, Any]], path: Sequenc
         yield "It mentions something that the first results also mention."
     if fusion.NEIGHBOURS in arms:
         yield "A neighboring turn of the conversation also matches."
-    if asked.THREAD not in arms and arms.get(file_ranking.FILE, {}).get("raw", 0) >= _SAYS_MUCH:
+    if hit.kind not in DIALOGUE_KINDS and arms.get(file_ranking.FILE, {}).get("raw", 0) >= _SAYS_MUCH:
         yield "Its file as a whole matches the question."
 
 
