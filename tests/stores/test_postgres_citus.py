@@ -15,7 +15,7 @@ from postgres_spaces import new_space
 import treering
 from treering.extensions.postgres.connection.schema import TABLES
 from treering.extensions.postgres.connection.target import database_of
-from treering.spaces import wiring
+from treering.extensions.postgres.plan import Wanted, plan_of
 from treering.system.address import parse_address
 from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock
@@ -36,7 +36,7 @@ def address(space, **changes):
 def coordinator():
     """The coordinator with the printed plan, run twice; and an ordinary role that writes."""
     treering.open_ledger(address(new_space())).close()
-    plan = wiring.postgres_plan(writer=ROLE, reader="", tablespaces=(), citus=True)
+    plan = plan_of(Wanted(writer=ROLE, reader="", tablespaces=(), citus=True))
     server = database_of(parse_address(COORDINATOR, named=Path()))
     with psycopg.connect(server.conninfo, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE {ROLE} LOGIN")

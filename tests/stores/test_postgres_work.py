@@ -12,10 +12,10 @@ from treering.extensions.postgres.index.vector_queue import PostgresVectorClaims
 from treering.extensions.postgres.ledger.jobs import PostgresBacklog, PostgresLeases
 from treering.extensions.postgres.ledger.ledger import PostgresLedger
 from treering.extensions.postgres.opening import WaitingSpaces
+from treering.extensions.postgres.space_worker import SpaceWorker
 from treering.models.vectoriser import BackgroundVectoriser
 from treering.ports.runtime import MEMORIES, VECTORS
 from treering.ports.search import Lag
-from treering.surfaces.cli.space_worker import SpaceWorker
 from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 

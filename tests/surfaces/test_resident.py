@@ -19,6 +19,7 @@ import pytest
 
 from treering import open as open_space
 from treering.extensions.encoder import onnx
+from treering.models import elsewhere
 from treering.surfaces.resident import client, process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run by themselves elsewhere")
@@ -394,7 +395,7 @@ def test_a_question_embedded_by_the_other_process_has_the_same_vector(runtime, m
     encoder = subprocess.Popen([sys.executable, "-c", source], stdin=subprocess.PIPE)
     here = onnx.BgeSmall().embed_query("how long do retries wait?")
     eventually(place.exists)
-    monkeypatch.setattr(onnx, "ask_elsewhere", process._asks_encoder(place))
+    monkeypatch.setattr(elsewhere, "ask_elsewhere", process._asks_encoder(place))
     there = onnx.BgeSmall()
 
     np.testing.assert_array_equal(there.embed_query("how long do retries wait?"), here)

@@ -1,16 +1,17 @@
 """The composition root: an address and settings in, a working engine out."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TypeVar, cast
 
-from treering.core.errors import InvalidInput, MissingExtra, NotFound, UnknownBackend
+from treering.core.errors import InvalidInput, NotFound, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
+from treering.models.elsewhere import DEFAULT_EMBEDDER
 from treering.models.vectoriser import BackgroundVectoriser, OnRequest
 from treering.models.vocabulary import word_rarity
 from treering.ports.adapter import Adapter, FileAccess, ReadLimits, TreeLookup
@@ -88,8 +89,6 @@ def _segmenters() -> Mapping[str, Segmenter]:
 
 ERASURE_KEY = "erasure.key"
 """The file of the data folder that keys what a space remembers of erased texts."""
-DEFAULT_EMBEDDER = "bge-small-en-v1.5"
-"""The embedder of a space without settings, if an extension offers it; else the quick one."""
 QUICK_EMBEDDER = "static"
 EMBEDDERS: Table[Callable[[int], Embedder]] = Table(
     "treering.embedders",
@@ -209,15 +208,6 @@ def open_stores(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
 def _check_trust(opening: Opening) -> None:
     if opening.address.file and not opening.settings.trust:
         refuse_tracked(opening.address.file)
-
-
-def postgres_plan(*, writer: str, reader: str, tablespaces: Sequence[str], citus: bool) -> str:
-    """Return SQL for an administrator of a Postgres. Raises `InvalidInput`, `MissingExtra`."""
-    try:
-        from treering.extensions.postgres.plan import Wanted, plan_of
-    except ModuleNotFoundError as error:
-        raise MissingExtra("postgres", needed_for="A plan for Postgres") from error
-    return plan_of(Wanted(writer=writer, reader=reader, tablespaces=tuple(tablespaces), citus=citus))
 
 
 def spaces_with_work(address: Address) -> SpacesWithWork:

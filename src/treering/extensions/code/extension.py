@@ -4,6 +4,8 @@ from treering.registry import Extension
 
 EXTENSION = Extension(
     "code",
+    commands=("treering.extensions.code.commands:add_watching", "treering.extensions.code.commands:add_hooks"),
+    help="treering.extensions.code.commands:HELP",
     trees="treering.extensions.code.repository.repo_selection:RepositoryTrees",
     adapters={
         "repo": "treering.extensions.code.repository.repo:RepoAdapter",

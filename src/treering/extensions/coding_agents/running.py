@@ -31,9 +31,10 @@ from treering.system.settings import Settings
 from treering.verbs.query.space_status import STATUS, SpaceProtection, SpaceStatus, VectorWork
 
 if TYPE_CHECKING:
-    from treering.surfaces.cli import git_hooks, history
+    from treering.extensions.code import git_hooks
+    from treering.surfaces.cli import history
 else:
-    git_hooks = LazyModule("treering.surfaces.cli.git_hooks")
+    git_hooks = LazyModule("treering.extensions.code.git_hooks")
     history = LazyModule("treering.surfaces.cli.history")
 
 

@@ -30,10 +30,9 @@ from treering.system.settings import Settings
 
 if TYPE_CHECKING:
     from treering.extensions.discussions.operations import RecordReport
-    from treering.surfaces.cli import history, watching
+    from treering.surfaces.cli import history
 else:
     history = LazyModule("treering.surfaces.cli.history")
-    watching = LazyModule("treering.surfaces.cli.watching")
 
 
 _MOST_TRANSCRIPT = 512 * 1024 * 1024

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treering.core.errors import InvalidInput
+from treering.models import elsewhere
 from treering.models.latin import knows_most_words
 from treering.models.shipped import TOKENIZER, WEIGHTS, load_tokenizer, place_of_model, readable, verified
 from treering.ports.models import Scores, Vector
@@ -47,16 +48,8 @@ UNRELATED_BELOW = 0.62
 LONGEST = 512
 """The maximal number of tokens of the model."""
 
-BUILT_IN_EMBEDDER = "bge-small-en-v1.5"
 PREPARATION = "p1"
 """The version of all preparation of texts. A change requires new vectors."""
-
-
-AskElsewhere = Callable[[str, str], Vector | None]
-"""Embeds a question with a model in another process; returns `None` if the process cannot be reached."""
-
-ask_elsewhere: AskElsewhere | None = None
-"""Used for questions until the model is loaded here, if another process has it loaded."""
 
 
 class BgeSmall:
@@ -108,9 +101,9 @@ class BgeSmall:
 
     def embed_query(self, text: str) -> Vector:
         """Embed a question: `float32[384]`, unit length."""
-        if ask_elsewhere and self._network is None and self._folder is None:
-            vector = ask_elsewhere(self.model_id, text)
-            if vector is not None:
+        if elsewhere.ask_elsewhere and self._network is None and self._folder is None:
+            vector = elsewhere.ask_elsewhere(self.model_id, text)
+            if vector is not None and vector.size == DIMENSION:
                 return vector
         return self._loaded().vector(QUERY_PREFIX + text)
 

@@ -4,5 +4,7 @@ from treering.registry import Extension
 
 EXTENSION = Extension(
     "engines",
+    commands=("treering.extensions.engines.commands:add_index",),
+    help="treering.extensions.engines.commands:HELP",
     vector_engines="treering.extensions.engines.mirrors:MIRRORS",
 )

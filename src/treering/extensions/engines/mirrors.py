@@ -1,7 +1,6 @@
 """Opening the engine of a space: one that its address names, or one that the program gives."""
 
 from treering.extensions.engines.engine_address import ENGINES, GIVEN, EngineAddress, EngineBackend
-from treering.extensions.engines.host import HostEngine, HostStore, QuestionRecorder, StateFile
 from treering.extensions.engines.selection import SelectedEngine
 from treering.ports.models import Embedder
 from treering.ports.stores import Needs, Stores
@@ -14,7 +13,11 @@ class Mirrors:
 
     def embedder(self, given: object | None, embedder: Embedder) -> Embedder:
         """Return an embedder that notes queries if a store of the program is searched with them."""
-        return QuestionRecorder(embedder) if isinstance(given, HostStore) else embedder
+        if given is None or isinstance(given, EngineBackend):
+            return embedder
+        from treering.extensions.engines.host import QuestionRecorder  # few programs give a store, and it imports much
+
+        return QuestionRecorder(embedder)
 
     def open(self, given: object | None, stores: Stores, needs: Needs, embedder: Embedder) -> SelectedEngine | None:
         """Return which engine searches the vectors of a space, or `None` if its stores report no changes of vectors."""
@@ -28,13 +31,20 @@ class Mirrors:
             model=needs.model_id,
             dimension=needs.dimension,
             describe=PassageDescriber(stores.index, stores.ledger),
-            compared=given.store.compare_up_to if isinstance(given, HostStore) else MAX_COMPARED,
+            compared=_compared(given),
         )
+
+
+def _compared(given: object) -> int:
+    """Return how many passages that pass a filter are compared without the engine."""
+    return getattr(getattr(given, "store", None), "compare_up_to", MAX_COMPARED)
 
 
 def _backend(given: object, stores: Stores, embedder: Embedder) -> EngineBackend:
     if isinstance(given, EngineBackend):
         return given
+    from treering.extensions.engines.host import HostEngine, HostStore, QuestionRecorder, StateFile
+
     if not isinstance(given, HostStore):
         raise TypeError(f"given_engine is a {type(given).__name__}, not an EngineBackend or a HostStore")
     texts, file = PassageTexts(stores.index.passages, stores.ledger), StateFile(given.file)

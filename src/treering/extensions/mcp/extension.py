@@ -4,4 +4,6 @@ from treering.registry import Extension
 
 EXTENSION = Extension(
     "mcp",
+    commands=("treering.extensions.mcp.commands:add_mcp",),
+    help="treering.extensions.mcp.commands:HELP",
 )

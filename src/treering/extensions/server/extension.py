@@ -4,4 +4,6 @@ from treering.registry import Extension
 
 EXTENSION = Extension(
     "server",
+    commands=("treering.extensions.server.commands:add_serving", "treering.extensions.server.key_commands:add_keys"),
+    help="treering.extensions.server.commands:HELP",
 )

@@ -29,8 +29,9 @@ from typing import NoReturn, TextIO
 
 import numpy as np
 
-from treering.extensions.encoder import onnx
-from treering.ports.models import Vector, query_vector
+from treering.models import elsewhere
+from treering.ports.models import Embedder, Vector, query_vector
+from treering.registry import places_of_extensions
 from treering.surfaces.resident.client import (
     ASKS_HOW_IT_IS,
     COMMAND,
@@ -189,7 +190,7 @@ class Resident:
         line.settimeout(None)
         os.dup(line.fileno())  # open until the very end of this process, which the client waits for
         _take_place(request)
-        onnx.ask_elsewhere = _asks_encoder(_encoder_place(self.place))
+        elsewhere.ask_elsewhere = _asks_encoder(_encoder_place(self.place))
         code = 0
         try:
             self.command()
@@ -249,8 +250,9 @@ def main(arguments: Sequence[str], command: Callable[[], None]) -> None:
 
 
 def embed_questions(place: Path) -> None:
-    """Embed questions with the built-in model, one for each connection to a socket, until stdin is closed."""
-    model = onnx.BgeSmall()
+    """Embed questions with the default model, one for each connection to a socket, until stdin is closed."""
+    embedders = dict(places_of_extensions("treering.embedders"))
+    model: Embedder = embedders[elsewhere.DEFAULT_EMBEDDER].load()(1)
     model.embed_query("")  # loads it
     made = place.with_suffix(".made")
     made.unlink(missing_ok=True)
@@ -271,7 +273,7 @@ def embed_questions(place: Path) -> None:
     place.unlink(missing_ok=True)
 
 
-def _asks_encoder(place: Path) -> onnx.AskElsewhere:
+def _asks_encoder(place: Path) -> elsewhere.AskElsewhere:
     def ask(model_id: str, question: str) -> Vector | None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(_WAITS_FOR_VECTOR)
@@ -281,8 +283,8 @@ def _asks_encoder(place: Path) -> onnx.AskElsewhere:
                 answer = line.makefile("rb").read()
             except OSError:
                 return None
-        whole = len(answer) == onnx.DIMENSION * np.dtype(np.float32).itemsize
-        return np.frombuffer(answer, np.float32) if whole else None
+        is_whole = answer and len(answer) % np.dtype(np.float32).itemsize == 0
+        return np.frombuffer(answer, np.float32) if is_whole else None
 
     return ask
 

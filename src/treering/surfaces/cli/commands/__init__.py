@@ -57,21 +57,12 @@ def treering(
 
 
 def _add_others(app: typer.Typer) -> None:
-    """Add all commands except the verbs; those of parts last."""
-    from treering.surfaces.cli.commands.engines import add_index
+    """Add all commands except the verbs; those of extensions last."""
     from treering.surfaces.cli.commands.feedback import add_feedback
-    from treering.surfaces.cli.commands.hooks import add_hooks
-    from treering.surfaces.cli.commands.keys import add_keys
-    from treering.surfaces.cli.commands.postgres import add_postgres
-    from treering.surfaces.cli.commands.serve import add_serving
     from treering.surfaces.cli.commands.sharing import add_sharing
     from treering.surfaces.cli.commands.spaces import add_spaces
-    from treering.surfaces.cli.commands.watch import add_watching
 
-    for add in (
-        *(add_reviews, add_feedback, add_spaces, add_sharing, add_watching, add_hooks),
-        *(add_serving, add_keys, add_postgres, add_index),
-    ):
+    for add in (add_reviews, add_feedback, add_spaces, add_sharing):
         add(app)
     for part in extensions():
         _add_commands_of(part, app)

@@ -31,7 +31,7 @@ Folder = Annotated[Path, Argument(metavar="FOLDER", help="The folder of the plai
 
 def add_spaces(app: Typer) -> None:
     """Add the commands to the command line."""
-    add_commands(app, try_, init, backup, move, export, import_, vectors, unlock, verify, mcp, version)
+    add_commands(app, try_, init, backup, move, export, import_, vectors, unlock, verify, version)
 
 
 def try_(
@@ -286,36 +286,6 @@ def verify(
     answer(Access(as_json=as_json), {"holds": facts, "problems": problems}, map(line, (*facts, *problems)))
     if problems:
         raise Exit(1)
-
-
-def mcp(
-    space: Annotated[str, Option("--space", metavar="ADDRESS", help="As in every command.")] = "",
-    underscore_names: Annotated[
-        bool,
-        Option(
-            "--underscore-names", help="Name tools wiki_query instead of wiki.query, for clients that refuse a dot."
-        ),
-    ] = False,
-    files: Annotated[
-        Path | None,
-        Option(
-            "--files",
-            metavar="FOLDER",
-            help="Let ingest read the files in this folder. Default: the current folder, unless it is / or your home.",
-        ),
-    ] = None,
-    allow_urls: Annotated[bool, Option("--allow-urls", help="Let ingest fetch web pages. Default: no.")] = False,
-    timeout: Annotated[float, Option("--timeout", metavar="SECONDS", min=1, help="Time limit of a query.")] = 60.0,
-) -> None:
-    """Serve the four tools to an agent over MCP (stdio)."""
-    from treering.extensions.mcp.loading import serve
-    from treering.ports.runtime import end_loading
-
-    settings = Settings.read()
-    underscored = underscore_names or settings.underscore_names
-    address = settings.space_address(space or None)
-    end_loading()
-    serve(address, underscore_names=underscored, files=files, urls=allow_urls, read_seconds=timeout)
 
 
 def version() -> None:

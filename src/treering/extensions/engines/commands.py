@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from treering.surfaces.cli.flags import Access, add_group
+from treering.surfaces.cli.help import CommandHelp
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.session import answer, opened, watched
 
@@ -86,3 +87,19 @@ def _engine_lines(report: "EngineStatus") -> list[IndentedLine]:
     state = _STATES[report.state].format(**report.model_dump())
     lines = [line(f"{report.address} ({report.kind or 'not reached'})"), line(state, indent=2)]
     return [*lines, line(report.hint, indent=2)] if report.hint else lines
+
+
+HELP = CommandHelp(
+    groups={"Databases and engines": ("index",)},
+    examples={
+        "index use": (
+            ("files next to the space, with exact search", "treering index use faiss:.treering/vectors"),
+            ("with an HNSW graph, for very many vectors", "treering index use 'faiss:/data/acme-vectors?kind=hnsw'"),
+            ("a server", "treering index use redis://localhost:6379/0"),
+            ("with a graph for people to browse", "treering index use 'neo4j://neo4j:secret@localhost?space=acme'"),
+        ),
+        "index status": (("the engine's backlog", "treering index status"),),
+        "index rebuild": (("rebuild damaged files", "treering index rebuild"),),
+        "index drop": (("back to the space's own vectors", "treering index drop"),),
+    },
+)

@@ -10,8 +10,7 @@ from typing import Any
 
 from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput, TreeringError
-from treering.sources.git.repository import GitRepository, open_repository
-from treering.sources.watching import (
+from treering.extensions.code.file_changes import (
     SENDING,
     GitHook,
     HookCommands,
@@ -19,6 +18,7 @@ from treering.sources.watching import (
     install_hooks,
     uninstall_hooks,
 )
+from treering.sources.git.repository import GitRepository, open_repository
 from treering.spaces.depots import sync_place
 from treering.spaces.sync import SyncWishes
 from treering.surfaces.cli.flags import Access, SharingFlags, WriteFlags

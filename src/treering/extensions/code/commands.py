@@ -1,4 +1,4 @@
-"""Commands for the git hooks that keep a space up to date."""
+"""Commands that keep a space up to date: a watcher, and git hooks."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,17 +7,52 @@ from typer import Argument, Option, Typer
 
 from treering.core.errors import InvalidInput
 from treering.facades import LazyModule
-from treering.surfaces.cli.flags import Access, SharingFlags, add_group
+from treering.surfaces.cli.flags import Access, SharingFlags, WriteFlags, add_commands, add_group
+from treering.surfaces.cli.help import CommandHelp
 from treering.surfaces.cli.printing import line
 from treering.surfaces.cli.session import answer
 from treering.system.settings import Settings
 
 if TYPE_CHECKING:
-    from treering.surfaces.cli import git_hooks
+    from treering.extensions.code import git_hooks
 else:
-    git_hooks = LazyModule("treering.surfaces.cli.git_hooks")
+    git_hooks = LazyModule("treering.extensions.code.git_hooks")
 
 Repository = Annotated[Path, Argument(metavar="REPOSITORY", help="A folder in the work tree. Default: this one.")]
+
+
+def add_watching(app: Typer) -> None:
+    """Add the command to the command line."""
+    add_commands(app, watch)
+
+
+def watch(
+    access: Access,
+    writing: WriteFlags,
+    path: Annotated[Path, Argument(metavar="PATH", help="A folder, a file or a repository. Default: this one.")] = (
+        Path()
+    ),
+    worktree: Annotated[
+        bool, Option("--worktree", help="Read the work tree, with uncommitted changes, instead of the commits.")
+    ] = False,
+    every: Annotated[
+        float, Option("--every", metavar="SECONDS", min=1, help="Also check for changes at this interval.")
+    ] = 600,
+) -> None:
+    """Ingest changes as they happen, until stopped.
+
+    Runs `treering ingest PATH` at the start and after each change, and shows new
+    lint findings. Needs the extra `watch`.
+    """
+    from treering.extensions.code.watching import watch_place
+
+    place = path.resolve()
+    if not place.exists():
+        raise InvalidInput(f"There is nothing at {path}.", hint="Give an existing folder, file or repository.")
+    address = Settings.read().space_address(access.space or None)
+    if address.in_memory:
+        raise InvalidInput("A space in memory is lost when it is closed.", hint="Give a stored space.")
+    watch_place(access, writing, address, place, worktree=worktree, every=every)
 
 
 def add_hooks(app: Typer) -> None:
@@ -78,3 +113,19 @@ def run(
         return
     report, lines = git_hooks.run(access, sharing, push=push, sync=bool(sharing.sync and settings.hook_sync))
     answer(access, report, lines)
+
+
+HELP = CommandHelp(
+    groups={"Stay up to date": ("watch", "hook")},
+    examples={
+        "watch": (
+            ("new commits of the current repository", "treering watch"),
+            ("its work tree, with uncommitted changes", "treering watch --worktree"),
+            ("a folder of documents, a JSON object per line", "treering watch ~/notes --json"),
+        ),
+        "hook install": (("ingest each commit of this repository", "treering hook install"),),
+        "hook uninstall": (("restore the previous hooks", "treering hook uninstall"),),
+        "hook status": (("whether the hooks are installed, and how the last run ended", "treering hook status"),),
+        "hook run": (("run the hooks' work now", "treering hook run"),),
+    },
+)

@@ -4,7 +4,9 @@ from typing import Annotated
 
 from typer import Option, Typer
 
+from treering.core.errors import MissingExtra
 from treering.surfaces.cli.flags import add_group
+from treering.surfaces.cli.help import CommandHelp
 from treering.surfaces.cli.printing import say
 from treering.surfaces.cli.session import stop_requested
 from treering.system.settings import Settings
@@ -31,9 +33,12 @@ def plan(
     Does not run anything or connect to a database: read the SQL, then run it
     with psql as the owner of the tables.
     """
-    from treering.spaces import wiring
-
-    say(wiring.postgres_plan(writer=writer, reader=reader, tablespaces=tablespace or (), citus=citus).rstrip())
+    try:
+        from treering.extensions.postgres.plan import Wanted, plan_of
+    except ModuleNotFoundError as error:
+        raise MissingExtra("postgres", needed_for="A plan for Postgres") from error
+    wanted = Wanted(writer=writer, reader=reader, tablespaces=tuple(tablespace or ()), citus=citus)
+    say(plan_of(wanted).rstrip())
 
 
 def work(
@@ -48,7 +53,7 @@ def work(
     on any number of machines may run this: they share the work and take over
     from processes that died.
     """
-    from treering.surfaces.cli.space_worker import work_for_spaces
+    from treering.extensions.postgres.space_worker import work_for_spaces
     from treering.surfaces.python.logs import log_warnings
 
     address = Settings.read().space_address(space or None)
@@ -56,3 +61,21 @@ def work(
     with stop_requested() as wait:
         say(f"Treering works for all spaces of the database of {address}")
         work_for_spaces(address, wait=wait)
+
+
+HELP = CommandHelp(
+    groups={"Databases and engines": ("postgres",)},
+    examples={
+        "postgres work": (
+            (
+                "next to the servers, in any number of processes",
+                "treering postgres work --space 'postgresql://app@db/team?space=acme'",
+            ),
+        ),
+        "postgres plan": (
+            ("a role for programs and one for reports", "treering postgres plan --writer app --reader report"),
+            ("on two disks", "treering postgres plan --tablespace fast --tablespace wide"),
+            ("distributed over several servers", "treering postgres plan --citus --writer app"),
+        ),
+    },
+)

@@ -9,7 +9,7 @@ from typer import Option, Typer
 from treering.core.errors import InvalidInput, MissingExtra
 from treering.registry import extensions, load
 from treering.surfaces.cli.flags import spread
-from treering.surfaces.cli.help import Command
+from treering.surfaces.cli.help import Command, CommandHelp
 from treering.surfaces.cli.printing import say
 
 if TYPE_CHECKING:
@@ -223,3 +223,29 @@ def _bounds(waiting: DeadlineFlags, limits: LimitFlags, running: OperationFlags)
         header_seconds=waiting.arriving,
         body_seconds=waiting.arriving,
     )
+
+
+HELP = CommandHelp(
+    groups={"Serve others": ("serve", "key")},
+    examples={
+        "serve": (
+            ("the nearest space and all projects, on port 8420", "treering serve"),
+            ("on a free port, with access to the files of this folder", "treering serve --port 0 --files ."),
+            ("with memory for chats with a model server", "treering serve --upstream http://127.0.0.1:11434/v1"),
+            ("for other machines, after `treering key create`", "treering serve --host 0.0.0.0"),
+            ("the same over TLS", "treering serve --host 0.0.0.0 --tls-cert server.pem --tls-key server-key.pem"),
+        ),
+        "key create": (
+            (
+                "for an agent that reads and writes, for three months",
+                "treering key create ci --right write --expires 90d",
+            ),
+            ("for a team, in its part of the space", "treering key create web-team --right write --scope /web"),
+            ("for the memory of one project", "treering key create acme-bot --right write --project acme"),
+            ("for a bot, with a lower rate limit", "treering key create bot --requests-per-minute 60"),
+            ("for a person who reviews patches", "treering key create ada --right review --person"),
+        ),
+        "key list": (("all keys, with their last use", "treering key list"),),
+        "key revoke": (("a lost key", "treering key revoke ci"),),
+    },
+)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from treering.core.canonical import render_time
 from treering.core.errors import Conflict, TreeringError
+from treering.extensions.code.file_changes import Occasion, WatchedPlace, occasions, shown_reason
 from treering.sources.git.process import locate
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import reason
-from treering.sources.watching import Occasion, WatchedPlace, occasions, shown_reason
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.ingesting import mode_for
 from treering.surfaces.cli.printing import IndentedLine, line, say_json, show, tell, terminal
