@@ -48,7 +48,12 @@ def test_invalid_fact_creates_no_space(stage):
             ("decide", "Retries are bounded", "--because", "README.md:3"),
             'Decided: Retries are bounded (README.md:3: "Acme retries three times.").',
         ),
+        (
+            ("decide", "Retries are bounded", "README.md:3"),
+            'Decided: Retries are bounded (README.md:3: "Acme retries three times.").',
+        ),
         (("decide", "Retries", "are", "bounded"), "Decided: Retries are bounded."),
+        (("decide", "Retries", "are", "in", "README.md:3"), "Decided: Retries are in README.md:3."),
         (("rule", "No new dependencies", "--for", "src"), "Rule: No new dependencies."),
         (("prefer", "Short functions"), "Preference: Short functions."),
         (("fact", "port = 8080", "--of", "api"), "Fact: api: port = 8080."),

@@ -1,5 +1,6 @@
 """One command for each everyday job: find, ask, show, record, correct, undo."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 else:
     everyday = LazyModule("treering.verbs.everyday")
 
+_PLACE = re.compile(r"[^\s:]+\.\w+(?::\d+(?:-\d+)?|#L\d+(?:-L\d+)?|::[\w.]+)")
+"""A place in a file that cannot be mistaken for a word: `src/retry.py:3`, `retry.py:3-5`, `retry.py::retry`."""
 Words = Annotated[list[str], Argument(metavar="TEXT", help="The words; quotes are not needed.")]
 Statement = Annotated[list[str], Argument(metavar="TEXT", help="One sentence.")]
 Because = Annotated[
@@ -184,7 +187,7 @@ def decide(
 ) -> None:
     """Record a decision."""
     envelope = everyday.decide(
-        _words(text), _evidence(because, scope), question=question, why=why, instead_of=instead_of or []
+        *_statement(text, because, scope), question=question, why=why, instead_of=instead_of or []
     )
     _record(envelope, access, writing)
 
@@ -199,7 +202,7 @@ def rule(
     scope: Scope = "/",
 ) -> None:
     """Record a rule to follow."""
-    envelope = everyday.rule(_words(text), _evidence(because, scope), applies_to=applies_to, why=why)
+    envelope = everyday.rule(*_statement(text, because, scope), applies_to=applies_to, why=why)
     _record(envelope, access, writing)
 
 
@@ -212,7 +215,7 @@ def prefer(
     scope: Scope = "/",
 ) -> None:
     """Record a preference."""
-    envelope = everyday.prefer(_words(text), _evidence(because, scope), applies_to=applies_to)
+    envelope = everyday.prefer(*_statement(text, because, scope), applies_to=applies_to)
     _record(envelope, access, writing)
 
 
@@ -225,7 +228,7 @@ def fact(
     scope: Scope = "/",
 ) -> None:
     """Record a fact, such as "port = 8080"."""
-    envelope = everyday.fact(_words(text), _evidence(because, scope), subject=subject)
+    envelope = everyday.fact(*_statement(text, because, scope), subject=subject)
     _record(envelope, access, writing)
 
 
@@ -270,8 +273,7 @@ def replace(
     from treering.surfaces.cli.calls import write
 
     with opened(access, writing) as space:
-        evidence = everyday.Because(tuple(because or ()))
-        envelope = everyday.replacement(space.engine, item, " ".join(text), evidence, why=why)
+        envelope = everyday.replacement(space.engine, item, *_statement(text, because), why=why)
         write(space, envelope, access, writing)
 
 
@@ -302,8 +304,12 @@ def _words(text: Sequence[str]) -> str:
     return " ".join(text).strip()
 
 
-def _evidence(because: Sequence[str] | None, scope: str) -> "everyday.Because":
-    return everyday.Because(tuple(because or ()), scope)
+def _statement(text: Sequence[str], because: Sequence[str] | None, scope: str = "/") -> "tuple[str, everyday.Because]":
+    """Return the words of a statement and its evidence; places after quoted words are evidence, as after --because."""
+    quoted, *places = text
+    if places and " " in quoted and all(map(_PLACE.fullmatch, places)):
+        return quoted.strip(), everyday.Because((*(because or ()), *places), scope)
+    return _words(text), everyday.Because(tuple(because or ()), scope)
 
 
 EVERYDAY: Mapping[str, Callable[..., None]] = {
