@@ -144,6 +144,9 @@ class Part:
     """A function from flags of the command line to how memories of discussions are made (`MakingPlan`)."""
     tending: str = ""
     """A function called with a space after the vectors that waited in it were made."""
+    replaced_turns: str = ""
+    """A function from an engine and turns of conversations to the turns that replaced them
+    (`verbs.replaced_turns.FindReplaced`)."""
     own_files: str = ""
     """What recognises files that the part wrote itself (`ports.adapter.OwnFiles`): nothing is evidence of itself."""
     help: str = ""
@@ -163,6 +166,7 @@ PARTS: Table[Part] = Table(
         ),
         "discussions": Part(
             "discussions",
+            needs=("statements",),
             commands=("treering.parts.discussions.commands:add_discussions",),
             help="treering.parts.discussions.commands:HELP",
             operations="treering.parts.discussions.folder:OPERATIONS",
@@ -170,6 +174,7 @@ PARTS: Table[Part] = Table(
             serving="treering.parts.discussions.chat.endpoint:serve_chats",
             serving_flags="treering.parts.discussions.commands:ChatFlags",
         ),
+        "statements": Part("statements", replaced_turns="treering.parts.statements.conversations:replaced_turns"),
         "client": Part("client"),
         "wiki": Part(
             "wiki",

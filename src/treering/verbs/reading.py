@@ -34,6 +34,7 @@ from treering.retrieval.text.typed_words import TypedWords, WordsKnown
 from treering.verbs.confined_ledger import ConfinedLedger
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Report, UnderstoodDays, Value
+from treering.verbs.replaced_turns import ReplacingTurn
 from treering.verbs.scoped_ledger import whole
 from treering.verbs.trees import notes_of_objects
 
@@ -201,7 +202,8 @@ class ShownHit(Value):
     superseded_by: str = Field(
         default="",
         exclude_if=lambda identity: not identity,
-        description="For a passage that only superseded knowledge cites: the id of the knowledge that replaced it.",
+        description="For a superseded passage: the id of the knowledge, or source and segment of the turn, that "
+        "replaced it.",
     )
     explain: dict[str, Any] | None = None
     more: tuple[ShownPassage, ...] = ()
@@ -332,14 +334,22 @@ def note_recalled(engine: Engine, hits: Iterable[Hit]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What superseded all knowledge that rests on a passage; `None` where the call may not read it."""
+    """What superseded a passage: knowledge, or a later turn. Neither if the call may not read it."""
 
-    by: Knowledge | None
+    by: Knowledge | None = None
+    turn: ReplacingTurn | None = None
 
     @property
     def note(self) -> str:
         """What is to be said of the passage."""
-        return f"superseded by {label(self.by.title)}" if self.by else "superseded"
+        if self.turn:
+            return f"{SUPERSEDED} by {self.turn.words}"
+        return f"{SUPERSEDED} by {label(self.by.title)}" if self.by else SUPERSEDED
+
+    @property
+    def reference(self) -> str:
+        """The id of the knowledge, or the source and segment of the turn."""
+        return " ".join(self.turn.place) if self.turn else self.by.id if self.by else ""
 
 
 def show(
@@ -379,7 +389,7 @@ def show(
         reply=_shown_reply(hit),
         current=not note and state.status in CURRENT[state.type] and not (hit.item and is_over(hit.item, now=now)),
         note=note,
-        superseded_by=replaced.by.id if replaced and replaced.by else "",
+        superseded_by=replaced.reference if replaced else "",
         explain=explanations.of(hit) if explanations else None,
     )
 

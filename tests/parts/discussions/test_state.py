@@ -4,7 +4,7 @@ import pytest
 from recollection_parts import SETTINGS, TALK, Script, opened, said, talked
 
 from treering.core.errors import InvalidInput, NotFound
-from treering.parts.discussions.summaries.keepers import MOST_LINES
+from treering.parts.discussions.summaries.state import MOST_LINES
 from treering.parts.discussions.summaries.lines import with_manual_lines
 
 DOCUMENT = "# Boat\n- red\n- in Turin\n\n# People\n- Ada"

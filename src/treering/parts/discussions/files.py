@@ -19,7 +19,8 @@ from treering.parts.discussions.generators.generator import GeneratedMemory
 from treering.parts.discussions.identity import DiscussionRef
 from treering.parts.discussions.log.blocks import ChunkStatus
 from treering.parts.discussions.log.message_log import MessageLog
-from treering.parts.discussions.summaries.versions import Memories, Versions, document_of
+from treering.parts.discussions.summaries.state import state_text
+from treering.parts.discussions.summaries.versions import Memories, Versions
 from treering.verbs.engine import Engine
 
 MESSAGES = "messages.jsonl"
@@ -92,9 +93,16 @@ class StateMark(_FileLine):
 
     version: str = ""
     position: int = -1
+    messages: int | None = None
+    """The number of messages that the document knows."""
     by_hand: tuple[str, ...] = ()
     struck_by_hand: tuple[str, ...] = ()
     made_by: str = ""
+
+    @property
+    def last_message(self) -> int | None:
+        """The position of the last message that the document knows, if the mark names it."""
+        return None if self.messages is None else self.messages - 1
 
 
 AnyLine = TypeVar("AnyLine", bound=_FileLine)
@@ -228,13 +236,14 @@ def _state(engine: Engine, ref: DiscussionRef) -> str:
     mark = {
         "version": current.id if current else "",
         "position": current.last if current else -1,
+        "messages": MessageLog(engine, ref).count(),
         "made_by": current.made_by if current else "",
         "by_hand": stand.by_hand,
         "struck_by_hand": stand.struck_by_hand,
     }
     # A comment ends at the first `-->`, so none may stand inside.
     data = canonical_json(mark).replace(">", "\\u003e")
-    return f"{document_of(stand)}\n\n<!-- treering: {data} -->\n".lstrip()
+    return f"{state_text(engine, ref)}\n\n<!-- treering: {data} -->\n".lstrip()
 
 
 def _problem(error: ValidationError) -> str:

@@ -13,7 +13,8 @@ from treering.parts.discussions.identity import DiscussionRef, apply_patch
 from treering.parts.discussions.log.blocks import Block, BlockHead, ChunkState, StoredMessage, active_block
 from treering.parts.discussions.summaries.chunks import LONGEST_WAIT, ChunkMaker, due_chunks
 from treering.parts.discussions.summaries.condensing import Condenser, FinishedBlocks, archive_stale_memories
-from treering.parts.discussions.summaries.keepers import StateKeeper, SummaryKeeper, TextKeeper
+from treering.parts.discussions.summaries.keepers import SummaryKeeper, TextKeeper
+from treering.parts.discussions.summaries.state import StateKeeper
 from treering.ports.models import Usage
 from treering.retrieval.extraction.extractive import Outcome, Sentence, entities_of, outcomes_of
 from treering.verbs.crystallize.drafting import KnowledgeFields, draft_knowledge

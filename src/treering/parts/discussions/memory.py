@@ -13,9 +13,10 @@ from treering.parts.discussions.log.message_log import DeletedMessages, MessageL
 from treering.parts.discussions.making import MakingReport, MemoryMaker
 from treering.parts.discussions.restoring import Imported, import_discussion
 from treering.parts.discussions.search import DiscussionHit, DiscussionHits, DiscussionSearch, search
-from treering.parts.discussions.summaries.keepers import SummaryKeeper, edit_state
+from treering.parts.discussions.summaries.keepers import SummaryKeeper
 from treering.parts.discussions.summaries.memories import Memory
-from treering.parts.discussions.summaries.versions import Memories, Version, Versions, document_of
+from treering.parts.discussions.summaries.state import edit_state, state_text
+from treering.parts.discussions.summaries.versions import Memories, Version, Versions
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
 
@@ -194,16 +195,16 @@ class Discussion:
         return self._summaries.all()
 
     def state(self) -> str:
-        """Return the state document; empty where there is none."""
-        return document_of(self._states.stand())
+        """Return the state document: what holds now. Empty if nothing is known."""
+        return state_text(self._engine, self.ref, generator=self._generator)
 
     def current_state(self) -> Version | None:
         """Return the version of the state document that stands."""
         return self._states.current()
 
-    def edit_state(self, text: str, *, base: str | None = None) -> Version:
+    def edit_state(self, text: str, *, base: str | None = None, last: int | None = None) -> Version:
         """Keep a person's edit of the state document (`state.edit_state`)."""
-        return edit_state(self._engine, self.ref, text, base=base)
+        return edit_state(self._engine, self.ref, text, base=base, last=last)
 
     def state_versions(self) -> list[Version]:
         """Return all versions of the state document, oldest first."""

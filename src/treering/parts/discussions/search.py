@@ -28,6 +28,13 @@ from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, UnderstoodDays
 from treering.verbs.reading import behind_warning, lag_warning, question_of, understood_days
+from treering.verbs.replaced_turns import (
+    ReplacingTurn,
+    TurnPlace,
+    asks_about_past,
+    behind_replacements,
+    replaced_turns,
+)
 
 RecallKind = Literal["memories", "turns", "both"]
 RecallMode = Literal["keywords", "natural", "semantic", "hybrid"]
@@ -134,6 +141,8 @@ class DiscussionHit:
     memory: Memory | None = None
     reply: TurnReply | None = None
     """The message that answers a hit ending with a question, if both are in one block."""
+    superseded_by: ReplacingTurn | None = None
+    """The later message that replaced what this one states."""
 
     @property
     def fields(self) -> Mapping[str, str]:
@@ -181,7 +190,7 @@ def search(
         found += looked.relatives(found)
     by_meaning = options.mode in ("semantic", "hybrid")
     return DiscussionHits(
-        looked.with_replies(found[: options.limit]),
+        looked.with_replies(looked.current_first(found[: options.limit], query)),
         warnings=lag_warning(lag) if by_meaning else behind_warning(lag.behind),
         understood=looked.understood(query) if options.mode == "hybrid" else (),
     )
@@ -261,6 +270,23 @@ class _Search:
         blocks = {identity: self.engine.ledger.get(identity) for identity in {one.source_id for one in asking}}
         replies = {one.id: _reply(one, blocks[one.source_id]) for one in asking}
         return [replace(one, reply=replies.get(one.id)) for one in found]
+
+    def current_first(self, found: Sequence[DiscussionHit], query: str) -> list[DiscussionHit]:
+        """Mark messages that later ones replaced, and put each directly behind its replacement."""
+        replaced = replaced_turns(self.engine, [_place(one) for one in found if one.kind == "turn"])
+        marked = [replace(one, superseded_by=replaced.get(_place(one))) for one in found]
+        ordered = behind_replacements(
+            marked, replaced, place_of=_place, look_up=self._replacement, past=asks_about_past(query)
+        )
+        return ordered[: self.options.limit]
+
+    def _replacement(self, one: DiscussionHit, by: ReplacingTurn) -> DiscussionHit | None:
+        """Return a message that was not found itself, if it may be shown."""
+        if not self.options.passes(by.at, self.zone):
+            return None
+        place = {"id": by.segment_id, "source_id": by.source_id, "segment_id": by.segment_id}
+        told = {"first": by.turn, "last": by.turn, "text": by.text, "speaker": by.speaker, "at": by.at}
+        return replace(one, **place, **told, superseded_by=None)
 
     def _by_keywords(self, query: str) -> list[DiscussionHit]:
         keywords = keywords_of(query, most=self.options.max_keywords)
@@ -371,6 +397,10 @@ class _Search:
         place = Compare("scope", "prefix", below) if self.descend else Compare("scope", "eq", self.scope)
         kinds = [_KINDS[kind] for kind in ("memories", "turns") if self.options.what in (kind, "both")]
         return Reach(self.scope, descend=self.descend, where=And((place, Or(tuple(kinds)))))
+
+
+def _place(one: DiscussionHit) -> TurnPlace:
+    return one.source_id, one.segment_id or one.id
 
 
 def _turn(candidate: _Candidate, segment: Segment, turn: Turn) -> DiscussionHit:

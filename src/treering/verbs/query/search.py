@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from treering.core.errors import InvalidInput
+from treering.core.evidence import Turn
 from treering.core.objects import Knowledge
 from treering.core.screening import instruction_flags
 from treering.ports.ledger import Altered, ObjectRequest
@@ -43,6 +44,7 @@ from treering.verbs.reading import (
     why_empty,
     zone_of,
 )
+from treering.verbs.replaced_turns import ReplacingTurn, asks_about_past, behind_replacements, replaced_turns
 from treering.verbs.trees import notes_of
 
 # How a ranked read has its best hits read again: what it asks for, and what it is told where that was not done.
@@ -124,6 +126,9 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
     replaced = _replaced(call, found)
     ordered = _behind_current(call, found.hits, replaced, reach, most=options.limit)
+    by_turn = replaced_turns(engine, [_place(hit) for hit in ordered if is_turn(hit)]) if reach.at is None else {}
+    replaced |= {place: Replaced(turn=turn) for place, turn in by_turn.items()}
+    ordered = with_replacing_turns(ordered, by_turn, given.text, most=options.limit)
     found = replace(found, hits=_without_declarations(ordered, found, replaced))
     note_recalled(engine, found.hits)
     judged = Judgement.of(words, question, found)
@@ -232,6 +237,37 @@ def _behind_current(
             told += (replace(late, score=min(late.score, hit.score)) for late in waiting.pop(one, ()))
     told += chain.from_iterable(waiting.values())
     return tuple(told[: max(most, len(hits))])
+
+
+def is_turn(hit: Hit) -> bool:
+    """Return whether a hit is a turn of a conversation."""
+    return isinstance(hit.locator, Turn)
+
+
+def with_replacing_turns(
+    hits: Sequence[Hit], replaced: Mapping[_Place, ReplacingTurn], question: str, *, most: int
+) -> tuple[Hit, ...]:
+    """Return hits with each replaced turn directly behind the turn that replaced it; hits past `most` give way."""
+    if not replaced:
+        return tuple(hits)
+    ordered = behind_replacements(hits, replaced, place_of=_place, look_up=_turn_hit, past=asks_about_past(question))
+    return tuple(ordered[: max(most, len(hits))])
+
+
+def _turn_hit(hit: Hit, by: ReplacingTurn) -> Hit:
+    """Return the hit of a turn that was not found itself, with the score of the turn that it replaced."""
+    locator = Turn(turn=by.turn, speaker=by.speaker, at=by.at)
+    head = replace(hit.head, key=-hit.head.key - 1, object_id=by.source_id, part=by.segment_id, heading=by.speaker)
+    return replace(
+        hit,
+        head=head,
+        text=by.text,
+        locator=locator,
+        source_id=by.source_id,
+        segment=None,
+        reply=None,
+        fused=replace(hit.fused, key=head.key, parts={}),
+    )
 
 
 def _without_declarations(

@@ -10,6 +10,7 @@ from treering.parts.discussions.identity import DiscussionRef, without_tags
 from treering.parts.discussions.log.message_log import MessageLog, Recorded, transcript_of
 from treering.parts.discussions.making import MakingReport, MemoryMaker
 from treering.parts.discussions.search import DiscussionHit, DiscussionSearch, search
+from treering.parts.discussions.summaries.state import state_text
 from treering.parts.discussions.summaries.versions import Form, Versions
 from treering.retrieval.extraction.extractive import says_nothing
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
@@ -102,9 +103,14 @@ class Companion:
         if seen.holds(beginning):
             return
         for form, heading in _OF_THIS:
-            version = Versions(self._engine, self._ref, form).current()
-            if version:
-                yield _Passage(heading, cut_to_tokens(version.text, self._tokens // 4))
+            if text := self._text(form):
+                yield _Passage(heading, cut_to_tokens(text, self._tokens // 4))
+
+    def _text(self, form: Form) -> str:
+        if form == "state_document":
+            return state_text(self._engine, self._ref, generator=self._generator)
+        version = Versions(self._engine, self._ref, form).current()
+        return version.text if version else ""
 
     def _found(self, query: str, seen: "_Seen") -> Iterator["_Passage"]:
         for found in search(self._engine, self._ref.within, query, _LOOKED_FOR, descend=True):
@@ -153,6 +159,7 @@ def _line(found: DiscussionHit) -> str:
     said = f"[{found.at:%Y-%m-%d}] " if found.at else ""
     about = found.speaker if found.kind == "turn" else found.title
     line = f"- {said}{about}: {found.text.strip()}" if about else f"- {said}{found.text.strip()}"
+    line += f" [superseded by {found.superseded_by.words}]" if found.superseded_by else ""
     return f"{line}\n  {found.reply.speaker}: {found.reply.text.strip()}" if found.reply else line
 
 

@@ -1,0 +1,123 @@
+"""What holds now, as lines under headings, each with the message that says it and what it replaced."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from treering.core.characters import one_line
+from treering.parts.statements.ledger import Ledger
+from treering.parts.statements.statement import Statement
+from treering.retrieval.text.analysis import estimate_tokens
+
+Section = Literal["Facts", "Preferences", "Ahead", "Done or dropped", "Before", "Said, not settled", "Unsure"]
+
+SECTIONS: tuple[Section, ...] = (
+    "Facts",
+    "Preferences",
+    "Ahead",
+    "Done or dropped",
+    "Before",
+    "Said, not settled",
+    "Unsure",
+)
+CURRENT_SECTIONS = frozenset(SECTIONS[:4])
+
+MAX_EARLIER = 3
+"""Earlier statements that a line names as replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the document. `speaker`: who said it; `quoted_by`: who quoted them."""
+
+    section: Section
+    statement: Statement
+    earlier: tuple[Statement, ...] = ()
+    """What it replaced, oldest first."""
+    doubt: Statement | None = None
+    """What may have replaced it."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is shown as holding now."""
+        return self.section in CURRENT_SECTIONS
+
+    @property
+    def words(self) -> str:
+        """Who says what."""
+        said = self.statement
+        speaker = f"{said.author} (quoted by {said.quoted_by})" if said.quoted_by else said.author
+        answer = f" – in answer to: {one_line(said.answers)}" if said.answers else ""
+        return f"{speaker}: {_bare(said)}{answer}"
+
+    @property
+    def was(self) -> str:
+        """What it replaced; empty if nothing."""
+        return " → ".join(map(_bare, self.earlier))
+
+    def __str__(self) -> str:
+        day = f"{self.statement.at:%Y-%m-%d}, " if self.statement.at else ""
+        was = f" (was: {self.was})" if self.earlier else ""
+        doubt = f" (may have been replaced: {_bare(self.doubt)})" if self.doubt else ""
+        return f"- {self.words}{was}{doubt} [{day}message {self.statement.message}]"
+
+
+def _bare(statement: Statement) -> str:
+    return one_line(statement.text).rstrip(" .")
+
+
+def lines_of(ledger: Ledger) -> list[Line]:
+    """Return the lines of the document, section by section, oldest first."""
+    lines = [line for one in ledger.standing() if (line := _line(ledger, one))]
+    return sorted(lines, key=lambda line: (SECTIONS.index(line.section), line.statement.id))
+
+
+def within(lines: Sequence[Line], tokens: int) -> list[Line]:
+    """Return the lines that fit into a budget; the oldest give way."""
+    left = tokens
+    kept: set[tuple[int, int]] = set()
+    for line in sorted(lines, key=lambda line: line.statement.id, reverse=True):
+        left -= estimate_tokens(str(line)) + 1
+        if left < 0:
+            break
+        kept.add(line.statement.id)
+    return [line for line in lines if line.statement.id in kept]
+
+
+def document_of(lines: Sequence[Line]) -> str:
+    """Return the document as Markdown."""
+    return "\n".join(_rows(lines)).strip()
+
+
+def _rows(lines: Sequence[Line]) -> Iterator[str]:
+    section = ""
+    for line in lines:
+        if line.section != section:
+            section = line.section
+            yield from ("", f"## {section}")
+        yield str(line)
+
+
+def _line(ledger: Ledger, one: Statement) -> Line | None:
+    earlier = tuple(ledger.chain(one)[-MAX_EARLIER:])
+    doubt = ledger.doubted.get(one.id)
+    section = "Unsure" if doubt else _section(one)
+    if section is None or not (earlier or one.answers or one.has_substance):
+        return None
+    return Line(section, one, earlier, doubt.source if doubt else None)
+
+
+def _section(one: Statement) -> Section | None:
+    match one.force:
+        case "suggested":
+            return None if one.machine else "Said, not settled"
+        case "planned":
+            return "Ahead"
+        case "past":
+            return "Before"
+        case "done" | "ended":
+            return "Done or dropped"
+        case "asserted" | "reported":
+            return "Preferences" if "prefer" in one.cues else "Facts"
+        case _:
+            return None

@@ -1,0 +1,249 @@
+"""Which earlier statements a new one changes, and how. Rules alone: cues name the relation, keys find the target."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from treering.parts.statements.statement import Relation, Statement, ValueKind
+from treering.parts.statements.words import KIN
+
+NEAR_MESSAGES = 6
+"""Messages back in which `make it Friday` may find what it is about, chosen on `benchmarks truth` (dev)."""
+REPLY_MESSAGES = 3
+"""Messages back in which a suggestion or a question is answered."""
+MIN_OVERLAP_WITH_CUE = 0.34
+"""Share of the smaller statement's topics that both have, if a word such as `now` says that something changed."""
+MIN_OVERLAP = 0.67
+"""The same without such a word."""
+MIN_OVERLAP_UNSURE = 0.5
+"""From this share on a statement may have been replaced."""
+
+
+def with_context(new: Statement, earlier: Sequence[Statement]) -> Statement:
+    """Return a statement with the topics of what it goes on from: its message, or the question that it answers."""
+    if not earlier or not new.is_stated:
+        return new
+    before = earlier[-1]
+    if before.message == new.message:
+        return new if new.things else replace(new, topics=new.topics | before.topics, inherits=True)
+    is_question = before.force == "asked" and before.author != new.author and before.message == new.message - 1
+    if not is_question or not new.begins or not ("answers" in new.cues or len(new.topics) <= 1):
+        return new
+    topics, attributes = new.topics | before.topics, new.attributes | before.attributes
+    return replace(new, topics=topics, attributes=attributes, answers=before.text)
+
+
+def relations_of(new: Statement, candidates: Sequence[Statement], recent: Sequence[Statement]) -> list[Relation]:
+    """Return what a new statement does to earlier ones. `recent`: the last statements, whatever became of them."""
+    if "agrees" in new.cues and (settled := _settled(new, recent)):
+        return [Relation("settles", new, settled)]
+    if not new.is_stated:
+        return []
+    matches = [_match(new, one) for one in candidates if one.is_stated]
+    if found := list(_corrected(new, matches)):
+        return found
+    matches = [match for match in matches if match.target.message < new.message]
+    for rule in (_ended, _completed, _reassigned, _replaced, _repeated):
+        if found := list(rule(new, matches, recent)):
+            return found
+    return []
+
+
+def _settled(new: Statement, earlier: Sequence[Statement]) -> Statement | None:
+    """Return the suggestion of another person that a statement accepts."""
+    for one in reversed(earlier):
+        if one.message < new.message - REPLY_MESSAGES:
+            return None
+        if one.force == "suggested" and one.author != new.author and not one.machine:
+            return one
+    return None
+
+
+def _ended(new: Statement, matches: Sequence["_Match"], recent: Sequence[Statement]) -> Iterator[Relation]:  # noqa: ARG001
+    if new.force != "ended":
+        return
+    about = [
+        match
+        for match in matches
+        if match.things
+        and _may_end(new, match.target)
+        and not _is_other(new, match.target)
+        and not _differs(new, match.target, "date")
+    ]
+    most = max((match.size for match in about), default=0)
+    if about:
+        yield from (Relation("ends", new, match.target) for match in about if match.size == most)
+    elif not new.things and (last := _last(new, matches)):
+        yield Relation("ends", new, last)
+
+
+def _may_end(new: Statement, old: Statement) -> bool:
+    return old.force != "ended" and (_same_owner(new, old) or old.owner in new.text or new.author == old.author)
+
+
+def _completed(new: Statement, matches: Sequence["_Match"], recent: Sequence[Statement]) -> Iterator[Relation]:  # noqa: ARG001
+    if new.force == "planned" or not new.cues & {"did", "done"}:
+        return
+    for match in matches:
+        old = match.target
+        is_about = match.things and match.share >= MIN_OVERLAP_UNSURE and _is_ahead(old)
+        if is_about and not _is_other(new, old) and not _differs(new, old, "date", "time"):
+            yield Relation("completes", new, old)
+
+
+def _is_ahead(old: Statement) -> bool:
+    """Return whether a statement was about the future when it was made."""
+    dates = (value.first for value in old.values)
+    return old.force == "planned" or any(day and old.at and day >= old.at.date() for day in dates)
+
+
+def _corrected(new: Statement, matches: Sequence["_Match"]) -> Iterator[Relation]:
+    if "correct" not in new.cues:
+        return
+    near = [match for match in matches if match.target.message >= new.message - NEAR_MESSAGES]
+    near = [match for match in near if not _is_other(new, match.target)]
+    about = [match for match in near if match.things and match.changed]
+    if about:
+        yield Relation("corrects", new, _best(about))
+        return
+    same_kind = [match.target for match in near if match.changed]
+    own = [one for one in same_kind if one.author == new.author] or same_kind
+    if own:
+        yield Relation("corrects", new, own[-1])
+    elif not new.things and not new.values and (last := _last(new, matches)):
+        yield Relation("corrects", new, last)
+
+
+def _reassigned(new: Statement, matches: Sequence["_Match"], recent: Sequence[Statement]) -> Iterator[Relation]:
+    if not new.owner or not (new.force == "planned" or "handover" in new.cues):
+        return
+    for match in matches:
+        old = match.target
+        if old.force != "planned" or old.owner in ("", new.owner) or not match.things:
+            continue
+        released = any("release" in one.cues and _concerns(one, old) for one in recent if one.id > old.id)
+        if released or "handover" in new.cues:
+            yield Relation("reassigns", new, old, sure=released)
+
+
+def _concerns(one: Statement, old: Statement) -> bool:
+    return old.owner in (one.author, one.owner) or bool(_match(one, old).things)
+
+
+def _replaced(new: Statement, matches: Sequence["_Match"], recent: Sequence[Statement]) -> Iterator[Relation]:  # noqa: ARG001
+    if new.cues & {"past", "add"} or (new.force == "done" and not new.values):
+        return
+    mine = [
+        match
+        for match in matches
+        if match.target.force != "ended" and _same_owner(new, match.target) and not _is_other(new, match.target)
+    ]
+    changed = "change" in new.cues
+    found = [(match, _certainty(new, match, changed=changed)) for match in mine]
+    sure = [match for match, certainty in found if certainty == "sure"]
+    unsure = [match for match, certainty in found if certainty == "unsure"]
+    if sure:
+        yield Relation("replaces", new, _best(sure))
+    elif changed and len(new.things) <= 1 and new.values and (near := _near_value(new, mine)):
+        yield Relation("replaces", new, near)
+    elif unsure:
+        yield Relation("replaces", new, _best(unsure), sure=False)
+
+
+def _best(matches: Sequence["_Match"]) -> Statement:
+    return max(matches, key=lambda match: (match.size, match.target.id)).target
+
+
+def _certainty(new: Statement, match: "_Match", *, changed: bool) -> str:
+    old = match.target
+    if new.author != old.author and not changed and new.owner != old.owner:
+        return ""
+    if new.single and old.single and new.attributes & old.attributes and new.owner == old.owner:
+        return "sure" if new.modifiers == old.modifiers and (new.things != old.things or match.changed) else ""
+    is_event = "did" in new.cues  # what happened once more is no change
+    if not match.things or (not changed and (new.inherits or is_event)):
+        return ""
+    flipped = new.positive != old.positive and match.share >= MIN_OVERLAP_UNSURE
+    if match.changed or flipped:
+        if match.share >= (MIN_OVERLAP_WITH_CUE if changed else MIN_OVERLAP):
+            return "sure"
+        return "unsure" if match.share >= MIN_OVERLAP_UNSURE else ""
+    if changed and match.share >= MIN_OVERLAP_UNSURE and not match.equal and new.things - old.things:
+        return "sure"
+    return ""
+
+
+def _near_value(new: Statement, matches: Sequence["_Match"]) -> Statement | None:
+    """Return the latest statement nearby that has another value of the same kind."""
+    near = [match.target for match in matches if match.changed and match.target.message >= new.message - NEAR_MESSAGES]
+    return near[-1] if near else None
+
+
+def _repeated(new: Statement, matches: Sequence["_Match"], recent: Sequence[Statement]) -> Iterator[Relation]:  # noqa: ARG001
+    for match in matches:
+        old = match.target
+        if not match.things or match.changed or new.positive != old.positive or not _same_owner(new, old):
+            continue
+        if old.things <= new.things and _values_within(old, new):
+            yield Relation("repeats", new, old)
+        elif new.things < old.things and new.values and _values_within(new, old):
+            yield Relation("repeats", old, new)
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """How a new statement and an earlier one agree: `things` both are about, and kinds of values that differ."""
+
+    target: Statement
+    things: frozenset[str]
+    share: float
+    changed: bool
+    equal: bool
+
+    @property
+    def size(self) -> int:
+        return len(self.things)
+
+
+def _match(new: Statement, old: Statement) -> _Match:
+    things = new.things & old.things
+    least = min(len(new.things), len(old.things))
+    equal = any(not keys.isdisjoint(old.keys.get(kind, ())) for kind, keys in new.keys.items())
+    return _Match(old, things, len(things) / least if least else 0.0, _differs(new, old, *new.keys), equal)
+
+
+def _differs(new: Statement, old: Statement, *kinds: ValueKind) -> bool:
+    """Return whether both have values of one of some kinds, and none in common."""
+    both = (kind for kind in kinds if kind in new.keys and kind in old.keys)
+    return any(new.keys[kind].isdisjoint(old.keys[kind]) for kind in both)
+
+
+def _values_within(part: Statement, whole: Statement) -> bool:
+    return all(keys <= whole.keys.get(kind, frozenset()) for kind, keys in part.keys.items())
+
+
+def _same_owner(new: Statement, old: Statement) -> bool:
+    return new.owner == old.owner or "" in (new.owner, old.owner) or new.author == old.author == old.owner
+
+
+def _is_other(new: Statement, old: Statement) -> bool:
+    """Return whether two statements are about different things, whatever else they share."""
+    different = new.modifiers ^ old.modifiers
+    if new.modifiers and old.modifiers and new.modifiers.isdisjoint(old.modifiers):
+        return True
+    if different & KIN and not (new.things & old.things):
+        return True
+    subjects = new.subject - new.verbs, old.subject - old.verbs
+    return (
+        all(subjects)
+        and subjects[0].isdisjoint(subjects[1])
+        and "correct" not in new.cues
+        and not (new.single and old.single)
+    )
+
+
+def _last(new: Statement, matches: Sequence["_Match"]) -> Statement | None:
+    """Return what `it` means: the last statement of the same author nearby, or else of anyone."""
+    near = [match.target for match in matches if match.target.message >= new.message - NEAR_MESSAGES]
+    own = [one for one in near if one.author == new.author]
+    return (own or near or [None])[-1]

@@ -1,0 +1,102 @@
+"""Turns of conversations that later turns replaced: marked in answers, directly behind what replaced them."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from treering.core.characters import one_line
+from treering.registry import brought
+from treering.verbs.engine import Engine
+
+TurnPlace = tuple[str, str]
+"""A source and a segment of it."""
+
+MAX_QUOTED_CHARS = 120
+"""Characters of the replacing turn that a mark quotes."""
+
+_PAST = re.compile(
+    r"\b(?:before|used to|previous(?:ly)?|former(?:ly)?|original(?:ly)?|at first|initial(?:ly)?|back then|earlier|once|"
+    r"in the past|old|until (?:then|now)|no longer|anymore|früher|davor|vorher|ursprünglich|damals|antes|"
+    r"anteriormente|originalmente)\b",
+    re.IGNORECASE,
+)
+"""Words of a question about an earlier state."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacingTurn:
+    """The turn that replaced another one, at the end of the chain."""
+
+    source_id: str
+    segment_id: str
+    turn: int
+    text: str
+    speaker: str = ""
+    at: datetime | None = None
+
+    @property
+    def place(self) -> TurnPlace:
+        """Where it is."""
+        return self.source_id, self.segment_id
+
+    @property
+    def words(self) -> str:
+        """What it says, by whom, and when."""
+        text = one_line(self.text)
+        quoted = text if len(text) <= MAX_QUOTED_CHARS else f"{text[:MAX_QUOTED_CHARS].rstrip()} …"
+        by = ", ".join(filter(None, (self.speaker, f"{self.at:%Y-%m-%d}" if self.at else "")))
+        return f'"{quoted}"{f" ({by})" if by else ""}'
+
+
+FindReplaced = Callable[[Engine, Sequence[TurnPlace]], Mapping[TurnPlace, ReplacingTurn]]
+"""Return which of some turns were replaced, and by which, as of now."""
+
+
+def replaced_turns(engine: Engine, places: Sequence[TurnPlace]) -> dict[TurnPlace, ReplacingTurn]:
+    """Return which of some turns later ones replaced, as the installed parts know it."""
+    found: dict[TurnPlace, ReplacingTurn] = {}
+    for find in brought("replaced_turns") if places else ():
+        found.update(find(engine, places))
+    return found
+
+
+def asks_about_past(question: str) -> bool:
+    """Return whether a question is about an earlier state, so that what was replaced answers it."""
+    return _PAST.search(question) is not None
+
+
+_Hit = TypeVar("_Hit")
+
+
+def behind_replacements(
+    hits: Sequence[_Hit],
+    replaced: Mapping[TurnPlace, ReplacingTurn],
+    *,
+    place_of: Callable[[_Hit], TurnPlace],
+    look_up: Callable[[_Hit, ReplacingTurn], _Hit | None],
+    past: bool = False,
+) -> list[_Hit]:
+    """Return hits with each replaced one directly behind what replaced it; the others keep their order.
+
+    A replacement that is not among the hits is looked up. `past`: the replaced ones come first.
+    """
+    by_place = {place_of(hit): hit for hit in hits}
+    behind: dict[TurnPlace, list[_Hit]] = {}
+    for hit in hits:
+        if by := replaced.get(place_of(hit)):
+            behind.setdefault(by.place, []).append(hit)
+    ordered: list[_Hit] = []
+    done: set[TurnPlace] = set()
+    for hit in hits:
+        place = place_of(hit)
+        by = replaced.get(place)
+        current = by.place if by else place
+        if current in done:
+            continue
+        done.add(current)
+        replacing = by_place.get(current) or (look_up(hit, by) if by else None)
+        group = [replacing] if replacing is not None else []
+        ordered += [*behind.get(current, ()), *group] if past else [*group, *behind.get(current, ())]
+    return ordered
