@@ -36,6 +36,8 @@ class Line:
     """What it replaced, oldest first."""
     doubt: Statement | None = None
     """What may have replaced it."""
+    context: str = ""
+    """What it goes on from: words of its message, or of what it replaced."""
 
     @property
     def is_current(self) -> bool:
@@ -48,7 +50,8 @@ class Line:
         said = self.statement
         speaker = f"{said.author} (quoted by {said.quoted_by})" if said.quoted_by else said.author
         answer = f" – in answer to: {one_line(said.answers)}" if said.answers else ""
-        return f"{speaker}: {_bare(said)}{answer}"
+        context = f" – about: {one_line(self.context).rstrip(' .')}" if self.context else ""
+        return f"{speaker}: {_bare(said)}{answer}{context}"
 
     @property
     def was(self) -> str:
@@ -104,7 +107,13 @@ def _line(ledger: Ledger, one: Statement) -> Line | None:
     section = "Unsure" if doubt else _section(one)
     if section is None or not (earlier or one.answers or one.has_substance):
         return None
-    return Line(section, one, earlier, doubt.source if doubt else None)
+    return Line(section, one, earlier, doubt.source if doubt else None, _context(ledger, one))
+
+
+def _context(ledger: Ledger, one: Statement) -> str:
+    if context := ledger.contexts.get(one.id):
+        return context
+    return ledger.statements[one.about].text if one.about and one.about not in ledger.retired else ""
 
 
 def _section(one: Statement) -> Section | None:

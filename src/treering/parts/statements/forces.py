@@ -2,12 +2,12 @@
 
 import re
 
+from treering.parts.statements.sentences import PLANNED_LIST
 from treering.parts.statements.statement import Force
 
 _ASKS = re.compile(r"[?？]\W*$")
 _BELIEF = re.compile(r"(?:if|i thought|thought|maybe|oh sure|perhaps)\b")
 _PROMISE = re.compile(r"(?:i'll|i will|need|we'll|we will|to be)\b")
-_PLANNED_LIST = re.compile(r"to-?do|need|must|plan|this week|tomorrow|list|remind")
 
 
 def force_of(text: str, cues: frozenset[str], *, machine: bool, intro: str = "") -> Force:
@@ -31,7 +31,7 @@ def _unstated(plain: str, cues: frozenset[str]) -> Force | None:
 def _stated(plain: str, cues: frozenset[str], intro: str) -> Force:
     if "end" in cues:
         return "ended"
-    if _PLANNED_LIST.search(intro.casefold()):
+    if PLANNED_LIST.search(intro.casefold()):
         return "planned"
     if "done" in cues and not _PROMISE.match(plain):
         return "done"

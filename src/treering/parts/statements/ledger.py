@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from treering.parts.statements.relations import relations_of, with_context
-from treering.parts.statements.statement import Relation, Statement
+from treering.parts.statements.relations import changed_values, relations_of, with_context
+from treering.parts.statements.statement import Relation, Statement, Value
 
 _Id = tuple[int, int]
 
@@ -24,6 +24,8 @@ class Ledger:
     """What retired a statement, for sure."""
     doubted: dict[_Id, Relation] = field(default_factory=dict)
     """What may have replaced a statement."""
+    contexts: dict[_Id, str] = field(default_factory=dict)
+    """For a statement that says little alone, what it leaves of the one that it replaced: `dinner at … at Luigi's`."""
     _order: list[_Id] = field(default_factory=list)
     _by_topic: dict[str, list[_Id]] = field(default_factory=dict)
     _sources: dict[_Id, list[_Id]] = field(default_factory=dict)
@@ -87,16 +89,31 @@ class Ledger:
             if all(one.id in self.retired for one in held) and (relation := self.replacement(held[-1].id))
         }
 
+    def _context(self, relation: Relation) -> str:
+        new, old = relation.source, relation.target
+        gone = changed_values(new, old)
+        if relation.kind not in ("corrects", "replaces") or not gone or old.things <= new.things - new.inherited:
+            return ""
+        return " ".join(filter(None, (_without(old.text, gone), self.contexts.get(old.id, ""))))
+
     def _relate(self, relation: Relation) -> None:
         target = relation.target.id
         if relation.kind == "settles":
             self.statements[target] = replace(self.statements[target], force="planned", owner="")
         elif relation.sure:
             self.retired[target] = relation
+            if context := self._context(relation):
+                self.contexts[relation.source.id] = context
             self._sources.setdefault(relation.source.id, []).append(target)
             self.doubted.pop(target, None)
         else:
             self.doubted[target] = relation
+
+
+def _without(text: str, values: Iterable[Value]) -> str:
+    for value in values:
+        text = text.replace(value.text, "…")
+    return text
 
 
 def by_message(statements: Sequence[Statement]) -> dict[int, list[Statement]]:

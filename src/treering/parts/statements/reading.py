@@ -24,6 +24,9 @@ _VERBS_OF_OTHERS = re.compile(
     r"wird|wohnt|arbeitet|vive|trabaja|es|está)"
 )
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|i'll|i'd|my|me|mine|ich|mein\w*|mir|yo|mi|mis|me)\b")
+_MIN_AGENT_CHARS = 6
+_PRONOUN = re.compile(r"^(?:and |so |but )?(?:it|that|this|he|she|they|those)\b(?:'s|'re)?")
+"""How a clause begins that goes on about what was mentioned before."""
 _ASTERISK = re.compile(r"^\*\s?\S+|^\S+(?: \S+)?\s?\*$")
 
 
@@ -56,7 +59,7 @@ def _same_kind_parts(text: str, words: Words) -> list[str]:
     for joint in re.finditer(r",? and (?!\d)|, (?=\w)", text):
         halves = text[: joint.start()], text[joint.end() :]
         kinds = [{v.kind for v in values_in(half, words, at=None)[0]} - {"name"} for half in halves]
-        topics = [_stems(values_in(half, words, at=None)[1], words) for half in halves]
+        topics = [_stems(values_in(half, words, at=None)[1], words) - words.verbs for half in halves]
         if kinds[0] & kinds[1] and all(topics):
             return [halves[0], *_same_kind_parts(halves[1], words)]
     return [text]
@@ -73,6 +76,8 @@ def _statement(said: Said, clause: Clause, number: int, words: Words) -> Stateme
     subject = _stems(rest[: verb.start()] if verb else "", words)
     topics = _stems(_without_cues(rest.casefold(), words), words)
     attributes = frozenset(name for name, pattern in words.attributes.items() if pattern.search(plain))
+    if any(value.kind == "address" for value in values):
+        attributes |= {"home"}
     author = clause.author or said.speaker
     owner, reported = _owner(text, author, words)
     force = force_of(text, cues, machine=said.machine, intro=clause.intro)
@@ -102,6 +107,7 @@ def _statement(said: Said, clause: Clause, number: int, words: Words) -> Stateme
         at=said.at,
         quoted_by=said.speaker if clause.quoted else "",
         begins=number == 0,
+        refers=_PRONOUN.match(plain) is not None,
     )
 
 
@@ -136,5 +142,11 @@ def _modifiers(spoken: list[str], words: Words) -> Iterator[str]:
 def _stems(text: str, words: Words) -> frozenset[str]:
     spoken = (word.removesuffix("'s") for word in words_in(text))
     return frozenset(
-        stem(words.irregular.get(word, word)) for word in spoken if word not in words.small and len(word) > 1
+        _stem(words.irregular.get(word, word)) for word in spoken if word not in words.small and len(word) > 1
     )
+
+
+def _stem(word: str) -> str:
+    """Return the stem of a word, the same for what is done and who does it: `roof` and `roofers`."""
+    short = stem(word)
+    return short.removesuffix("er") if len(short) >= _MIN_AGENT_CHARS else short

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from treering.parts.statements.statement import Relation, Statement, ValueKind
+from treering.parts.statements.statement import Relation, Statement, Value, ValueKind
 from treering.parts.statements.words import KIN
 
 NEAR_MESSAGES = 6
 """Messages back in which `make it Friday` may find what it is about, chosen on `benchmarks truth` (dev)."""
+_HOURS = 24
 REPLY_MESSAGES = 3
 """Messages back in which a suggestion or a question is answered."""
 MIN_OVERLAP_WITH_CUE = 0.34
@@ -24,12 +25,19 @@ def with_context(new: Statement, earlier: Sequence[Statement]) -> Statement:
         return new
     before = earlier[-1]
     if before.message == new.message:
-        return new if new.things else replace(new, topics=new.topics | before.topics, inherits=True)
+        if new.things and not new.refers:
+            return new
+        about = before.id if before.is_stated else None
+        topics, attributes = new.topics | before.topics, new.attributes | before.attributes
+        inherited = before.topics - new.topics
+        return replace(new, topics=topics, attributes=attributes, inherited=inherited, about=about)
     is_question = before.force == "asked" and before.author != new.author and before.message == new.message - 1
     if not is_question or not new.begins or not ("answers" in new.cues or len(new.topics) <= 1):
         return new
     topics, attributes = new.topics | before.topics, new.attributes | before.attributes
-    return replace(new, topics=topics, attributes=attributes, answers=before.text)
+    cues = new.cues - {"correct"}  # `no, …` says no to the question
+    inherited = before.topics - new.topics
+    return replace(new, topics=topics, attributes=attributes, cues=cues, inherited=inherited, answers=before.text)
 
 
 def relations_of(new: Statement, candidates: Sequence[Statement], recent: Sequence[Statement]) -> list[Relation]:
@@ -137,7 +145,7 @@ def _replaced(new: Statement, matches: Sequence["_Match"], recent: Sequence[Stat
         for match in matches
         if match.target.force != "ended" and _same_owner(new, match.target) and not _is_other(new, match.target)
     ]
-    changed = "change" in new.cues
+    changed = "change" in new.cues or bool(new.answers and new.values and not new.things)
     found = [(match, _certainty(new, match, changed=changed)) for match in mine]
     sure = [match for match, certainty in found if certainty == "sure"]
     unsure = [match for match, certainty in found if certainty == "unsure"]
@@ -157,10 +165,12 @@ def _certainty(new: Statement, match: "_Match", *, changed: bool) -> str:
     old = match.target
     if new.author != old.author and not changed and new.owner != old.owner:
         return ""
-    if new.single and old.single and new.attributes & old.attributes and new.owner == old.owner:
+    is_own = new.owner == old.owner or new.author == old.author
+    if new.single and old.single and new.attributes & old.attributes and is_own:
         return "sure" if new.modifiers == old.modifiers and (new.things != old.things or match.changed) else ""
     is_event = "did" in new.cues  # what happened once more is no change
-    if not match.things or (not changed and (new.inherits or is_event)):
+    is_vague = new.inherited and not match.changed
+    if not match.things or (not changed and (is_event or is_vague)):
         return ""
     flipped = new.positive != old.positive and match.share >= MIN_OVERLAP_UNSURE
     if match.changed or flipped:
@@ -173,8 +183,12 @@ def _certainty(new: Statement, match: "_Match", *, changed: bool) -> str:
 
 
 def _near_value(new: Statement, matches: Sequence["_Match"]) -> Statement | None:
-    """Return the latest statement nearby that has another value of the same kind."""
-    near = [match.target for match in matches if match.changed and match.target.message >= new.message - NEAR_MESSAGES]
+    """Return the latest statement nearby that has another value of the same kind, or a time for a bare number."""
+    near = [
+        match.target
+        for match in matches
+        if match.target.message >= new.message - NEAR_MESSAGES and (match.changed or _may_be_time(new, match.target))
+    ]
     return near[-1] if near else None
 
 
@@ -218,12 +232,29 @@ def _differs(new: Statement, old: Statement, *kinds: ValueKind) -> bool:
     return any(new.keys[kind].isdisjoint(old.keys[kind]) for kind in both)
 
 
+def _may_be_time(new: Statement, old: Statement) -> bool:
+    """Return whether `make it 8` may be about `dinner at 7`."""
+    hours = [key for key in new.keys.get("amount", ()) if key.isdigit() and int(key) <= _HOURS]
+    return len(hours) == 1 and "time" in old.keys and old.keys["time"].isdisjoint({f"{hours[0]}:00"})
+
+
+def changed_values(new: Statement, old: Statement) -> list[Value]:
+    """Return the values of an earlier statement that a new one has others for."""
+    kinds = [kind for kind in new.keys if _differs(new, old, kind)]
+    if not kinds and _may_be_time(new, old):
+        kinds = ["time"]
+    return [value for value in old.values if value.kind in kinds]
+
+
 def _values_within(part: Statement, whole: Statement) -> bool:
     return all(keys <= whole.keys.get(kind, frozenset()) for kind, keys in part.keys.items())
 
 
 def _same_owner(new: Statement, old: Statement) -> bool:
-    return new.owner == old.owner or "" in (new.owner, old.owner) or new.author == old.author == old.owner
+    """Return whether two statements are about the same person or group, or one names the person of the other."""
+    if new.owner == old.owner or "" in (new.owner, old.owner):
+        return True
+    return new.author == old.author and (old.owner == old.author or new.owner in old.text or old.owner in new.text)
 
 
 def _is_other(new: Statement, old: Statement) -> bool:

@@ -23,10 +23,17 @@ _FORWARD = re.compile(r"-{2,} ?(?:forwarded|original|weitergeleitet|begin)[^\n]*
 _PRONOUN = r"(?:i|we|he|she|they|i['’]m|i['’]ll|we['’]re)\b"
 _BREAK = re.compile(
     r"\s*;\s+|,? but (?!also\b)|\s+[–—]\s+|,? aber |,? pero |"
-    rf",? and (?=(?:my|our|the|{_PRONOUN})\b)|,? (?<!just )so (?=(?:you|it|the|that|there|{_PRONOUN})\b)|, (?={_PRONOUN})",
+    rf",? and (?=(?:my|our|the|{_PRONOUN})\b)|,? (?<!just )so (?=(?:you|it|the|that|there|{_PRONOUN})\b)|, (?={_PRONOUN})"
+    r"|, (?=(?:any|can you|could you|do you|what|how|which|who|when|where|is there|are there|got)\b)",
     re.IGNORECASE,
 )
 _LIST = re.compile(r"^(?P<intro>[^:]{2,40}): (?P<items>[^,]+(?:,[^,]+)+)$")
+_INTRODUCES = re.compile(
+    r"\b(?:from|got this|forward\w*|sent|wrote|says|said|quote|copied|pasted)\b.*:$", re.IGNORECASE
+)
+"""A line after which the rest of a message is somebody else's words."""
+PLANNED_LIST = re.compile(r"to-?do|need|must|plan|today|this week|tomorrow|list|remind")
+"""The beginning of a list of things to do."""
 _LABELS = frozenset(
     {"update", "edit", "ps", "note", "re", "fyi", "todo", "to do", "reminder", "correction", "http", "https"}
 )
@@ -62,8 +69,8 @@ def _attributed(text: str, words: Words) -> Iterator[Clause]:
         bare = line.strip()
         if _FORWARD.match(bare):
             forwarded, sender = True, ""
-        elif forwarded and (header := _HEADER.match(bare)):
-            sender = header[1]
+        elif header := _HEADER.fullmatch(bare):
+            forwarded, sender = True, header[1]
         elif bare.startswith(">") or forwarded:
             quoted = bare.lstrip("> ").strip()
             named = _speaker(quoted, words)
@@ -75,6 +82,7 @@ def _attributed(text: str, words: Words) -> Iterator[Clause]:
             found = _SENDER.search(bare)
             sender = (found[1] or found[2] or "").removesuffix(":") if found else ""
             sender = sender if sender.casefold() not in words.small else ""
+            forwarded = _INTRODUCES.search(bare) is not None
             yield from _inline_quotes(bare, words)
 
 
@@ -105,7 +113,7 @@ def _inline_quotes(line: str, words: Words) -> Iterator[Clause]:
 def _parts(part: Clause, words: Words) -> Iterator[Clause]:
     for sentence in split_sentences(part.text):
         items = _LIST.match(sentence)
-        if items:
+        if items and PLANNED_LIST.search(items["intro"].casefold()):
             for item in re.split(r",(?: and)? | and ", items["items"]):
                 yield replace(part, text=item.strip(), intro=items["intro"])
             continue

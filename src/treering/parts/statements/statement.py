@@ -11,7 +11,7 @@ Force = Literal["asserted", "planned", "done", "ended", "reported", "past", "sug
 
 STATED: frozenset[Force] = frozenset({"asserted", "planned", "done", "ended", "reported"})
 
-ValueKind = Literal["time", "date", "amount", "code", "name"]
+ValueKind = Literal["time", "date", "amount", "code", "address", "name"]
 RelationKind = Literal["corrects", "replaces", "ends", "completes", "reassigns", "repeats", "settles"]
 """What a statement does to an earlier one. `settles`: it accepts a suggestion, which holds from then on."""
 
@@ -69,11 +69,15 @@ class Statement:
     quoted_by: str = ""
     answers: str = ""
     """The question it answers, if it says little without it."""
+    about: tuple[int, int] | None = None
+    """The statement before it in its message, if it says little without that."""
     verbs: frozenset[str] = frozenset()
     """The topics that say what is done, not to what."""
-    inherits: bool = False
-    """Whether its topics are those of what it goes on from."""
+    inherited: frozenset[str] = frozenset()
+    """The topics that it has only from what it goes on from, or answers."""
     machine: bool = False
+    refers: bool = False
+    """Whether it begins with a pronoun for what was mentioned before."""
     begins: bool = True
     """Whether it is the first sentence of its message."""
 

@@ -37,9 +37,16 @@ _DAY = "|".join(
 _MONTH = "|".join(sorted(_MONTH_FORMS, key=len, reverse=True))
 _AMOUNT = r"\d+|half an?|an?|" + "|".join(word for word in _NUMBERS if len(word) > 2)
 
+_ADDRESS = (
+    r"\b\d{1,4}[a-z]? (?:[^\W\d_][\w'’-]*\.? ){1,3}(?:street|st|road|rd|lane|avenue|ave|square|court|drive|way|close|quay|"
+    r"terrace|place|boulevard|row|hill|park)\b|\b[^\W\d_][\w-]*(?:stra(?:ß|ss)e|weg|gasse|platz|allee) \d{1,4}[a-z]?\b|"
+    r"\b(?:calle|avenida|plaza) [^\W\d_][\w ]{2,30}? \d{1,4}\b"
+)
+
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern, re.IGNORECASE))
     for kind, pattern in (
+        ("address", _ADDRESS),
         ("iso", r"\b\d{4}-\d\d-\d\d\b"),
         ("month", rf"\b(?:the )?(\d{{1,2}})(?:st|nd|rd|th|\.)?(?: of)? ({_MONTH})\b(?:,? \d{{4}}\b)?"),
         ("month_first", rf"\b({_MONTH})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b"),
@@ -119,6 +126,8 @@ def _value(kind: str, match: re.Match[str], at: datetime | None, *, past: bool) 
             return Value("amount", text, re.sub(r"(?<=\d)[.,](?=\d{3}\b)", "", folded))
         case "word":
             return Value("amount", text, str(_NUMBERS[folded]))
+        case "address":
+            return Value("address", text, re.sub(r"[\s.]+", " ", folded))
         case "code":
             return Value("code", text, re.sub(r"\s", "", folded))
         case _:

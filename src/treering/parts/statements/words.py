@@ -10,7 +10,7 @@ from pathlib import Path
 from treering.retrieval.text.analysis import stem
 
 KIN = frozenset(
-    "mum dad wife husband brother sister daughter son parents boss cousin aunt uncle grandma grandpa neighbour "
+    "mum dad wife husband brother sister daughter son parents cousin aunt uncle grandma grandpa neighbour "
     "flatmate girlfriend boyfriend partner".split()
 )
 """Modifiers that name another person."""
