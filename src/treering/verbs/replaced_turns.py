@@ -1,7 +1,7 @@
 """Turns of conversations that later turns replaced: marked in answers, directly behind what replaced them."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
@@ -68,35 +68,34 @@ def asks_about_past(question: str) -> bool:
 
 
 _Hit = TypeVar("_Hit")
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 def behind_replacements(
     hits: Sequence[_Hit],
-    replaced: Mapping[TurnPlace, ReplacingTurn],
+    replaced: Mapping[_Key, _Key],
     *,
-    place_of: Callable[[_Hit], TurnPlace],
-    look_up: Callable[[_Hit, ReplacingTurn], _Hit | None],
+    key_of: Callable[[_Hit], _Key],
+    look_up: Callable[[_Hit, _Key], _Hit | None],
     past: bool = False,
 ) -> list[_Hit]:
     """Return hits with each replaced one directly behind what replaced it; the others keep their order.
 
     A replacement that is not among the hits is looked up. `past`: the replaced ones come first.
     """
-    by_place = {place_of(hit): hit for hit in hits}
-    behind: dict[TurnPlace, list[_Hit]] = {}
+    by_key = {key_of(hit): hit for hit in hits}
+    behind: dict[_Key, list[_Hit]] = {}
     for hit in hits:
-        if by := replaced.get(place_of(hit)):
-            behind.setdefault(by.place, []).append(hit)
+        if (key := key_of(hit)) in replaced:
+            behind.setdefault(replaced[key], []).append(hit)
     ordered: list[_Hit] = []
-    done: set[TurnPlace] = set()
+    done: set[_Key] = set()
     for hit in hits:
-        place = place_of(hit)
-        by = replaced.get(place)
-        current = by.place if by else place
+        current = replaced.get(key_of(hit), key_of(hit))
         if current in done:
             continue
         done.add(current)
-        replacing = by_place.get(current) or (look_up(hit, by) if by else None)
-        group = [replacing] if replacing is not None else []
+        replacing = by_key[current] if current in by_key else look_up(hit, current)
+        group = [] if replacing is None else [replacing]
         ordered += [*behind.get(current, ()), *group] if past else [*group, *behind.get(current, ())]
     return ordered

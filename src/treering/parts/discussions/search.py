@@ -275,8 +275,13 @@ class _Search:
         """Mark messages that later ones replaced, and put each directly behind its replacement."""
         replaced = replaced_turns(self.engine, [_place(one) for one in found if one.kind == "turn"])
         marked = [replace(one, superseded_by=replaced.get(_place(one))) for one in found]
+        by_place = {by.place: by for by in replaced.values()}
         ordered = behind_replacements(
-            marked, replaced, place_of=_place, look_up=self._replacement, past=asks_about_past(query)
+            marked,
+            {place: by.place for place, by in replaced.items()},
+            key_of=_place,
+            look_up=lambda one, place: self._replacement(one, by_place[place]),
+            past=asks_about_past(query),
         )
         return ordered[: self.options.limit]
 
@@ -284,9 +289,18 @@ class _Search:
         """Return a message that was not found itself, if it may be shown."""
         if not self.options.passes(by.at, self.zone):
             return None
-        place = {"id": by.segment_id, "source_id": by.source_id, "segment_id": by.segment_id}
-        told = {"first": by.turn, "last": by.turn, "text": by.text, "speaker": by.speaker, "at": by.at}
-        return replace(one, **place, **told, superseded_by=None)
+        return replace(
+            one,
+            id=by.segment_id,
+            source_id=by.source_id,
+            segment_id=by.segment_id,
+            first=by.turn,
+            last=by.turn,
+            text=by.text,
+            speaker=by.speaker,
+            at=by.at,
+            superseded_by=None,
+        )
 
     def _by_keywords(self, query: str) -> list[DiscussionHit]:
         keywords = keywords_of(query, most=self.options.max_keywords)

@@ -92,9 +92,10 @@ class Ledger:
     def _context(self, relation: Relation) -> str:
         new, old = relation.source, relation.target
         gone = changed_values(new, old)
-        if relation.kind not in ("corrects", "replaces") or not gone or old.things <= new.things - new.inherited:
+        if relation.kind not in ("corrects", "replaces") or not gone:
             return ""
-        return " ".join(filter(None, (_without(old.text, gone), self.contexts.get(old.id, ""))))
+        is_named = old.things <= new.things - new.inherited
+        return " ".join(filter(None, ("" if is_named else _without(old.text, gone), self.contexts.get(old.id, ""))))
 
     def _relate(self, relation: Relation) -> None:
         target = relation.target.id

@@ -277,4 +277,5 @@ def _last(new: Statement, matches: Sequence["_Match"]) -> Statement | None:
     """Return what `it` means: the last statement of the same author nearby, or else of anyone."""
     near = [match.target for match in matches if match.target.message >= new.message - NEAR_MESSAGES]
     own = [one for one in near if one.author == new.author]
-    return (own or near or [None])[-1]
+    found = own or near
+    return found[-1] if found else None

@@ -23,7 +23,8 @@ _FORWARD = re.compile(r"-{2,} ?(?:forwarded|original|weitergeleitet|begin)[^\n]*
 _PRONOUN = r"(?:i|we|he|she|they|i['’]m|i['’]ll|we['’]re)\b"
 _BREAK = re.compile(
     r"\s*;\s+|,? but (?!also\b)|\s+[–—]\s+|,? aber |,? pero |"
-    rf",? and (?=(?:my|our|the|{_PRONOUN})\b)|,? (?<!just )so (?=(?:you|it|the|that|there|{_PRONOUN})\b)|, (?={_PRONOUN})"
+    rf",? and (?=(?:my|our|the|{_PRONOUN})\b)|, (?={_PRONOUN})"
+    rf"|,? (?<!just )so (?=(?:you|it|the|that|there|{_PRONOUN})\b)"
     r"|, (?=(?:any|can you|could you|do you|what|how|which|who|when|where|is there|are there|got)\b)",
     re.IGNORECASE,
 )
@@ -41,6 +42,8 @@ _LABELS = frozenset(
 
 _MIN_CLAUSE_WORDS = 3
 """A shorter beginning, such as `Dear Ada,`, is no clause of its own."""
+_MAX_INTRODUCTION_WORDS = 8
+"""`Forwarding what Hugo sent:` in front of pasted words says nothing of its own."""
 _MAX_REPORT_WORDS = 5
 """`Ben wrote to me:` around a quote says nothing of its own."""
 
@@ -83,7 +86,8 @@ def _attributed(text: str, words: Words) -> Iterator[Clause]:
             sender = (found[1] or found[2] or "").removesuffix(":") if found else ""
             sender = sender if sender.casefold() not in words.small else ""
             forwarded = _INTRODUCES.search(bare) is not None
-            yield from _inline_quotes(bare, words)
+            if not (forwarded and len(bare.split()) <= _MAX_INTRODUCTION_WORDS):
+                yield from _inline_quotes(bare, words)
 
 
 def _speaker(line: str, words: Words) -> tuple[str, str] | None:

@@ -38,8 +38,8 @@ _MONTH = "|".join(sorted(_MONTH_FORMS, key=len, reverse=True))
 _AMOUNT = r"\d+|half an?|an?|" + "|".join(word for word in _NUMBERS if len(word) > 2)
 
 _ADDRESS = (
-    r"\b\d{1,4}[a-z]? (?:[^\W\d_][\w'’-]*\.? ){1,3}(?:street|st|road|rd|lane|avenue|ave|square|court|drive|way|close|quay|"
-    r"terrace|place|boulevard|row|hill|park)\b|\b[^\W\d_][\w-]*(?:stra(?:ß|ss)e|weg|gasse|platz|allee) \d{1,4}[a-z]?\b|"
+    r"\b\d{1,4}[a-z]? (?:[^\W\d_][\w'’-]*\.? ){1,3}(?:street|st|road|rd|lane|avenue|ave|square|court|drive|"
+    r"way|close|quay|terrace|place|boulevard|row|hill|park)\b|\b[^\W\d_][\w-]*(?:stra(?:ß|ss)e|weg|gasse|platz|allee) \d{1,4}[a-z]?\b|"
     r"\b(?:calle|avenida|plaza) [^\W\d_][\w ]{2,30}? \d{1,4}\b"
 )
 
@@ -69,9 +69,10 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
         (
             "code",
-            r"\b(?=[\w-]*\d)[A-Za-z\d]+(?:[-/][A-Za-z\d]+)+\b|\b\d{3,}(?: \d{3,})+\b|\b(?=\w*\d)(?=\w*[A-Za-z])\w{5,}\b",
+            r"\b(?=[\w-]*\d)[A-Za-z\d]+(?:[-/][A-Za-z\d]+)+\b|\b\d{3,}(?: \d{3,})+\b|"
+            r"\b(?=\w*\d)(?=\w*[A-Za-z])\w{5,}\b",
         ),
-        ("number", r"\b\d+(?:[.,]\d+)*(?: ?(?:%|g|kg|km|m|cm|ml|l|gb|mb))?(?!\w)"),
+        ("number", r"\b\d+(?:[.,]\d+)*(?: ?(?:%|g|mg|kg|km|m|cm|ml|l|gb|mb))?(?!\w)"),
         ("word", r"\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"),
     )
 )

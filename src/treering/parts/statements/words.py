@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from treering.retrieval.text.analysis import stem
 
@@ -82,8 +83,9 @@ def words_of(language: str) -> Words:
 
 
 @cache
-def _tables() -> Mapping[str, dict[str, dict[str, list[str]]]] | dict[str, dict[str, str]]:
-    return json.loads(_TABLE.read_text("utf-8"))
+def _tables() -> dict[str, Any]:
+    tables: dict[str, Any] = json.loads(_TABLE.read_text("utf-8"))
+    return tables
 
 
 def _either(phrases: list[str]) -> re.Pattern[str]:

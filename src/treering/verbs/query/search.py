@@ -250,7 +250,14 @@ def with_replacing_turns(
     """Return hits with each replaced turn directly behind the turn that replaced it; hits past `most` give way."""
     if not replaced:
         return tuple(hits)
-    ordered = behind_replacements(hits, replaced, place_of=_place, look_up=_turn_hit, past=asks_about_past(question))
+    by_place = {by.place: by for by in replaced.values()}
+    ordered = behind_replacements(
+        hits,
+        {place: by.place for place, by in replaced.items()},
+        key_of=_place,
+        look_up=lambda hit, place: _turn_hit(hit, by_place[place]),
+        past=asks_about_past(question),
+    )
     return tuple(ordered[: max(most, len(hits))])
 
 
