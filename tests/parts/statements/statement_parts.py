@@ -33,7 +33,7 @@ def current(*lines):
 
 
 def relations(*lines):
-    """Return what happened to earlier statements: kind, their message, the message that did it, and whether for sure."""
+    """Return what happened to earlier statements: kind, target message, source message, and whether for sure."""
     ledger = ledger_of(*lines)
     found = [*ledger.retired.values(), *ledger.doubted.values()]
     return sorted((one.kind, one.target.message, one.source.message, one.sure) for one in found)

@@ -57,7 +57,7 @@ def test_facts_that_look_alike_stand_together(lines):
 
 
 def test_another_value_without_a_cue_is_doubted():
-    lines = ["Ada: the spare key is in drawer 4", "Ada: the spare key of the bike is in box 9"]
+    lines = ["Ada: the spare bike key costs 12 euros", "Ada: the spare key of the shed costs 9 euros"]
     assert relations(*lines) == [("replaces", 0, 1, False)]
 
 

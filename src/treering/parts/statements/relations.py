@@ -262,6 +262,8 @@ def _is_other(new: Statement, old: Statement) -> bool:
     different = new.modifiers ^ old.modifiers
     if new.modifiers and old.modifiers and new.modifiers.isdisjoint(old.modifiers):
         return True
+    if _differs(new, old, "label") and not new.cues & {"change", "correct"}:
+        return True
     if different & KIN and not (new.things & old.things):
         return True
     subjects = new.subject - new.verbs, old.subject - old.verbs

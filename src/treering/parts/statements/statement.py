@@ -11,7 +11,8 @@ Force = Literal["asserted", "planned", "done", "ended", "reported", "past", "sug
 
 STATED: frozenset[Force] = frozenset({"asserted", "planned", "done", "ended", "reported"})
 
-ValueKind = Literal["time", "date", "amount", "code", "address", "name"]
+ValueKind = Literal["time", "date", "amount", "label", "code", "address", "name"]
+"""What a value is. A label is the number of one of several: `sample 7`, `terminal 2`."""
 RelationKind = Literal["corrects", "replaces", "ends", "completes", "reassigns", "repeats", "settles"]
 """What a statement does to an earlier one. `settles`: it accepts a suggestion, which holds from then on."""
 

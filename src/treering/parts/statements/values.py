@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta
 
 from treering.parts.statements.statement import Value
 from treering.parts.statements.words import Words
+from treering.retrieval.text.analysis import stem
 
 _NUMBERS = dict(
     zip("one two three four five six seven eight nine ten eleven twelve".split(), range(1, 13), strict=True)
@@ -39,7 +40,8 @@ _AMOUNT = r"\d+|half an?|an?|" + "|".join(word for word in _NUMBERS if len(word)
 
 _ADDRESS = (
     r"\b\d{1,4}[a-z]? (?:[^\W\d_][\w'’-]*\.? ){1,3}(?:street|st|road|rd|lane|avenue|ave|square|court|drive|"
-    r"way|close|quay|terrace|place|boulevard|row|hill|park)\b|\b[^\W\d_][\w-]*(?:stra(?:ß|ss)e|weg|gasse|platz|allee) \d{1,4}[a-z]?\b|"
+    r"way|close|quay|terrace|place|boulevard|row|hill|park)\b|"
+    r"\b[^\W\d_][\w-]*(?:stra(?:ß|ss)e|weg|gasse|platz|allee) \d{1,4}[a-z]?\b|"
     r"\b(?:calle|avenida|plaza) [^\W\d_][\w ]{2,30}? \d{1,4}\b"
 )
 
@@ -90,6 +92,7 @@ _NOT_PAST = re.compile(
     r"\b(?:is|are|am|\w+'re|\w+'m|will|\w+'ll|can|could|shall|should|would|may|might|must|to|until|booked|scheduled|moved|"
     r"postponed|planned|due|need|for)\b"
 )
+_NOUN = re.compile(r"(?<!\S)([^\W\d_][\w'’]+) $")
 _CAPITALIZED = re.compile(r"[^\W\d_a-zà-ÿ][\w'’]*(?:[ -][^\W\d_a-zà-ÿ][\w'’]*)*")
 
 
@@ -101,10 +104,17 @@ def values_in(text: str, words: Words, *, at: datetime | None) -> tuple[tuple[Va
     values: list[Value] = []
     rest = text
     for kind, pattern in _PATTERNS if _HINT.search(text) else ():
-        matches = pattern.finditer(rest)
-        values += [_value(kind, match, at, past=is_past(text[: match.start()])) for match in matches]
+        for match in pattern.finditer(rest):
+            is_label = kind == "number" and match[0].isdigit() and _is_numbered(text[: match.start()], words)
+            values += [_value("label" if is_label else kind, match, at, past=is_past(text[: match.start()]))]
         rest = pattern.sub(lambda match: " " * len(match[0]), rest)
     return (*values, *_names(rest, words)), rest
+
+
+def _is_numbered(before: str, words: Words) -> bool:
+    """Return whether a number after a text tells one of several things from the others: `sample 7`."""
+    noun = _NOUN.search(before)
+    return noun is not None and not (noun[1].casefold() in words.small or stem(noun[1].casefold()) in words.verbs)
 
 
 def is_past(text: str) -> bool:
@@ -123,6 +133,8 @@ def _value(kind: str, match: re.Match[str], at: datetime | None, *, past: bool) 
             return Value("time", text, _time_key(match))
         case "money":
             return Value("amount", text, re.sub(r"[^\d]", "", folded))
+        case "label":
+            return Value("label", text, folded)
         case "number":
             return Value("amount", text, re.sub(r"(?<=\d)[.,](?=\d{3}\b)", "", folded))
         case "word":
