@@ -6,15 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from treering.core.characters import one_line
+from treering.core.characters import unmarked
 from treering.registry import brought
 from treering.verbs.engine import Engine
 
 TurnPlace = tuple[str, str]
 """A source and a segment of it."""
-
-MAX_QUOTED_CHARS = 120
-"""Characters of the replacing turn that a mark quotes."""
 
 _PAST = re.compile(
     r"\b(?:before|used to|previous(?:ly)?|former(?:ly)?|original(?:ly)?|at first|initial(?:ly)?|back then|earlier|once|"
@@ -43,11 +40,9 @@ class ReplacingTurn:
 
     @property
     def words(self) -> str:
-        """What it says, by whom, and when."""
-        text = one_line(self.text)
-        quoted = text if len(text) <= MAX_QUOTED_CHARS else f"{text[:MAX_QUOTED_CHARS].rstrip()} …"
-        by = ", ".join(filter(None, (self.speaker, f"{self.at:%Y-%m-%d}" if self.at else "")))
-        return f'"{quoted}"{f" ({by})" if by else ""}'
+        """Which turn it is, by whom, and when. Not what it says: that is data, and is shown as a hit."""
+        by = ", ".join(filter(None, (unmarked(self.speaker), f"{self.at:%Y-%m-%d}" if self.at else "")))
+        return f"turn {self.turn} ({by})" if by else f"turn {self.turn}"
 
 
 FindReplaced = Callable[[Engine, Sequence[TurnPlace]], Mapping[TurnPlace, ReplacingTurn]]

@@ -35,13 +35,22 @@ from treering.verbs.query.context_items import (
 from treering.verbs.query.context_knowledge import files_of, is_about_task, knowledge_about
 from treering.verbs.query.context_notes import conflicts_of, missing_of, next_reads_of, rules_of, summary_of
 from treering.verbs.query.context_parts import FoundForTask, gather
-from treering.verbs.query.search import knowledge_on, only_replaced, reranking_of, reranking_warnings
+from treering.verbs.query.search import (
+    is_turn,
+    knowledge_on,
+    only_replaced,
+    place_of,
+    reranking_of,
+    reranking_warnings,
+    with_replacing_turns,
+)
 from treering.verbs.reading import (
     SUPERSEDED,
     Asked,
     Empty,
     Explanations,
     ReadReport,
+    Replaced,
     SearchOptions,
     altered_warnings,
     answered_sequence,
@@ -53,6 +62,7 @@ from treering.verbs.reading import (
     why_empty,
     zone_of,
 )
+from treering.verbs.replaced_turns import replaced_turns
 from treering.verbs.trees import notes_of, notes_of_objects
 
 
@@ -175,7 +185,10 @@ def _drafts(
 ) -> list[UnnumberedItem]:
     """Return all that may be packed, best first: what is believed, and passages of sources."""
     shown = _ordered(found)
-    notes = notes_of(call.tree, call.engine.ledger, shown)
+    by_turn = replaced_turns(call.engine, [place_of(hit) for hit in shown if is_turn(hit)]) if reach.at is None else {}
+    shown = [*with_replacing_turns(shown, by_turn, found.question.text, most=len(shown) + len(by_turn))]
+    marks = {hit.head.key: Replaced(turn=by).note for hit in shown if (by := by_turn.get(place_of(hit)))}
+    notes = {**notes_of(call.tree, call.engine.ledger, shown), **marks}
     whole = {hit.head.key for hit in found.definitions}
     sources = list(source_items(shown, found.question.text, notes, found.judgement.weak, whole))
     if not found.answers:

@@ -126,7 +126,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
     replaced = _replaced(call, found)
     ordered = _behind_current(call, found.hits, replaced, reach, most=options.limit)
-    by_turn = replaced_turns(engine, [_place(hit) for hit in ordered if is_turn(hit)]) if reach.at is None else {}
+    by_turn = replaced_turns(engine, [place_of(hit) for hit in ordered if is_turn(hit)]) if reach.at is None else {}
     replaced |= {place: Replaced(turn=turn) for place, turn in by_turn.items()}
     ordered = with_replacing_turns(ordered, by_turn, given.text, most=options.limit)
     found = replace(found, hits=_without_declarations(ordered, found, replaced))
@@ -142,7 +142,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
             explanations=explanations,
             note=notes.get(hit.head.key, ""),
             weak=hit.head.key in judged.weak,
-            replaced=replaced.get(_place(hit)),
+            replaced=replaced.get(place_of(hit)),
         )
         for hit in found.hits
     )
@@ -151,7 +151,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     shown, left_out = _fit(hits, options.max_tokens)
     query = LineQuery(given.text)
     if options.lines:
-        roles = {_place(hit): hit.head.role for hit in found.hits}
+        roles = {place_of(hit): hit.head.role for hit in found.hits}
         near = LineQuery(given.text, engine.quick if options.semantic else None)
         queries = chain([near] * _HITS_WITH_VECTORS, repeat(query))
         shown = tuple(_with_lines(hit, one, roles, options.lines) for hit, one in zip(shown, queries, strict=False))
@@ -183,7 +183,8 @@ _Place = tuple[str, str]
 """An object and a segment of it, which is empty for the object as a whole."""
 
 
-def _place(hit: Hit) -> _Place:
+def place_of(hit: Hit) -> _Place:
+    """Return the object of a hit, and the segment that it is."""
     return hit.head.object_id, hit.head.part
 
 
@@ -193,7 +194,7 @@ def _replaced(call: Call, found: Retrieval) -> dict[_Place, Replaced]:
     That may be many steps later. None for a read of the past, which shows all as it was.
     """
     outdated = {source for source, heads in found.resting.items() if any(one.status == "superseded" for one in heads)}
-    places = {_place(hit) for hit in found.hits if hit.head.object_id in outdated}
+    places = {place_of(hit) for hit in found.hits if hit.head.object_id in outdated}
     resting = only_replaced(knowledge_on(call, sorted({source for source, _ in places}))) if places else {}
     older = {
         place: [one.id for one in held if one.status == "superseded"][-1]
@@ -216,14 +217,14 @@ def _behind_current(
     if not current:
         return tuple(hits)
     told_by = _told_by(current.values())
-    shown = {one for hit in hits for one in told_by.get(_place(hit), ())}
+    shown = {one for hit in hits for one in told_by.get(place_of(hit), ())}
     absent = [one for one in dict.fromkeys(item.id for item in current.values()) if one not in shown]
     looked_up = _look_up(call, absent, reach)
     waiting: dict[str, list[Hit]] = {}
     seen = set(absent) - looked_up.keys()  # what may not be shown here holds nothing back
     told: list[Hit] = []
     for hit in hits:
-        place = _place(hit)
+        place = place_of(hit)
         by = current[place].id if place in current else ""
         if by in looked_up and by not in seen:
             told.append(replace(looked_up[by], score=hit.score))
@@ -254,7 +255,7 @@ def with_replacing_turns(
     ordered = behind_replacements(
         hits,
         {place: by.place for place, by in replaced.items()},
-        key_of=_place,
+        key_of=place_of,
         look_up=lambda hit, place: _turn_hit(hit, by_place[place]),
         past=asks_about_past(question),
     )
@@ -285,7 +286,7 @@ def _without_declarations(
 
     def is_repeated(hit: Hit) -> bool:
         stated = {head.id for head in found.resting.get(hit.head.object_id, ())}
-        later = replaced.get(_place(hit))
+        later = replaced.get(place_of(hit))
         return is_declaration(hit.head.origin) and not shown.isdisjoint(
             stated | {later.by.id if later and later.by else ""}
         )
