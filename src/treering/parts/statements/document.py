@@ -111,9 +111,8 @@ def _line(ledger: Ledger, one: Statement) -> Line | None:
 
 
 def _context(ledger: Ledger, one: Statement) -> str:
-    if context := ledger.contexts.get(one.id):
-        return context
-    return ledger.statements[one.about].text if one.about and one.about not in ledger.retired else ""
+    about = ledger.statements[one.about].text if one.about and one.about not in ledger.retired else ""
+    return " / ".join(filter(None, (about, ledger.contexts.get(one.id, ""))))
 
 
 def _section(one: Statement) -> Section | None:

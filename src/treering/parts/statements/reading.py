@@ -72,6 +72,8 @@ def _statement(said: Said, clause: Clause, number: int, words: Words) -> Stateme
     if _ASTERISK.match(text.strip(" .!")):
         cues |= {"correct"}
     values, rest = values_in(text, words, at=said.at)
+    if any(text.startswith(value.text) for value in values):
+        cues |= {"leads"}
     verb = _VERB.search(rest.casefold().replace("’", "'"))
     subject = _stems(rest[: verb.start()] if verb else "", words)
     topics = _stems(_without_cues(rest.casefold(), words), words)
@@ -85,7 +87,8 @@ def _statement(said: Said, clause: Clause, number: int, words: Words) -> Stateme
         force = "reported"
     if is_past(plain):
         cues |= {"did"}
-    opening = {"agree": "agrees", "refuse": "refuses", "answer": "answers"}
+    cues -= {"objects"}
+    opening = {"agree": "agrees", "refuse": "refuses", "answer": "answers", "objects": "objects"}
     cues |= {name for cue, name in opening.items() if words.begins_with(cue, plain)}
     return Statement(
         message=said.position,

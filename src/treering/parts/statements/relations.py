@@ -15,8 +15,10 @@ MIN_OVERLAP_WITH_CUE = 0.34
 """Share of the smaller statement's topics that both have, if a word such as `now` says that something changed."""
 MIN_OVERLAP = 0.67
 """The same without such a word."""
-MIN_OVERLAP_UNSURE = 0.5
-"""From this share on a statement may have been replaced."""
+MIN_OVERLAP_UNSURE = 0.34
+"""From this share on, without such a word, a statement may have been replaced."""
+MIN_OVERLAP_SAME = 0.5
+"""From this share on a statement may be denied, or a plan done."""
 
 
 def with_context(new: Statement, earlier: Sequence[Statement]) -> Statement:
@@ -35,7 +37,9 @@ def with_context(new: Statement, earlier: Sequence[Statement]) -> Statement:
     if not is_question or not new.begins or not ("answers" in new.cues or len(new.topics) <= 1):
         return new
     topics, attributes = new.topics | before.topics, new.attributes | before.attributes
-    cues = new.cues - {"correct"}  # `no, …` says no to the question
+    cues = new.cues - {"objects"}  # `no, …` says no to the question
+    if any(not keys.isdisjoint(before.keys.get(kind, ())) for kind, keys in new.keys.items()):
+        cues |= {"change"}  # `10 is fine` accepts what was asked for
     inherited = before.topics - new.topics
     return replace(new, topics=topics, attributes=attributes, cues=cues, inherited=inherited, answers=before.text)
 
@@ -80,8 +84,14 @@ def _ended(new: Statement, matches: Sequence["_Match"], recent: Sequence[Stateme
     most = max((match.size for match in about), default=0)
     if about:
         yield from (Relation("ends", new, match.target) for match in about if match.size == most)
+    elif same_day := [match.target for match in matches if match.equal and _is_near(new, match.target)]:
+        yield Relation("ends", new, same_day[-1])
     elif not new.things and (last := _last(new, matches)):
         yield Relation("ends", new, last)
+
+
+def _is_near(new: Statement, old: Statement) -> bool:
+    return old.message >= new.message - NEAR_MESSAGES and _may_end(new, old)
 
 
 def _may_end(new: Statement, old: Statement) -> bool:
@@ -93,7 +103,7 @@ def _completed(new: Statement, matches: Sequence["_Match"], recent: Sequence[Sta
         return
     for match in matches:
         old = match.target
-        is_about = match.things and match.share >= MIN_OVERLAP_UNSURE and _is_ahead(old)
+        is_about = match.things and match.share >= MIN_OVERLAP_SAME and _is_ahead(old)
         if is_about and not _is_other(new, old) and not _differs(new, old, "date", "time"):
             yield Relation("completes", new, old)
 
@@ -105,7 +115,8 @@ def _is_ahead(old: Statement) -> bool:
 
 
 def _corrected(new: Statement, matches: Sequence["_Match"]) -> Iterator[Relation]:
-    if "correct" not in new.cues:
+    if not new.cues & {"correct", "objects"}:
+        yield from _put_right(new, matches)
         return
     near = [match for match in matches if match.target.message >= new.message - NEAR_MESSAGES]
     near = [match for match in near if not _is_other(new, match.target)]
@@ -119,6 +130,14 @@ def _corrected(new: Statement, matches: Sequence["_Match"]) -> Iterator[Relation
         yield Relation("corrects", new, own[-1])
     elif not new.things and not new.values and (last := _last(new, matches)):
         yield Relation("corrects", new, last)
+
+
+def _put_right(new: Statement, matches: Sequence["_Match"]) -> Iterator[Relation]:
+    """A message that begins with a value may put right the message before it: `1932, it's on the stone`."""
+    if "leads" in new.cues and new.begins and not new.answers and not new.things & new.subject:
+        before = [match.target for match in matches if match.target.message == new.message - 1 and match.changed]
+        if before:
+            yield Relation("corrects", new, before[-1], sure=before[-1].author == new.author)
 
 
 def _reassigned(new: Statement, matches: Sequence["_Match"], recent: Sequence[Statement]) -> Iterator[Relation]:
@@ -145,7 +164,7 @@ def _replaced(new: Statement, matches: Sequence["_Match"], recent: Sequence[Stat
         for match in matches
         if match.target.force != "ended" and _same_owner(new, match.target) and not _is_other(new, match.target)
     ]
-    changed = "change" in new.cues or bool(new.answers and new.values and not new.things)
+    changed = "change" in new.cues
     found = [(match, _certainty(new, match, changed=changed)) for match in mine]
     sure = [match for match, certainty in found if certainty == "sure"]
     unsure = [match for match, certainty in found if certainty == "unsure"]
@@ -172,12 +191,12 @@ def _certainty(new: Statement, match: "_Match", *, changed: bool) -> str:
     is_vague = new.inherited and not match.changed
     if not match.things or (not changed and (is_event or is_vague)):
         return ""
-    flipped = new.positive != old.positive and match.share >= MIN_OVERLAP_UNSURE
+    flipped = new.positive != old.positive and match.share >= MIN_OVERLAP_SAME
     if match.changed or flipped:
         if match.share >= (MIN_OVERLAP_WITH_CUE if changed else MIN_OVERLAP):
             return "sure"
         return "unsure" if match.share >= MIN_OVERLAP_UNSURE else ""
-    if changed and match.share >= MIN_OVERLAP_UNSURE and not match.equal and new.things - old.things:
+    if changed and match.share >= MIN_OVERLAP_SAME and not match.equal and new.things - old.things:
         return "sure"
     return ""
 

@@ -15,6 +15,7 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _PASTED = re.compile(r"(?P<name>[^\W\d_][\w.'’ -]{0,30}?)(?: ?[\[(]?\d{1,2}[:.]\d\d[^:]{0,12})?: +(?P<text>\S.*)")
 _NAME = r"[^\W\d_a-zà-ÿ][\w'’.-]*(?: [^\W\d_a-zà-ÿ][\w'’.-]*)?"
 _QUOTE = re.compile(r"[\"“„«](?P<text>[^\"“”„«»]{2,400})[\"”“»]")
+_GOES_ON = re.compile(r" ([^\W\d_a-z]?[a-z]\w+)")
 _SENDER = re.compile(
     rf"(?:from|what|by|mail of|message of|von|de) ({_NAME})|({_NAME}) (?:sent|wrote|said|says|schrieb|:)"
 )
@@ -105,7 +106,8 @@ def _inline_quotes(line: str, words: Words) -> Iterator[Clause]:
     rest = line
     for quote in _QUOTE.finditer(line):
         around = f"{line[: quote.start()][-60:]}\0{line[quote.end() :][:30]}"
-        if words.report.search(around.casefold()):
+        goes_on = _GOES_ON.match(line[quote.end() :])  # `"A House" sells better`: a title, and no speech
+        if words.report.search(around.casefold()) and not (goes_on and not words.report.match(goes_on[1])):
             names = (name for name in re.findall(_NAME, around) if name.casefold() not in words.small)
             author = next(names, UNKNOWN)
             yield from (Clause(sentence, author, quoted=True) for sentence in split_sentences(quote["text"]))

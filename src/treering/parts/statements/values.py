@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 
 from treering.parts.statements.statement import Value
@@ -53,6 +54,11 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("month", rf"\b(?:the )?(\d{{1,2}})(?:st|nd|rd|th|\.)?(?: of)? ({_MONTH})\b(?:,? \d{{4}}\b)?"),
         ("month_first", rf"\b({_MONTH})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b"),
         ("ordinal", r"\b(\d{1,2})(?:st|nd|rd|th)\b"),
+        (
+            "every",
+            r"\b(?:every (?:day|morning|evening|night|week|month|year|second \w+)|daily|weekly|monthly|"
+            r"(?:once|twice) an? (?:day|week|month|year))\b",
+        ),
         ("relative", rf"\bin (?:about )?({_AMOUNT}) (day|week|month|year)s?\b"),
         ("ago", rf"\b({_AMOUNT}) (day|week|month|year)s? ago\b"),
         (
@@ -74,6 +80,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"\b(?=[\w-]*\d)[A-Za-z\d]+(?:[-/][A-Za-z\d]+)+\b|\b\d{3,}(?: \d{3,})+\b|"
             r"\b(?=\w*\d)(?=\w*[A-Za-z])\w{5,}\b",
         ),
+        ("model", r"\b[A-Z]{1,3}\d{1,4}\b"),
         ("number", r"\b\d+(?:[.,]\d+)*(?: ?(?:%|g|mg|kg|km|m|cm|ml|l|gb|mb))?(?!\w)"),
         ("word", r"\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"),
     )
@@ -92,6 +99,7 @@ _NOT_PAST = re.compile(
     r"\b(?:is|are|am|\w+'re|\w+'m|will|\w+'ll|can|could|shall|should|would|may|might|must|to|until|booked|scheduled|moved|"
     r"postponed|planned|due|need|for)\b"
 )
+_MONTHS_TRIED = 4
 _NOUN = re.compile(r"(?<!\S)([^\W\d_][\w'’]+) $")
 _CAPITALIZED = re.compile(r"[^\W\d_a-zà-ÿ][\w'’]*(?:[ -][^\W\d_a-zà-ÿ][\w'’]*)*")
 
@@ -141,7 +149,7 @@ def _value(kind: str, match: re.Match[str], at: datetime | None, *, past: bool) 
             return Value("amount", text, str(_NUMBERS[folded]))
         case "address":
             return Value("address", text, re.sub(r"[\s.]+", " ", folded))
-        case "code":
+        case "code" | "model":
             return Value("code", text, re.sub(r"\s", "", folded))
         case _:
             days = _days(kind, match, said, past=past) if said else None
@@ -185,6 +193,8 @@ def _resolved(kind: str, match: re.Match[str], said: date, *, past: bool) -> tup
             if (match[1] or "").casefold().startswith("every") or match[2].casefold() in {f"{day}s" for day in _DAYS}:
                 return None
             return _one(_weekday(match, said, past=past))
+        case "ordinal":
+            return _one(_day_of_month(int(match[1]), said, past=past))
         case "near":
             return _near(match[0].casefold(), said)
         case _:
@@ -218,6 +228,18 @@ def _weekday(match: re.Match[str], said: date, *, past: bool) -> date:
     if past or way == "last":
         return said - timedelta(days=(said.weekday() - wanted) % 7 or 7)
     return said + timedelta(days=(wanted - said.weekday()) % 7 or 7)
+
+
+def _day_of_month(day: int, said: date, *, past: bool) -> date:
+    step = -1 if past else 1
+    month = said
+    for _ in range(_MONTHS_TRIED):
+        with suppress(ValueError):
+            found = month.replace(day=day)
+            if found <= said if past else found >= said:
+                return found
+        month = _moved(month.replace(day=1), "month", 1, half=False, sign=step)[0]
+    raise ValueError(day)
 
 
 def _nearest_year(month: int, day: int, said: date, *, past: bool) -> date:
