@@ -8,9 +8,8 @@ from benchmarks.truth.scoring import ShownLine
 from treering.parts.discussions.generators.built_in import BuiltInGenerator
 from treering.parts.discussions.generators.generator import Background, Chunk, SpokenLine
 from treering.parts.discussions.generators.utterances import lines_of
+from treering.parts.statements.document import NOT_CURRENT
 
-_NOT_CURRENT = frozenset({"Before", "Said, not settled", "Unsure"})
-"""Sections of the state document that do not say what holds."""
 _LINE = re.compile(r"- (?P<speaker>[^:]+): (?P<text>.*?)(?: \(was: (?P<was>.*)\))? \[[^\]]*message \d+\]")
 _CHUNK = 5
 """Messages of a chunk, as by default."""
@@ -22,7 +21,7 @@ def state_lines(document: str) -> Iterator[ShownLine]:
     for row in document.splitlines():
         if row.startswith("#"):
             heading = row.lstrip("# ")
-        elif heading not in _NOT_CURRENT and (line := _LINE.fullmatch(row)):
+        elif heading not in NOT_CURRENT and (line := _LINE.fullmatch(row)):
             yield ShownLine(
                 f"{line['speaker']}: {line['text']}", line["speaker"].partition(" (")[0], was=line["was"] or ""
             )

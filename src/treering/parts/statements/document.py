@@ -1,27 +1,32 @@
 """What holds now, as lines under headings, each with the message that says it and what it replaced."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from treering.core.characters import one_line
 from treering.parts.statements.ledger import Ledger
 from treering.parts.statements.statement import Statement
+from treering.retrieval.extraction.extractive import Sort, sort_of
 from treering.retrieval.text.analysis import estimate_tokens
 
-Section = Literal["Facts", "Preferences", "Ahead", "Done or dropped", "Before", "Said, not settled", "Unsure"]
-
-SECTIONS: tuple[Section, ...] = (
+Section = Literal[
+    "Decisions",
     "Facts",
     "Preferences",
     "Ahead",
+    "Open",
     "Done or dropped",
     "Before",
     "Said, not settled",
     "Unsure",
-)
-CURRENT_SECTIONS = frozenset(SECTIONS[:4])
+]
 
+SECTIONS: tuple[Section, ...] = get_args(Section)
+NOT_CURRENT = frozenset({"Before", "Said, not settled", "Unsure"})
+"""Sections of what does not hold, or not for sure."""
+
+_SORTS: Mapping[Sort, Section] = {"decision": "Decisions", "preference": "Preferences"}
 MAX_EARLIER = 3
 """Earlier statements that a line names as replaced."""
 
@@ -42,7 +47,7 @@ class Line:
     @property
     def is_current(self) -> bool:
         """Whether it is shown as holding now."""
-        return self.section in CURRENT_SECTIONS
+        return self.section not in NOT_CURRENT
 
     @property
     def words(self) -> str:
@@ -120,12 +125,12 @@ def _section(one: Statement) -> Section | None:
         case "suggested":
             return None if one.machine else "Said, not settled"
         case "planned":
-            return "Ahead"
+            return "Ahead" if any(value.kind == "date" for value in one.values) else "Open"
         case "past":
             return "Before"
         case "done" | "ended":
             return "Done or dropped"
         case "asserted" | "reported":
-            return "Preferences" if "prefer" in one.cues else "Facts"
+            return _SORTS.get(sort_of(one.text), "Facts")
         case _:
             return None

@@ -133,7 +133,7 @@ def _corrected(new: Statement, matches: Sequence["_Match"]) -> Iterator[Relation
 
 
 def _put_right(new: Statement, matches: Sequence["_Match"]) -> Iterator[Relation]:
-    """A message that begins with a value may put right the message before it: `1932, it's on the stone`."""
+    """Let a message that begins with a value correct the one before it: `1932, it's on the stone`."""
     if "leads" in new.cues and new.begins and not new.answers and not new.things & new.subject:
         before = [match.target for match in matches if match.target.message == new.message - 1 and match.changed]
         if before:
