@@ -175,7 +175,7 @@ PARTS: Table[Part] = Table(
             serving_flags="treering.parts.discussions.commands:ChatFlags",
         ),
         "statements": Part("statements", replaced_turns="treering.parts.statements.conversations:replaced_turns"),
-        "client": Part("client"),
+        "client": Part("client", needs=("statements",)),
         "wiki": Part(
             "wiki",
             needs=("client",),

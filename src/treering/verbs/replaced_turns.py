@@ -13,6 +13,15 @@ from treering.verbs.engine import Engine
 TurnPlace = tuple[str, str]
 """A source and a segment of it."""
 
+
+@dataclass(frozen=True, slots=True)
+class FoundTurn:
+    """A turn among hits, and the conversation that it is in."""
+
+    place: TurnPlace
+    scope: str
+    origin: str
+
 _PAST = re.compile(
     r"\b(?:before|used to|previous(?:ly)?|former(?:ly)?|original(?:ly)?|at first|initial(?:ly)?|back then|earlier|once|"
     r"in the past|old|until (?:then|now)|no longer|anymore|früher|davor|vorher|ursprünglich|damals|antes|"
@@ -45,15 +54,15 @@ class ReplacingTurn:
         return f"turn {self.turn} ({by})" if by else f"turn {self.turn}"
 
 
-FindReplaced = Callable[[Engine, Sequence[TurnPlace]], Mapping[TurnPlace, ReplacingTurn]]
+FindReplaced = Callable[[Engine, Sequence[FoundTurn]], Mapping[TurnPlace, ReplacingTurn]]
 """Return which of some turns were replaced, and by which, as of now."""
 
 
-def replaced_turns(engine: Engine, places: Sequence[TurnPlace]) -> dict[TurnPlace, ReplacingTurn]:
+def replaced_turns(engine: Engine, turns: Sequence[FoundTurn]) -> dict[TurnPlace, ReplacingTurn]:
     """Return which of some turns later ones replaced, as the installed parts know it."""
     found: dict[TurnPlace, ReplacingTurn] = {}
-    for find in brought("replaced_turns") if places else ():
-        found.update(find(engine, places))
+    for find in brought("replaced_turns") if turns else ():
+        found.update(find(engine, turns))
     return found
 
 

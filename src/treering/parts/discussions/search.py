@@ -29,6 +29,7 @@ from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, UnderstoodDays
 from treering.verbs.reading import behind_warning, lag_warning, question_of, understood_days
 from treering.verbs.replaced_turns import (
+    FoundTurn,
     ReplacingTurn,
     TurnPlace,
     asks_about_past,
@@ -138,6 +139,7 @@ class DiscussionHit:
     scope: str = ""
     source_id: str = ""
     segment_id: str = ""
+    origin: str = ""
     memory: Memory | None = None
     reply: TurnReply | None = None
     """The message that answers a hit ending with a question, if both are in one block."""
@@ -273,7 +275,7 @@ class _Search:
 
     def current_first(self, found: Sequence[DiscussionHit], query: str) -> list[DiscussionHit]:
         """Mark messages that later ones replaced, and put each directly behind its replacement."""
-        replaced = replaced_turns(self.engine, [_place(one) for one in found if one.kind == "turn"])
+        replaced = replaced_turns(self.engine, [_found_turn(one) for one in found if one.kind == "turn"])
         marked = [replace(one, superseded_by=replaced.get(_place(one))) for one in found]
         by_place = {by.place: by for by in replaced.values()}
         ordered = behind_replacements(
@@ -413,6 +415,10 @@ class _Search:
         return Reach(self.scope, descend=self.descend, where=And((place, Or(tuple(kinds)))))
 
 
+def _found_turn(one: DiscussionHit) -> FoundTurn:
+    return FoundTurn(_place(one), one.scope, one.origin)
+
+
 def _place(one: DiscussionHit) -> TurnPlace:
     return one.source_id, one.segment_id or one.id
 
@@ -430,6 +436,7 @@ def _turn(candidate: _Candidate, segment: Segment, turn: Turn) -> DiscussionHit:
         scope=candidate.head.scope,
         source_id=candidate.head.object_id,
         segment_id=segment.segment_id,
+        origin=candidate.head.origin,
     )
 
 

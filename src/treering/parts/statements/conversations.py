@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, islice
 from threading import Lock
 
 from treering.core.evidence import Segment, Turn
@@ -12,17 +12,18 @@ from treering.parts.statements.ledger import Ledger
 from treering.parts.statements.reading import statements_of
 from treering.parts.statements.statement import Said, Statement
 from treering.parts.statements.stored import loaded
-from treering.ports.ledger import Head
 from treering.ports.ledger import Ledger as Store
 from treering.retrieval.text.time_zones import TimeZone
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
-from treering.verbs.replaced_turns import ReplacingTurn, TurnPlace
+from treering.verbs.replaced_turns import FoundTurn, ReplacingTurn, TurnPlace
 
 MAX_SOURCES = 2_000
 """Sources whose statements stay in memory: about 40 messages each."""
 MAX_LEDGERS = 200
 """Conversations whose ledgers stay in memory."""
+MAX_CONVERSATIONS = 5
+"""Conversations of hits that are read: each costs a round trip to the store."""
 MACHINES = frozenset({"assistant", "model", "ai", "bot", "system", "tool"})
 """Roles of messages that state nothing by themselves."""
 
@@ -66,11 +67,10 @@ def conversation_at(engine: Engine, *, scope: str, root: str) -> Conversation:
     return _conversation(engine, [(state.id, state.revision, state.fingerprint) for _, state in active])
 
 
-def replaced_turns(engine: Engine, places: Sequence[TurnPlace]) -> dict[TurnPlace, ReplacingTurn]:
-    """Return which of some turns later ones of their conversations replaced, and by which."""
+def replaced_turns(engine: Engine, turns: Sequence[FoundTurn]) -> dict[TurnPlace, ReplacingTurn]:
+    """Return which of some turns, best first, later ones of their conversations replaced, and by which."""
     found: dict[TurnPlace, ReplacingTurn] = {}
-    heads = engine.ledger.heads({source_id for source_id, _ in places})
-    for (scope, root), group in _by_conversation(places, heads).items():
+    for (scope, root), group in islice(_by_conversation(turns).items(), MAX_CONVERSATIONS):
         conversation = conversation_at(engine, scope=scope, root=root)
         replaced = conversation.ledger.replaced_messages()
         for place in group:
@@ -80,15 +80,11 @@ def replaced_turns(engine: Engine, places: Sequence[TurnPlace]) -> dict[TurnPlac
     return found
 
 
-def _by_conversation(
-    places: Sequence[TurnPlace], heads: Mapping[str, Head]
-) -> Mapping[tuple[str, str], list[TurnPlace]]:
-    """Return the places by the scope and the origin of their conversations."""
+def _by_conversation(turns: Sequence[FoundTurn]) -> Mapping[tuple[str, str], list[TurnPlace]]:
+    """Return the places of turns by the scope and the origin of their conversations."""
     grouped: dict[tuple[str, str], list[TurnPlace]] = {}
-    for place in places:
-        head = heads.get(place[0])
-        if head and head.kind == "conversation":
-            grouped.setdefault((head.scope, head.origin.partition("#")[0]), []).append(place)
+    for turn in turns:
+        grouped.setdefault((turn.scope, turn.origin.partition("#")[0]), []).append(turn.place)
     return grouped
 
 

@@ -36,12 +36,12 @@ from treering.verbs.query.context_knowledge import files_of, is_about_task, know
 from treering.verbs.query.context_notes import conflicts_of, missing_of, next_reads_of, rules_of, summary_of
 from treering.verbs.query.context_parts import FoundForTask, gather
 from treering.verbs.query.search import (
-    is_turn,
     knowledge_on,
     only_replaced,
     place_of,
     reranking_of,
     reranking_warnings,
+    turns_of,
     with_replacing_turns,
 )
 from treering.verbs.reading import (
@@ -185,7 +185,7 @@ def _drafts(
 ) -> list[UnnumberedItem]:
     """Return all that may be packed, best first: what is believed, and passages of sources."""
     shown = _ordered(found)
-    by_turn = replaced_turns(call.engine, [place_of(hit) for hit in shown if is_turn(hit)]) if reach.at is None else {}
+    by_turn = replaced_turns(call.engine, turns_of(shown)) if reach.at is None else {}
     shown = [*with_replacing_turns(shown, by_turn, found.question.text, most=len(shown) + len(by_turn))]
     marks = {hit.head.key: Replaced(turn=by).note for hit in shown if (by := by_turn.get(place_of(hit)))}
     notes = {**notes_of(call.tree, call.engine.ledger, shown), **marks}

@@ -44,7 +44,7 @@ from treering.verbs.reading import (
     why_empty,
     zone_of,
 )
-from treering.verbs.replaced_turns import ReplacingTurn, asks_about_past, behind_replacements, replaced_turns
+from treering.verbs.replaced_turns import FoundTurn, ReplacingTurn, asks_about_past, behind_replacements, replaced_turns
 from treering.verbs.trees import notes_of
 
 # How a ranked read has its best hits read again: what it asks for, and what it is told where that was not done.
@@ -126,8 +126,8 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
     replaced = _replaced(call, found)
     ordered = _behind_current(call, found.hits, replaced, reach, most=options.limit)
-    by_turn = replaced_turns(engine, [place_of(hit) for hit in ordered if is_turn(hit)]) if reach.at is None else {}
-    replaced |= {place: Replaced(turn=turn) for place, turn in by_turn.items()}
+    by_turn = replaced_turns(engine, turns_of(ordered)) if reach.at is None else {}
+    replaced = {place: Replaced(turn=turn) for place, turn in by_turn.items()} | replaced
     ordered = with_replacing_turns(ordered, by_turn, given.text, most=options.limit)
     found = replace(found, hits=_without_declarations(ordered, found, replaced))
     note_recalled(engine, found.hits)
@@ -240,9 +240,10 @@ def _behind_current(
     return tuple(told[: max(most, len(hits))])
 
 
-def is_turn(hit: Hit) -> bool:
-    """Return whether a hit is a turn of a conversation."""
-    return isinstance(hit.locator, Turn)
+def turns_of(hits: Iterable[Hit]) -> list[FoundTurn]:
+    """Return the turns of conversations among hits."""
+    turns = (hit for hit in hits if isinstance(hit.locator, Turn))
+    return [FoundTurn(place_of(hit), hit.head.scope, hit.head.origin) for hit in turns]
 
 
 def with_replacing_turns(
