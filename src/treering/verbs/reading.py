@@ -343,7 +343,7 @@ class Replaced:
     def note(self) -> str:
         """What is to be said of the passage."""
         if self.turn:
-            return f"{SUPERSEDED} by {self.turn.words}"
+            return f"{SUPERSEDED} {self.turn.words}"
         return f"{SUPERSEDED} by {label(self.by.title)}" if self.by else SUPERSEDED
 
     @property

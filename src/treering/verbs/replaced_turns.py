@@ -22,6 +22,7 @@ class FoundTurn:
     scope: str
     origin: str
 
+
 _PAST = re.compile(
     r"\b(?:before|used to|previous(?:ly)?|former(?:ly)?|original(?:ly)?|at first|initial(?:ly)?|back then|earlier|once|"
     r"in the past|old|until (?:then|now)|no longer|anymore|früher|davor|vorher|ursprünglich|damals|antes|"
@@ -41,6 +42,8 @@ class ReplacingTurn:
     text: str
     speaker: str = ""
     at: datetime | None = None
+    degree: str = ""
+    """`in part` or `perhaps`; empty if it replaced all of the turn for sure."""
 
     @property
     def place(self) -> TurnPlace:
@@ -49,20 +52,21 @@ class ReplacingTurn:
 
     @property
     def words(self) -> str:
-        """Which turn it is, by whom, and when. Not what it says: that is data, and is shown as a hit."""
+        """Which turn it is, whose, and when. Not what it says: that is data, and is shown as a hit."""
         by = ", ".join(filter(None, (unmarked(self.speaker), f"{self.at:%Y-%m-%d}" if self.at else "")))
-        return f"turn {self.turn} ({by})" if by else f"turn {self.turn}"
+        degree = f"{self.degree} " if self.degree else ""
+        return f"{degree}by turn {self.turn}{f' ({by})' if by else ''}"
 
 
-FindReplaced = Callable[[Engine, Sequence[FoundTurn]], Mapping[TurnPlace, ReplacingTurn]]
-"""Return which of some turns were replaced, and by which, as of now."""
+FindReplaced = Callable[[Engine, Sequence[FoundTurn], str], Mapping[TurnPlace, ReplacingTurn]]
+"""Return which of some turns were replaced, and by which, for a question."""
 
 
-def replaced_turns(engine: Engine, turns: Sequence[FoundTurn]) -> dict[TurnPlace, ReplacingTurn]:
+def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str) -> dict[TurnPlace, ReplacingTurn]:
     """Return which of some turns later ones replaced, as the installed parts know it."""
     found: dict[TurnPlace, ReplacingTurn] = {}
     for find in brought("replaced_turns") if turns else ():
-        found.update(find(engine, turns))
+        found.update(find(engine, turns, question))
     return found
 
 

@@ -100,7 +100,7 @@ def render_found(found: Sequence[FoundIn], query: str, *, fenced: bool) -> Itera
         yield line(f"{rank}. ", (called, "bold"), f"  {one.score:.3f}  ({one.kind} {place}{said})")
         yield line(_quoted(text, f"discussion:{place}", fenced=fenced), indent=3)
         if one.superseded_by:
-            yield line(("superseded by ", "yellow"), one.superseded_by.words, indent=3)
+            yield line(("superseded ", "yellow"), one.superseded_by.words, indent=3)
         if one.reply:
             yield line(
                 _quoted(f"{one.reply.speaker}: {_snippet(one.reply.text)}", f"discussion:{place}", fenced=fenced),

@@ -275,7 +275,7 @@ class _Search:
 
     def current_first(self, found: Sequence[DiscussionHit], query: str) -> list[DiscussionHit]:
         """Mark messages that later ones replaced, and put each directly behind its replacement."""
-        replaced = replaced_turns(self.engine, [_found_turn(one) for one in found if one.kind == "turn"])
+        replaced = replaced_turns(self.engine, [_found_turn(one) for one in found if one.kind == "turn"], query)
         marked = [replace(one, superseded_by=replaced.get(_place(one))) for one in found]
         by_place = {by.place: by for by in replaced.values()}
         ordered = behind_replacements(

@@ -2,14 +2,14 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
 from threading import Lock
 
 from treering.core.evidence import Segment, Turn
 from treering.core.objects import Source
 from treering.parts.statements.ledger import Ledger
-from treering.parts.statements.reading import statements_of
+from treering.parts.statements.reading import statements_of, topics_of
 from treering.parts.statements.statement import Said, Statement
 from treering.parts.statements.stored import loaded
 from treering.ports.ledger import Ledger as Store
@@ -67,16 +67,17 @@ def conversation_at(engine: Engine, *, scope: str, root: str) -> Conversation:
     return _conversation(engine, [(state.id, state.revision, state.fingerprint) for _, state in active])
 
 
-def replaced_turns(engine: Engine, turns: Sequence[FoundTurn]) -> dict[TurnPlace, ReplacingTurn]:
+def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str) -> dict[TurnPlace, ReplacingTurn]:
     """Return which of some turns, best first, later ones of their conversations replaced, and by which."""
+    topics = topics_of(question)
     found: dict[TurnPlace, ReplacingTurn] = {}
     for (scope, root), group in islice(_by_conversation(turns).items(), MAX_CONVERSATIONS):
         conversation = conversation_at(engine, scope=scope, root=root)
-        replaced = conversation.ledger.replaced_messages()
+        replaced = conversation.ledger.replaced_messages(topics)
         for place in group:
-            relation = replaced.get(conversation.positions.get(place, -1))
-            if relation and (turn := conversation.turns.get(relation.source.message)):
-                found[place] = turn
+            one = replaced.get(conversation.positions.get(place, -1))
+            if one and (turn := conversation.turns.get(one.relation.source.message)):
+                found[place] = replace(turn, degree=one.degree)
     return found
 
 

@@ -2,11 +2,24 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from treering.parts.statements.relations import changed_values, relations_of, with_context
 from treering.parts.statements.statement import Relation, Statement, Value
 
 _Id = tuple[int, int]
+
+
+Degree = Literal["", "in part", "perhaps"]
+"""How much of a message was replaced: all of it if nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedMessage:
+    """What replaced a message."""
+
+    relation: Relation
+    degree: Degree
 
 
 MAX_CANDIDATES = 40
@@ -77,17 +90,31 @@ class Ledger:
             relation = later
         return relation
 
-    def replaced_messages(self) -> Mapping[int, Relation]:
-        """Return the messages of which everything stated was retired, with what retired the last of it."""
-        stated: dict[int, list[Statement]] = {}
-        for one in self.statements.values():
-            if one.id in self.retired or (one.is_stated and one.has_substance):
-                stated.setdefault(one.message, []).append(one)
-        return {
-            message: relation
-            for message, held in stated.items()
-            if all(one.id in self.retired for one in held) and (relation := self.replacement(held[-1].id))
-        }
+    def replaced_messages(self, topics: frozenset[str] = frozenset()) -> Mapping[int, ReplacedMessage]:
+        """Return the messages that later ones replaced.
+
+        Of a message that states several things, the one that has the most of some topics counts, such as those of a
+        question; without topics in common, all of them must be replaced.
+        """
+        found: dict[int, ReplacedMessage] = {}
+        for message, stated in by_message(self.statements.values()).items():
+            held = [one for one in stated if one.id in self.retired or (one.is_stated and one.has_substance)]
+            changed = [one for one in held if one.id in self.retired or one.id in self.doubted]
+            if changed and (replaced := self._replaced(held, changed, topics)):
+                found[message] = replaced
+        return found
+
+    def _replaced(
+        self, held: Sequence[Statement], changed: Sequence[Statement], topics: frozenset[str]
+    ) -> "ReplacedMessage | None":
+        best = max(changed, key=lambda one: (len(one.topics & topics), one.id))
+        rest = [one for one in held if one not in changed]
+        common = len(best.topics & topics)
+        if rest and not common > max(len(one.topics & topics) for one in rest):
+            return None
+        relation = self.replacement(best.id) or self.doubted[best.id]
+        degree: Degree = "perhaps" if best.id in self.doubted else "in part" if rest else ""
+        return ReplacedMessage(relation, degree)
 
     def _context(self, relation: Relation) -> str:
         new, old = relation.source, relation.target
@@ -117,7 +144,7 @@ def _without(text: str, values: Iterable[Value]) -> str:
     return text
 
 
-def by_message(statements: Sequence[Statement]) -> dict[int, list[Statement]]:
+def by_message(statements: Iterable[Statement]) -> dict[int, list[Statement]]:
     """Return statements by the message they were made in."""
     found: dict[int, list[Statement]] = {}
     for one in statements:

@@ -37,6 +37,11 @@ def statements_of(said: Said) -> tuple[Statement, ...]:
     return tuple(_statements(said, clauses, words))
 
 
+def topics_of(question: str) -> frozenset[str]:
+    """Return the stems that a question is about."""
+    return _stems(question, words_for(question))
+
+
 def _statements(said: Said, clauses: list[Clause], words: Words) -> Iterator[Statement]:
     parts = [replace(clause, text=text) for clause in clauses for text in _same_kind_parts(clause.text, words)]
     number, agreed, opening = 0, False, ""

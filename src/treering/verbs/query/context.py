@@ -185,7 +185,7 @@ def _drafts(
 ) -> list[UnnumberedItem]:
     """Return all that may be packed, best first: what is believed, and passages of sources."""
     shown = _ordered(found)
-    by_turn = replaced_turns(call.engine, turns_of(shown)) if reach.at is None else {}
+    by_turn = replaced_turns(call.engine, turns_of(shown), found.question.text) if reach.at is None else {}
     shown = [*with_replacing_turns(shown, by_turn, found.question.text, most=len(shown) + len(by_turn))]
     marks = {hit.head.key: Replaced(turn=by).note for hit in shown if (by := by_turn.get(place_of(hit)))}
     notes = {**notes_of(call.tree, call.engine.ledger, shown), **marks}

@@ -126,7 +126,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
     replaced = _replaced(call, found)
     ordered = _behind_current(call, found.hits, replaced, reach, most=options.limit)
-    by_turn = replaced_turns(engine, turns_of(ordered)) if reach.at is None else {}
+    by_turn = replaced_turns(engine, turns_of(ordered), given.text) if reach.at is None else {}
     replaced = {place: Replaced(turn=turn) for place, turn in by_turn.items()} | replaced
     ordered = with_replacing_turns(ordered, by_turn, given.text, most=options.limit)
     found = replace(found, hits=_without_declarations(ordered, found, replaced))

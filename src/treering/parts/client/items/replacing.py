@@ -65,8 +65,9 @@ def _by_statements(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, st
             for at, one in enumerate(ordered)
         )
         ledger = Ledger.of(statement for one in said for statement in statements_of(one))
-        for position, relation in ledger.replaced_messages().items():
-            if relation.kind != "repeats":
+        for position, replaced in ledger.replaced_messages().items():
+            relation = replaced.relation
+            if relation.kind != "repeats" and not replaced.degree:
                 later[ordered[position].source.id] = ordered[relation.source.message].source.id
     return later
 

@@ -159,7 +159,7 @@ def _line(found: DiscussionHit) -> str:
     said = f"[{found.at:%Y-%m-%d}] " if found.at else ""
     about = found.speaker if found.kind == "turn" else found.title
     line = f"- {said}{about}: {found.text.strip()}" if about else f"- {said}{found.text.strip()}"
-    line += f" [superseded by {found.superseded_by.words}]" if found.superseded_by else ""
+    line += f" [superseded {found.superseded_by.words}]" if found.superseded_by else ""
     return f"{line}\n  {found.reply.speaker}: {found.reply.text.strip()}" if found.reply else line
 
 
