@@ -42,6 +42,8 @@ class ReplacingTurn:
     text: str
     speaker: str = ""
     at: datetime | None = None
+    leads: bool = True
+    """Whether it belongs above the turn that it replaced. A plan may be shown above what was done."""
     degree: str = ""
     """`in part` or `perhaps`; empty if it replaced all of the turn for sure."""
 

@@ -280,7 +280,7 @@ class _Search:
         by_place = {by.place: by for by in replaced.values()}
         ordered = behind_replacements(
             marked,
-            {place: by.place for place, by in replaced.items()},
+            {place: by.place for place, by in replaced.items() if by.leads},
             key_of=_place,
             look_up=lambda one, place: self._replacement(one, by_place[place]),
             past=asks_about_past(query),

@@ -77,7 +77,8 @@ def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str) ->
         for place in group:
             one = replaced.get(conversation.positions.get(place, -1))
             if one and (turn := conversation.turns.get(one.relation.source.message)):
-                found[place] = replace(turn, degree=one.degree)
+                is_certain = one.degree != "perhaps" and one.relation.kind != "completes"
+                found[place] = replace(turn, degree=one.degree, leads=is_certain)
     return found
 
 

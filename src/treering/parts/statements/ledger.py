@@ -6,6 +6,7 @@ from typing import Literal
 
 from treering.parts.statements.relations import changed_values, relations_of, with_context
 from treering.parts.statements.statement import Relation, Statement, Value
+from treering.parts.statements.words import words_in
 
 _Id = tuple[int, int]
 
@@ -39,6 +40,7 @@ class Ledger:
     """What may have replaced a statement."""
     contexts: dict[_Id, str] = field(default_factory=dict)
     """For a statement that says little alone, what it leaves of the one that it replaced: `dinner at … at Luigi's`."""
+    _speakers: set[str] = field(default_factory=set)
     _order: list[_Id] = field(default_factory=list)
     _by_topic: dict[str, list[_Id]] = field(default_factory=dict)
     _sources: dict[_Id, list[_Id]] = field(default_factory=dict)
@@ -54,6 +56,8 @@ class Ledger:
 
     def add(self, statement: Statement) -> None:
         """Add the next statement, and relate it to those that hold. What that costs does not grow with the ledger."""
+        self._speakers.update(words_in(statement.author))
+        statement = _without_names(statement, self._speakers)
         recent = [self.statements[one] for one in self._order[-RECENT_STATEMENTS:]]
         read = with_context(statement, recent)
         for relation in relations_of(read, self._candidates(read), recent):
@@ -99,10 +103,14 @@ class Ledger:
         found: dict[int, ReplacedMessage] = {}
         for message, stated in by_message(self.statements.values()).items():
             held = [one for one in stated if one.id in self.retired or (one.is_stated and one.has_substance)]
-            changed = [one for one in held if one.id in self.retired or one.id in self.doubted]
+            changed = [one for one in held if self._is_changed(one.id)]
             if changed and (replaced := self._replaced(held, changed, topics)):
                 found[message] = replaced
         return found
+
+    def _is_changed(self, identity: _Id) -> bool:
+        relation = self.retired.get(identity) or self.doubted.get(identity)
+        return relation is not None and relation.kind != "repeats"
 
     def _replaced(
         self, held: Sequence[Statement], changed: Sequence[Statement], topics: frozenset[str]
@@ -136,6 +144,14 @@ class Ledger:
             self.doubted.pop(target, None)
         else:
             self.doubted[target] = relation
+
+
+def _without_names(statement: Statement, speakers: set[str]) -> Statement:
+    """Return a statement without the names of speakers among its topics: `thanks, Ben` is not about Ben."""
+    names = {topic for topic in statement.topics if topic in speakers}
+    if not names:
+        return statement
+    return replace(statement, topics=statement.topics - names, subject=statement.subject - names)
 
 
 def _without(text: str, values: Iterable[Value]) -> str:

@@ -25,8 +25,13 @@ _VERBS_OF_OTHERS = re.compile(
 )
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|i'll|i'd|my|me|mine|ich|mein\w*|mir|yo|mi|mis|me)\b")
 _MIN_AGENT_CHARS = 6
-_PRONOUN = re.compile(r"^(?:and |so |but )?(?:it|that|this|he|she|they|those)\b(?:'s|'re)?")
+_PRONOUN = re.compile(r"^(?:and |so |but )?(?:it|that|this|he|she|they|those|her|his|its|their)\b(?:'s|'re)?")
 """How a clause begins that goes on about what was mentioned before."""
+_DENIED_END = re.compile(
+    r"\b(?:never|not|don't|didn't|won't|can't|wouldn't) (?:gonna |going to |ever |to )?"
+    r"(?:quit|stop|forget|give up|drop|cancel|sell|miss|be over)\b"
+)
+"""`I'll never forget it` and `don't quit` end nothing."""
 _ASTERISK = re.compile(r"^\*\s?\S+|^\S+(?: \S+)?\s?\*$")
 
 
@@ -77,6 +82,8 @@ def _statement(said: Said, clause: Clause, number: int, words: Words) -> Stateme
     if _ASTERISK.match(text.strip(" .!")):
         cues |= {"correct"}
     values, rest = values_in(text, words, at=said.at)
+    if "end" in cues and _DENIED_END.search(plain):
+        cues -= {"end"}
     if any(text.startswith(value.text) for value in values):
         cues |= {"leads"}
     verb = _VERB.search(rest.casefold().replace("’", "'"))

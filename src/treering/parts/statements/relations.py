@@ -9,10 +9,13 @@ from treering.parts.statements.words import KIN
 NEAR_MESSAGES = 6
 """Messages back in which `make it Friday` may find what it is about, chosen on `benchmarks truth` (dev)."""
 _HOURS = 24
+_MIN_REPEATED = 2
 REPLY_MESSAGES = 3
 """Messages back in which a suggestion or a question is answered."""
 MIN_OVERLAP_WITH_CUE = 0.34
 """Share of the smaller statement's topics that both have, if a word such as `now` says that something changed."""
+MIN_OVERLAP_WITH_HINT = 0.5
+"""The same with a weaker word, such as `new` or `since`."""
 MIN_OVERLAP = 0.67
 """The same without such a word."""
 MIN_OVERLAP_UNSURE = 0.34
@@ -78,6 +81,7 @@ def _ended(new: Statement, matches: Sequence["_Match"], recent: Sequence[Stateme
         for match in matches
         if match.things
         and _may_end(new, match.target)
+        and (match.things & new.subject or max(match.share, match.cover) >= MIN_OVERLAP_SAME)
         and not _is_other(new, match.target)
         and not _differs(new, match.target, "date")
     ]
@@ -103,7 +107,8 @@ def _completed(new: Statement, matches: Sequence["_Match"], recent: Sequence[Sta
         return
     for match in matches:
         old = match.target
-        is_about = match.things and match.share >= MIN_OVERLAP_SAME and _is_ahead(old)
+        overlap = max(match.share, match.cover) if "done" in new.cues else match.cover
+        is_about = match.things and overlap >= MIN_OVERLAP_SAME and _is_ahead(old)
         if is_about and not _is_other(new, old) and not _differs(new, old, "date", "time"):
             yield Relation("completes", new, old)
 
@@ -165,7 +170,7 @@ def _replaced(new: Statement, matches: Sequence["_Match"], recent: Sequence[Stat
         if match.target.force != "ended" and _same_owner(new, match.target) and not _is_other(new, match.target)
     ]
     changed = "change" in new.cues
-    found = [(match, _certainty(new, match, changed=changed)) for match in mine]
+    found = [(match, _certainty(new, match)) for match in mine]
     sure = [match for match, certainty in found if certainty == "sure"]
     unsure = [match for match, certainty in found if certainty == "unsure"]
     if sure:
@@ -180,8 +185,9 @@ def _best(matches: Sequence["_Match"]) -> Statement:
     return max(matches, key=lambda match: (match.size, match.target.id)).target
 
 
-def _certainty(new: Statement, match: "_Match", *, changed: bool) -> str:
+def _certainty(new: Statement, match: "_Match") -> str:
     old = match.target
+    changed, hinted = "change" in new.cues, "hint" in new.cues
     if new.author != old.author and not changed and new.owner != old.owner:
         return ""
     is_own = new.owner == old.owner or new.author == old.author
@@ -189,16 +195,29 @@ def _certainty(new: Statement, match: "_Match", *, changed: bool) -> str:
         return "sure" if new.modifiers == old.modifiers and (new.things != old.things or match.changed) else ""
     is_event = "did" in new.cues  # what happened once more is no change
     is_vague = new.inherited and not match.changed
-    if not match.things or (not changed and (is_event or is_vague)):
+    if not match.things or (not (changed or hinted) and is_event) or (not changed and is_vague):
         return ""
-    flipped = new.positive != old.positive and match.share >= MIN_OVERLAP_SAME
-    if match.changed or flipped:
-        if match.share >= (MIN_OVERLAP_WITH_CUE if changed else MIN_OVERLAP):
-            return "sure"
-        return "unsure" if match.share >= MIN_OVERLAP_UNSURE else ""
-    if changed and match.share >= MIN_OVERLAP_SAME and not match.equal and new.things - old.things:
-        return "sure"
-    return ""
+    least = MIN_OVERLAP_WITH_CUE if changed else MIN_OVERLAP_WITH_HINT if hinted else MIN_OVERLAP
+    if _has_other_value(new, match) or _is_denied(new, match):
+        return "sure" if match.share >= least else "unsure" if match.share >= MIN_OVERLAP_UNSURE else ""
+    is_other_thing = changed and not match.equal and bool(new.things - old.things)
+    return "sure" if is_other_thing and match.share >= MIN_OVERLAP_SAME else ""
+
+
+def _has_other_value(new: Statement, match: "_Match") -> bool:
+    """Return whether a value changed. Another name counts only where a word or the same subject says so."""
+    if not match.changed:
+        return False
+    kinds = [kind for kind in new.keys if _differs(new, match.target, kind)]
+    return kinds != ["name"] or "change" in new.cues or bool(new.subject & match.target.subject - new.verbs)
+
+
+def _is_denied(new: Statement, match: "_Match") -> bool:
+    """Return whether one of two statements denies what the other says, with the same verb or a word for a change."""
+    old = match.target
+    if new.positive == old.positive or match.share < MIN_OVERLAP_SAME:
+        return False
+    return bool(new.cues & {"change", "hint"}) or not new.positive or bool(new.topics & old.topics & new.verbs)
 
 
 def _near_value(new: Statement, matches: Sequence["_Match"]) -> Statement | None:
@@ -216,6 +235,8 @@ def _repeated(new: Statement, matches: Sequence["_Match"], recent: Sequence[Stat
         old = match.target
         if not match.things or match.changed or new.positive != old.positive or not _same_owner(new, old):
             continue
+        if not (new.values or old.values) and (match.size < _MIN_REPEATED or new.things != old.things):
+            continue
         if old.things <= new.things and _values_within(old, new):
             yield Relation("repeats", new, old)
         elif new.things < old.things and new.values and _values_within(new, old):
@@ -230,6 +251,9 @@ class _Match:
     target: Statement
     things: frozenset[str]
     share: float
+    """Of the topics of the smaller one."""
+    cover: float
+    """Of the topics of the earlier one."""
     changed: bool
     equal: bool
 
@@ -242,7 +266,14 @@ def _match(new: Statement, old: Statement) -> _Match:
     things = new.things & old.things
     least = min(len(new.things), len(old.things))
     equal = any(not keys.isdisjoint(old.keys.get(kind, ())) for kind, keys in new.keys.items())
-    return _Match(old, things, len(things) / least if least else 0.0, _differs(new, old, *new.keys), equal)
+    return _Match(
+        old,
+        things,
+        share=len(things) / least if least else 0.0,
+        cover=len(things) / len(old.things) if old.things else 0.0,
+        changed=_differs(new, old, *new.keys),
+        equal=equal,
+    )
 
 
 def _differs(new: Statement, old: Statement, *kinds: ValueKind) -> bool:

@@ -29,6 +29,16 @@ _BREAK = re.compile(
     r"|, (?=(?:any|can you|could you|do you|what|how|which|who|when|where|is there|are there|got)\b)",
     re.IGNORECASE,
 )
+_ASKED_LAST = re.compile(
+    r"(?P<told>.{8,}), (?P<asked>(?!right|no|yes|ok|okay|correct|huh|eh|isn|aren|doesn|don|wasn|won|though|or)"
+    r"(?:[\w'’]+ ?){1,5}\?+)"
+)
+"""`The flight lands at 6, pick me up?` states something, and asks for something else."""
+_ASKING = re.compile(
+    r"(?:\w+[,!] )?(?:is|are|was|were|do|does|did|can|could|will|would|shall|should|may|has|have|had|what|who|when|"
+    r"where|why|how|which|any|got|still|if|and|or)\b",
+    re.IGNORECASE,
+)
 _LIST = re.compile(r"^(?P<intro>[^:]{2,40}): (?P<items>[^,]+(?:,[^,]+)+)$")
 _INTRODUCES = re.compile(
     r"\b(?:from|got this|forward\w*|sent|wrote|says|said|quote|copied|pasted)\b.*:$", re.IGNORECASE
@@ -129,6 +139,11 @@ def _parts(part: Clause, words: Words) -> Iterator[Clause]:
 
 def _clauses(sentence: str, words: Words) -> Iterator[str]:
     """Cut a sentence where another one begins. `If …`, `oh sure, …` and a short opening belong to what follows them."""
+    asking = _ASKED_LAST.fullmatch(sentence)
+    if asking and not _ASKING.match(sentence):
+        yield from _clauses(asking["told"], words)
+        yield asking["asked"]
+        return
     start = 0
     for joint in _BREAK.finditer(sentence):
         head = sentence[start : joint.start()]

@@ -255,7 +255,7 @@ def with_replacing_turns(
     by_place = {by.place: by for by in replaced.values()}
     ordered = behind_replacements(
         hits,
-        {place: by.place for place, by in replaced.items()},
+        {place: by.place for place, by in replaced.items() if by.leads},
         key_of=place_of,
         look_up=lambda hit, place: _turn_hit(hit, by_place[place]),
         past=asks_about_past(question),
