@@ -30,7 +30,7 @@ from treering.parts.coding_agents.session_hooks import (
     waiting_transcripts,
 )
 from treering.parts.coding_agents.tool_calls import record_used
-from treering.registry import PARTS
+from treering.registry import parts
 from treering.surfaces.cli.commands.spaces import SharingFlags
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say, say_document, tell
@@ -336,7 +336,7 @@ def _keep(file: Path, address: Address, folder: Path) -> None:
 
     `folder`: where the session worked, if the transcript does not name it.
     """
-    if "discussions" not in PARTS:
+    if "discussions" not in {part.name for part in parts()}:
         raise InvalidInput("Transcripts are stored as discussions, but the part 'discussions' is missing.")
     # Imported here: whoever only connects a client has no use for it.
     from treering.parts.discussions.generators.generator import MakingPlan

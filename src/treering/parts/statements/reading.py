@@ -9,6 +9,7 @@ from treering.parts.statements.sentences import Clause, clauses_of
 from treering.parts.statements.statement import Said, Statement
 from treering.parts.statements.values import is_past, values_in
 from treering.parts.statements.words import Words, words_for, words_in
+from treering.retrieval.extraction.extractive import is_machine, is_notice
 from treering.retrieval.text.analysis import stem
 
 _VERB = re.compile(
@@ -36,7 +37,9 @@ _ASTERISK = re.compile(r"^\*\s?\S+|^\S+(?: \S+)?\s?\*$")
 
 
 def statements_of(said: Said) -> tuple[Statement, ...]:
-    """Return what a message states, clause by clause. A pure function of the message."""
+    """Return what a message states, clause by clause; nothing for the notices of bots. A pure function."""
+    if is_machine(said.speaker, ()) or is_notice(said.text):
+        return ()
     words = words_for(said.text)
     clauses = clauses_of(said, words)
     return tuple(_statements(said, clauses, words))
@@ -84,7 +87,7 @@ def _statement(said: Said, clause: Clause, number: int, words: Words) -> Stateme
     values, rest = values_in(text, words, at=said.at)
     if "end" in cues and _DENIED_END.search(plain):
         cues -= {"end"}
-    if any(text.startswith(value.text) for value in values):
+    if any(text.startswith(value.text) and not text[len(value.text) :][:2].strip(" ,.!*") for value in values):
         cues |= {"leads"}
     verb = _VERB.search(rest.casefold().replace("’", "'"))
     subject = _stems(rest[: verb.start()] if verb else "", words)

@@ -200,7 +200,8 @@ def _certainty(new: Statement, match: "_Match") -> str:
     least = MIN_OVERLAP_WITH_CUE if changed else MIN_OVERLAP_WITH_HINT if hinted else MIN_OVERLAP
     if _has_other_value(new, match) or _is_denied(new, match):
         return "sure" if match.share >= least else "unsure" if match.share >= MIN_OVERLAP_UNSURE else ""
-    is_other_thing = changed and not match.equal and bool(new.things - old.things)
+    is_own = new.author == old.author
+    is_other_thing = changed and is_own and not match.equal and bool(new.things - old.things)
     return "sure" if is_other_thing and match.share >= MIN_OVERLAP_SAME else ""
 
 
@@ -209,7 +210,10 @@ def _has_other_value(new: Statement, match: "_Match") -> bool:
     if not match.changed:
         return False
     kinds = [kind for kind in new.keys if _differs(new, match.target, kind)]
-    return kinds != ["name"] or "change" in new.cues or bool(new.subject & match.target.subject - new.verbs)
+    if kinds != ["name"]:
+        return True
+    is_marked = "change" in new.cues or bool(new.subject & match.target.subject - new.verbs)
+    return is_marked and new.author == match.target.author
 
 
 def _is_denied(new: Statement, match: "_Match") -> bool:

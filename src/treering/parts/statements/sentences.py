@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from treering.parts.statements.statement import Said
 from treering.parts.statements.words import Words
-from treering.retrieval.extraction.extractive import split_sentences
+from treering.retrieval.extraction.extractive import is_notice, split_sentences
 
 UNKNOWN = "someone"
 """The author of quoted words whom nobody names."""
@@ -81,6 +81,8 @@ def _attributed(text: str, words: Words) -> Iterator[Clause]:
     forwarded = False
     for line in text.split("\n"):
         bare = line.strip()
+        if is_notice(bare):
+            continue
         if _FORWARD.match(bare):
             forwarded, sender = True, ""
         elif header := _HEADER.fullmatch(bare):
