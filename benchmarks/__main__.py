@@ -49,6 +49,7 @@ from benchmarks import (
 )
 from benchmarks.figures import Figure, Row, as_data, table
 from benchmarks.plan import Plan
+from benchmarks.truth import measuring as truth
 from treering import __version__
 
 BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
@@ -77,6 +78,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "wiki_agents": wiki_agents.measure,
     "wiki_pages": wiki_pages.measure,
     "discussion": discussion.measure,
+    "truth": truth.measure,
     "recall": recall.measure,
     "recall_table": page.measure,
     "repetitions": repetitions.measure,

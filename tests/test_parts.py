@@ -24,7 +24,11 @@ COMMANDS = {
     "coding_agents": {"connect", "disconnect", "session"},
 }
 """The commands of each part, as `treering --help` names them."""
-GO_WITH = {"discussions": {"workflows"}, "client": {"wiki"}}
+GO_WITH = {
+    "statements": {"discussions", "workflows", "client", "wiki"},
+    "discussions": {"workflows"},
+    "client": {"wiki"},
+}
 """Parts that go where one goes: workflows run in discussions, and wikis are kept as records of the client."""
 USES = {
     "projects": ["supervise"],
@@ -107,14 +111,14 @@ def test_without_a_part_the_commands_of_the_others_work(without):
             if name in gone:
                 assert told["code"] == 2, (use, told)
                 assert "No such command" in told["err"]
-            elif part == "discussions" and use == "session keep":
+            elif "discussions" in {part, *gone} and use == "session keep":
                 assert (told["code"], told["err"]) == (
                     2,
                     "error: Transcripts are stored as discussions, but the part 'discussions' is missing.\n",
                 )
             else:
                 assert told["code"] == 0, (use, told)
-    assert seen["client"] == (part != "client")
+    assert seen["client"] == ("client" not in gone)
 
 
 # A part of another package: what pip installs, and what it brings.

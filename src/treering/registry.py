@@ -162,6 +162,9 @@ class Extension:
     """A function from flags of the command line to how memories of discussions are made (`MakingPlan`)."""
     on_vectors_ready: str = ""
     """A function called with a space after its pending texts were embedded."""
+    replaced_turns: str = ""
+    """A function from an engine and turns of conversations to the turns that replaced them
+    (`verbs.replaced_turns.FindReplaced`)."""
     own_files: str = ""
     """Recognizes files that the extension wrote itself (`ports.adapter.OwnFiles`), which are not evidence."""
     help: str = ""

@@ -10,6 +10,7 @@ BUILT_IN = (
     "mcp",
     "server",
     "projects",
+    "statements",
     "discussions",
     "client",
     "wiki",

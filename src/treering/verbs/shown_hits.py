@@ -23,6 +23,7 @@ from treering.retrieval.search.relevance import WEAK
 from treering.retrieval.search.replaced import SUPERSEDED
 from treering.retrieval.search.retrieval import Hit, Retrieval
 from treering.verbs.envelope import Call, Value
+from treering.verbs.replaced_turns import ReplacingTurn
 
 USUAL = frozenset({"active", "finalized", "open"})
 """Statuses that need no mention."""
@@ -106,7 +107,8 @@ class ShownHit(Value):
     superseded_by: str = Field(
         default="",
         exclude_if=lambda identity: not identity,
-        description="For a passage that only superseded knowledge cites: the id of the knowledge that replaced it.",
+        description="For a superseded passage: the id of the knowledge, or source and segment of the turn, that "
+        "replaced it.",
     )
     explain: dict[str, Any] | None = None
     more: tuple[ShownPassage, ...] = ()
@@ -129,15 +131,23 @@ def warnings_in(flags: Iterable[str], note: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A passage that only superseded knowledge cites."""
+    """A passage that only superseded knowledge cites, or a turn that a later one replaced."""
 
-    by: Knowledge | None
+    by: Knowledge | None = None
     """The latest replacement of that knowledge; `None` if the call may not read it."""
+    turn: ReplacingTurn | None = None
 
     @property
     def note(self) -> str:
         """The note of the passage."""
-        return f"superseded by {label(self.by.title)}" if self.by else "superseded"
+        if self.turn:
+            return f"{SUPERSEDED} {self.turn.words}"
+        return f"{SUPERSEDED} by {label(self.by.title)}" if self.by else SUPERSEDED
+
+    @property
+    def reference(self) -> str:
+        """The id of the replacing knowledge, or the source and segment of the replacing turn."""
+        return " ".join(self.turn.place) if self.turn else self.by.id if self.by else ""
 
 
 def show(
@@ -177,7 +187,7 @@ def show(
         reply=_shown_reply(hit),
         current=not note and state.status in CURRENT[state.type] and not (hit.item and is_over(hit.item, now=now)),
         note=note,
-        superseded_by=replaced.by.id if replaced and replaced.by else "",
+        superseded_by=replaced.reference if replaced else "",
         explain=explanations.of(hit) if explanations else None,
     )
 

@@ -4,8 +4,8 @@ import pytest
 from recollection_parts import SETTINGS, TALK, Script, opened, said, talked
 
 from treering.core.errors import InvalidInput, NotFound
-from treering.extensions.discussions.summaries.keepers import MAX_LINES
 from treering.extensions.discussions.summaries.lines import with_manual_lines
+from treering.extensions.discussions.summaries.state import MAX_LINES
 
 DOCUMENT = "# Boat\n- red\n- in Turin\n\n# People\n- Ada"
 

@@ -69,13 +69,23 @@ class BlockingMemoryClient:
         # If the program does not close it, buffered memories are written at the end.
         weakref.finalize(self, self._space.close)
 
-    def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
+    def store(
+        self,
+        content: str | MemoryDocument | Any,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
+        replaces: str | None = None,
+    ) -> str:
         """Store a text, a `MemoryDocument` or a host's own document; return its id.
 
+        `key`: a name such as `phone`: the memory replaces the last one of the same user under it. `replaces`: the id of
+        the memory that it replaces. Replaced memories stay, and are retrieved directly behind their replacements.
+
         For an excluded agent, stores nothing and returns an empty id. Raises `InvalidInput` with the invalid field, and
-        with `enable_async_writes=false` the errors of the ledger.
+        with `enable_async_writes=false` the errors of the ledger; `NotFound` for an unknown id in `replaces`.
         """
-        return self._memory.store(content, metadata) if self.config.enabled else ""
+        return self._memory.store(content, metadata, key=key, replaces=replaces) if self.config.enabled else ""
 
     def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
         """Store the memories with new keys, in order; return the ids of all.

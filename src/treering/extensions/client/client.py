@@ -92,13 +92,20 @@ class MemorySystemClient:
         """The key for `live_client` in this process, until the client is closed."""
         return self._key
 
-    def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> StoringMemory:
+    def store(
+        self,
+        content: str | MemoryDocument | Any,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
+        replaces: str | None = None,
+    ) -> StoringMemory:
         """Store a text, a `MemoryDocument` or a host's own document; await the result for the id.
 
         Storing starts at once, so that nothing is lost if the result is not awaited; `store(…).result()` waits for the
-        id without an event loop.
+        id without an event loop. `key`, `replaces`: as for `BlockingMemoryClient.store`.
         """
-        work = partial(self.sync.store, content, metadata)
+        work = partial(self.sync.store, content, metadata, key=key, replaces=replaces)
         if not self.config.enabled or self.sync.closed:
             return StoringMemory(_done(work))
         task = self._threads.submit(work)

@@ -147,7 +147,7 @@ class RetrievalConfig(Switches):
     top_k: int = Field(default=5, ge=1, le=200)
     min_similarity: float = Field(default=MIN_SIMILARITY, ge=0, le=1)
     """On the calibrated scale: scores below 0.7 are not distinguishable from chance."""
-    max_age_seconds: float | None = Field(default=604_800, gt=0)
+    max_age_seconds: float | None = Field(default=None, gt=0)
     """The maximum age of retrieved memories; null: no limit."""
     enable_reranking: bool | None = True
     reranking_model: str | None = None

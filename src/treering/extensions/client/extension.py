@@ -2,6 +2,4 @@
 
 from treering.registry import Extension
 
-EXTENSION = Extension(
-    "client",
-)
+EXTENSION = Extension("client", needs=("statements",))

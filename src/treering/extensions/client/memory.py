@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any, Literal, cast
 
@@ -18,6 +19,7 @@ from treering.extensions.client.items.buffering import RefusedEntry, SetAside, W
 from treering.extensions.client.items.documents import (
     AGENT,
     CONTEXT,
+    KEY,
     PREFIX,
     RELATIONS,
     TYPE,
@@ -43,12 +45,13 @@ from treering.extensions.client.items.recording import (
     KeyedMemory,
     MemoryEntry,
     check_writable,
+    current_under,
     entry_of,
     named_ids,
     operations_of,
 )
 from treering.extensions.client.items.weighing import NO_RERANKER
-from treering.extensions.client.profiles import AgentProfile
+from treering.extensions.client.profiles import MIN_SIMILARITY, AgentProfile
 from treering.extensions.client.records import Records
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.vector_engine import EngineReport
@@ -97,17 +100,36 @@ class ClientMemory:
         self._buffer = WriteBuffer(self._write, self._journal, size=storage.batch_size, interval=storage.flush_interval)
         self._storing_once = Lock()
 
-    def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
+    def store(
+        self,
+        content: str | MemoryDocument | Any,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
+        replaces: str | None = None,
+    ) -> str:
         """Store a text, a `MemoryDocument` or a host's own document; return its id."""
+        given = {**(metadata or {}), **self._replacing(key, replaces)}
         if isinstance(content, str):
-            return self._stored(entry_of(self._engine, content, metadata, self._who))
+            return self._stored(entry_of(self._engine, content, given, self._who))
         document = MemoryDocument.from_document(content)
-        merged = {**document.told, **(metadata or {})}
+        merged = {**document.told, **given}
         entry = entry_of(self._engine, document.content, merged, self._who, identity=document.unused_id)
         stored_id = self._stored(entry)
         if stored_id:
             document.mark_stored()
         return stored_id
+
+    def _replacing(self, key: str | None, replaces: str | None) -> dict[str, str]:
+        """Return the metadata that says what a memory replaces. Raises `NotFound` for a memory that is unknown."""
+        if key is not None and not key.strip():
+            raise InvalidInput("key: an empty text names nothing.", hint="Give a key such as 'phone', or none.")
+        if replaces is not None:
+            self.flush()
+            if replaces not in self._engine.ledger.heads([replaces]):
+                raise NotFound(f"replaces: there is no memory {replaces!r}.", hint="Give the id of a stored memory.")
+        named = {KEY: key, "replaces": replaces}
+        return {name: value for name, value in named.items() if value is not None}
 
     def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
         """Store the memories with new keys, in order; return the ids of all."""
@@ -137,20 +159,23 @@ class ClientMemory:
         if agents & set(self._config.excluded_agents):
             return RetrievedMemories()
         self.flush()
-        threshold = agent.relevance_threshold if agent else None
-        threshold = settings.min_similarity if threshold is None else threshold
-        reach = reach_of(
+        given = agent.relevance_threshold if agent else None
+        threshold = settings.min_similarity if given is None else given
+        reach_at = partial(
+            reach_of,
             scope=scope,
             session_id=session_text(session_id),
             who=self._who,
-            ages=Ages(self._config.session_ttl, settings.max_age_seconds),
             where=metadata_filter(filters),
             now=self._engine.clock.now(),
         )
+        ttl, max_age = self._config.session_ttl, settings.max_age_seconds
         request = MemoryQuery(
             query=query,
             limit=self._limit(top_k, agent),
-            reach=reach,
+            reach=reach_at(ages=Ages(ttl, max_age)),
+            any_age=None if max_age is None else reach_at(ages=Ages(ttl)),
+            is_threshold_given=given is not None or threshold != MIN_SIMILARITY,
             min_similarity=threshold,
             switches=agent.switches.over(settings) if agent else settings,
             priorities=agent.priorities if agent else (),
@@ -336,7 +361,9 @@ class ClientMemory:
         return []
 
     def _apply(self, entries: Sequence[MemoryEntry], known: Iterable[str]) -> None:
-        operations = operations_of(self._engine, entries, known=known)
+        operations = operations_of(
+            self._engine, entries, known=known, keyed=partial(current_under, self._engine.ledger)
+        )
         apply_directly(self._engine, ROOT, operations, what=_WHAT, reason="Stored memories")
 
     def _profile(self, profile: AgentProfile | str | None) -> AgentProfile | None:

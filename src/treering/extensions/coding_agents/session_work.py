@@ -18,7 +18,7 @@ from treering.extensions.coding_agents.session_hooks import (
 )
 from treering.extensions.coding_agents.tool_calls import record_used
 from treering.facades import LazyModule
-from treering.registry import EXTENSIONS
+from treering.registry import extensions
 from treering.surfaces.cli.flags import WriteFlags
 from treering.surfaces.cli.printing import say, tell
 from treering.surfaces.cli.session import embed_later, opened
@@ -113,7 +113,7 @@ def _keep(file: Path, address: Address, folder: Path) -> None:
 
     `folder`: the folder of the session, if the transcript does not contain it.
     """
-    if "discussions" not in EXTENSIONS:
+    if "discussions" not in {extension.name for extension in extensions()}:
         raise InvalidInput("Transcripts are stored as discussions, but the part 'discussions' is missing.")
     # Imported here, because connecting a client does not need it.
     from treering.extensions.conversations.exports import read_conversations

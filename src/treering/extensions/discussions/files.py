@@ -18,7 +18,8 @@ from treering.extensions.discussions.generators.generator import GeneratedMemory
 from treering.extensions.discussions.identity import DiscussionRef
 from treering.extensions.discussions.log.blocks import ChunkStatus
 from treering.extensions.discussions.log.message_log import MessageLog
-from treering.extensions.discussions.summaries.versions import Memories, Versions, document_of
+from treering.extensions.discussions.summaries.state import state_text
+from treering.extensions.discussions.summaries.versions import Memories, Versions
 from treering.verbs.engine import Engine
 
 MESSAGES = "messages.jsonl"
@@ -91,9 +92,16 @@ class StateMark(_FileLine):
 
     version: str = ""
     position: int = -1
+    messages: int | None = None
+    """The number of messages that the document knows."""
     by_hand: tuple[str, ...] = ()
     struck_by_hand: tuple[str, ...] = ()
     made_by: str = ""
+
+    @property
+    def last_message(self) -> int | None:
+        """The position of the last message that the document knows, if the mark names it."""
+        return None if self.messages is None else self.messages - 1
 
 
 AnyLine = TypeVar("AnyLine", bound=_FileLine)
@@ -213,13 +221,14 @@ def _state(engine: Engine, ref: DiscussionRef) -> str:
     mark = {
         "version": current.id if current else "",
         "position": current.last if current else -1,
+        "messages": MessageLog(engine, ref).count(),
         "made_by": current.made_by if current else "",
         "by_hand": state.by_hand,
         "struck_by_hand": state.struck_by_hand,
     }
     # A comment ends at the first `-->`, so it must not contain one.
     data = canonical_json(mark).replace(">", "\\u003e")
-    return f"{document_of(state)}\n\n<!-- treering: {data} -->\n".lstrip()
+    return f"{state_text(engine, ref)}\n\n<!-- treering: {data} -->\n".lstrip()
 
 
 def _problem(error: ValidationError) -> str:

@@ -8,7 +8,8 @@ from treering.extensions.discussions.identity import DiscussionRef, apply_patch
 from treering.extensions.discussions.log.blocks import Block, BlockHead, ChunkState, active_block
 from treering.extensions.discussions.summaries.chunks import LONGEST_WAIT, ChunkMaker, due_chunks
 from treering.extensions.discussions.summaries.condensing import Condenser, FinishedBlocks, archive_stale_memories
-from treering.extensions.discussions.summaries.keepers import StateKeeper, SummaryKeeper, TextKeeper
+from treering.extensions.discussions.summaries.keepers import SummaryKeeper, TextKeeper
+from treering.extensions.discussions.summaries.state import StateKeeper
 from treering.ports.models import Usage
 from treering.verbs.engine import Engine
 from treering.verbs.leases import Lease, held

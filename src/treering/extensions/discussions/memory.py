@@ -14,9 +14,10 @@ from treering.extensions.discussions.making import MakingReport, MemoryMaker
 from treering.extensions.discussions.restoring import Imported, import_discussion
 from treering.extensions.discussions.search import DiscussionHits, DiscussionSearch, search
 from treering.extensions.discussions.stateless import StatelessDiscussion
-from treering.extensions.discussions.summaries.keepers import SummaryKeeper, edit_state
+from treering.extensions.discussions.summaries.keepers import SummaryKeeper
 from treering.extensions.discussions.summaries.memories import Memory
-from treering.extensions.discussions.summaries.versions import Memories, Version, Versions, document_of
+from treering.extensions.discussions.summaries.state import edit_state, state_text
+from treering.extensions.discussions.summaries.versions import Memories, Version, Versions
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
 
@@ -146,15 +147,15 @@ class Discussion:
 
     def state(self) -> str:
         """Return the state document; empty if there is none."""
-        return document_of(self._states.state())
+        return state_text(self._engine, self.ref, generator=self._generator)
 
     def current_state(self) -> Version | None:
         """Return the current version of the state document."""
         return self._states.current()
 
-    def edit_state(self, text: str, *, base: str | None = None) -> Version:
-        """Store a person's edit of the state document (`keepers.edit_state`)."""
-        return edit_state(self._engine, self.ref, text, base=base)
+    def edit_state(self, text: str, *, base: str | None = None, last: int | None = None) -> Version:
+        """Store a person's edit of the state document (`state.edit_state`)."""
+        return edit_state(self._engine, self.ref, text, base=base, last=last)
 
     def state_versions(self) -> list[Version]:
         """Return all versions of the state document, oldest first."""

@@ -296,14 +296,15 @@ def _edit(call: Call, given: EditInput, _options: Nothing) -> EditReport:
         raise InvalidInput("The edited state document is empty.", hint="The document needs at least one heading.")
     discussion = known_discussion(call, given.id)
     before = discussion.state()
-    version = _edited(discussion, text, base=mark.version if mark and mark.version else None)
+    base, last = (mark.version or None, mark.last_message) if mark else (None, None)
+    version = _edited(discussion, text, base=base, last=last)
     after = discussion.state()
     return EditReport(id=discussion.id, changed=after != before, version=version, state=after)
 
 
-def _edited(discussion: Discussion, text: str, *, base: str | None) -> Version:
+def _edited(discussion: Discussion, text: str, *, base: str | None, last: int | None) -> Version:
     try:
-        return discussion.edit_state(text, base=base)
+        return discussion.edit_state(text, base=base, last=last)
     except NotFound as error:
         hint = f"Edit the output of `treering discussion state {discussion.id}`, or remove the last line."
         raise NotFound(error.message, hint=hint, details=error.details) from error

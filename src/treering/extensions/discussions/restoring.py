@@ -28,8 +28,8 @@ from treering.extensions.discussions.identity import DiscussionRef, apply_patch
 from treering.extensions.discussions.log.blocks import Block, BlockHead, ChunkState
 from treering.extensions.discussions.log.message_log import MessageLog
 from treering.extensions.discussions.summaries.condensing import condensation_key, condensation_operations
-from treering.extensions.discussions.summaries.keepers import edit_state
 from treering.extensions.discussions.summaries.memories import Coverage, Memory, citing, memory_object
+from treering.extensions.discussions.summaries.state import edit_state
 from treering.extensions.discussions.summaries.versions import Memories, Versions
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
@@ -190,7 +190,8 @@ def _import_state(engine: Engine, ref: DiscussionRef, files: Files) -> tuple[boo
     if current is None and mark is not None:
         return _restore_state(engine, ref, text, mark), ()
     try:
-        edited = edit_state(engine, ref, text, base=mark.version if mark and mark.version else None)
+        base, last = (mark.version or None, mark.last_message) if mark else (None, None)
+        edited = edit_state(engine, ref, text, base=base, last=last)
     except NotFound:
         return False, (f"{STATE}: it is based on a version that this discussion does not have",)
     return current is None or edited.id != current.id, ()

@@ -30,6 +30,14 @@ from treering.verbs.envelope import Call, UnderstoodDays
 from treering.verbs.index_warnings import behind_warning
 from treering.verbs.read_reports import lag_warning, understood_days
 from treering.verbs.reading import question_of
+from treering.verbs.replaced_turns import (
+    FoundTurn,
+    ReplacingTurn,
+    TurnPlace,
+    asks_about_past,
+    behind_replacements,
+    replaced_turns,
+)
 
 RecallKind = Literal["memories", "turns", "both"]
 RecallMode = Literal["keywords", "natural", "semantic", "hybrid"]
@@ -133,9 +141,12 @@ class DiscussionHit:
     scope: str = ""
     source_id: str = ""
     segment_id: str = ""
+    origin: str = ""
     memory: Memory | None = None
     reply: TurnReply | None = None
     """The message that answers a hit ending with a question, if both are in one block."""
+    superseded_by: ReplacingTurn | None = None
+    """The later message that replaced what this one states."""
 
     @property
     def fields(self) -> Mapping[str, str]:
@@ -183,7 +194,7 @@ def search(
         hits += run.relatives(hits)
     by_meaning = options.mode in ("semantic", "hybrid")
     return DiscussionHits(
-        run.with_replies(hits[: options.limit]),
+        run.with_replies(run.current_first(hits[: options.limit], query)),
         warnings=lag_warning(lag) if by_meaning else behind_warning(lag.behind),
         understood=run.understood(query) if options.mode == "hybrid" else (),
     )
@@ -263,6 +274,37 @@ class _Search:
         blocks = {identity: self.engine.ledger.get(identity) for identity in {hit.source_id for hit in questions}}
         replies = {hit.id: _reply(hit, blocks[hit.source_id]) for hit in questions}
         return [replace(hit, reply=replies.get(hit.id)) for hit in hits]
+
+    def current_first(self, found: Sequence[DiscussionHit], query: str) -> list[DiscussionHit]:
+        """Mark messages that later ones replaced, and put each directly behind its replacement."""
+        replaced = replaced_turns(self.engine, [_found_turn(one) for one in found if one.kind == "turn"], query)
+        marked = [replace(one, superseded_by=replaced.get(_place(one))) for one in found]
+        by_place = {by.place: by for by in replaced.values()}
+        ordered = behind_replacements(
+            marked,
+            {place: by.place for place, by in replaced.items() if by.leads},
+            key_of=_place,
+            look_up=lambda one, place: self._replacement(one, by_place[place]),
+            past=asks_about_past(query),
+        )
+        return ordered[: self.options.limit]
+
+    def _replacement(self, one: DiscussionHit, by: ReplacingTurn) -> DiscussionHit | None:
+        """Return a message that was not found itself, if it may be shown."""
+        if not self.options.passes(by.at, self.zone):
+            return None
+        return replace(
+            one,
+            id=by.segment_id,
+            source_id=by.source_id,
+            segment_id=by.segment_id,
+            first=by.turn,
+            last=by.turn,
+            text=by.text,
+            speaker=by.speaker,
+            at=by.at,
+            superseded_by=None,
+        )
 
     def _by_keywords(self, query: str) -> list[DiscussionHit]:
         keywords = keywords_of(query, most=self.options.max_keywords)
@@ -372,6 +414,14 @@ class _Search:
         return Reach(self.scope, descend=self.descend, where=And((place, Or(tuple(kinds)))))
 
 
+def _found_turn(one: DiscussionHit) -> FoundTurn:
+    return FoundTurn(_place(one), one.scope, one.origin)
+
+
+def _place(one: DiscussionHit) -> TurnPlace:
+    return one.source_id, one.segment_id or one.id
+
+
 def _turn(candidate: _Candidate, segment: Segment, turn: Turn) -> DiscussionHit:
     return DiscussionHit(
         kind="turn",
@@ -385,6 +435,7 @@ def _turn(candidate: _Candidate, segment: Segment, turn: Turn) -> DiscussionHit:
         scope=candidate.head.scope,
         source_id=candidate.head.object_id,
         segment_id=segment.segment_id,
+        origin=candidate.head.origin,
     )
 
 

@@ -70,15 +70,16 @@ def belief_items(
     ]
 
 
-def passage_items(results: TaskResults, notes: Mapping[int, str]) -> list[UnnumberedItem]:
-    """Make items of the definitions that the task names, a test of them, and the passages of the best files.
-
-    `notes`: by key of a hit, why it is not current here.
-    """
+def passage_order(results: TaskResults) -> list[Hit]:
+    """Return the definitions that the task names, a test of them, and the passages of the best files."""
     hits = [hit for hit in results.passages if not is_stub_of_code(hit)]
     first = [*results.definitions, *first_test_of(results.definitions, hits)]
     keys = {hit.head.key for hit in first}
-    ordered = [*first, *by_file([hit for hit in hits if hit.head.key not in keys])]
+    return [*first, *by_file([hit for hit in hits if hit.head.key not in keys])]
+
+
+def passage_items(results: TaskResults, ordered: Sequence[Hit], notes: Mapping[int, str]) -> list[UnnumberedItem]:
+    """Make items of passages. `notes`: by key of a hit, why it is not current here."""
     whole = {hit.head.key for hit in results.definitions}
     return list(source_items(ordered, results.question.text, notes, results.judgement.weak, whole))
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from treering.ports.ledger import Altered
 from treering.ports.passages import Reach
 from treering.ports.runtime import fresh_id
-from treering.retrieval.packing.choosing import belief_items, candidates_of, combined, passage_items
+from treering.retrieval.packing.choosing import belief_items, candidates_of, combined, passage_items, passage_order
 from treering.retrieval.packing.fitting import fit
 from treering.retrieval.packing.notes import PackNotes, conflict_notes, rule_lines
 from treering.retrieval.packing.task_results import Attached, TaskResults
@@ -22,6 +22,7 @@ from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.attached import attached_to
 from treering.verbs.query.may_break import lines_about_users
 from treering.verbs.query.referring import knowledge_on
+from treering.verbs.query.superseded_hits import current_turns_first, place_of_hit
 from treering.verbs.query.task_reading import (
     active_constraints,
     contested_knowledge,
@@ -145,14 +146,17 @@ def _items(
     altered: Altered,
 ) -> list[UnnumberedItem]:
     """Return the items that may be packed, best first: knowledge and work, then passages of sources."""
+    ordered, replaced = current_turns_first(call, passage_order(results), results.question.text, reach)
+    marks = {hit.head.key: replaced[place].note for hit in ordered if (place := place_of_hit(hit)) in replaced}
+    passages = passage_items(results, ordered, {**tree_notes, **marks})
     if not results.answers:
-        return passage_items(results, tree_notes)
+        return passages
     cited = [hit.head.object_id for hit in results.passages if hit.head.object_id in results.sources.resting]
     resting = knowledge_on(call, cited, altered)
     candidates = candidates_of(results, attached, resting, reach)
     citing = read_citing(call, candidates.items, reach, altered)
     beliefs = belief_items(results, candidates, citing, notes_on(call, candidates.items), reach)
-    return combined(beliefs, passage_items(results, tree_notes), resting, results.question, reach)
+    return combined(beliefs, passages, resting, results.question, reach)
 
 
 def _conflicts(call: Call, packed: Packed, reach: Reach, altered: Altered) -> tuple[ConflictNote, ...]:

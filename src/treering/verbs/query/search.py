@@ -18,6 +18,7 @@ from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.superseded_hits import (
     Place,
+    current_turns_first,
     place_of_hit,
     replaced_places,
     replacements_first,
@@ -105,6 +106,8 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
     replaced = replaced_places(call, found)
     ordered = replacements_first(call, found.hits, replaced, reach, limit=options.limit)
+    ordered, replaced_turns = current_turns_first(call, ordered, given.text, reach, limit=options.limit)
+    replaced = replaced_turns | replaced
     found = replace(found, hits=without_declarations(ordered, found, replaced))
     note_recalled(engine, found.hits)
     judged = Judgement.of(words, question, found)

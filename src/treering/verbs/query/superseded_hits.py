@@ -1,10 +1,11 @@
-"""Search hits on passages that only superseded knowledge cites: their replacements come before them."""
+"""Search hits that were superseded, by knowledge or by a later turn: their replacements come before them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from treering.core.declarations import is_declaration
+from treering.core.evidence import Turn
 from treering.core.objects import Knowledge
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
@@ -14,6 +15,7 @@ from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.verbs.envelope import Call
 from treering.verbs.query.referring import knowledge_on
 from treering.verbs.reading import question_of
+from treering.verbs.replaced_turns import FoundTurn, ReplacingTurn, asks_about_past, behind_replacements, replaced_turns
 from treering.verbs.shown_hits import Replaced
 
 Place = tuple[str, str]
@@ -113,3 +115,53 @@ def without_declarations(hits: Sequence[Hit], found: Retrieval, replaced: Mappin
         return is_declaration(hit.head.origin) and not shown.isdisjoint(statements)
 
     return tuple(hit for hit in hits if not is_repeated(hit))
+
+
+def current_turns_first(
+    call: Call, hits: Sequence[Hit], question: str, reach: Reach, *, limit: int | None = None
+) -> tuple[tuple[Hit, ...], dict[Place, Replaced]]:
+    """Move each replaced turn directly below the turn that replaced it; return the replaced turns, too.
+
+    A replacement that is not among the hits is looked up; hits past `limit` are dropped. A read of the past shows
+    everything as it was.
+    """
+    by_turn = {} if reach.at is not None else replaced_turns(call.engine, _turns_of(hits), question)
+    if not by_turn:
+        return tuple(hits), {}
+    most = len(hits) + len(by_turn) if limit is None else max(limit, len(hits))
+    ordered = _with_replacing_turns(hits, by_turn, question)[:most]
+    return ordered, {place: Replaced(turn=turn) for place, turn in by_turn.items()}
+
+
+def _turns_of(hits: Iterable[Hit]) -> list[FoundTurn]:
+    turns = (hit for hit in hits if isinstance(hit.locator, Turn))
+    return [FoundTurn(place_of_hit(hit), hit.head.scope, hit.head.origin) for hit in turns]
+
+
+def _with_replacing_turns(
+    hits: Sequence[Hit], replaced: Mapping[Place, ReplacingTurn], question: str
+) -> tuple[Hit, ...]:
+    by_place = {by.place: by for by in replaced.values()}
+    ordered = behind_replacements(
+        hits,
+        {place: by.place for place, by in replaced.items() if by.leads},
+        key_of=place_of_hit,
+        look_up=lambda hit, place: _turn_hit(hit, by_place[place]),
+        past=asks_about_past(question),
+    )
+    return tuple(ordered)
+
+
+def _turn_hit(hit: Hit, by: ReplacingTurn) -> Hit:
+    """Return a hit of a turn that was not found itself, with the score of the turn that it replaced."""
+    head = replace(hit.head, key=-hit.head.key - 1, object_id=by.source_id, part=by.segment_id, heading=by.speaker)
+    return replace(
+        hit,
+        head=head,
+        text=by.text,
+        locator=Turn(turn=by.turn, speaker=by.speaker, at=by.at),
+        source_id=by.source_id,
+        segment=None,
+        reply=None,
+        fused=replace(hit.fused, key=head.key, parts={}),
+    )

@@ -167,6 +167,8 @@ _FORMS: Sequence[tuple[Callable[[Any], bool], Callable[[Any, Sequence[Any]], Any
 )
 
 
+KEY = "memory_key"
+"""The metadata key of the name under which a memory replaces an earlier one of the same user."""
 PREFIX = "memory:"
 """The prefix of the origins of memories."""
 
@@ -176,6 +178,7 @@ RELATIONS: Mapping[str, LinkType] = {
     "references": "references",
     "similar_to": "similar_to",
     "part_of": "part_of",
+    "replaces": "supersedes",
 }
 """Metadata keys that name other memories, and the type of the links made of them."""
 
@@ -195,6 +198,8 @@ class MemoryItem:
     timestamp: datetime
     lines: tuple[int, ...] = ()
     """The lines of `content` that answer the query, counted from 0, if it is longer than an excerpt."""
+    replaced_by: str = ""
+    """The id of the memory that replaced it; empty if it is current."""
 
 
 class RetrievedMemories(list[MemoryItem]):

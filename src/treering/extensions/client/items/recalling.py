@@ -26,6 +26,7 @@ from treering.extensions.client.items.documents import (
     plain_value,
     scope_of,
 )
+from treering.extensions.client.items.replacing import replaced_memories
 from treering.extensions.client.items.similarity import of_relevance
 from treering.extensions.client.items.weighing import NO_RERANKER, FoundMemory, Weighing, weighed
 from treering.extensions.client.profiles import Switches
@@ -47,6 +48,7 @@ from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
 from treering.verbs.read_reports import warnings_of
 from treering.verbs.reading import note_recalled, question_of
+from treering.verbs.replaced_turns import asks_about_past, behind_replacements
 
 RecallScope = Literal["session", "lineage", "agent", "user", "space"]
 SCOPES: tuple[RecallScope, ...] = ("session", "lineage", "agent", "user", "space")
@@ -169,6 +171,10 @@ class MemoryQuery:
     switches: Switches
     priorities: tuple[str, ...] = ()
     no_reranker: str = NO_RERANKER
+    any_age: Reach | None = None
+    """The reach without the maximum age, if there is one."""
+    is_threshold_given: bool = False
+    """Whether the caller chose `min_similarity`: then nothing above it is left out."""
 
     @property
     def wants_unrelated(self) -> bool:
@@ -202,6 +208,7 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
     ]
     weak = Judgement.of(known, question, results).weak
     unlike = {hit.source.id for hit in results.hits if hit.source and hit.head.key in weak}
+    unlike = set() if request.is_threshold_given else unlike
     near = [one for one in candidates if one.similarity >= TUNING.client.related and one.source.id not in unlike]
     if request.wants_unrelated:
         far = [one for one in candidates if one not in near]
@@ -227,8 +234,44 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
         "not_used": list(ranked.not_used),
     }
     query = LineQuery(request.query, engine.quick)
-    items = [_with_lines(item_of(one.source, one.similarity), query) for one in ranked.memories[: request.limit]]
+    replaced = replaced_memories(engine, ranked.memories)
+    ordered = _current_first(engine, ranked.memories, replaced, request)[: request.limit]
+    items = [
+        replace(_with_lines(item_of(one.source, one.similarity), query), replaced_by=replaced.get(one.source.id, ""))
+        for one in ordered
+    ]
+    if hidden := _hidden_by_age(engine, request) if len(items) < request.limit else 0:
+        trace["hidden_by_max_age_seconds"] = hidden
+        trace["warnings"].append(
+            f"retrieval.max_age_seconds hides {hidden} older memories. Set it to null to retrieve them."
+        )
     return RetrievedMemories(items, trace=trace)
+
+
+def _current_first(
+    engine: Engine, found: Sequence[FoundMemory], replaced: Mapping[str, str], asked: MemoryQuery
+) -> list[FoundMemory]:
+    """Put replaced memories directly behind what replaced them, which is looked up if it was not found."""
+    absent = set(replaced.values()) - {one.source.id for one in found}
+    sources = _sources(engine, sorted(absent))
+
+    def look_up(one: FoundMemory, identity: str) -> FoundMemory | None:
+        source = sources.get(identity)
+        if source is None or not is_visible(source, asked.reach):
+            return None
+        return replace(one, source=source, text=content_of(source))
+
+    return behind_replacements(
+        found, replaced, key_of=lambda one: one.source.id, look_up=look_up, past=asks_about_past(asked.query)
+    )
+
+
+def _hidden_by_age(engine: Engine, asked: MemoryQuery) -> int:
+    """Count the memories that only the maximum age hides."""
+    if asked.any_age is None:
+        return 0
+    passages = engine.index.passages
+    return max(0, passages.count(asked.any_age) - passages.count(asked.reach))
 
 
 def _with_lines(item: MemoryItem, query: LineQuery) -> MemoryItem:

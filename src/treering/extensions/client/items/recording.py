@@ -1,24 +1,26 @@
 """Recording: from the input of a host to the operations that write it, one source for each memory, with links."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
 
-from treering.core.canonical import digest, make_id, parse_time, render_time
+from treering.core.canonical import canonical_json, digest, make_id, parse_time, render_time
 from treering.core.characters import well_formed
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Section
+from treering.core.filters import And, Compare
 from treering.core.objects import Source
 from treering.core.patch import AddLink, Create, Link, Operation, check_object, shortened
-from treering.core.scope import parse_scope
+from treering.core.scope import ROOT, parse_scope
 from treering.core.screening import instruction_flags, screened
 from treering.extensions.client.items.documents import (
     AGENT,
     CONTEXT,
     HAPPENED,
+    KEY,
     PREFIX,
     SESSION,
     USER,
@@ -30,6 +32,7 @@ from treering.extensions.client.items.documents import (
 )
 from treering.extensions.client.items.recalling import Who
 from treering.ports.adapter import SegmentDraft
+from treering.ports.ledger import Ledger, Selection
 from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import MAX_GIST_CHARS
 from treering.verbs.engine import Engine
@@ -54,6 +57,12 @@ class MemoryEntry:
     def session_id(self) -> str | None:
         """The session or nested context it belongs to."""
         return session_text(self.metadata.get(SESSION))
+
+    @property
+    def key_origin(self) -> str:
+        """How the origins of its user's memories under its key begin; empty if it has no key."""
+        key = self.metadata.get(KEY)
+        return f"{PREFIX}key/{digest(canonical_json([self.metadata.get(USER), key]))}/" if isinstance(key, str) else ""
 
     @property
     def data(self) -> dict[str, Any]:
@@ -142,8 +151,13 @@ def check_writable(engine: Engine, entry: MemoryEntry) -> None:
         ) from error
 
 
-def operations_of(engine: Engine, entries: Sequence[MemoryEntry], known: Iterable[str]) -> list[Operation]:
-    """Return the operations that write entries. Relations to objects that are not `known` stay in the metadata only."""
+def operations_of(
+    engine: Engine, entries: Sequence[MemoryEntry], known: Iterable[str], keyed: Callable[[str], str | None]
+) -> list[Operation]:
+    """Return the operations that write entries. Relations to objects that are not `known` stay in the metadata only.
+
+    `keyed` returns the current memory under the origin of a key, which the next one under that key replaces.
+    """
     existing = {*known, *(entry.id for entry in entries)}
     creating: list[Operation] = [
         Create(object=source_of(engine, entry, scope=scope_of(entry.session_id), prefix=PREFIX)) for entry in entries
@@ -154,7 +168,25 @@ def operations_of(engine: Engine, entries: Sequence[MemoryEntry], known: Iterabl
         for link, target in related_ids(entry.metadata)
         if target in existing and target != entry.id
     ]
-    return [*creating, *linking]
+    return [*creating, *linking, *_replacing(entries, keyed)]
+
+
+def _replacing(entries: Sequence[MemoryEntry], keyed: Callable[[str], str | None]) -> Iterator[Operation]:
+    """Link each entry with a key to the memory before it under that key."""
+    current: dict[str, str] = {}
+    for entry in entries:
+        if root := entry.key_origin:
+            before = current.get(root) or keyed(root)
+            if before and before != entry.id:
+                yield AddLink(link=Link(type="supersedes", source=entry.id, target=before))
+            current[root] = entry.id
+
+
+def current_under(ledger: Ledger, origin: str) -> str | None:
+    """Return the newest active memory under the origin of a key, in whatever session."""
+    where = And((Compare("origin", "prefix", origin), Compare("status", "eq", "active")))
+    found = ledger.select(Selection(scope=ROOT, descend=True, types=("source",), where=where, newest=1))
+    return next((one.id for one in found), None)
 
 
 def named_ids(entries: Iterable[MemoryEntry]) -> list[str]:
@@ -179,7 +211,7 @@ def source_of(engine: Engine, entry: MemoryEntry, *, scope: str, prefix: str) ->
         updated_at=entry.stored_at,
         origin_channel=engine.author.channel,
         salt=salt,
-        origin=f"{prefix}{entry.id.partition(':')[2]}",
+        origin=f"{entry.key_origin or prefix}{entry.id.partition(':')[2]}",
         title=first_line(entry.content),
         fingerprint=f"text:{digest(entry.content)}",
         metadata={**entry.metadata, **({"flags": list(flags)} if flags else {})},

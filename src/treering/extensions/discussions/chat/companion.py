@@ -72,10 +72,14 @@ class Companion:
         first = self._discussion.log.read(0, _FIRST_MESSAGES)
         if seen.holds(next((message.text for message in first if not message.deleted), "")):
             return
-        state, summary = self._discussion.current_state(), self._discussion.current_summary()
-        for version, heading in ((state, "Current facts:"), (summary, "Earlier in this conversation:")):
-            if version:
-                yield _Passage(heading, cut_to_tokens(version.text, self._tokens // 4))
+        summary = self._discussion.current_summary()
+        texts = (
+            ("Current facts:", self._discussion.state()),
+            ("Earlier in this conversation:", summary and summary.text),
+        )
+        for heading, text in texts:
+            if text:
+                yield _Passage(heading, cut_to_tokens(text, self._tokens // 4))
 
     def _search(self, query: str, seen: "_Seen") -> Iterator["_Passage"]:
         for hit in search(self._discussion.engine, self._discussion.ref.within, query, _SEARCH, descend=True):
@@ -123,6 +127,7 @@ def _line(hit: DiscussionHit) -> str:
     day = f"[{hit.at:%Y-%m-%d}] " if hit.at else ""
     about = hit.speaker if hit.kind == "turn" else hit.title
     line = f"- {day}{about}: {hit.text.strip()}" if about else f"- {day}{hit.text.strip()}"
+    line += f" [superseded {hit.superseded_by.words}]" if hit.superseded_by else ""
     return f"{line}\n  {hit.reply.speaker}: {hit.reply.text.strip()}" if hit.reply else line
 
 

@@ -19,6 +19,11 @@ from treering.extensions.discussions.log.blocks import (
     payload_of,
 )
 from treering.extensions.discussions.log.snapshot import LogEntry, LogSnapshot, entries_of
+from treering.extensions.statements.conversations import said_of
+from treering.extensions.statements.ledger import by_message
+from treering.extensions.statements.reading import statements_of
+from treering.extensions.statements.statement import Statement
+from treering.extensions.statements.stored import STATEMENTS, dumped, loaded
 from treering.ports.adapter import SegmentDraft
 from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
 from treering.verbs.engine import Engine
@@ -101,7 +106,7 @@ class Rewriting:
             captured_at=now,
             fingerprint=block.fingerprint,
             segments=tuple(self._with_fresh_id(part) for part in self._segments(block, 0, salt)),
-            payload=block.payload(None) | self._formerly(block.first),
+            payload=self._payload(block, None) | self._formerly(block.first),
         )
 
     def _formerly(self, first: int) -> dict[str, object]:
@@ -119,17 +124,30 @@ class Rewriting:
         for was, now in zip(remaining, source.segments, strict=True):
             self._moved[old.source.id, was] = (source.id, now.segment_id)
         self._note_vanished(old.source, remaining)
-        payload = block.payload(old) | {FORMERLY: [old.source.id, *old.formerly]}
+        payload = self._payload(block, old) | {FORMERLY: [old.source.id, *old.formerly]}
         return source.model_copy(update={"payload": payload, "captured_at": old.source.captured_at})
 
     def _update(self, block: "_Written", old: Block) -> Iterator[Operation]:
         unchanged = block.unchanged(old) if self._has_same_context(block) else 0
         segments = self._segments(block, unchanged, old.source.salt)
         self._note_vanished(old.source, [segment.segment_id for segment in segments])
-        fields = {"fingerprint": block.fingerprint, "segments": segments, "payload": block.payload(old)}
+        fields = {"fingerprint": block.fingerprint, "segments": segments, "payload": self._payload(block, old)}
         changes = {name: value for name, value in fields.items() if value != getattr(old.source, name)}
         if changes:
             yield Update(id=old.source.id, expected_revision=old.head.revision, changes=changes)
+
+    def _payload(self, block: "_Written", old: Block | None) -> dict[str, object]:
+        """Return the payload of a block, with what its messages state: read again only where they changed."""
+        known = by_message(loaded(old.source.payload) or ()) if old else {}
+        before = {kept.position: kept for kept in old.messages} if old else {}
+        statements: list[Statement] = []
+        for position, entry in enumerate(block.entries, block.first):
+            if entry.kept and entry.kept == before.get(position) and position in known:
+                statements += known[position]
+            elif not entry.deletion:
+                statements += statements_of(said_of(entry.message, position, self._engine.time_zone))
+        payload = {name: value for name, value in block.payload(old).items() if name != STATEMENTS}
+        return payload | dumped(statements)
 
     def _segments(self, block: "_Written", unchanged: int, salt: str) -> tuple[Segment, ...]:
         """Return the segments of a block; those of the first `unchanged` messages stay."""

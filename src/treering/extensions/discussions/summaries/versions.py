@@ -52,6 +52,8 @@ class Version:
     struck_by_hand: tuple[str, ...]
     at: datetime
     status: str
+    by_person: bool = False
+    """Whether a person or an agent wrote it, and no generator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +271,7 @@ def _version(item: Knowledge, pinned: Knowledge | None = None) -> Version:
         struck_by_hand=pins.struck_by_hand,
         at=item.created_at,
         status=item.status,
+        by_person=item.memory_source in ("user_declared", "agent_inferred"),
     )
 
 

@@ -1,0 +1,1 @@
+"""Conversations labelled by hand: what holds when they end."""

@@ -1,0 +1,126 @@
+"""Truth: whether what holds now is shown, and nothing that no longer does, after conversations labelled by hand."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import treering
+from benchmarks.figures import Figure, Missing, Row, Target, at_least, at_most
+from benchmarks.plan import Plan, workplace
+from benchmarks.truth.conversations import Conversation, Labels, Question
+from benchmarks.truth.scoring import Score, ShownLine, score
+from benchmarks.truth.surfaces import earlier_state, newest_first, state_lines, word_count
+from treering import Space
+from treering.extensions.discussions.memory import Discussion, DiscussionMemory
+from treering.extensions.discussions.search import DiscussionHit, DiscussionSearch
+from treering.verbs.ingest.turns import Message
+
+SET = "TREERING_TRUTH_SET"
+"""The environment variable that names the set: `dev` by default, `eval`, or `test`, which is run once."""
+_MORE_WORDS = 1.7
+"""The messages newest first are also shown with so many times the words of the state document."""
+_FOUND = DiscussionSearch(what="turns", mode="hybrid", limit=10)
+
+
+@dataclass(frozen=True, slots=True)
+class _Surface:
+    """A way to show what holds, with its goals: everything right, what holds shown, stale statements shown."""
+
+    name: str
+    lines: Callable[[Conversation, Discussion, Sequence[ShownLine]], Sequence[ShownLine]]
+    goals: tuple[Target | None, Target | None, Target | None] = (None, None, None)
+
+
+_SURFACES = (
+    _Surface("state document", lambda _one, _kept, shown: shown, (at_least(65), at_least(88), at_most(18))),
+    _Surface("newest first, same words", lambda one, _kept, shown: newest_first(one, word_count(shown))),
+    _Surface("newest first, 1.7 times", lambda one, _kept, shown: newest_first(one, _MORE_WORDS * word_count(shown))),
+    _Surface("state document before", lambda one, _kept, _shown: earlier_state(one)),
+)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Questions whose answer changed, and how their hits were ordered and marked."""
+
+    changed: list[bool] = field(default_factory=list)
+    """Whether the answer stands above everything stale."""
+    marked: list[bool] = field(default_factory=list)
+    """For each stale message among the hits, whether it is marked."""
+    unchanged: list[bool] = field(default_factory=list)
+    """Where nothing changed: whether the answer stands first."""
+
+
+def measure(plan: Plan) -> list[Row]:
+    """Measure the state document and discussion search on a set, by kind."""
+    name = os.environ.get(SET, "dev")
+    conversations = Labels.of(name).conversations[: 12 if plan.quick else None]
+    if not conversations:
+        return [Missing(f"truth, {name}", "there are no conversations in this set")]
+    scores: dict[str, list[tuple[Conversation, Score]]] = {one.name: [] for one in _SURFACES}
+    asked = _Asked()
+    with workplace() as folder, treering.open(str(folder / "truth.db")) as space:
+        for conversation in conversations:
+            kept = _recorded(space, conversation)
+            shown = list(state_lines(kept.state()))
+            for surface in _SURFACES:
+                scores[surface.name].append(
+                    (conversation, score(conversation, surface.lines(conversation, kept, shown)))
+                )
+            _ask(kept, conversation.questions, asked)
+    rows: list[Row] = []
+    for surface in _SURFACES:
+        rows += _figures(f"{name}, {surface.name}", scores[surface.name], surface.goals)
+    for kind in dict.fromkeys(one.kind for one in conversations):
+        by_kind = [pair for pair in scores[_SURFACES[0].name] if pair[0].kind == kind]
+        rows += _figures(f"{name}, state document, {kind}", by_kind, (None, None, None))
+    return [*rows, *_order(name, asked)]
+
+
+def _recorded(space: Space, conversation: Conversation) -> Discussion:
+    kept = DiscussionMemory(space.engine).open(conversation.id)
+    kept.record(
+        [
+            Message(role=one.role, name="" if one.role == "assistant" else one.speaker, content=one.text, at=one.at)
+            for one in conversation.messages
+        ]
+    )
+    return kept
+
+
+def _ask(kept: Discussion, questions: Sequence[Question], asked: _Asked) -> None:
+    for question in questions:
+        hits = kept.search(question.ask, _FOUND)
+        places = [hit.first for hit in hits]
+        rank = places.index(question.answer) if question.answer in places else len(places)
+        if not question.stale:
+            asked.unchanged.append(rank == 0)
+            continue
+        stale = [place for place in question.stale if place in places]
+        asked.changed.append(rank < len(places) and all(rank < places.index(place) for place in stale))
+        asked.marked += list(_marks(hits, stale)) if not question.past else []
+
+
+def _marks(hits: Sequence[DiscussionHit], stale: Sequence[int]) -> Iterator[bool]:
+    return (hit.superseded_by is not None for hit in hits if hit.first in stale)
+
+
+def _figures(
+    name: str, scores: Sequence[tuple[Conversation, Score]], goals: tuple[Target | None, Target | None, Target | None]
+) -> Iterator[Figure]:
+    right, holds, ended = goals
+    yield _share(f"{name}: everything right", [one.is_right for _, one in scores], right)
+    yield _share(f"{name}: what holds is shown", [shown for _, one in scores for shown in one.holds], holds)
+    yield _share(f"{name}: stale shown as current", [shown for _, one in scores for shown in one.ended], ended)
+    if wrong := [shown for _, one in scores for shown in one.never]:
+        yield _share(f"{name}: credited to the wrong person", wrong, at_most(0) if right else None)
+
+
+def _order(name: str, asked: _Asked) -> Iterator[Figure]:
+    yield _share(f"{name}, search: current above stale", asked.changed, at_least(78))
+    yield _share(f"{name}, search: stale hits marked", asked.marked, at_least(100))
+    yield _share(f"{name}, search: first where nothing changed", asked.unchanged, None)
+
+
+def _share(name: str, values: Sequence[bool], target: Target | None) -> Figure:
+    return Figure(name, 100 * sum(values) / max(1, len(values)), "%", target, f"{sum(values)} of {len(values)}")

@@ -1,0 +1,80 @@
+"""Memories that later ones replaced: named by the host, stored under the same key, or by what their texts state."""
+
+from collections.abc import Mapping, Sequence
+
+from treering.extensions.client.items.documents import AGENT, SESSION, TYPE, USER
+from treering.extensions.client.items.weighing import FoundMemory
+from treering.extensions.statements.ledger import Ledger
+from treering.extensions.statements.reading import statements_of
+from treering.extensions.statements.statement import Said
+from treering.ports.ledger import Head, ObjectRequest
+from treering.verbs.engine import Engine
+
+MAX_STATED_CHARS = 1_000
+"""Longer memories are documents and logs: their sentences are not compared."""
+MAX_COMPARED = 40
+"""Memories whose texts are compared with each other."""
+MAX_STEPS = 20
+"""Replacements of replacements that are followed."""
+_OF_MACHINES = frozenset({"execution_trace", "tool_execution", "tool_result", "failure_analysis"})
+
+
+def replaced_memories(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, str]:
+    """Return the ids of found memories that were replaced, with the current one at the end of the chain."""
+    ids = [one.source.id for one in found]
+    later = _by_links(engine, ids)
+    for old, new in _by_statements(engine, found).items():
+        later.setdefault(old, new)
+    return {one: current for one in ids if (current := _current(later, one)) != one}
+
+
+def _by_links(engine: Engine, ids: Sequence[str]) -> dict[str, str]:
+    """Follow the links that name a replacement, to active memories."""
+    later: dict[str, str] = {}
+    asked = list(dict.fromkeys(ids))
+    for _ in range(MAX_STEPS):
+        if not asked:
+            break
+        (read,) = engine.ledger.read([ObjectRequest(links=tuple(asked))])
+        links = {link for identity in asked for link in read.links.get(identity, ()) if link.type == "supersedes"}
+        heads = engine.ledger.heads(link.source for link in links)
+        active = sorted((link for link in links if _is_active(heads, link.source)), key=lambda link: link.source)
+        new = {link.target: link.source for link in active if link.target in asked and link.target not in later}
+        later |= new
+        asked = [one for one in new.values() if one not in later]
+    return later
+
+
+def _is_active(heads: Mapping[str, Head], identity: str) -> bool:
+    return identity in heads and heads[identity].status == "active"
+
+
+def _by_statements(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, str]:
+    """Compare what the memories of each user, agent and session state."""
+    later: dict[str, str] = {}
+    groups: dict[tuple[str, str, str], list[FoundMemory]] = {}
+    for one in found[:MAX_COMPARED]:
+        if len(one.text) <= MAX_STATED_CHARS and one.metadata.get(TYPE) not in _OF_MACHINES:
+            who = [str(one.metadata.get(name, "")) for name in (USER, AGENT, SESSION)]
+            groups.setdefault((who[0], who[1], "" if who[0] else who[2]), []).append(one)
+    for (user, agent, _), group in groups.items():
+        ordered = sorted(group, key=lambda one: (one.source.captured_at, one.source.id))
+        speaker = user or agent or "user"
+        said = (
+            Said(at, speaker, one.text, engine.time_zone.local(one.source.captured_at))
+            for at, one in enumerate(ordered)
+        )
+        ledger = Ledger.of(statement for one in said for statement in statements_of(one))
+        for position, replaced in ledger.replaced_messages().items():
+            relation = replaced.relation
+            if relation.kind != "repeats" and not replaced.degree:
+                later[ordered[position].source.id] = ordered[relation.source.message].source.id
+    return later
+
+
+def _current(later: dict[str, str], identity: str) -> str:
+    for _ in range(MAX_STEPS):
+        if identity not in later:
+            break
+        identity = later[identity]
+    return identity

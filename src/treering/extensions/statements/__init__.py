@@ -1,0 +1,1 @@
+"""Statements: what people say holds, read from messages by rules, and which of it later messages replaced."""

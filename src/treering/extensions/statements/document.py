@@ -1,0 +1,136 @@
+"""What holds now, as lines under headings, each with the message that says it and what it replaced."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from treering.core.characters import one_line
+from treering.extensions.statements.ledger import Ledger
+from treering.extensions.statements.statement import Statement
+from treering.retrieval.extraction.extractive import Sort, sort_of
+from treering.retrieval.text.analysis import estimate_tokens
+
+Section = Literal[
+    "Decisions",
+    "Facts",
+    "Preferences",
+    "Ahead",
+    "Open",
+    "Done or dropped",
+    "Before",
+    "Said, not settled",
+    "Unsure",
+]
+
+SECTIONS: tuple[Section, ...] = get_args(Section)
+NOT_CURRENT = frozenset({"Before", "Said, not settled", "Unsure"})
+"""Sections of what does not hold, or not for sure."""
+
+_SORTS: Mapping[Sort, Section] = {"decision": "Decisions", "preference": "Preferences"}
+MAX_EARLIER = 3
+"""Earlier statements that a line names as replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the document. `speaker`: who said it; `quoted_by`: who quoted them."""
+
+    section: Section
+    statement: Statement
+    earlier: tuple[Statement, ...] = ()
+    """What it replaced, oldest first."""
+    doubt: Statement | None = None
+    """What may have replaced it."""
+    context: str = ""
+    """What it goes on from: words of its message, or of what it replaced."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is shown as holding now."""
+        return self.section not in NOT_CURRENT
+
+    @property
+    def words(self) -> str:
+        """Who says what."""
+        said = self.statement
+        speaker = f"{said.author} (quoted by {said.quoted_by})" if said.quoted_by else said.author
+        answer = f" – in answer to: {one_line(said.answers)}" if said.answers else ""
+        context = f" – about: {one_line(self.context).rstrip(' .')}" if self.context else ""
+        return f"{speaker}: {_bare(said)}{answer}{context}"
+
+    @property
+    def was(self) -> str:
+        """What it replaced; empty if nothing."""
+        return " → ".join(map(_bare, self.earlier))
+
+    def __str__(self) -> str:
+        day = f"{self.statement.at:%Y-%m-%d}, " if self.statement.at else ""
+        was = f" (was: {self.was})" if self.earlier else ""
+        doubt = f" (may have been replaced: {_bare(self.doubt)})" if self.doubt else ""
+        return f"- {self.words}{was}{doubt} [{day}message {self.statement.message}]"
+
+
+def _bare(statement: Statement) -> str:
+    return one_line(statement.text).rstrip(" .")
+
+
+def lines_of(ledger: Ledger) -> list[Line]:
+    """Return the lines of the document, section by section, oldest first."""
+    lines = [line for one in ledger.standing() if (line := _line(ledger, one))]
+    return sorted(lines, key=lambda line: (SECTIONS.index(line.section), line.statement.id))
+
+
+def within(lines: Sequence[Line], tokens: int) -> list[Line]:
+    """Return the lines that fit into a budget; the oldest give way."""
+    left = tokens
+    kept: set[tuple[int, int]] = set()
+    for line in sorted(lines, key=lambda line: line.statement.id, reverse=True):
+        left -= estimate_tokens(str(line)) + 1
+        if left < 0:
+            break
+        kept.add(line.statement.id)
+    return [line for line in lines if line.statement.id in kept]
+
+
+def document_of(lines: Sequence[Line]) -> str:
+    """Return the document as Markdown."""
+    return "\n".join(_rows(lines)).strip()
+
+
+def _rows(lines: Sequence[Line]) -> Iterator[str]:
+    section = ""
+    for line in lines:
+        if line.section != section:
+            section = line.section
+            yield from ("", f"## {section}")
+        yield str(line)
+
+
+def _line(ledger: Ledger, one: Statement) -> Line | None:
+    earlier = tuple(ledger.chain(one)[-MAX_EARLIER:])
+    doubt = ledger.doubted.get(one.id)
+    section = "Unsure" if doubt else _section(one)
+    if section is None or not (earlier or one.answers or one.has_substance):
+        return None
+    return Line(section, one, earlier, doubt.source if doubt else None, _context(ledger, one))
+
+
+def _context(ledger: Ledger, one: Statement) -> str:
+    about = ledger.statements[one.about].text if one.about and one.about not in ledger.retired else ""
+    return " / ".join(filter(None, (about, ledger.contexts.get(one.id, ""))))
+
+
+def _section(one: Statement) -> Section | None:
+    match one.force:
+        case "suggested":
+            return None if one.machine else "Said, not settled"
+        case "planned":
+            return "Ahead" if any(value.kind == "date" for value in one.values) else "Open"
+        case "past":
+            return "Before"
+        case "done" | "ended":
+            return "Done or dropped"
+        case "asserted" | "reported":
+            return _SORTS.get(sort_of(one.text), "Facts")
+        case _:
+            return None

@@ -1,0 +1,168 @@
+"""The ledger of a conversation: what holds now, and which later statement changed what held before."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from treering.extensions.statements.relations import changed_values, relations_of, with_context
+from treering.extensions.statements.statement import Relation, Statement, Value
+from treering.extensions.statements.words import words_in
+
+_Id = tuple[int, int]
+
+
+Degree = Literal["", "in part", "perhaps"]
+"""How much of a message was replaced: all of it if nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedMessage:
+    """What replaced a message."""
+
+    relation: Relation
+    degree: Degree
+
+
+MAX_CANDIDATES = 40
+"""The latest statements with a topic in common that a new one is compared with, for each of its topics."""
+RECENT_STATEMENTS = 40
+"""The latest statements that a new one is compared with whatever they are about."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Statements in the order in which they were made. A statement is current until a later one retires it."""
+
+    statements: dict[_Id, Statement] = field(default_factory=dict)
+    retired: dict[_Id, Relation] = field(default_factory=dict)
+    """What retired a statement, for sure."""
+    doubted: dict[_Id, Relation] = field(default_factory=dict)
+    """What may have replaced a statement."""
+    contexts: dict[_Id, str] = field(default_factory=dict)
+    """For a statement that says little alone, what it leaves of the one that it replaced: `dinner at … at Luigi's`."""
+    _speakers: set[str] = field(default_factory=set)
+    _order: list[_Id] = field(default_factory=list)
+    _by_topic: dict[str, list[_Id]] = field(default_factory=dict)
+    _sources: dict[_Id, list[_Id]] = field(default_factory=dict)
+    """What each statement retired."""
+
+    @classmethod
+    def of(cls, statements: Iterable[Statement]) -> "Ledger":
+        """Read the statements of a conversation in their order."""
+        ledger = cls()
+        for statement in statements:
+            ledger.add(statement)
+        return ledger
+
+    def add(self, statement: Statement) -> None:
+        """Add the next statement, and relate it to those that hold. What that costs does not grow with the ledger."""
+        self._speakers.update(words_in(statement.author))
+        statement = _without_names(statement, self._speakers)
+        recent = [self.statements[one] for one in self._order[-RECENT_STATEMENTS:]]
+        read = with_context(statement, recent)
+        for relation in relations_of(read, self._candidates(read), recent):
+            self._relate(relation)
+        self.statements[read.id] = read
+        self._order.append(read.id)
+        for topic in (*read.things, *(f"@{name}" for name in read.attributes)):
+            self._by_topic.setdefault(topic, []).append(read.id)
+
+    def standing(self) -> list[Statement]:
+        """Return the statements that nothing retired, oldest first, whatever their force."""
+        return [self.statements[one] for one in self._order if one not in self.retired]
+
+    def _candidates(self, new: Statement) -> list[Statement]:
+        """Return the statements that a new one may change, oldest first."""
+        topics = (*new.things, *(f"@{name}" for name in new.attributes))
+        ids = {one for topic in topics for one in self._by_topic.get(topic, ())[-MAX_CANDIDATES:]}
+        ids.update(self._order[-RECENT_STATEMENTS:])
+        return [self.statements[one] for one in sorted(ids) if one not in self.retired]
+
+    def current(self) -> list[Statement]:
+        """Return what holds, oldest first, without what may have been replaced."""
+        return [one for one in self.standing() if one.is_stated and one.id not in self.doubted]
+
+    def chain(self, statement: Statement) -> list[Statement]:
+        """Return what a statement replaced, directly or through others, oldest first."""
+        before = [self.statements[one] for one in self._sources.get(statement.id, ())]
+        return sorted((one for target in before for one in [*self.chain(target), target]), key=lambda one: one.id)
+
+    def replacement(self, statement_id: _Id) -> Relation | None:
+        """Return the relation at the end of the chain that retired a statement."""
+        relation = self.retired.get(statement_id)
+        while relation and (later := self.retired.get(relation.source.id)):
+            relation = later
+        return relation
+
+    def replaced_messages(self, topics: frozenset[str] = frozenset()) -> Mapping[int, ReplacedMessage]:
+        """Return the messages that later ones replaced.
+
+        Of a message that states several things, the one that has the most of some topics counts, such as those of a
+        question; without topics in common, all of them must be replaced.
+        """
+        found: dict[int, ReplacedMessage] = {}
+        for message, stated in by_message(self.statements.values()).items():
+            held = [one for one in stated if one.id in self.retired or (one.is_stated and one.has_substance)]
+            changed = [one for one in held if self._is_changed(one.id)]
+            if changed and (replaced := self._replaced(held, changed, topics)):
+                found[message] = replaced
+        return found
+
+    def _is_changed(self, identity: _Id) -> bool:
+        relation = self.retired.get(identity) or self.doubted.get(identity)
+        return relation is not None and relation.kind != "repeats"
+
+    def _replaced(
+        self, held: Sequence[Statement], changed: Sequence[Statement], topics: frozenset[str]
+    ) -> "ReplacedMessage | None":
+        best = max(changed, key=lambda one: (len(one.topics & topics), one.id))
+        rest = [one for one in held if one not in changed]
+        common = len(best.topics & topics)
+        if rest and not common > max(len(one.topics & topics) for one in rest):
+            return None
+        relation = self.replacement(best.id) or self.doubted[best.id]
+        degree: Degree = "perhaps" if best.id in self.doubted else "in part" if rest else ""
+        return ReplacedMessage(relation, degree)
+
+    def _context(self, relation: Relation) -> str:
+        new, old = relation.source, relation.target
+        gone = changed_values(new, old)
+        if relation.kind not in ("corrects", "replaces") or not gone:
+            return ""
+        is_named = old.things <= new.things - new.inherited
+        return " ".join(filter(None, ("" if is_named else _without(old.text, gone), self.contexts.get(old.id, ""))))
+
+    def _relate(self, relation: Relation) -> None:
+        target = relation.target.id
+        if relation.kind == "settles":
+            self.statements[target] = replace(self.statements[target], force="planned", owner="")
+        elif relation.sure:
+            self.retired[target] = relation
+            if context := self._context(relation):
+                self.contexts[relation.source.id] = context
+            self._sources.setdefault(relation.source.id, []).append(target)
+            self.doubted.pop(target, None)
+        else:
+            self.doubted[target] = relation
+
+
+def _without_names(statement: Statement, speakers: set[str]) -> Statement:
+    """Return a statement without the names of speakers among its topics: `thanks, Ben` is not about Ben."""
+    names = {topic for topic in statement.topics if topic in speakers}
+    if not names:
+        return statement
+    return replace(statement, topics=statement.topics - names, subject=statement.subject - names)
+
+
+def _without(text: str, values: Iterable[Value]) -> str:
+    for value in values:
+        text = text.replace(value.text, "…")
+    return text
+
+
+def by_message(statements: Iterable[Statement]) -> dict[int, list[Statement]]:
+    """Return statements by the message they were made in."""
+    found: dict[int, list[Statement]] = {}
+    for one in statements:
+        found.setdefault(one.message, []).append(one)
+    return found

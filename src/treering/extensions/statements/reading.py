@@ -1,0 +1,170 @@
+"""From clauses to statements: who owns it, what it does, what it is about, and which values it gives."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from treering.extensions.statements.forces import force_of
+from treering.extensions.statements.sentences import Clause, clauses_of
+from treering.extensions.statements.statement import Said, Statement
+from treering.extensions.statements.values import is_past, values_in
+from treering.extensions.statements.words import Words, words_for, words_in
+from treering.retrieval.extraction.extractive import is_machine, is_notice
+from treering.retrieval.text.analysis import stem
+
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|'s|'re|has|have|had|will|'ll|can|could|must|need|needs|pays?|costs?|lives?|works?|starts?|"
+    r"comes?|moves?d?|visits?|wants?|likes?|loves?|hates?|prefers?|lands?|takes?|brings?|got|gets?|went|plays?|drinks?|"
+    r"eats?|meets?|agreed|does|do|said|ist|sind|hat|wird|wohnt|wohne|kostet|es|son|vive|vivo|está)\b"
+)
+_NAME = r"[^\W\d_a-zà-ÿ][\w’'-]+"
+_OTHER = re.compile(rf"^(?:but |and |so |then |our |my )?(?P<name>{_NAME}(?: {_NAME})?),? (?P<next>[\w'’]+)")
+_VERBS_OF_OTHERS = re.compile(
+    r"(?:is|has|will|'ll|can|was|wants?|needs?|does|doesn't|isn't|won't|lives?|works?|likes?|loves?|hates?|prefers?|"
+    r"moved|quit|got|takes?|brings?|plays?|drives?|eats?|gets?|starts?|started|wrote|said|agreed|can't|\w+s|\w+ed|ist|hat|"
+    r"wird|wohnt|arbeitet|vive|trabaja|es|está)"
+)
+_FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|i'll|i'd|my|me|mine|ich|mein\w*|mir|yo|mi|mis|me)\b")
+_MIN_AGENT_CHARS = 6
+_PRONOUN = re.compile(r"^(?:and |so |but )?(?:it|that|this|he|she|they|those|her|his|its|their)\b(?:'s|'re)?")
+"""How a clause begins that goes on about what was mentioned before."""
+_DENIED_END = re.compile(
+    r"\b(?:never|not|don't|didn't|won't|can't|wouldn't) (?:gonna |going to |ever |to )?"
+    r"(?:quit|stop|forget|give up|drop|cancel|sell|miss|be over)\b"
+)
+"""`I'll never forget it` and `don't quit` end nothing."""
+_ASTERISK = re.compile(r"^\*\s?\S+|^\S+(?: \S+)?\s?\*$")
+
+
+def statements_of(said: Said) -> tuple[Statement, ...]:
+    """Return what a message states, clause by clause; nothing for the notices of bots. A pure function."""
+    if is_machine(said.speaker, ()) or is_notice(said.text):
+        return ()
+    words = words_for(said.text)
+    clauses = clauses_of(said, words)
+    return tuple(_statements(said, clauses, words))
+
+
+def topics_of(question: str) -> frozenset[str]:
+    """Return the stems that a question is about."""
+    return _stems(question, words_for(question))
+
+
+def _statements(said: Said, clauses: list[Clause], words: Words) -> Iterator[Statement]:
+    parts = [replace(clause, text=text) for clause in clauses for text in _same_kind_parts(clause.text, words)]
+    number, agreed, opening = 0, False, ""
+    for place, part in enumerate(parts):
+        read = _statement(said, replace(part, text=f"{opening}{part.text}"), number, words)
+        has_more = place + 1 < len(parts) and parts[place + 1].author == part.author
+        if has_more and "correct" in read.cues and not read.things and not read.values:
+            opening = f"{opening}{part.text} "  # `Sorry, typo!` says what the next sentence does
+            continue
+        if agreed and read.force == "suggested":
+            read = replace(read, force="planned")
+        agreed = agreed or ("agrees" in read.cues and not said.machine)
+        opening = ""
+        number += 1
+        yield read
+
+
+def _same_kind_parts(text: str, words: Words) -> list[str]:
+    """Split `the sauna for Friday and a table for Saturday`: two things, each with its own value of one kind."""
+    for joint in re.finditer(r",? and (?!\d)|, (?=\w)", text):
+        halves = text[: joint.start()], text[joint.end() :]
+        kinds = [{v.kind for v in values_in(half, words, at=None)[0]} - {"name"} for half in halves]
+        topics = [_stems(values_in(half, words, at=None)[1], words) - words.verbs for half in halves]
+        if kinds[0] & kinds[1] and all(topics):
+            return [halves[0], *_same_kind_parts(halves[1], words)]
+    return [text]
+
+
+def _statement(said: Said, clause: Clause, number: int, words: Words) -> Statement:
+    text = clause.text
+    plain = text.casefold().replace("’", "'").strip(" .!,;…:()*")
+    cues = words.cues_in(plain)
+    if _ASTERISK.match(text.strip(" .!")):
+        cues |= {"correct"}
+    values, rest = values_in(text, words, at=said.at)
+    if "end" in cues and _DENIED_END.search(plain):
+        cues -= {"end"}
+    if any(text.startswith(value.text) and not text[len(value.text) :][:2].strip(" ,.!*") for value in values):
+        cues |= {"leads"}
+    verb = _VERB.search(rest.casefold().replace("’", "'"))
+    subject = _stems(rest[: verb.start()] if verb else "", words)
+    topics = _stems(_without_cues(rest.casefold(), words), words)
+    attributes = frozenset(name for name, pattern in words.attributes.items() if pattern.search(plain))
+    if any(value.kind == "address" for value in values):
+        attributes |= {"home"}
+    author = clause.author or said.speaker
+    owner, reported = _owner(text, author, words)
+    force = force_of(text, cues, machine=said.machine, intro=clause.intro)
+    if reported and force == "asserted":
+        force = "reported"
+    if is_past(plain):
+        cues |= {"did"}
+    cues -= {"objects"}
+    opening = {"agree": "agrees", "refuse": "refuses", "answer": "answers", "objects": "objects"}
+    cues |= {name for cue, name in opening.items() if words.begins_with(cue, plain)}
+    return Statement(
+        message=said.position,
+        number=number,
+        author=author,
+        owner=owner,
+        text=f"{clause.intro}: {text}" if clause.intro else text,
+        force=force,
+        positive="negative" not in cues,
+        subject=subject,
+        topics=topics,
+        attributes=attributes,
+        modifiers=frozenset(_modifiers(words_in(text), words)),
+        values=values,
+        cues=cues,
+        single=bool(attributes & words.single) and "add" not in cues,
+        verbs=topics & words.verbs,
+        machine=said.machine,
+        at=said.at,
+        quoted_by=said.speaker if clause.quoted else "",
+        begins=number == 0,
+        refers=_PRONOUN.match(plain) is not None,
+    )
+
+
+def _owner(text: str, author: str, words: Words) -> tuple[str, bool]:
+    """Return whom a clause is about, and whether another person is reported to say so."""
+    found = _OTHER.match(text.strip())
+    if found and found["name"].casefold().split()[0].removesuffix("'s") not in words.small:
+        name, verb = found["name"], found["next"].casefold().replace("’", "'")
+        if words.report.fullmatch(verb) or words.report.match(f"{verb} me"):
+            return name, True
+        if _VERBS_OF_OTHERS.fullmatch(verb) and not name.endswith(("'s", "’s")):
+            return name, False
+    plain = text.casefold().replace("’", "'")
+    if words.cues["group"].search(plain) and not re.search(r"\b(?:i|my)\b", plain):
+        return "", False
+    return author, False
+
+
+def _without_cues(text: str, words: Words) -> str:
+    """Return a text without the words that end or correct something: they are not what it is about."""
+    return words.cues["correct"].sub(" ", words.cues["end"].sub(" ", text.replace("’", "'")))
+
+
+def _modifiers(spoken: list[str], words: Words) -> Iterator[str]:
+    """Return the modifiers among words: `my work phone` has one, `I work at Helio` has none."""
+    for before, word, after in zip(["", *spoken], spoken, [*spoken[1:], ""], strict=False):
+        is_verb = word in words.verb_forms and (before in words.pronouns or after in words.small)
+        if word in words.modifiers and not is_verb:
+            yield words.modifiers[word]
+
+
+def _stems(text: str, words: Words) -> frozenset[str]:
+    spoken = (word.removesuffix("'s") for word in words_in(text))
+    return frozenset(
+        _stem(words.irregular.get(word, word)) for word in spoken if word not in words.small and len(word) > 1
+    )
+
+
+def _stem(word: str) -> str:
+    """Return the stem of a word, the same for what is done and who does it: `roof` and `roofers`."""
+    short = stem(word)
+    return short.removesuffix("er") if len(short) >= _MIN_AGENT_CHARS else short

@@ -1,0 +1,119 @@
+"""Statements and what relates them, as values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import cached_property
+from typing import Literal
+
+Force = Literal["asserted", "planned", "done", "ended", "reported", "past", "suggested", "asked", "hypothetical"]
+"""What a sentence does with what it says. Only the first five say that something holds."""
+
+STATED: frozenset[Force] = frozenset({"asserted", "planned", "done", "ended", "reported"})
+
+ValueKind = Literal["time", "date", "amount", "label", "code", "address", "name"]
+"""What a value is. A label is the number of one of several: `sample 7`, `terminal 2`."""
+RelationKind = Literal["corrects", "replaces", "ends", "completes", "reassigns", "repeats", "settles"]
+"""What a statement does to an earlier one. `settles`: it accepts a suggestion, which holds from then on."""
+
+
+MIN_WORDS = 3
+"""Words of a statement without values that says something by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message as rules read it. `machine`: a model said it, so nothing in it is a fact by itself."""
+
+    position: int
+    speaker: str
+    text: str
+    at: datetime | None = None
+    machine: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value in a statement: as written, and folded for comparison."""
+
+    kind: ValueKind
+    text: str
+    key: str
+    first: date | None = None
+    last: date | None = None
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One sentence or clause of a message, and what it says about whom.
+
+    `author` said it (in a quote: the person quoted), `owner` is the person it is about, empty for a group. `subject`
+    holds the stems before the verb, `topics` all stems that are no values.
+    """
+
+    message: int
+    number: int
+    author: str
+    owner: str
+    text: str
+    force: Force
+    positive: bool = True
+    subject: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
+    attributes: frozenset[str] = frozenset()
+    modifiers: frozenset[str] = frozenset()
+    values: tuple[Value, ...] = ()
+    cues: frozenset[str] = frozenset()
+    single: bool = False
+    """Whether a person has one value of its attributes at a time."""
+    at: datetime | None = None
+    quoted_by: str = ""
+    answers: str = ""
+    """The question it answers, if it says little without it."""
+    about: tuple[int, int] | None = None
+    """The statement before it in its message, if it says little without that."""
+    verbs: frozenset[str] = frozenset()
+    """The topics that say what is done, not to what."""
+    inherited: frozenset[str] = frozenset()
+    """The topics that it has only from what it goes on from, or answers."""
+    machine: bool = False
+    refers: bool = False
+    """Whether it begins with a pronoun for what was mentioned before."""
+    begins: bool = True
+    """Whether it is the first sentence of its message."""
+
+    @property
+    def id(self) -> tuple[int, int]:
+        """The position of the message, and its place in it."""
+        return self.message, self.number
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether it says that something holds."""
+        return self.force in STATED
+
+    @cached_property
+    def has_substance(self) -> bool:
+        """Whether it says something by itself: `thx` and `dreading it` do not."""
+        return bool(self.values) or (bool(self.topics) and len(self.text.split()) >= MIN_WORDS)
+
+    @cached_property
+    def things(self) -> frozenset[str]:
+        """The topics without verbs."""
+        return self.topics - self.verbs
+
+    @cached_property
+    def keys(self) -> Mapping[ValueKind, frozenset[str]]:
+        """Its values by kind, for comparison."""
+        kinds = {value.kind for value in self.values}
+        return {kind: frozenset(value.key for value in self.values if value.kind == kind) for kind in kinds}
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A later statement changes an earlier one. An unsure relation marks the earlier statement and retires nothing."""
+
+    kind: RelationKind
+    source: Statement
+    target: Statement
+    sure: bool = True

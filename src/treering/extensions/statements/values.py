@@ -1,0 +1,277 @@
+"""Values in a clause: times, dates, amounts, codes and names."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import date, datetime, timedelta
+
+from treering.extensions.statements.statement import Value
+from treering.extensions.statements.words import Words
+from treering.retrieval.text.analysis import stem
+
+_NUMBERS = dict(
+    zip("one two three four five six seven eight nine ten eleven twelve".split(), range(1, 13), strict=True)
+)
+_NUMBERS |= {"a": 1, "an": 1, "half a": 0}
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_DAY_FORMS = {form: day for day in _DAYS for form in (day, f"{day}s", day[:3], day[:4])}
+_DAY_FORMS |= {"tues": "tuesday", "thurs": "thursday"}
+_FOREIGN_DAYS = dict(
+    zip("montag dienstag mittwoch donnerstag freitag samstag sonntag".split(), _DAYS, strict=True)
+) | dict(zip("lunes martes miércoles jueves viernes sábado domingo".split(), _DAYS, strict=True))
+_DAY_FORMS |= _FOREIGN_DAYS
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_MONTH_FORMS = {form: number for number, month in enumerate(_MONTHS, 1) for form in (month, month[:3])}
+_MONTH_FORMS |= {"sept": 9, "märz": 3, "mai": 5, "juni": 6, "juli": 7, "oktober": 10, "dezember": 12}
+_MONTH_FORMS |= dict(
+    zip(
+        "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre".split(),
+        range(1, 13),
+        strict=True,
+    )
+)
+_DAY = "|".join(
+    sorted((form for form in _DAY_FORMS if form not in {"sun", "sat", "mon", "wed"}), key=len, reverse=True)
+)
+_MONTH = "|".join(sorted(_MONTH_FORMS, key=len, reverse=True))
+_AMOUNT = r"\d+|half an?|an?|" + "|".join(word for word in _NUMBERS if len(word) > 2)
+
+_ADDRESS = (
+    r"\b\d{1,4}[a-z]? (?:[^\W\d_][\w'’-]*\.? ){1,3}(?:street|st|road|rd|lane|avenue|ave|square|court|drive|"
+    r"way|close|quay|terrace|place|boulevard|row|hill|park)\b|"
+    r"\b[^\W\d_][\w-]*(?:stra(?:ß|ss)e|weg|gasse|platz|allee) \d{1,4}[a-z]?\b|"
+    r"\b(?:calle|avenida|plaza) [^\W\d_][\w ]{2,30}? \d{1,4}\b"
+)
+
+_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(pattern, re.IGNORECASE))
+    for kind, pattern in (
+        ("address", _ADDRESS),
+        ("iso", r"\b\d{4}-\d\d-\d\d\b"),
+        ("month", rf"\b(?:the )?(\d{{1,2}})(?:st|nd|rd|th|\.)?(?: of)? ({_MONTH})\b(?:,? \d{{4}}\b)?"),
+        ("month_first", rf"\b({_MONTH})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b"),
+        ("ordinal", r"\b(\d{1,2})(?:st|nd|rd|th)\b"),
+        (
+            "every",
+            r"\b(?:every (?:day|morning|evening|night|week|month|year|second \w+)|daily|weekly|monthly|"
+            r"(?:once|twice) an? (?:day|week|month|year))\b",
+        ),
+        ("relative", rf"\bin (?:about )?({_AMOUNT}) (day|week|month|year)s?\b"),
+        ("ago", rf"\b({_AMOUNT}) (day|week|month|year)s? ago\b"),
+        (
+            "near",
+            r"\b(?:the day after tomorrow|tomorrow|today|tonight|yesterday|next week|next month|next year|"
+            r"this weekend|next weekend|this week|weekdays?|weekends?|morgen|heute|mañana|hoy)\b",
+        ),
+        ("weekday", rf"\b(?:(next|this|last|every|every second|on|from) )?({_DAY})\b"),
+        ("month_alone", rf"\b(?:in|since|until|from|by|till|mid|early|late|end of) ({_MONTH})\b"),
+        ("time", r"\b(\d{1,2})(?:[:.](\d\d))? ?(am|pm|uhr|h|o'?clock)\b|\b(\d{1,2}):(\d\d)\b"),
+        ("at", r"\b(?:at|um|a las|till|until|around|from) (\d{1,2})(?![\d:.,%€$-]|\d| (?:euro|per|%|people))\b"),
+        ("noon", r"\b(?:noon|midnight|half past \w+|quarter (?:to|past) \w+)\b"),
+        (
+            "money",
+            r"[€$£]\s?\d[\d.,]*\d|[€$£]\s?\d|\b\d[\d.,]* ?(?:€|\$|£|euros?|dollars?|pounds?|bucks|eur|usd|k)(?!\w)",
+        ),
+        (
+            "code",
+            r"\b(?=[\w-]*\d)[A-Za-z\d]+(?:[-/][A-Za-z\d]+)+\b|\b\d{3,}(?: \d{3,})+\b|"
+            r"\b(?=\w*\d)(?=\w*[A-Za-z])\w{5,}\b",
+        ),
+        ("model", r"\b[A-Z]{1,3}\d{1,4}\b"),
+        ("number", r"\b\d+(?:[.,]\d+)*(?: ?(?:%|g|mg|kg|km|m|cm|ml|l|gb|mb))?(?!\w)"),
+        ("word", r"\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"),
+    )
+)
+_HINT = re.compile(
+    rf"\d|\b(?:{_DAY}|{_MONTH}|{'|'.join(_NUMBERS)}|to\w*|yesterday|noon|midnight|next|this|last|week\w*|morgen|heute|mañana"
+    r"|hoy)\b",
+    re.IGNORECASE,
+)
+"""What every value but a name has some of."""
+_PAST = re.compile(
+    r"\b(?:was|were|did|had|used|went|came|\w{3,}(?<!ne)ed|got|took|made|bought|sold|met|sent|paid|left|saw|flew|won|"
+    r"lost|passed|died|war|hatte|fui|fue)\b"
+)
+_NOT_PAST = re.compile(
+    r"\b(?:is|are|am|\w+'re|\w+'m|will|\w+'ll|can|could|shall|should|would|may|might|must|to|until|booked|scheduled|moved|"
+    r"postponed|planned|due|need|for)\b"
+)
+_MONTHS_TRIED = 4
+_NOUN = re.compile(r"(?<!\S)([^\W\d_][\w'’]+) $")
+_CAPITALIZED = re.compile(r"[^\W\d_a-zà-ÿ][\w'’]*(?:[ -][^\W\d_a-zà-ÿ][\w'’]*)*")
+
+
+def values_in(text: str, words: Words, *, at: datetime | None) -> tuple[tuple[Value, ...], str]:
+    """Return the values of a clause and the clause without them; names stay in it.
+
+    The tense of the verb before a date decides whether `Friday` is the last or the next one.
+    """
+    values: list[Value] = []
+    rest = text
+    for kind, pattern in _PATTERNS if _HINT.search(text) else ():
+        for match in pattern.finditer(rest):
+            is_label = kind == "number" and match[0].isdigit() and _is_numbered(text[: match.start()], words)
+            values += [_value("label" if is_label else kind, match, at, past=is_past(text[: match.start()]))]
+        rest = pattern.sub(lambda match: " " * len(match[0]), rest)
+    return (*values, *_names(rest, words)), rest
+
+
+def _is_numbered(before: str, words: Words) -> bool:
+    """Return whether a number after a text tells one of several things from the others: `sample 7`."""
+    noun = _NOUN.search(before)
+    return noun is not None and not (noun[1].casefold() in words.small or stem(noun[1].casefold()) in words.verbs)
+
+
+def is_past(text: str) -> bool:
+    """Return whether the last verb of a text in front of a date is in the past tense."""
+    plain = text.casefold().replace("’", "'")
+    past = max((match.start() for match in _PAST.finditer(plain)), default=-1)
+    return past > max((match.start() for match in _NOT_PAST.finditer(plain)), default=-1)
+
+
+def _value(kind: str, match: re.Match[str], at: datetime | None, *, past: bool) -> Value:
+    text = match[0].strip()
+    folded = text.casefold()
+    said = at.date() if at else None
+    match kind:
+        case "time" | "at" | "noon":
+            return Value("time", text, _time_key(match))
+        case "money":
+            return Value("amount", text, re.sub(r"[^\d]", "", folded))
+        case "label":
+            return Value("label", text, folded)
+        case "number":
+            return Value("amount", text, re.sub(r"(?<=\d)[.,](?=\d{3}\b)", "", folded))
+        case "word":
+            return Value("amount", text, str(_NUMBERS[folded]))
+        case "address":
+            return Value("address", text, re.sub(r"[\s.]+", " ", folded))
+        case "code" | "model":
+            return Value("code", text, re.sub(r"\s", "", folded))
+        case _:
+            days = _days(kind, match, said, past=past) if said else None
+            key = folded.removeprefix("on ").removeprefix("the ")
+            return Value("date", text, str(days[0]) if days else key, *(days or (None, None)))
+
+
+def _time_key(match: re.Match[str]) -> str:
+    numbers = [group for group in match.groups() if group]
+    if not numbers or not numbers[0].isdigit():
+        return match[0].casefold()
+    hour = int(numbers[0]) + (12 if "pm" in numbers and int(numbers[0]) < 12 else 0)
+    minute = next((part for part in numbers[1:] if part.isdigit()), "00")
+    return f"{hour}:{minute}"
+
+
+def _days(kind: str, match: re.Match[str], said: date, *, past: bool) -> tuple[date, date] | None:
+    """Return first and last day that a date means, seen from the day it was said."""
+    try:
+        return _resolved(kind, match, said, past=past)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _resolved(kind: str, match: re.Match[str], said: date, *, past: bool) -> tuple[date, date] | None:
+    match kind:
+        case "iso":
+            return _one(date.fromisoformat(match[0]))
+        case "month" | "month_first":
+            number, month = (match[1], match[2]) if kind == "month" else (match[2], match[1])
+            year = re.search(r"\d{4}$", match[0])
+            if year:
+                return _one(date(int(year[0]), _MONTH_FORMS[month.casefold()], int(number)))
+            return _one(_nearest_year(_MONTH_FORMS[month.casefold()], int(number), said, past=past))
+        case "relative" | "ago":
+            amount = match[1].casefold()
+            half = amount.startswith("half")
+            count = int(amount) if amount.isdigit() else _NUMBERS.get(amount, 1)
+            return _moved(said, match[2].casefold(), count, half=half, sign=-1 if kind == "ago" else 1)
+        case "weekday":
+            if (match[1] or "").casefold().startswith("every") or match[2].casefold() in {f"{day}s" for day in _DAYS}:
+                return None
+            return _one(_weekday(match, said, past=past))
+        case "ordinal":
+            return _one(_day_of_month(int(match[1]), said, past=past))
+        case "near":
+            return _near(match[0].casefold(), said)
+        case _:
+            return None
+
+
+def _near(word: str, said: date) -> tuple[date, date] | None:
+    steps = {"tomorrow": 1, "morgen": 1, "mañana": 1, "today": 0, "tonight": 0, "heute": 0, "hoy": 0, "yesterday": -1}
+    steps["the day after tomorrow"] = 2
+    if word in steps:
+        return _one(said + timedelta(days=steps[word]))
+    monday = said - timedelta(days=said.weekday())
+    match word:
+        case "this weekend" | "next weekend":
+            start = monday + timedelta(days=5 if word.startswith("this") or said.weekday() > 4 else 12)
+            return start, start + timedelta(days=1)
+        case "this week" | "next week":
+            start = monday + timedelta(days=0 if word.startswith("this") else 7)
+            return start, start + timedelta(days=6)
+        case "next month":
+            return _moved(said.replace(day=1), "month", 1, half=False, sign=1)
+        case "next year":
+            return date(said.year + 1, 1, 1), date(said.year + 1, 12, 31)
+        case _:
+            return None
+
+
+def _weekday(match: re.Match[str], said: date, *, past: bool) -> date:
+    wanted = _DAYS.index(_DAY_FORMS[match[2].casefold()])
+    way = (match[1] or "").casefold()
+    if past or way == "last":
+        return said - timedelta(days=(said.weekday() - wanted) % 7 or 7)
+    return said + timedelta(days=(wanted - said.weekday()) % 7 or 7)
+
+
+def _day_of_month(day: int, said: date, *, past: bool) -> date:
+    step = -1 if past else 1
+    month = said
+    for _ in range(_MONTHS_TRIED):
+        with suppress(ValueError):
+            found = month.replace(day=day)
+            if found <= said if past else found >= said:
+                return found
+        month = _moved(month.replace(day=1), "month", 1, half=False, sign=step)[0]
+    raise ValueError(day)
+
+
+def _nearest_year(month: int, day: int, said: date, *, past: bool) -> date:
+    here = date(said.year, month, day)
+    if past and here > said:
+        return date(said.year - 1, month, day)
+    return here if past or here >= said - timedelta(days=60) else date(said.year + 1, month, day)
+
+
+def _moved(said: date, unit: str, count: int, *, half: bool, sign: int) -> tuple[date, date]:
+    match unit:
+        case "day" | "week":
+            return _one(said + sign * timedelta(days=count * (1 if unit == "day" else 7)))
+        case "month":
+            months = count
+        case _:
+            months = 6 if half else 12 * count
+    total = said.year * 12 + said.month - 1 + sign * months
+    year, month = divmod(total, 12)
+    first = date(year, month + 1, 1)
+    following = date(year + (month == 11), (month + 1) % 12 + 1, 1)
+    return first, following - timedelta(days=1)
+
+
+def _one(day: date) -> tuple[date, date]:
+    return day, day
+
+
+def _names(text: str, words: Words) -> Iterator[Value]:
+    """Return capitalized words that are no function words; the first word of a clause only if it is no plain word."""
+    for match in _CAPITALIZED.finditer(text):
+        parts = [part for part in re.split(r"[ -]", match[0]) if part.casefold().replace("’", "'") not in words.small]
+        if parts and text[: match.start()].strip(" \"'“‘(-*>"):
+            name = " ".join(parts)
+            yield Value("name", name, name.casefold().removesuffix("'s").removesuffix("’s"))

@@ -1,0 +1,111 @@
+"""Turns of conversations that later turns replaced: marked in answers, directly behind what replaced them."""
+
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from treering.core.characters import unmarked
+from treering.registry import brought
+from treering.verbs.engine import Engine
+
+TurnPlace = tuple[str, str]
+"""A source and a segment of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTurn:
+    """A turn among hits, and the conversation that it is in."""
+
+    place: TurnPlace
+    scope: str
+    origin: str
+
+
+_PAST = re.compile(
+    r"\b(?:before|used to|previous(?:ly)?|former(?:ly)?|original(?:ly)?|at first|initial(?:ly)?|back then|earlier|once|"
+    r"in the past|old|until (?:then|now)|no longer|anymore|früher|davor|vorher|ursprünglich|damals|antes|"
+    r"anteriormente|originalmente)\b",
+    re.IGNORECASE,
+)
+"""Words of a question about an earlier state."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacingTurn:
+    """The turn that replaced another one, at the end of the chain."""
+
+    source_id: str
+    segment_id: str
+    turn: int
+    text: str
+    speaker: str = ""
+    at: datetime | None = None
+    leads: bool = True
+    """Whether it belongs above the turn that it replaced. A plan may be shown above what was done."""
+    degree: str = ""
+    """`in part` or `perhaps`; empty if it replaced all of the turn for sure."""
+
+    @property
+    def place(self) -> TurnPlace:
+        """Where it is."""
+        return self.source_id, self.segment_id
+
+    @property
+    def words(self) -> str:
+        """Which turn it is, whose, and when. Not what it says: that is data, and is shown as a hit."""
+        by = ", ".join(filter(None, (unmarked(self.speaker), f"{self.at:%Y-%m-%d}" if self.at else "")))
+        degree = f"{self.degree} " if self.degree else ""
+        return f"{degree}by turn {self.turn}{f' ({by})' if by else ''}"
+
+
+FindReplaced = Callable[[Engine, Sequence[FoundTurn], str], Mapping[TurnPlace, ReplacingTurn]]
+"""Return which of some turns were replaced, and by which, for a question."""
+
+
+def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str) -> dict[TurnPlace, ReplacingTurn]:
+    """Return which of some turns later ones replaced, as the installed parts know it."""
+    found: dict[TurnPlace, ReplacingTurn] = {}
+    for find in brought("replaced_turns") if turns else ():
+        found.update(find(engine, turns, question))
+    return found
+
+
+def asks_about_past(question: str) -> bool:
+    """Return whether a question is about an earlier state, so that what was replaced answers it."""
+    return _PAST.search(question) is not None
+
+
+_Hit = TypeVar("_Hit")
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def behind_replacements(
+    hits: Sequence[_Hit],
+    replaced: Mapping[_Key, _Key],
+    *,
+    key_of: Callable[[_Hit], _Key],
+    look_up: Callable[[_Hit, _Key], _Hit | None],
+    past: bool = False,
+) -> list[_Hit]:
+    """Return hits with each replaced one directly behind what replaced it; the others keep their order.
+
+    A replacement that is not among the hits is looked up. `past`: the replaced ones come first.
+    """
+    by_key = {key_of(hit): hit for hit in hits}
+    behind: dict[_Key, list[_Hit]] = {}
+    for hit in hits:
+        if (key := key_of(hit)) in replaced:
+            behind.setdefault(replaced[key], []).append(hit)
+    ordered: list[_Hit] = []
+    done: set[_Key] = set()
+    for hit in hits:
+        current = replaced.get(key_of(hit), key_of(hit))
+        if current in done:
+            continue
+        done.add(current)
+        replacing = by_key[current] if current in by_key else look_up(hit, current)
+        group = [] if replacing is None else [replacing]
+        ordered += [*behind.get(current, ()), *group] if past else [*group, *behind.get(current, ())]
+    return ordered

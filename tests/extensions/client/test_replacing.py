@@ -1,0 +1,74 @@
+import client_parts
+import pytest
+
+from treering.core.errors import InvalidInput, NotFound
+
+
+@pytest.fixture
+def client():
+    with client_parts.blocking(client_parts.config(), user_id="ada") as opened:
+        yield opened
+
+
+def found(client, query, **options):
+    return [(one.content, bool(one.replaced_by)) for one in client.retrieve(query, **options)]
+
+
+def test_memory_replaces_the_last_one_under_its_key(client):
+    for number in ("0171 333", "0171 444", "0171 555"):
+        last = client.store(f"Ada can be called at {number}", key="phone", metadata={"session_id": number})
+    memories = client.retrieve("Ada can be called at")
+    assert memories[0].content.endswith("555")
+    assert {one.replaced_by for one in memories[1:]} == {last}
+
+
+def test_key_belongs_to_one_user(client):
+    client.store("Ada can be called at 0171 333", key="phone")
+    client.store("Ben can be called at 0171 444", key="phone", metadata={"user_id": "ben"})
+    assert not any(replaced for _, replaced in found(client, "can be called at"))
+
+
+def test_replacement_is_first_even_if_its_text_does_not_answer(client):
+    old = client.store("The project budget is 5000 euros")
+    client.store("Ten thousand at most", replaces=old)
+    assert found(client, "project budget") == [
+        ("Ten thousand at most", False),
+        ("The project budget is 5000 euros", True),
+    ]
+    assert found(client, "what was the project budget before")[0] == ("The project budget is 5000 euros", True)
+
+
+def test_withdrawn_replacement_replaces_nothing(client):
+    old = client.store("The project budget is 5000 euros")
+    client.delete(client.store("Ten thousand at most", replaces=old))
+    assert found(client, "project budget") == [("The project budget is 5000 euros", False)]
+
+
+def test_changed_fact_is_read_from_the_texts(client):
+    client.store("The rent of my flat is 940 euros", {"timestamp": "2026-01-01T10:00:00Z"})
+    client.store("From March on the rent of my flat is 1010 euros", {"timestamp": "2026-02-01T10:00:00Z"})
+    assert [replaced for _, replaced in found(client, "the rent of my flat in euros")] == [False, True]
+
+
+def test_unknown_replaced_memory_and_empty_key_are_refused(client):
+    with pytest.raises(NotFound, match="there is no memory 'src:none'"):
+        client.store("something", replaces="src:none")
+    with pytest.raises(InvalidInput, match="key: an empty text"):
+        client.store("something", key=" ")
+    assert client.retrieve("something") == []
+
+
+def test_memories_hidden_by_age_are_counted():
+    limited = client_parts.config(retrieval={"max_age_seconds": 60})
+    with client_parts.blocking(limited) as client:
+        client.store("The old cellar key hangs behind the door", {"timestamp": "2020-01-01T00:00:00Z"})
+        answer = client.retrieve("cellar key")
+    assert (list(answer), answer.trace["hidden_by_max_age_seconds"]) == ([], 1)
+    assert "max_age_seconds hides 1 older memories" in answer.trace["warnings"][-1]
+
+
+def test_given_threshold_leaves_nothing_out_above_it():
+    everything = client_parts.config(retrieval={"min_similarity": 0.0})
+    with client_parts.blocking(everything) as client:
+        client.store("The old cellar key hangs behind the door")
+        assert len(client.retrieve("where are the mangoes")) == 1

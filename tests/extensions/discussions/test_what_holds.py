@@ -1,0 +1,115 @@
+from datetime import timedelta
+
+import pytest
+from recollection_parts import BEGAN
+
+from space_parts import open_space
+from treering.extensions.discussions.memory import DiscussionMemory
+from treering.extensions.discussions.search import DiscussionSearch
+from treering.verbs.ingest.turns import Message
+
+DENTIST = ("dentist on thursday at 3", "what a week", "the dentist can only do friday 11 now")
+
+
+def opened(space, name="d"):
+    return DiscussionMemory(space.engine).open(name)
+
+
+def tell(discussion, *texts, start=0):
+    said = [
+        Message(role="user", name="Ada", content=text, at=BEGAN + timedelta(days=at))
+        for at, text in enumerate(texts, start)
+    ]
+    return discussion.record(said, start=start)
+
+
+def hits(discussion, query, **options):
+    found = discussion.search(query, DiscussionSearch(what="turns", mode="hybrid", **options))
+    return [(one.first, one.superseded_by.turn if one.superseded_by else None) for one in found]
+
+
+def test_state_shows_what_holds_at_once(space):
+    discussion = opened(space)
+    tell(discussion, *DENTIST)
+    assert discussion.state().splitlines()[:2] == [
+        "## Facts",
+        f"- Ada: the dentist can only do friday 11 now (was: dentist on thursday at 3)"
+        f" [{BEGAN + timedelta(days=2):%Y-%m-%d}, message 2]",
+    ]
+
+
+def test_edited_message_is_read_again(space):
+    discussion = opened(space)
+    tell(discussion, *DENTIST)
+    tell(discussion, "the dentist is still on thursday at 3", start=2)
+    assert "friday" not in discussion.state()
+    assert hits(discussion, "dentist thursday")[0][1] is None
+
+
+@pytest.mark.parametrize("erase", [False, True])
+def test_retirement_falls_with_its_message(erase):
+    discussion = opened(open_space(channel="user"))
+    tell(discussion, *DENTIST)
+    discussion.delete([2], erase=erase)
+    assert "dentist on thursday at 3" in discussion.state()
+    assert (0, None) in hits(discussion, "dentist")
+
+
+def test_replaced_message_is_behind_its_replacement(space):
+    discussion = opened(space)
+    tell(discussion, *DENTIST)
+    assert hits(discussion, "when is the dentist on thursday")[:2] == [(2, None), (0, 2)]
+    assert hits(discussion, "when was the dentist at first")[:2] == [(0, 2), (2, None)]
+
+
+def test_short_replacement_is_looked_up(space):
+    discussion = opened(space)
+    tell(discussion, "dinner at 7 at Luigi's with the whole team", "make it 8")
+    assert hits(discussion, "dinner Luigi's team", limit=1) == [(1, None)]
+
+
+def test_space_search_and_context_mark_replaced_messages(space):
+    discussion = opened(space)
+    tell(discussion, *DENTIST)
+    shown = [(one.text, one.shown.superseded_by) for one in space.search("dentist on thursday")][:2]
+    assert shown[0] == (DENTIST[2], "")
+    assert shown[1][1].startswith("src:")
+    assert "superseded by turn 2 (Ada" in str(space.ask("dentist on thursday"))
+
+
+def test_unchanged_messages_keep_their_order(space):
+    discussion = opened(space)
+    tell(discussion, "my work phone is 0301 5550", "my private phone is 0176 2234")
+    assert all(by is None for _, by in hits(discussion, "phone"))
+
+
+def test_hand_edits_stay_while_facts_change(space):
+    discussion = opened(space)
+    tell(discussion, *DENTIST[:2], "my sister lives in Ghent")
+    shown = discussion.state()
+    kept = "\n".join(line for line in shown.splitlines() if "Ghent" not in line)
+    discussion.edit_state(f"{kept}\n- insured until 2030", last=2)
+    tell(discussion, DENTIST[2], start=3)
+    state = discussion.state()
+    assert "- insured until 2030" in state
+    assert "friday 11" in state
+    assert "Ghent" not in state
+
+
+def test_edit_of_an_older_document_strikes_nothing_new(space):
+    discussion = opened(space)
+    tell(discussion, DENTIST[0])
+    shown = discussion.state()
+    tell(discussion, "my sister lives in Ghent", start=1)
+    discussion.edit_state(f"{shown}\n- insured until 2030", last=0)
+    assert "Ghent" in discussion.state()
+
+
+def test_statements_in_long_discussions_are_stored_by_message(space):
+    discussion = opened(space)
+    tell(discussion, *(f"errand {at} costs {at} euros" for at in range(60)))
+    before = [block.revision for block in discussion.log.blocks()]
+    tell(discussion, "errand 59 costs 70 euros now", start=60)
+    after = [block.revision for block in discussion.log.blocks()]
+    assert after[: len(before) - 1] == before[:-1]
+    assert "70 euros now (was: errand 59 costs 59 euros)" in discussion.state()

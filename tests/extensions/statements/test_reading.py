@@ -1,0 +1,90 @@
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from statement_parts import read
+
+from treering.extensions.statements.sentences import UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("text", "force"),
+    [
+        ("The flat costs 940", "asserted"),
+        ("Does the flat cost 940?", "asked"),
+        ("if the flat costs 940 we take it", "hypothetical"),
+        ("we should take the flat", "suggested"),
+        ("I will renew my passport", "planned"),
+        ("the report is finished", "done"),
+        ("The trip is cancelled", "ended"),
+        ("Before that I lived in Lund", "past"),
+        ("oh sure, I'll just buy a yacht", "hypothetical"),
+    ],
+)
+def test_force_is_what_a_sentence_does(text, force):
+    assert [one.force for one in read(text)] == [force]
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("the exam is in three weeks", date(2026, 3, 23)),
+        ("we meet on Sunday", date(2026, 3, 8)),
+        ("we met on Sunday", date(2026, 3, 1)),
+        ("the lease ends in half a year", date(2026, 9, 1)),
+        ("the party is tomorrow", date(2026, 3, 3)),
+        ("due on 15 November", date(2026, 11, 15)),
+        ("I moved here two months ago", date(2026, 1, 1)),
+    ],
+)
+def test_dates_are_read_by_tense_and_day(text, first):
+    values = [value for one in read(text) for value in one.values if value.kind == "date"]
+    assert [value.first for value in values] == [first]
+
+
+@pytest.mark.parametrize(
+    ("text", "author"),
+    [
+        ('Ben wrote: "I quit at the end of the month."', "Ben"),
+        ("> I moved to Graz", UNKNOWN),
+        ("Forwarding what Hugo sent:\n> I moved to Graz", "Hugo"),
+        ("from yesterday\nMax: I'm allergic to cats", "Max"),
+        ("Got this from the insurance:\nWe will pay 1,200 euros", UNKNOWN),
+    ],
+)
+def test_quoted_words_belong_to_whoever_said_them(text, author):
+    quoted = [one for one in read(text) if one.quoted_by]
+    assert [(one.author, one.quoted_by) for one in quoted] == [(author, "Ada")]
+
+
+def test_subject_of_a_sentence_owns_it():
+    assert [one.owner for one in read("Emi has piano lessons")] == ["Emi"]
+    assert [one.owner for one in read("I have piano lessons")] == ["Ada"]
+    assert [one.owner for one in read("we have piano lessons")] == [""]
+
+
+_NAMES = st.sampled_from(["Ada", "Ben", "May", "Will", "Rose", "Mark", "Update", "Note", "O'Neil", "Jean-Luc"])
+_MARKS = st.sampled_from([": ", ":", " wrote: ", '"', "“", "”", "> ", "\n", "; ", ", ", " said ", "From: ", "- ", " "])
+_WORDS = st.sampled_from(
+    ["I quit", "the flat costs 940", "moved to Kiel", "no, 41", "yes", "?", "cancelled", "🙂", "  "]
+)
+
+
+@given(st.lists(st.one_of(_NAMES, _MARKS, _WORDS), max_size=14).map("".join))
+def test_words_are_never_credited_to_somebody_else_unquoted(text):
+    for one in read(text, "Speaker"):
+        assert one.author == "Speaker" or one.quoted_by == "Speaker"
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_read(text):
+    assert [one.number for one in read(text)] == [*range(len(read(text)))]
+
+
+@given(
+    st.sampled_from(["Ada", "Ben"]), st.lists(st.one_of(_NAMES, _MARKS, _WORDS), min_size=1, max_size=8).map("".join)
+)
+def test_marks_around_a_text_do_not_make_the_sender_its_author(name, text):
+    quoted = "\n".join(f"> {line}" for line in text.split("\n"))
+    assert all(one.quoted_by == "Speaker" for one in read(f"{name} sent:\n{quoted}", "Speaker"))

@@ -1,0 +1,80 @@
+import pytest
+from statement_parts import current, ledger_of, relations
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines"),
+    [
+        ("replaces", ["Ada: dentist on thursday at 3", "Ada: the dentist can only do friday 11 now"]),
+        ("replaces", ["Ada: I live in Hamburg", "Ada: moved to Kiel in May"]),
+        ("replaces", ["Ada: The flat costs 940 a month", "Ada: From March on the flat is 1,010 a month"]),
+        ("replaces", ["Ada: dinner at 7 at Luigi's", "Ada: make it 8"]),
+        ("corrects", ["Ada: my sister's birthday is the 12th of June", "Ada: wait no, the 21st"]),
+        ("corrects", ["Ada: my shoe size is 42", "Ada: 41*"]),
+        ("corrects", ["Ada: The demo is on Wednesday at 2.", "Ben: No, it's Thursday at 2."]),
+        ("ends", ["Ada: signed up for the gym, 25 a month", "Ada: cancelled my gym membership"]),
+        ("ends", ["Ada: flying to Lisbon on 3 April", "Ada: Lisbon is off, Dad is ill"]),
+        (
+            "ends",
+            ["Ada: I still pay for the parking spot", "Ben: still got that parking spot?", "Ada: nope, gave it up"],
+        ),
+        ("completes", ["Ada: I need to renew my passport", "Ada: passport is renewed"]),
+        ("repeats", ["Ada: My phone number is 0171 333444", "Ada: my phone number is 0171 333444"]),
+        ("replaces", ["Ada: Ich wohne in Hamburg", "Ada: Ich wohne jetzt in Kiel, seit Mai"]),
+        ("replaces", ["Ada: Yo vivo en Madrid", "Ada: Ahora vivo en Sevilla, desde mayo"]),
+    ],
+)
+def test_later_statement_changes_an_earlier_one(kind, lines):
+    found = relations(*lines)
+    assert (kind, 0, len(lines) - 1, True) in found
+
+
+def test_plan_passes_to_another_person_once_given_up():
+    lines = ["Ben: I'll write the invitations", "Ben: swamped, can someone else take the invitations?"]
+    found = relations(*lines, "Zoe: I'll take the invitations")
+    assert ("reassigns", 0, 2, True) in found
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Ada: my work phone is 0301 5550", "Ada: my private phone is 0176 2234"],
+        ["Ada: my older sister lives in Ghent", "Ada: my younger sister lives in Turin"],
+        ["Ada: On weekdays I get up at 6", "Ada: At weekends I get up at 9"],
+        ["Ada: we have a cat called Miso", "Ada: we also got a second cat called Tofu"],
+        ["Ada: stand-up is at 9:15", "Ada: planning is at 10:00"],
+        ["Ada: Brightline pays 80 an hour", "Ada: Oakmere pays 95 an hour"],
+        ["Ada: I live in Malmö", "Ada: Before that I lived in Lund for ten years"],
+        ["Ada: the dentist is on Thursday", "Ben: is the dentist on Friday?"],
+        ["Ada: I live in Kiel", "Ada: if I got the job I'd move to Oslo"],
+        ["Ada: my phone number is 0171 333444", "Assistant: Your phone number is now 0171 999999."],
+        ["Ada: my phone number is 0171 333444", "Ben: my phone number is 0171 999999"],
+        ["Ada: The kestrel came in year 1", "Ada: The kestrel came in year 2"],
+    ],
+)
+def test_facts_that_look_alike_stand_together(lines):
+    assert lines[0].partition(": ")[2] in current(*lines)
+
+
+def test_another_value_without_a_cue_is_doubted():
+    lines = ["Ada: the spare bike key costs 12 euros", "Ada: the spare key of the shed costs 9 euros"]
+    assert relations(*lines) == [("replaces", 0, 1, False)]
+
+
+def test_suggestion_holds_once_the_other_person_agrees():
+    proposal = "Ada: we should rent a boat on Saturday"
+    assert current(proposal, "Ben: nah, too expensive") == ["nah, too expensive"]
+    assert "we should rent a boat on Saturday" in current(proposal, "Ben: yes, great idea")
+
+
+def test_chain_names_everything_that_was_replaced():
+    ledger = ledger_of("Ada: dinner at 7 at Luigi's", "Ada: make it 8", "Ada: make it 9 then")
+    newest = ledger.current()[-1]
+    assert [one.text for one in ledger.chain(newest)] == ["dinner at 7 at Luigi's", "make it 8"]
+    assert ledger.contexts[newest.id] == "dinner … at Luigi's"
+
+
+def test_ledger_of_fewer_messages_shows_how_it_was():
+    lines = ["Ada: dentist on thursday at 3", "Ada: the dentist can only do friday 11 now"]
+    assert current(*lines[:1]) == ["dentist on thursday at 3"]
+    assert current(*lines) == ["the dentist can only do friday 11 now"]
