@@ -1,6 +1,7 @@
 """What holds now, as lines under headings, each with the message that says it and what it replaced."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -78,6 +79,16 @@ def lines_of(ledger: Ledger) -> list[Line]:
     """Return the lines of the document, section by section, oldest first."""
     lines = [line for one in ledger.standing() if (line := _line(ledger, one))]
     return sorted(lines, key=lambda line: (SECTIONS.index(line.section), line.statement.id))
+
+
+def about(lines: Iterable[Line], name: str) -> list[Line]:
+    """Return the lines about one person: what they own, say of themselves, or are named in."""
+    wanted = name.casefold()
+    return [line for line in lines if line.statement.owner.casefold() == wanted or _names(line.statement, wanted)]
+
+
+def _names(statement: Statement, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement.text.casefold()) is not None
 
 
 def within(lines: Sequence[Line], tokens: int) -> list[Line]:
