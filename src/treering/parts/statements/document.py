@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from treering.core.characters import one_line
 from treering.parts.statements.ledger import Ledger
 from treering.parts.statements.statement import Statement
-from treering.retrieval.extraction.extractive import Sort, sort_of
+from treering.retrieval.extraction.extractive import Sort, sort_of, weight_of
 from treering.retrieval.text.analysis import estimate_tokens
 
 Section = Literal[
@@ -28,6 +28,11 @@ NOT_CURRENT = frozenset({"Before", "Said, not settled", "Unsure"})
 """Sections of what does not hold, or not for sure."""
 
 _SORTS: Mapping[Sort, Section] = {"decision": "Decisions", "preference": "Preferences"}
+MAX_WEIGHED = 1_500
+"""The newest lines, which compete for the budget of a document."""
+_CHANGED = 0.5
+_VALUED = 0.5
+"""What a line is worth more because it replaced something, or gives a value; a decision is worth 3 (`weight_of`)."""
 MAX_EARLIER = 3
 """Earlier statements that a line names as replaced."""
 
@@ -92,15 +97,25 @@ def _names(statement: Statement, name: str) -> bool:
 
 
 def within(lines: Sequence[Line], tokens: int) -> list[Line]:
-    """Return the lines that fit into a budget; the oldest give way."""
-    left = tokens
-    kept: set[tuple[int, int]] = set()
-    for line in sorted(lines, key=lambda line: line.statement.id, reverse=True):
-        left -= estimate_tokens(str(line)) + 1
-        if left < 0:
+    """Return the lines that fit into a budget; those that tell the least give way, the oldest first."""
+    sizes = {line.statement.id: estimate_tokens(str(line)) + 1 for line in lines}
+    over = sum(sizes.values()) - tokens
+    if over <= 0:
+        return list(lines)
+    newest = sorted(lines, key=lambda line: line.statement.id)[-MAX_WEIGHED:]
+    over -= sum(sizes.values()) - sum(sizes[line.statement.id] for line in newest)
+    gone = set(sizes) - {line.statement.id for line in newest}
+    for line in sorted(newest, key=lambda line: (_weight(line), line.statement.id)):
+        if over <= 0:
             break
-        kept.add(line.statement.id)
-    return [line for line in lines if line.statement.id in kept]
+        gone.add(line.statement.id)
+        over -= sizes[line.statement.id]
+    return [line for line in lines if line.statement.id not in gone]
+
+
+def _weight(line: Line) -> float:
+    changed = _CHANGED if line.earlier else 0.0
+    return weight_of(line.statement.text) + changed + _VALUED * bool(line.statement.values)
 
 
 def document_of(lines: Sequence[Line]) -> str:

@@ -157,7 +157,8 @@ class Ledger:
             self.retired[target] = relation
             if context := self._context(relation):
                 self.contexts[relation.source.id] = context
-            self._sources.setdefault(relation.source.id, []).append(target)
+            if relation.kind != "repeats":
+                self._sources.setdefault(relation.source.id, []).append(target)
             self.doubted.pop(target, None)
         else:
             self.doubted[target] = relation

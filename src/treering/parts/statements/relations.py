@@ -32,7 +32,7 @@ def with_context(new: Statement, earlier: Sequence[Statement]) -> Statement:
     if before.message == new.message:
         if new.things and not new.refers:
             return new
-        about = before.id if before.is_stated else None
+        about = before.id if before.is_stated and before.things else None
         topics, attributes = new.topics | before.topics, new.attributes | before.attributes
         inherited = before.topics - new.topics
         return replace(new, topics=topics, attributes=attributes, inherited=inherited, about=about)
@@ -201,7 +201,8 @@ def _certainty(new: Statement, match: "_Match") -> str:
     if _has_other_value(new, match) or _is_denied(new, match):
         return "sure" if match.share >= least else "unsure" if match.share >= MIN_OVERLAP_UNSURE else ""
     is_own = new.author == old.author
-    is_other_thing = changed and is_own and not match.equal and bool(new.things - old.things)
+    is_specific = min(len(new.things), len(old.things)) >= _MIN_REPEATED
+    is_other_thing = changed and is_own and is_specific and not match.equal and bool(new.things - old.things)
     return "sure" if is_other_thing and match.share >= MIN_OVERLAP_SAME else ""
 
 

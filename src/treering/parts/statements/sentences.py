@@ -11,7 +11,7 @@ from treering.retrieval.extraction.extractive import is_notice, split_sentences
 UNKNOWN = "someone"
 """The author of quoted words whom nobody names."""
 
-_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_CODE = re.compile(r"```.*?(?:```|\Z)|\[(?:image|audio|file|video)\b[^\]\n]*\]", re.DOTALL)
 _PASTED = re.compile(r"(?P<name>[^\W\d_][\w.'’ -]{0,30}?)(?: ?[\[(]?\d{1,2}[:.]\d\d[^:]{0,12})?: +(?P<text>\S.*)")
 _NAME = r"[^\W\d_a-zà-ÿ][\w'’.-]*(?: [^\W\d_a-zà-ÿ][\w'’.-]*)?"
 _QUOTE = re.compile(r"[\"“„«](?P<text>[^\"“”„«»]{2,400})[\"”“»]")
