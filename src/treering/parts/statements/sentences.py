@@ -44,7 +44,7 @@ _INTRODUCES = re.compile(
     r"\b(?:from|got this|forward\w*|sent|wrote|says|said|quote|copied|pasted)\b.*:$", re.IGNORECASE
 )
 """A line after which the rest of a message is somebody else's words."""
-PLANNED_LIST = re.compile(r"to-?do|need|must|plan|today|this week|tomorrow|list|remind")
+PLANNED_LIST = re.compile(r"to-?do|need|must|plan|steps|tasks|errands|today|this week|tomorrow|list|remind")
 """The beginning of a list of things to do."""
 _LABELS = frozenset(
     {"update", "edit", "ps", "note", "re", "fyi", "todo", "to do", "reminder", "correction", "http", "https"}
