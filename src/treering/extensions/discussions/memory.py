@@ -16,7 +16,7 @@ from treering.extensions.discussions.search import DiscussionHits, DiscussionSea
 from treering.extensions.discussions.stateless import StatelessDiscussion
 from treering.extensions.discussions.summaries.keepers import SummaryKeeper
 from treering.extensions.discussions.summaries.memories import Memory
-from treering.extensions.discussions.summaries.state import edit_state, state_text
+from treering.extensions.discussions.summaries.state import edit_state, person_text, state_text
 from treering.extensions.discussions.summaries.versions import Memories, Version, Versions
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
@@ -52,6 +52,11 @@ class DiscussionMemory:
         home = home_of(self._within)
         scopes = self._engine.ledger.scopes(home)
         return sorted({scope.removeprefix(f"{home}/").partition("/")[0] for scope in scopes})
+
+    def person(self, name: str) -> str:
+        """Return what all these discussions state about a person, as Markdown by discussion; empty if nothing."""
+        parts = {one: person_text(self._engine, self.open(one).ref, name) for one in self.ids()}
+        return "\n\n".join(f"# {one}\n{text}" for one, text in parts.items() if text)
 
     def search(self, query: str, options: DiscussionSearch | None = None) -> DiscussionHits:
         """Find memories and messages of all these discussions, best first; `warnings` state what may be missing."""

@@ -3,8 +3,9 @@
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, islice
+from itertools import accumulate, groupby, islice
 from threading import Lock
+from typing import TypeVar
 
 from treering.core.evidence import Segment, Turn
 from treering.core.objects import Source
@@ -20,13 +21,19 @@ from treering.verbs.replaced_turns import FoundTurn, ReplacingTurn, TurnPlace
 
 MAX_SOURCES = 2_000
 """Sources whose statements stay in memory: about 40 messages each."""
-MAX_LEDGERS = 200
+MAX_LEDGERS = 50
 """Conversations whose ledgers stay in memory."""
 MAX_CONVERSATIONS = 5
 """Conversations of hits that are read: each costs a round trip to the store."""
 MACHINES = frozenset({"assistant", "model", "ai", "bot", "system", "tool"})
 """Roles of messages that state nothing by themselves."""
 
+MAX_MESSAGES = 4_000
+"""Messages of a conversation that are compared: the newest, so that reading a long one takes seconds once."""
+_STEP = 1_000
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 _State = tuple[str, int, str]
 """A source, its revision and its fingerprint: copies of a space can have equal revisions of different contents."""
 
@@ -54,6 +61,8 @@ class _Part:
 class _Cache:
     parts: OrderedDict[str, tuple[_State, _Part]] = field(default_factory=OrderedDict)
     conversations: OrderedDict[tuple[_State, ...], Conversation] = field(default_factory=OrderedDict)
+    ledgers: OrderedDict[tuple[_State, ...], Ledger] = field(default_factory=OrderedDict)
+    """The ledgers of conversations without their last source, which alone changes often."""
     lock: Lock = field(default_factory=Lock)
 
 
@@ -91,38 +100,67 @@ def _by_conversation(turns: Sequence[FoundTurn]) -> Mapping[tuple[str, str], lis
 
 
 def _conversation(engine: Engine, states: Sequence[_State]) -> Conversation:
-    key = tuple(states)
+    key = _newest(states)
     with _CACHE.lock:
         known = _CACHE.conversations.get(key)
-        if known:
-            _CACHE.conversations.move_to_end(key)
-            return known
-    parts = [_part(engine.ledger, state, engine.time_zone) for state in states]
+    if known:
+        return known
+    parts = [_part(engine.ledger, state, engine.time_zone) for state in key]
     made = Conversation(
-        Ledger.of(one for part in parts for one in part.statements),
+        _ledger_of(key, parts),
         {position: turn for part in parts for position, turn in part.turns.items()},
         {place: position for part in parts for place, position in part.positions.items()},
     )
-    with _CACHE.lock:
-        _CACHE.conversations[key] = made
-        while len(_CACHE.conversations) > MAX_LEDGERS:
-            _CACHE.conversations.popitem(last=False)
+    _remember(_CACHE.conversations, key, made, MAX_LEDGERS)
     return made
+
+
+def _newest(states: Sequence[_State]) -> tuple[_State, ...]:
+    """Return the newest sources: those of about `MAX_MESSAGES` messages, beginning at the same one for a while."""
+    counts = [_message_count(state) for state in states]
+    over = sum(counts) - MAX_MESSAGES
+    skipped = 0 if over <= 0 else (over // _STEP + 1) * _STEP
+    begins = accumulate(counts, initial=0)
+    return tuple(state for state, begin in zip(states, begins, strict=False) if begin >= skipped or state is states[-1])
+
+
+def _message_count(state: _State) -> int:
+    count = state[2].partition(":")[0]
+    return int(count) if count.isdecimal() else 1
+
+
+def _ledger_of(key: tuple[_State, ...], parts: Sequence[_Part]) -> Ledger:
+    """Return the ledger of some sources, going on from that of all but the last one."""
+    closed = key[:-1]
+    with _CACHE.lock:
+        known, before = _CACHE.ledgers.get(closed), _CACHE.ledgers.get(closed[:-1])
+    if known is None:
+        known = before.copy() if before else Ledger()
+        for part in parts[-2:-1] if before else parts[:-1]:
+            known.extend(part.statements)
+        _remember(_CACHE.ledgers, closed, known, MAX_LEDGERS)
+    ledger = known.copy()
+    ledger.extend(parts[-1].statements if parts else ())
+    return ledger
+
+
+def _remember(cache: OrderedDict[_Key, _Value], key: _Key, value: _Value, most: int) -> None:
+    with _CACHE.lock:
+        cache[key] = value
+        cache.move_to_end(key)
+        while len(cache) > most:
+            cache.popitem(last=False)
 
 
 def _part(store: Store, state: _State, zone: TimeZone) -> _Part:
     source_id = state[0]
     with _CACHE.lock:
         known = _CACHE.parts.get(source_id)
-        if known and known[0] == state:
-            _CACHE.parts.move_to_end(source_id)
-            return known[1]
+    if known and known[0] == state:
+        return known[1]
     source = store.get(source_id)
     part = _part_of(source, zone) if isinstance(source, Source) else _Part((), {}, {})
-    with _CACHE.lock:
-        _CACHE.parts[source_id] = state, part
-        while len(_CACHE.parts) > MAX_SOURCES:
-            _CACHE.parts.popitem(last=False)
+    _remember(_CACHE.parts, source_id, (state, part), MAX_SOURCES)
     return part
 
 

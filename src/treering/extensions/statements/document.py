@@ -1,13 +1,14 @@
 """What holds now, as lines under headings, each with the message that says it and what it replaced."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from treering.core.characters import one_line
 from treering.extensions.statements.ledger import Ledger
 from treering.extensions.statements.statement import Statement
-from treering.retrieval.extraction.extractive import Sort, sort_of
+from treering.retrieval.extraction.extractive import Sort, sort_of, weight_of
 from treering.retrieval.text.analysis import estimate_tokens
 
 Section = Literal[
@@ -27,6 +28,11 @@ NOT_CURRENT = frozenset({"Before", "Said, not settled", "Unsure"})
 """Sections of what does not hold, or not for sure."""
 
 _SORTS: Mapping[Sort, Section] = {"decision": "Decisions", "preference": "Preferences"}
+MAX_WEIGHED = 1_500
+"""The newest lines, which compete for the budget of a document."""
+_CHANGED = 0.5
+_VALUED = 0.5
+"""What a line is worth more because it replaced something, or gives a value; a decision is worth 3 (`weight_of`)."""
 MAX_EARLIER = 3
 """Earlier statements that a line names as replaced."""
 
@@ -80,16 +86,36 @@ def lines_of(ledger: Ledger) -> list[Line]:
     return sorted(lines, key=lambda line: (SECTIONS.index(line.section), line.statement.id))
 
 
+def about(lines: Iterable[Line], name: str) -> list[Line]:
+    """Return the lines about one person: what they own, say of themselves, or are named in."""
+    wanted = name.casefold()
+    return [line for line in lines if line.statement.owner.casefold() == wanted or _names(line.statement, wanted)]
+
+
+def _names(statement: Statement, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement.text.casefold()) is not None
+
+
 def within(lines: Sequence[Line], tokens: int) -> list[Line]:
-    """Return the lines that fit into a budget; the oldest give way."""
-    left = tokens
-    kept: set[tuple[int, int]] = set()
-    for line in sorted(lines, key=lambda line: line.statement.id, reverse=True):
-        left -= estimate_tokens(str(line)) + 1
-        if left < 0:
+    """Return the lines that fit into a budget; those that tell the least give way, the oldest first."""
+    sizes = {line.statement.id: estimate_tokens(str(line)) + 1 for line in lines}
+    over = sum(sizes.values()) - tokens
+    if over <= 0:
+        return list(lines)
+    newest = sorted(lines, key=lambda line: line.statement.id)[-MAX_WEIGHED:]
+    over -= sum(sizes.values()) - sum(sizes[line.statement.id] for line in newest)
+    gone = set(sizes) - {line.statement.id for line in newest}
+    for line in sorted(newest, key=lambda line: (_weight(line), line.statement.id)):
+        if over <= 0:
             break
-        kept.add(line.statement.id)
-    return [line for line in lines if line.statement.id in kept]
+        gone.add(line.statement.id)
+        over -= sizes[line.statement.id]
+    return [line for line in lines if line.statement.id not in gone]
+
+
+def _weight(line: Line) -> float:
+    changed = _CHANGED if line.earlier else 0.0
+    return weight_of(line.statement.text) + changed + _VALUED * bool(line.statement.values)
 
 
 def document_of(lines: Sequence[Line]) -> str:

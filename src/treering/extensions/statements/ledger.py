@@ -23,9 +23,9 @@ class ReplacedMessage:
     degree: Degree
 
 
-MAX_CANDIDATES = 40
+MAX_CANDIDATES = 12
 """The latest statements with a topic in common that a new one is compared with, for each of its topics."""
-RECENT_STATEMENTS = 40
+RECENT_STATEMENTS = 24
 """The latest statements that a new one is compared with whatever they are about."""
 
 
@@ -50,9 +50,26 @@ class Ledger:
     def of(cls, statements: Iterable[Statement]) -> "Ledger":
         """Read the statements of a conversation in their order."""
         ledger = cls()
-        for statement in statements:
-            ledger.add(statement)
+        ledger.extend(statements)
         return ledger
+
+    def extend(self, statements: Iterable[Statement]) -> None:
+        """Add further statements in their order."""
+        for statement in statements:
+            self.add(statement)
+
+    def copy(self) -> "Ledger":
+        """Return a ledger that grows by itself."""
+        return Ledger(
+            dict(self.statements),
+            dict(self.retired),
+            dict(self.doubted),
+            dict(self.contexts),
+            set(self._speakers),
+            list(self._order),
+            {topic: list(ids) for topic, ids in self._by_topic.items()},
+            {source: list(ids) for source, ids in self._sources.items()},
+        )
 
     def add(self, statement: Statement) -> None:
         """Add the next statement, and relate it to those that hold. What that costs does not grow with the ledger."""
@@ -140,7 +157,8 @@ class Ledger:
             self.retired[target] = relation
             if context := self._context(relation):
                 self.contexts[relation.source.id] = context
-            self._sources.setdefault(relation.source.id, []).append(target)
+            if relation.kind != "repeats":
+                self._sources.setdefault(relation.source.id, []).append(target)
             self.doubted.pop(target, None)
         else:
             self.doubted[target] = relation

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from treering.extensions.statements.forces import force_of
 from treering.extensions.statements.sentences import Clause, clauses_of
@@ -36,8 +37,12 @@ _DENIED_END = re.compile(
 _ASTERISK = re.compile(r"^\*\s?\S+|^\S+(?: \S+)?\s?\*$")
 
 
+@lru_cache(maxsize=512)
 def statements_of(said: Said) -> tuple[Statement, ...]:
-    """Return what a message states, clause by clause; nothing for the notices of bots. A pure function."""
+    """Return what a message states, clause by clause; nothing for the notices of bots.
+
+    A pure function; the last messages are remembered, because writers that collide try again.
+    """
     if is_machine(said.speaker, ()) or is_notice(said.text):
         return ()
     words = words_for(said.text)

@@ -32,7 +32,7 @@ def with_context(new: Statement, earlier: Sequence[Statement]) -> Statement:
     if before.message == new.message:
         if new.things and not new.refers:
             return new
-        about = before.id if before.is_stated else None
+        about = before.id if before.is_stated and before.things else None
         topics, attributes = new.topics | before.topics, new.attributes | before.attributes
         inherited = before.topics - new.topics
         return replace(new, topics=topics, attributes=attributes, inherited=inherited, about=about)
@@ -192,7 +192,8 @@ def _certainty(new: Statement, match: "_Match") -> str:
         return ""
     is_own = new.owner == old.owner or new.author == old.author
     if new.single and old.single and new.attributes & old.attributes and is_own:
-        return "sure" if new.modifiers == old.modifiers and (new.things != old.things or match.changed) else ""
+        is_same = not (new.modifiers ^ old.modifiers) & KIN
+        return "sure" if is_same and (new.things != old.things or match.changed) else ""
     is_event = "did" in new.cues  # what happened once more is no change
     is_vague = new.inherited and not match.changed
     if not match.things or (not (changed or hinted) and is_event) or (not changed and is_vague):
@@ -201,7 +202,8 @@ def _certainty(new: Statement, match: "_Match") -> str:
     if _has_other_value(new, match) or _is_denied(new, match):
         return "sure" if match.share >= least else "unsure" if match.share >= MIN_OVERLAP_UNSURE else ""
     is_own = new.author == old.author
-    is_other_thing = changed and is_own and not match.equal and bool(new.things - old.things)
+    is_specific = min(len(new.things), len(old.things)) >= _MIN_REPEATED
+    is_other_thing = changed and is_own and is_specific and not match.equal and bool(new.things - old.things)
     return "sure" if is_other_thing and match.share >= MIN_OVERLAP_SAME else ""
 
 
@@ -314,8 +316,9 @@ def _same_owner(new: Statement, old: Statement) -> bool:
 def _is_other(new: Statement, old: Statement) -> bool:
     """Return whether two statements are about different things, whatever else they share."""
     different = new.modifiers ^ old.modifiers
-    if new.modifiers and old.modifiers and new.modifiers.isdisjoint(old.modifiers):
-        return True
+    for one, other in ((new.modifiers - KIN, old.modifiers - KIN), (new.modifiers & KIN, old.modifiers & KIN)):
+        if one and other and one.isdisjoint(other):
+            return True
     if _differs(new, old, "label") and not new.cues & {"change", "correct"}:
         return True
     if different & KIN and not (new.things & old.things):
@@ -323,7 +326,8 @@ def _is_other(new: Statement, old: Statement) -> bool:
     subjects = new.subject - new.verbs, old.subject - old.verbs
     return (
         all(subjects)
-        and subjects[0].isdisjoint(subjects[1])
+        and subjects[0].isdisjoint(old.topics)
+        and subjects[1].isdisjoint(new.topics)
         and "correct" not in new.cues
         and not (new.single and old.single)
     )

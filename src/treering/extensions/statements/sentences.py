@@ -11,7 +11,7 @@ from treering.retrieval.extraction.extractive import is_notice, split_sentences
 UNKNOWN = "someone"
 """The author of quoted words whom nobody names."""
 
-_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_CODE = re.compile(r"```.*?(?:```|\Z)|\[(?:image|audio|file|video)\b[^\]\n]*\]", re.DOTALL)
 _PASTED = re.compile(r"(?P<name>[^\W\d_][\w.'’ -]{0,30}?)(?: ?[\[(]?\d{1,2}[:.]\d\d[^:]{0,12})?: +(?P<text>\S.*)")
 _NAME = r"[^\W\d_a-zà-ÿ][\w'’.-]*(?: [^\W\d_a-zà-ÿ][\w'’.-]*)?"
 _QUOTE = re.compile(r"[\"“„«](?P<text>[^\"“”„«»]{2,400})[\"”“»]")
@@ -44,7 +44,7 @@ _INTRODUCES = re.compile(
     r"\b(?:from|got this|forward\w*|sent|wrote|says|said|quote|copied|pasted)\b.*:$", re.IGNORECASE
 )
 """A line after which the rest of a message is somebody else's words."""
-PLANNED_LIST = re.compile(r"to-?do|need|must|plan|today|this week|tomorrow|list|remind")
+PLANNED_LIST = re.compile(r"to-?do|need|must|plan|steps|tasks|errands|today|this week|tomorrow|list|remind")
 """The beginning of a list of things to do."""
 _LABELS = frozenset(
     {"update", "edit", "ps", "note", "re", "fyi", "todo", "to do", "reminder", "correction", "http", "https"}

@@ -50,6 +50,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern, re.IGNORECASE))
     for kind, pattern in (
         ("address", _ADDRESS),
+        ("host", r"\b[\w.+-]+@[\w-]+\.[\w.-]+\b|\b[a-z][\w-]{2,}(?:\.[a-z][\w-]+)+\b"),
         ("iso", r"\b\d{4}-\d\d-\d\d\b"),
         ("month", rf"\b(?:the )?(\d{{1,2}})(?:st|nd|rd|th|\.)?(?: of)? ({_MONTH})\b(?:,? \d{{4}}\b)?"),
         ("month_first", rf"\b({_MONTH})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b"),
@@ -86,7 +87,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 _HINT = re.compile(
-    rf"\d|\b(?:{_DAY}|{_MONTH}|{'|'.join(_NUMBERS)}|to\w*|yesterday|noon|midnight|next|this|last|week\w*|morgen|heute|mañana"
+    rf"\d|\w[.@]\w|\b(?:{_DAY}|{_MONTH}|{'|'.join(_NUMBERS)}|to\w*|yesterday|noon|midnight|next|this|last|week\w*|morgen|heute|mañana"
     r"|hoy)\b",
     re.IGNORECASE,
 )
@@ -149,7 +150,7 @@ def _value(kind: str, match: re.Match[str], at: datetime | None, *, past: bool) 
             return Value("amount", text, str(_NUMBERS[folded]))
         case "address":
             return Value("address", text, re.sub(r"[\s.]+", " ", folded))
-        case "code" | "model":
+        case "code" | "model" | "host":
             return Value("code", text, re.sub(r"\s", "", folded))
         case _:
             days = _days(kind, match, said, past=past) if said else None
