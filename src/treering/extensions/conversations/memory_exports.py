@@ -9,9 +9,9 @@ from typing import BinaryIO
 from pydantic import JsonValue, ValidationError
 
 from treering.core.patch import shortened
-from treering.extensions.conversations import memory
 from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
 from treering.ports.format import FileToRead, posix_path
+from treering.sources import memory
 from treering.sources.memory import (
     ForeignMemory,
     LeftOut,
