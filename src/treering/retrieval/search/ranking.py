@@ -245,7 +245,7 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
         question = yield ModelRequest(partial(question.led_by, leads))
         arms = yield from with_meaning(arms, question, reach, pool=pool)
         found = yield from _associate(question, arms, kind, candidates)
-    first = candidates.known(hit.key for hit in found.ranked[: TUNING.question.form_hits])
+    first = candidates.known(hit.key for hit in found.ranked[: TUNING.question.first_hits])
     form = form_of(first.values(), in_code=_code_answers(found.arms.get(WORDS, {}), candidates))
     weights = _weights(form, found, question.meaning)
     by_files = form in ("code", None) and any(head.place_role != NO_PLACE for head in candidates.heads.values())
@@ -288,7 +288,7 @@ def form_of(heads: Iterable[PassageHead], *, in_code: bool = False) -> Form | No
 
     `in_code`: code is among the best. Then the documents of a project count as code, because they are about it.
     """
-    forms = [_form(head, in_code=in_code) for head in islice(heads, TUNING.question.form_hits)]
+    forms = [_form(head, in_code=in_code) for head in islice(heads, TUNING.question.first_hits)]
     enough = TUNING.question.min_form_share * len(forms)
     return next((form for form, count in Counter(forms).items() if count >= enough), None)
 
@@ -310,7 +310,7 @@ def _exact_matches(question: Question, reach: Reach) -> Steps[set[int]]:
     """
     quoted = question.terms.phrases
     whole = index_text(question.text) if count_words(question.text) <= TUNING.question.max_exact_words else ""
-    phrases = quoted or ((whole,) if len(whole.split()) >= TUNING.question.min_exact_words else ())
+    phrases = quoted or ((whole,) if len(whole.split()) > TUNING.question.max_lookup_words else ())
     limit = limits.MAX_CANDIDATES_PER_ARM if quoted else TUNING.question.max_exact_passages + 1
     matches: list[set[int]] = []
     for phrase in phrases:
