@@ -19,6 +19,7 @@ class FusionTuning(NamedTuple):
     neighbour_share: float
     min_spread: float
     quick_share: float
+    code_text_weight: float
     prose_weights: Weights
 
 

@@ -21,6 +21,7 @@ from treering.retrieval.search.commit_history import files_by_commits
 from treering.retrieval.search.file_ranking import FileEvidence, rank_in_files
 from treering.retrieval.search.fusion import (
     BRIDGED,
+    CODE_WEIGHTS,
     DATED,
     EQUAL_WEIGHTS,
     EXACT,
@@ -351,7 +352,7 @@ def _associate(question: Question, arms: Arms, kind: Route, candidates: Candidat
 
 
 def _weights(form: Form | None, found: _FirstRanking, meaning: Meaning | None) -> Mapping[str, float]:
-    """Choose the weights for prose, or equal weights for turns, code and mixed forms.
+    """Choose the weights by form: fitted ones for prose, equal ones for turns, those of code for mixed forms.
 
     All candidates get the same weights, because scores with different weights cannot be compared: with weights by
     candidate, documents ranked below the code they are about (13 points of reciprocal rank).
@@ -365,7 +366,7 @@ def _weights(form: Form | None, found: _FirstRanking, meaning: Meaning | None) -
         weights = {**weights, VECTORS: weights[VECTORS] * meaning.prose_share}
         # Paragraphs that answer together are found by names rather than by vectors of a quick model.
         return {**weights, QUICK: meaning.quick.prose_share} if meaning.quick else weights
-    return EQUAL_WEIGHTS
+    return EQUAL_WEIGHTS if form == "turn" else CODE_WEIGHTS
 
 
 def _form(head: PassageHead, *, in_code: bool) -> Form:

@@ -137,7 +137,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
 def _shortened(
     sections: list[BriefSection], least: Mapping[str, int], fits: Callable[[Sequence[BriefSection]], bool]
 ) -> list[BriefSection]:
-    """Drop the last entries of the longest sections until all fit into the budget, except `least` of a section, or one."""
+    """Drop the last entries of the longest sections until all fit into the budget, but leave `least`, by default 1."""
     chosen = list(sections)
     while not fits(chosen):
         above = [len(one.entries) - least.get(one.name, 1) for one in chosen]
