@@ -38,7 +38,6 @@ class QuestionTuning(NamedTuple):
     first_hits: int
     min_form_share: float
     min_code_share: float
-    max_exact_words: int
     max_exact_passages: int
     lead_titles: int
     title_matches: int
@@ -186,7 +185,6 @@ class HooksTuning(NamedTuple):
     max_entries: int
     min_shared_terms: int
     min_shared_share: float
-    min_shared_share_if_weak: float
     min_failure_words: int
 
 
@@ -201,7 +199,6 @@ class ClientTuning(NamedTuple):
     importance: float
     half_life_days: int
     mmr_lambda: float
-    duplicate_at: float
 
 
 class ConversationsTuning(NamedTuple):

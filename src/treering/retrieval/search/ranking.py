@@ -40,7 +40,7 @@ from treering.retrieval.search.fusion import (
     lend_to_neighbours,
     put_first,
 )
-from treering.retrieval.search.question import Arms, Meaning, Question, clues_of
+from treering.retrieval.search.question import Arms, Meaning, Question, clues_of, is_long
 from treering.retrieval.text.analysis import count_words, index_text
 from treering.retrieval.tuning import TUNING
 
@@ -310,7 +310,7 @@ def _exact_matches(question: Question, reach: Reach) -> Steps[set[int]]:
     "run the tests", identifies none.
     """
     quoted = question.terms.phrases
-    whole = index_text(question.text) if count_words(question.text) <= TUNING.question.max_exact_words else ""
+    whole = "" if is_long(question.text) else index_text(question.text)
     phrases = quoted or ((whole,) if len(whole.split()) > TUNING.question.max_lookup_words else ())
     limit = limits.MAX_CANDIDATES_PER_ARM if quoted else TUNING.question.max_exact_passages + 1
     matches: list[set[int]] = []

@@ -183,7 +183,7 @@ def _without_duplicates(ranked: Sequence[FoundMemory]) -> list[FoundMemory]:
             distinct.append(one)
         seen |= keys
     candidates = [Candidate(at, one.score, one.text) for at, one in enumerate(distinct)]
-    choice = diversify(candidates, len(distinct), duplicate_at=_CLIENT.duplicate_at)
+    choice = diversify(candidates, len(distinct))
     return [distinct[at] for at in sorted(choice.keys)]
 
 
