@@ -19,7 +19,7 @@ class FusionTuning(NamedTuple):
     neighbour_share: float
     min_spread: float
     quick_share: float
-    code_text_weight: float
+    code_words_weight: float
     prose_weights: Weights
 
 

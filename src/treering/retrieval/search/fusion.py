@@ -39,10 +39,7 @@ WITH_FLOOR = frozenset((WORDS, NAMES, DATED, WALKED, BRIDGED, TITLE_MATCH, NAMED
 EQUAL_WEIGHTS: Mapping[str, float] = dict.fromkeys((VECTORS, WORDS, NAMES, PLACES, WALKED), 1.0)
 """The weights of the arms for turns. Fitted weights gained less than a point (`benchmarks/notes`)."""
 
-CODE_WEIGHTS: Mapping[str, float] = {
-    **EQUAL_WEIGHTS,
-    **dict.fromkeys((VECTORS, WORDS), TUNING.fusion.code_text_weight),
-}
+CODE_WEIGHTS: Mapping[str, float] = {**EQUAL_WEIGHTS, WORDS: TUNING.fusion.code_words_weight}
 """The weights of the arms for code, and for mixed forms."""
 
 FIRST_WEIGHTS: Mapping[str, float] = {**EQUAL_WEIGHTS, QUICK: TUNING.fusion.quick_share}
