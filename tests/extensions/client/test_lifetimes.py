@@ -6,14 +6,19 @@ from dataclasses import replace
 import client_parts
 
 from space_parts import open_space
+from treering.extensions.client.items.recalling import Who
+from treering.extensions.client.items.writing import MemoryWriter
 from treering.extensions.client.memory import ClientMemory
+from treering.extensions.client.opening import OpenMemory
 
 
 @contextmanager
 def memory_at(**given):
     with open_space(channel="agent") as space:
         later = client_parts.Later(space.engine.clock)
-        memory = ClientMemory(replace(space.engine, clock=later), client_parts.config(**given))
+        engine, config = replace(space.engine, clock=later), client_parts.config(**given)
+        opened = OpenMemory(engine, MemoryWriter(engine, config.storage), space.close, lasting=True)
+        memory = ClientMemory(config, Who(), lambda: opened)
         yield memory, later
         memory.close()
 

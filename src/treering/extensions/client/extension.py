@@ -4,4 +4,5 @@ from treering.registry import Extension
 
 EXTENSION = Extension(
     "client",
+    needs=("encoder", "engines"),
 )

@@ -38,7 +38,6 @@ from treering.verbs.engine import Engine, retry_on_conflict
 from treering.verbs.ingest.segments import carry, first_segments
 from treering.verbs.lint import erasure
 
-_ATTEMPTS = 20
 _WHAT = "The records of the memory client"
 _MAX_RESULTS = 200
 _HEAD = "log"
@@ -124,7 +123,7 @@ class Records:
 
     def keep(self, drafts: Sequence[RecordDraft], *, reason: str) -> None:
         """Store some records in one patch; retry after conflicts."""
-        retry_on_conflict(lambda: self.write(drafts, reason=reason), attempts=_ATTEMPTS)
+        retry_on_conflict(lambda: self.write(drafts, reason=reason))
 
     def remove(self, names: Sequence[RecordName], *, reason: str, erase: bool = False) -> int:
         """Withdraw records, and return their number. `erase`: delete them permanently."""
@@ -132,7 +131,7 @@ class Records:
         if erase:
             self.erase(ids, reason=reason)
         elif ids:
-            retry_on_conflict(lambda: self.write(remove=names, reason=reason), attempts=_ATTEMPTS)
+            retry_on_conflict(lambda: self.write(remove=names, reason=reason))
         return len(ids)
 
     def erase(self, ids: Sequence[str], *, reason: str) -> None:
@@ -283,7 +282,7 @@ class RecordLog:
     def append(self, entries: Sequence[RecordEntry], *, reason: str) -> None:
         """Append entries."""
         if entries:
-            retry_on_conflict(lambda: self._append(entries, reason), attempts=_ATTEMPTS)
+            retry_on_conflict(lambda: self._append(entries, reason))
 
     def entries(self, last: int | None = None) -> list[KeptRecord]:
         """Return the last entries, or all of them, oldest first."""
@@ -295,14 +294,14 @@ class RecordLog:
 
     def pop(self, *, reason: str, erase: bool = False) -> KeptRecord | None:
         """Remove and return the last entry; `None` if there is none. `erase`: delete it permanently."""
-        popped = retry_on_conflict(lambda: self._pop(reason), attempts=_ATTEMPTS)
+        popped = retry_on_conflict(lambda: self._pop(reason))
         if popped and erase:
             self._records.erase([popped.id], reason=reason)
         return popped
 
     def clear(self, *, reason: str, erase: bool = False) -> None:
         """Remove all entries. `erase`: delete them permanently, with those removed before."""
-        retry_on_conflict(lambda: self._clear(reason), attempts=_ATTEMPTS)
+        retry_on_conflict(lambda: self._clear(reason))
         if erase:
             self._records.erase_collection(self._collection, reason=reason)
 

@@ -4,6 +4,7 @@ from treering.registry import Extension
 
 EXTENSION = Extension(
     "discussions",
+    needs=("conversations",),
     commands=("treering.extensions.discussions.commands:add_discussions",),
     help="treering.extensions.discussions.commands:HELP",
     operations="treering.extensions.discussions.folder:OPERATIONS",
