@@ -31,10 +31,10 @@ GO_WITH = {
     "encoder": {"client", "wiki", "workflows"},
     "engines": {"client", "wiki"},
     "client": {"wiki"},
-    "code": {"checks"},
 }
 """Extensions that need another one: workflows run in discussions, and wikis are stored as records of the client."""
-USED_BY_THE_PROGRAM = {"mcp", "server"}
+USED_BY_THE_PROGRAM = {"code", "mcp", "server"}
+"""Extensions that `without_part.py` cannot do without: it ingests a repository, and asks a server."""
 USES = {
     "projects": ["supervise"],
     "discussions": ["discussion record", "discussion search"],

@@ -7,9 +7,9 @@ import client_parts
 
 from space_parts import open_space
 from treering.extensions.client.items.recalling import Who
-from treering.extensions.client.items.writing import MemoryWriter
 from treering.extensions.client.memory import ClientMemory
 from treering.extensions.client.opening import OpenMemory
+from treering.extensions.client.writing import MemoryWriter
 
 
 @contextmanager

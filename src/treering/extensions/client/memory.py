@@ -44,10 +44,10 @@ from treering.extensions.client.items.recording import (
     MemoryEntry,
     entry_of,
 )
-from treering.extensions.client.items.writing import WHAT
 from treering.extensions.client.opening import OpenMemory
 from treering.extensions.client.profiles import AgentProfile
 from treering.extensions.client.records import Records
+from treering.extensions.client.writing import WHAT
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.vector_engine import EngineReport
 from treering.retrieval.search.packing import lines_within

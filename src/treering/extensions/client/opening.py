@@ -14,9 +14,9 @@ from treering.extensions.client.config import MemoryConfig, Storage
 from treering.extensions.client.items.buffering import WriteJournal
 from treering.extensions.client.items.recalling import Who
 from treering.extensions.client.items.weighing import NO_RERANKER
-from treering.extensions.client.items.writing import MemoryWriter
 from treering.extensions.client.models import check_embedder, embedder_of, reranker_of
 from treering.extensions.client.place import Given, MemoryPlace, place_of, warn_of_ignored_keys, with_hint
+from treering.extensions.client.writing import MemoryWriter
 from treering.extensions.engines.host import VectorStoreAdapter
 from treering.ports.vector_engine import EngineSelection
 from treering.spaces.wiring import Opening, author, open_engine

@@ -47,7 +47,6 @@ UNRELATED_BELOW = 0.62
 LONGEST = 512
 """The maximal number of tokens of the model."""
 
-BUILT_IN_EMBEDDER = "bge-small-en-v1.5"
 PREPARATION = "p1"
 """The version of all preparation of texts. A change requires new vectors."""
 
