@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,6 @@ from typing import Any
 import httpx
 
 import treering
-from treering.core.errors import TreeringError
-from treering.extensions.coding_agents.running import make_ready
 
 LOAD_SECONDS = 12.0
 _START_SECONDS = 60
@@ -112,13 +110,6 @@ def state(load: Load, client: httpx.Client, chance: random.Random) -> None:
     load.stored.append(word)
 
 
-def prepare(load: Load, _client: httpx.Client, _chance: random.Random) -> None:
-    """Make ready, in another process than the server, what a session begins with."""
-    # An erasure that removes the files as they are written fails this, as it should.
-    with suppress(OSError, TreeringError), treering.open(_space(load.folder), background=False) as space:
-        make_ready(space, load.folder)
-
-
 def query(load: Load, client: httpx.Client, chance: random.Random) -> None:
     """Query what is known, by all that answers with texts."""
     mode = chance.choice(("search", "context"))
@@ -145,7 +136,7 @@ def erase(load: Load, client: httpx.Client, chance: random.Random) -> None:
 
 CLIENTS: Sequence[Callable[[Load, httpx.Client, random.Random], None]] = (
     *(ingest, chat, chat, state),
-    *(query, prepare, erase, erase),
+    *(query, query, erase, erase),
 )
 
 

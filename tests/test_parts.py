@@ -25,11 +25,17 @@ COMMANDS = {
 }
 """The commands of each part, as `treering --help` names them."""
 GO_WITH = {
-    "statements": {"discussions", "workflows", "client", "wiki"},
+    "statements": {"discussions", "workflows", "client", "wiki", "coding_agents"},
+    "documents": {"conversations", "discussions", "workflows", "coding_agents"},
+    "conversations": {"discussions", "workflows", "coding_agents"},
     "discussions": {"workflows"},
+    "encoder": {"client", "wiki", "workflows"},
+    "engines": {"client", "wiki"},
     "client": {"wiki"},
 }
-"""Parts that go where one goes: workflows run in discussions, and wikis are kept as records of the client."""
+"""Extensions that need another one: workflows run in discussions, and wikis are stored as records of the client."""
+USED_BY_THE_PROGRAM = {"code", "mcp", "server"}
+"""Extensions that `without_part.py` cannot do without: it ingests a repository, and asks a server."""
 USES = {
     "projects": ["supervise"],
     "discussions": ["discussion record", "discussion search"],
@@ -51,7 +57,7 @@ def ran(program: str, *arguments: str, folder: Path, **environment: str) -> subp
     )
 
 
-@pytest.fixture(scope="module", params=EXTENSIONS.built_in)
+@pytest.fixture(scope="module", params=sorted({*EXTENSIONS.built_in} - USED_BY_THE_PROGRAM))
 def without(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
     """The name of a part, and what was seen where all of Treering was used without it, in one process."""
     folder = tmp_path_factory.mktemp("without")

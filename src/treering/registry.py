@@ -202,12 +202,24 @@ def Part(name: str, **fields: Any) -> Extension:  # noqa: N802 - the name of the
 
 @cache
 def built_in_extensions() -> dict[str, Extension]:
-    """Return the extensions that come with Treering, by name."""
+    """Return the extensions that come with Treering, by name, without those whose folder or needs were deleted."""
+    found: dict[str, Extension] = {}
     try:
-        names = load("treering.extensions:BUILT_IN")
+        for name in load("treering.extensions:BUILT_IN"):
+            with suppress(ModuleNotFoundError):
+                found[name] = load(f"treering.extensions.{name}.extension:EXTENSION")
     except ModuleNotFoundError:
         return {}
-    return {name: load(f"treering.extensions.{name}.extension:EXTENSION") for name in names}
+    return _with_needs(found)
+
+
+def _with_needs(found: Mapping[str, Extension]) -> dict[str, Extension]:
+    """Return the extensions whose needs are among them."""
+    complete = dict(found)
+    while lacking := [name for name, part in complete.items() if not all(need in complete for need in part.needs)]:
+        for name in lacking:
+            del complete[name]
+    return complete
 
 
 EXTENSIONS: Table[Extension] = Table("treering.parts", built_in_extensions)
@@ -219,11 +231,7 @@ def extensions() -> tuple[Extension, ...]:
 
     One of another package that cannot be loaded is logged and left out.
     """
-    found = dict(_loaded())
-    while lacking := [name for name, part in found.items() if not all(need in found for need in part.needs)]:
-        for name in lacking:
-            del found[name]
-    return tuple(found.values())
+    return tuple(_with_needs(dict(_loaded())).values())
 
 
 def _loaded() -> Iterator[tuple[str, Extension]]:

@@ -27,7 +27,7 @@ KNOWN = {
     "surfaces/resident/process.py _fork": "Treering itself",
     "surfaces/resident/process.py _start_encoder": "Treering itself",
     "sources/reading/bounded_process.py _started": "Treering itself",
-    "extensions/projects/supervising.py _start": "what the user configured",
+    "extensions/projects/shell_worker.py _start": "what the user configured",
     "surfaces/cli/printing.py page": "the pager of the user",
     "spaces/proof.py signed": "ssh-keygen",
     "system/proof_checking.py check_signature": "ssh-keygen",

@@ -299,7 +299,7 @@ HOOK_MODULES = {
     *("treering.core", "treering.core.characters", "treering.core.errors"),
     *("treering.system", "treering.system.address", "treering.system.machine", "treering.system.settings"),
     *("treering.system.repository_place", "treering.system.space_place"),
-    *("treering.parts", "treering.extensions.coding_agents", "treering.extensions.coding_agents.connecting"),
+    *("treering.extensions", "treering.extensions.coding_agents", "treering.extensions.coding_agents.connecting"),
     *("treering.extensions.coding_agents.session_hooks", "treering.extensions.coding_agents.shown_lines"),
     *("treering.extensions.coding_agents.tool_calls", "treering.extensions.coding_agents.client_input"),
     "treering.core.fencing",

@@ -1,7 +1,7 @@
 import pytest
 
 from treering.core.errors import Conflict, Denied, NotFound
-from treering.verbs.engine import ATTEMPTS, retry_on_conflict
+from treering.verbs.engine import retry_on_conflict
 
 
 class Work:
@@ -19,8 +19,8 @@ class Work:
 
 
 def test_work_is_called_again_until_nobody_is_first():
-    work = Work(*[Conflict("first")] * (ATTEMPTS - 1))
-    assert (retry_on_conflict(work), work.calls) == ("done", ATTEMPTS)
+    work = Work(*[Conflict("first")] * 4)
+    assert (retry_on_conflict(work, attempts=5), work.calls) == ("done", 5)
 
 
 def test_the_error_of_the_last_attempt_is_raised():

@@ -36,7 +36,6 @@ from treering.verbs.engine import retry_on_conflict
 
 _HOME = "claude-agent-sdk"
 _REASON = "A session of the Claude Agent SDK"
-_ATTEMPTS = 20
 _MESSAGE = "message"
 _LOG = logging.getLogger(__name__)
 
@@ -57,7 +56,7 @@ class TreeringSessionStore(SessionStore):
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Put entries at the end of a transcript, in one patch."""
-        await in_thread(lambda: retry_on_conflict(lambda: self._append(key, entries), attempts=_ATTEMPTS))
+        await in_thread(lambda: retry_on_conflict(lambda: self._append(key, entries)))
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Return the entries of a transcript; `None` if nothing was ever appended."""

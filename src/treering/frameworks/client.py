@@ -40,9 +40,6 @@ def fenced_texts(texts: Iterable[tuple[str, str]]) -> str:
 # Texts under keys of their own, for frameworks that hand over the same message more than once.
 
 
-_ATTEMPTS = 20
-
-
 @dataclass(frozen=True, slots=True)
 class KeyedText:
     """A text and its key: the same message always has the same key. `value`: the value for the framework."""
@@ -65,7 +62,7 @@ class TextCollection:
         """Store the texts with new keys in one patch, except recalled text."""
         said = {text.key: text for text in texts if searchable(text.text).strip()}
         if said and self._client.config.enabled:
-            retry_on_conflict(lambda: self._keep(said), attempts=_ATTEMPTS)
+            retry_on_conflict(lambda: self._keep(said))
 
     def search(self, query: str, limit: int) -> list[KeptRecord]:
         """Return the best matching texts for a query, without chance matches."""

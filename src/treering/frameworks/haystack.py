@@ -21,7 +21,6 @@ from treering.verbs.engine import retry_on_conflict
 
 _HOME = "haystack"
 _REASON = "Documents of Haystack"
-_ATTEMPTS = 20
 _MOST_MATCHING = 10_000
 
 
@@ -77,7 +76,7 @@ class TreeringDocumentStore:
         if not isinstance(documents, list) or not all(isinstance(one, Document) for one in documents):
             raise ValueError("Give a list of Documents.")
         drafts = [self._draft(document, place) for place, document in enumerate(documents)]
-        return retry_on_conflict(lambda: self._write(drafts, policy), attempts=_ATTEMPTS, on=(Conflict,))
+        return retry_on_conflict(lambda: self._write(drafts, policy), on=(Conflict,))
 
     def delete_documents(self, document_ids: list[str]) -> None:
         """Delete documents; unknown ids are ignored."""

@@ -4,9 +4,8 @@ A file is a record; folders exist only as parts of paths. Output and errors are 
 of the `anthropic` package.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 from urllib.parse import unquote
 
 from treering.core.characters import well_formed
@@ -17,7 +16,6 @@ from treering.verbs.engine import retry_on_conflict
 ROOT = "/memories"
 _HOME = "memory-files"
 _REASON = "A file of the memory tool"
-_ATTEMPTS = 20
 _MOST_LINES = 999_999
 _NUMBER_WIDTH = 6
 _LISTED_LEVELS = 2
@@ -25,7 +23,6 @@ _AROUND = 2
 """Lines that are shown before and after a change."""
 _UNITS = "BKMG"
 _MOST_PATH = 1_000
-_Done = TypeVar("_Done")
 
 
 class FileRefused(Exception):
@@ -66,16 +63,16 @@ class MemoryFiles:
 
     def create(self, path: str, text: str) -> str:
         """Make a file, in the folders that its path names."""
-        _retried(lambda: self._create(path, text))
+        retry_on_conflict(lambda: self._create(path, text))
         return f"File created successfully at: {path}"
 
     def str_replace(self, path: str, old: str, new: str) -> str:
         """Replace a text that occurs once in a file."""
-        return _retried(lambda: self._replace(path, old, new))
+        return retry_on_conflict(lambda: self._replace(path, old, new))
 
     def insert(self, path: str, line: int, text: str) -> str:
         """Insert text behind a line of a file; 0 is before the first."""
-        _retried(lambda: self._insert(path, line, text))
+        retry_on_conflict(lambda: self._insert(path, line, text))
         return f"The file {path} has been edited."
 
     def delete(self, path: str) -> str:
@@ -91,7 +88,7 @@ class MemoryFiles:
 
     def rename(self, old: str, new: str) -> str:
         """Give a file or a folder another path."""
-        _retried(lambda: self._rename(old, new))
+        retry_on_conflict(lambda: self._rename(old, new))
         return f"Successfully renamed {old} to {new}"
 
     def clear(self) -> str:
@@ -189,10 +186,6 @@ class MemoryFiles:
 
     def _name(self, key: str) -> RecordName:
         return self._collection.name(key)
-
-
-def _retried(work: Callable[[], _Done]) -> _Done:
-    return retry_on_conflict(work, attempts=_ATTEMPTS)
 
 
 def _read(record: KeptRecord) -> MemoryFile:

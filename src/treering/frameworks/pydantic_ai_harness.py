@@ -23,7 +23,6 @@ from treering.verbs.engine import retry_on_conflict
 
 _HOME = "pydantic-ai-harness"
 _REASON = "A file of Pydantic AI Harness"
-_ATTEMPTS = 20
 _VERSION_BYTES = 8
 _SEGMENT = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 _FOLDER = "folder"
@@ -173,7 +172,7 @@ class TreeringFileStore:
                 raise MemoryConflictError(f"memory path {path!r} changed before it could be changed here")
             return change(record)
 
-        return retry_on_conflict(attempt, attempts=_ATTEMPTS)
+        return retry_on_conflict(attempt)
 
     def _done(self, operation: MemoryOperation) -> MemoryMutation | None:
         name = self._operations.name(digest(operation.id))

@@ -24,8 +24,8 @@ from treering.verbs.numbered_places import PlacesOf, no_places
 
 _Result = TypeVar("_Result")
 
-ATTEMPTS = 5
-"""How often work is tried if other writers cause conflicts."""
+ATTEMPTS = 20
+"""How often work is tried if other writers cause conflicts. With the pauses, the last try is after about a second."""
 _PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.005, 0.1
 """The pause before each retry, multiplied by the number of tries, and its limit."""
 

@@ -8,8 +8,9 @@ import pytest
 
 import postgres_server
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
+from treering.extensions.engines import pgvector
 from treering.extensions.engines.engine_address import parse_engine_address
-from treering.extensions.engines.pgvector import PgvectorEngine, open_pgvector
+from treering.extensions.engines.pgvector import open_pgvector
 from treering.ports.vector_engine import EngineState, VectorChanges
 from treering.testing.index_contract import EMBEDDER, LateIndexContract
 from treering.testing.index_contract.vectors import ByMeaning, Upkeeping
@@ -109,7 +110,7 @@ def recall(engine, vectors, queries):
 @pytest.fixture
 def graphed(server, monkeypatch):
     """An engine that has a graph, and what it keeps."""
-    monkeypatch.setattr(PgvectorEngine.__init__, "__kwdefaults__", {"indexed_from": _MANY})
+    monkeypatch.setattr(pgvector, "EXACT_ROWS", _MANY)
     engine, vectors = engine_at(server, f"mark-{next(_marks)}", _DIMENSION), clustered(_MANY)
     take_over(engine, vectors)
     yield engine, vectors

@@ -2,10 +2,11 @@
 
 from typing import Annotated, Literal
 
-from typer import Option, Typer
+from typer import Exit, Option, Typer
 
 from treering.surfaces.cli.flags import Access, add_commands
 from treering.surfaces.cli.help import CommandHelp
+from treering.surfaces.cli.printing import say_document
 
 
 def add_checking(app: Typer) -> None:
@@ -48,9 +49,12 @@ def check(
     """
     from treering.extensions.checks import report
 
-    report.check(
-        access, base, head, worktree=worktree, form=form, fail_on=fail_on, no_space=no_space, described=message
+    found = report.report_on(
+        access.space, base, head, worktree=worktree, fail_on=fail_on, no_space=no_space, described=message
     )
+    say_document(report.FORMS["json" if access.as_json else form](found))
+    if found.failed:
+        raise Exit(1)
 
 
 HELP = CommandHelp(

@@ -4,6 +4,7 @@ from treering.registry import Extension
 
 EXTENSION = Extension(
     "checks",
+    needs=("code",),
     commands=("treering.extensions.checks.commands:add_checking",),
     help="treering.extensions.checks.commands:HELP",
 )

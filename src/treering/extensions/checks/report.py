@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
-import typer
-
 from treering.core.characters import one_line, visible
 from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput, nearest
@@ -28,8 +26,6 @@ from treering.ports.ledger import Ledger
 from treering.registry import EXTENSIONS
 from treering.sources.git.repository import open_repository
 from treering.sources.reading.bounded_files import parse_toml
-from treering.surfaces.cli.flags import Access
-from treering.surfaces.cli.printing import say_document
 from treering.surfaces.python.space import open_ledger
 from treering.system.settings import Settings
 from treering.verbs.envelope import Value
@@ -43,7 +39,6 @@ Form = Literal["text", "json", "sarif", "github", "gitlab", "markdown"]
 CONFIG = ".treering.toml"
 DEFAULT_FAIL_ON = ("stale-decision", "contested")
 _NONE = "none"
-_FAILED = 1
 
 
 class CheckConfig(Value):
@@ -72,22 +67,22 @@ class CheckReport(Value):
     failed: bool
 
 
-def check(
-    access: Access, base: str, head: str, *, worktree: bool, form: Form, fail_on: str, no_space: bool, described: str
-) -> None:
-    """Compare, print the report, and exit with 1 if a failing rule has findings."""
+def report_on(
+    space: str, base: str, head: str, *, worktree: bool, fail_on: str, no_space: bool, described: str
+) -> CheckReport:
+    """Compare a change with the recorded knowledge. `space`: its address, empty for the default."""
     settings = Settings.read()
     change = BranchChange.between(open_repository(settings.folder), base, head, worktree=worktree)
     config = _config(change)
     failing = _fail_on(fail_on or settings.check_fail_on, config)
-    own, held = own_beliefs(change), _held(access, settings, change, no_space=no_space)
+    own, held = own_beliefs(change), _held(space, settings, change, no_space=no_space)
     beliefs = together(own, held.beliefs)
     checked = Checked(change, beliefs, held, described)
     ignored = Globs.of(config.ignore)
     found = [
         _leveled(one, failing) for one in find(checked, _pages(checked)) if not (one.path and ignored.match(one.path))
     ]
-    report = CheckReport(
+    return CheckReport(
         base=change.base,
         head=change.head,
         files=len(change.files),
@@ -98,16 +93,13 @@ def check(
         fail_on=failing,
         failed=any(one.level == "error" for one in found),
     )
-    say_document(_FORMS["json" if access.as_json else form](report))
-    if report.failed:
-        raise typer.Exit(_FAILED)
 
 
-def _held(access: Access, settings: Settings, change: BranchChange, *, no_space: bool) -> Held:
+def _held(space: str, settings: Settings, change: BranchChange, *, no_space: bool) -> Held:
     """Read the content of the space; empty if there is no space and none was named."""
-    address = settings.space_address(access.space or None)
+    address = settings.space_address(space or None)
     absent = address.file is not None and not (settings.folder / address.file).is_file()
-    if no_space or (absent and not (access.space or settings.space)):
+    if no_space or (absent and not (space or settings.space)):
         return Held()
     ledger = open_ledger(address, create=False)
     try:
@@ -341,7 +333,7 @@ def _fingerprint(one: CheckFinding) -> str:
     return sha256("\0".join((one.rule, one.path, one.title, one.reason)).encode()).hexdigest()[:32]
 
 
-_FORMS: Mapping[Form, Callable[[CheckReport], str]] = {
+FORMS: Mapping[Form, Callable[[CheckReport], str]] = {
     "text": as_text,
     "json": as_json,
     "sarif": as_sarif,

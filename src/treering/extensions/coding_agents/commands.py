@@ -1,40 +1,43 @@
 """Commands that connect coding agents, and what these call at the beginning and the end of a session."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
-from treering.surfaces.cli.flags import Access, add_commands, add_group
+from treering.core.errors import InvalidInput, nearest
+from treering.extensions.coding_agents.git_exclude import exclude_file
+from treering.extensions.coding_agents.status import status
+from treering.facades import LazyModule
+from treering.surfaces.cli.flags import Access, AsJson, SharingFlags, add_commands, add_group
 from treering.surfaces.cli.help import CommandHelp
+from treering.surfaces.cli.printing import IndentedLine, line, say_document
+from treering.surfaces.cli.session import answer
+from treering.system.address import shown_address
+from treering.system.machine import StartCommand
+from treering.system.settings import Settings
+
+if TYPE_CHECKING:
+    from treering.extensions.code import git_hooks
+    from treering.extensions.coding_agents import connecting, session_hooks, session_work
+else:
+    connecting = LazyModule("treering.extensions.coding_agents.connecting")
+    git_hooks = LazyModule("treering.extensions.code.git_hooks")
+    session_hooks = LazyModule("treering.extensions.coding_agents.session_hooks")
+    session_work = LazyModule("treering.extensions.coding_agents.session_work")
 
 Client = Annotated[
     str,
     Argument(metavar="CLIENT", help="claude-code, codex, cursor, vscode, gemini-cli, opencode or zed."),
 ]
 OfUser = Annotated[bool, Option("--user", help="For all your projects, not only this folder.")]
-AsJson = Annotated[bool, Option("--json", help="Print only the report, as JSON.")]
 
 
 def add_connecting(app: Typer) -> None:
     """Add the commands to the command line."""
     add_commands(app, status, connect, disconnect)
     add_group(app, "session", "Answer the hooks of coding agents.", begin, keep, edit, prompt, failure, asked, work)
-
-
-def status(
-    access: Access,
-    writes: Annotated[
-        int, Option("--writes", metavar="N", min=0, max=100, help="Show this many of the last changes.")
-    ] = 5,
-) -> None:
-    """Show the status of the space.
-
-    Its content, pending work, stale knowledge, and the last author.
-    """
-    from treering.extensions.coding_agents import running
-
-    running.status(access, writes)
 
 
 def connect(
@@ -66,12 +69,42 @@ def connect(
     stored. Existing settings stay; `treering disconnect` restores the
     configuration byte for byte.
     """
-    from treering.extensions.coding_agents import running
-
-    wanted = running.WantedConnection(
-        client, of_user=of_user, hooks=not no_hooks, without=tuple(without or ()), share=share
+    agent, settings = connecting.client_named(client), Settings.read()
+    folder = None if of_user else settings.folder.resolve()
+    program = connecting.start_command()
+    hooks = StartCommand(program.program, (*program.arguments, "session")) if not no_hooks else None
+    planned = connecting.plan_connection(
+        agent,
+        folder=folder,
+        home=Path.home(),
+        server=_server(program, settings, folder),
+        hooks=hooks,
+        without=_known_hooks(tuple(without or ())),
     )
-    running.connect(wanted, dry_run=dry_run, print_only=print_only, as_json=as_json)
+    sharing = SharingFlags(share)
+    if share:
+        git_hooks.put_hooks("", settings.folder, sharing, dry_run=True)  # what cannot be done changes nothing
+    if print_only:
+        say_document("".join(f"{one.file}\n{''.join(one.pieces).strip()}\n" for one in planned.changes))
+        return
+    if planned.changes and not dry_run:
+        _records(settings).make(planned)
+    if share and not dry_run:
+        git_hooks.put_hooks("", settings.folder, sharing)
+    chosen = settings.space_choice()
+    facts = {
+        "client": agent.name,
+        "files": [str(one.file) for one in planned.changes],
+        "share": share,
+        "dry_run": dry_run,
+        "space": str(chosen.address),
+        "why": chosen.why,
+    }
+    lines = [*_connected_lines(planned, agent.title, settings, dry_run=dry_run)]
+    if hooks and agent.hooks_note and planned.changes:
+        lines.append(line(agent.hooks_note, indent=2))
+    lines += _sharing_lines(share, settings.folder, of_user=of_user, dry_run=dry_run)
+    answer(Access(as_json=as_json), facts, lines)
 
 
 def disconnect(client: Client, of_user: OfUser = False, as_json: AsJson = False) -> None:
@@ -80,9 +113,14 @@ def disconnect(client: Client, of_user: OfUser = False, as_json: AsJson = False)
     Restores a file that was not changed since. From a changed file, removes only
     the parts that `connect` added.
     """
-    from treering.extensions.coding_agents import running
-
-    running.disconnect(client, of_user=of_user, as_json=as_json)
+    agent, settings = connecting.client_named(client), Settings.read()
+    undone = _records(settings).undo(agent.name, None if of_user else settings.folder.resolve())
+    facts = {"client": agent.name, "files": {str(one.file): one.how for one in undone}}
+    lines = [
+        line(f"{agent.title} is no longer connected."),
+        *(line(f"{one.file}: {one.how}", indent=2) for one in undone),
+    ]
+    answer(Access(as_json=as_json), facts, lines)
 
 
 def begin() -> None:
@@ -92,8 +130,6 @@ def begin() -> None:
     or for a resumed session the changes since. Without a space, or if anything
     fails, the answer is empty and the session starts normally.
     """
-    from treering.extensions.coding_agents import session_hooks
-
     session_hooks.run("begin")
 
 
@@ -107,12 +143,8 @@ def keep(
     model.
     """
     if now is None:
-        from treering.extensions.coding_agents import session_hooks
-
         session_hooks.run("keep")
         return
-    from treering.extensions.coding_agents import session_work
-
     session_work.keep_now(now)
 
 
@@ -124,8 +156,6 @@ def edit() -> None:
     runs them, files that change together. At most 250 tokens, each line once
     per session; empty if there is nothing to report.
     """
-    from treering.extensions.coding_agents import session_hooks
-
     session_hooks.run("edit")
 
 
@@ -135,8 +165,6 @@ def prompt() -> None:
     Reads the hook's input from stdin and prints its answer, at most 250
     tokens; empty if nothing in the space matches the prompt.
     """
-    from treering.extensions.coding_agents import session_hooks
-
     session_hooks.run("prompt")
 
 
@@ -146,8 +174,6 @@ def failure() -> None:
     Reads the hook's input from stdin and prints its answer, at most 250
     tokens; empty if the tool did not fail or nothing is known about it.
     """
-    from treering.extensions.coding_agents import session_hooks
-
     session_hooks.run("failure")
 
 
@@ -157,8 +183,6 @@ def asked() -> None:
     Reads the hook's input from stdin. A file named in the answer counts as used
     if this session opens or edits it next. Prints an empty answer.
     """
-    from treering.extensions.coding_agents import session_hooks
-
     session_hooks.run("asked")
 
 
@@ -174,9 +198,69 @@ def work(
     `keep` starts this in the background. A transcript that fails is reported here
     and retried in the next run.
     """
-    from treering.extensions.coding_agents import session_work
-
     session_work.work(folder)
+
+
+def _sharing_lines(share: str, folder: Path, *, of_user: bool, dry_run: bool) -> Iterator[IndentedLine]:
+    if share:
+        yield line("Git hooks would share the space:" if dry_run else "Git hooks share the space:", indent=2)
+        yield from (line(note, indent=4) for note in git_hooks.sharing_notes(share))
+        yield line("To undo: treering hook uninstall", indent=4)
+    elif not of_user and (remote := git_hooks.remote_to_share(folder)):
+        yield line(
+            f"To share this memory with everyone who can access {remote}, at each merge and push: "
+            f"treering hook install --sync {remote}",
+            indent=2,
+        )
+
+
+def _known_hooks(names: tuple[str, ...]) -> tuple[str, ...]:
+    for one in names:
+        if one not in connecting.HOOK_WORDS:
+            raise InvalidInput(
+                f"Unknown hook {one!r}.",
+                hint=nearest(one, connecting.HOOK_WORDS),
+                details={"known": [*connecting.HOOK_WORDS]},
+            )
+    return names
+
+
+def _server(program: StartCommand, settings: Settings, folder: Path | None) -> StartCommand:
+    """Return how a client starts our server: for a folder, with the space that commands there use."""
+    if folder is None:
+        return StartCommand(program.program, (*program.arguments, "mcp"))
+    address = settings.space_address(None)
+    # The address of a database may hold a password: the client's environment has to name it.
+    space = ("--space", str(address)) if address.is_file else ()
+    return StartCommand(program.program, (*program.arguments, "mcp", *space, "--files", str(folder)))
+
+
+def _records(settings: Settings) -> "connecting.ConnectionRecords":
+    return connecting.ConnectionRecords(settings.data_dir / "connections")
+
+
+def _connected_lines(
+    planned: "connecting.Connection", title: str, settings: Settings, *, dry_run: bool
+) -> Iterator[IndentedLine]:
+    if not planned.changes:
+        yield line(f"{title} is already connected.")
+        return
+    yield line(f"{title} would be connected; nothing was changed." if dry_run else f"{title} is connected.")
+    excluding = exclude_file(planned.folder) if planned.folder else None
+    for one in planned.changes:
+        note = _EXCLUDING if one.file == excluding else _OF_THIS_MACHINE if excluding else ""
+        yield line(f"{'created' if one.before is None else 'changed'} {one.file}{note}", indent=2)
+    address = settings.space_choice().address
+    yield line(f"space {shown_address(address)}", indent=2)
+    if address.file is not None and not address.file.is_file():
+        yield line("There is no space here yet: treering init && treering add .", indent=2)
+    if not address.is_file:
+        yield line("The space is in a database: set TREERING_SPACE in the client's environment.", indent=2)
+    yield line(f"Restart {title}. To undo it: treering disconnect {planned.client}", indent=2)
+
+
+_OF_THIS_MACHINE = " (contains paths of this machine; do not commit it)"
+_EXCLUDING = " (so that git ignores the configuration)"
 
 
 HELP = CommandHelp(

@@ -4,6 +4,7 @@ from treering.registry import Extension
 
 EXTENSION = Extension(
     "conversations",
+    needs=("documents",),
     formats={
         "memories": "treering.extensions.conversations.memory_exports:MemoryFormat",
         "tickets": "treering.extensions.conversations.tickets:TicketFormat",

@@ -1,17 +1,33 @@
 """Commands for discussions: continued conversations and their memories."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
-from typer import Argument, Option, Typer
+from typer import Argument, Exit, Option, Typer
 
+from treering.core.counting import counted_things
+from treering.core.errors import InvalidInput
+from treering.facades import LazyModule
+from treering.registry import brought
 from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags, add_group
 from treering.surfaces.cli.help import CommandHelp
+from treering.surfaces.cli.printing import IndentedLine, line, say_document
+from treering.surfaces.cli.session import answer, confirm_destroying, embed_later, is_piped, opened, watched
+from treering.system.settings import Settings, read_key
 
 if TYPE_CHECKING:
+    from treering.extensions.discussions import folder as folders
+    from treering.extensions.discussions import operations, rendering
     from treering.extensions.discussions.chat.endpoint import ServedChats
-    from treering.system.settings import Settings
+    from treering.extensions.discussions.generators.generator import MakingPlan
+    from treering.extensions.discussions.making import MakingReport
+else:
+    folders = LazyModule("treering.extensions.discussions.folder")
+    operations = LazyModule("treering.extensions.discussions.operations")
+    rendering = LazyModule("treering.extensions.discussions.rendering")
 
 Id = Annotated[str, Argument(metavar="ID", help="The id of the discussion.")]
 Within = Annotated[str, Option("--within", metavar="SCOPE", help="The scope of the discussions.")]
@@ -25,9 +41,10 @@ def add_discussions(app: Typer) -> None:
 
 def list_(access: Access, within: Within = "/") -> None:
     """List all stored discussions."""
-    from treering.extensions.discussions import running
-
-    running.list_all(within, access)
+    with opened(access) as space:
+        listed = space.perform(operations.LIST, within).discussions
+    counts = {one.id: one.messages for one in listed}
+    answer(access, {"within": within, "discussions": listed}, rendering.render_discussions(counts, within))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +72,23 @@ def record(flags: TranscriptFlags, writing: WriteFlags, access: Access, making: 
     stored conversation, it replaces one message, or at most as many as agree;
     otherwise the different messages are stored as a branch.
     """
-    from treering.extensions.discussions import running
+    from treering.extensions.discussions.conversation_file import read_conversation
+    from treering.extensions.discussions.identity import discussion_ref
 
-    running.record(flags, making, access, writing)
+    ref = discussion_ref(flags.identity, within=flags.within)
+    conversation, notes = read_conversation(flags.file, flags.conversation)
+    source = {"id": ref.id, "messages": conversation.messages}
+    update = not flags.no_update
+    operation = operations.recording(plan_by(making)) if update else operations.RECORD
+    with opened(access, writing, create=operations.RECORD.makes_space) as space:
+        options = {"update": update, "propose": flags.propose, "again": flags.again}
+        with watched(space) as busy:
+            report = busy.perform(operation, flags.within, source, options)
+        lines = [*rendering.render_recorded(report.id, report.recorded), *rendering.render_proposed(report.proposed)]
+        lines += [*(rendering.render_made(report.made) if report.made else ()), *rendering.render_notes(notes)]
+        answer(access, {**dict(report), "notes": notes}, lines)
+        embed_later(space, writing)
+    _exit_if_failed(report.made)
 
 
 def update(
@@ -76,9 +107,13 @@ def update(
     by the workflows, models and prompts in --config, or by the model of
     --endpoint. Exits with 1 if some failed.
     """
-    from treering.extensions.discussions import running
-
-    running.update(identity, within, wait, making, access, writing)
+    operation = operations.updating(plan_by(making))
+    with opened(access, writing) as space:
+        with watched(space) as busy:
+            report = busy.perform(operation, within, {"id": identity}, {"wait_seconds": wait})
+        answer(access, report, rendering.render_made(report.made))
+        embed_later(space, writing)
+    _exit_if_failed(report.made)
 
 
 def show(
@@ -89,10 +124,15 @@ def show(
     within: Within = "/",
 ) -> None:
     """Show the summary, the state document, and the last memories and messages."""
-    from treering.extensions.discussions import running
-
-    running.show(identity, within, access, memories=memories, messages=messages)
-    """A search and its options."""
+    with opened(access) as space:
+        shown = space.perform(operations.SHOW, within, {"id": identity}, {"memories": memories, "messages": messages})
+    titled = {"Summary": shown.summary, "State": shown.state}
+    lines = [
+        line((shown.id, "bold"), f"  {counted_things(shown.count, 'message')}"),
+        line(""),
+        *rendering.render_shown(shown.id, titled, shown.memories, shown.messages, fenced=is_piped()),
+    ]
+    answer(access, shown, lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +159,20 @@ class SearchFlags:
 
 def search(flags: SearchFlags, access: Access) -> None:
     """Find memories and messages, best first."""
-    from treering.extensions.discussions import running
+    from treering.surfaces.cli.rendering import render_days, render_warnings
 
-    running.search(flags, access)
+    words = flags.words
+    query = " ".join(words if flags.every else words[1:])
+    if not query.strip():
+        raise InvalidInput("The query to search for is empty.", hint="Run: treering discussion search ID QUERY.")
+    request, options = {"query": query, "id": None if flags.every else words[0]}, _options(flags)
+    with opened(access) as space:
+        report = space.perform(operations.SEARCH, flags.within, request, options)
+    found = [{"discussion": one.discussion, **asdict(one.found), "lines": one.lines} for one in report.found]
+    understood = {"understood": report.understood} if report.understood else {}
+    data = {"query": query, "found": found, "warnings": report.warnings, **understood}
+    lines = rendering.render_found(report.found, query, fenced=is_piped())
+    answer(access, data, chain(lines, render_days(report.understood), render_warnings(report.warnings)))
 
 
 def state(
@@ -138,12 +189,22 @@ def state(
     The last line states the version: if you leave it in, your edit is merged with
     newer changes. Lines that you add or delete stay added or deleted.
     """
-    from treering.extensions.discussions import running
+    if edit is not None:
+        from treering.extensions.discussions.conversation_file import read_text
 
-    if edit is None:
-        running.print_state(identity, within, access)
+        text = read_text(edit)
+        with opened(access, writing) as space:
+            report = space.perform(operations.EDIT, within, {"id": identity, "text": text})
+            message = f"Saved as version {report.version.number}." if report.changed else "Nothing was changed."
+            answer(access, report, [line(message)])
+            embed_later(space, writing)
+        return
+    with opened(access) as space:
+        shown = space.perform(operations.STATE, within, {"id": identity})
+    if access.as_json:
+        answer(access, {"id": shown.id, "state": shown.state}, ())
     else:
-        running.edit_state(identity, within, edit, access, writing)
+        say_document(shown.file)
 
 
 def export(
@@ -157,9 +218,10 @@ def export(
     within: Within = "/",
 ) -> None:
     """Write a discussion as plain files into a folder."""
-    from treering.extensions.discussions import running
-
-    running.export(identity, within, folder, form, access)
+    with opened(access) as space:
+        report = space.perform(folders.EXPORT, within, {"id": identity, "path": folder}, {"form": form})
+    listed = ", ".join(counted_things(count, _what(name)) for name, count in report.counts.items() if _what(name))
+    answer(access, report, [line(f"Exported to {folder}: {listed or 'no memories yet'}.")])
 
 
 def import_(
@@ -176,9 +238,14 @@ def import_(
     <id>_vector_memory.db, state_document.md; also memories.json and
     chat_summary.json.
     """
-    from treering.extensions.discussions import running
+    from treering.extensions.discussions.identity import discussion_ref
 
-    running.import_from(identity, within, path, access, writing)
+    ref = discussion_ref(identity, within=within)
+    path.stat()  # a missing path must not create a space
+    with opened(access, writing, create=folders.IMPORT.makes_space) as space:
+        report = space.perform(folders.IMPORT, within, {"id": ref.id, "path": path})
+        answer(access, {"id": report.id, "report": report.report}, _imported(str(path), report))
+        embed_later(space, writing)
 
 
 def delete(
@@ -197,9 +264,16 @@ def delete(
     Their positions stay taken, so recording the same file again does not restore
     them.
     """
-    from treering.extensions.discussions import running
-
-    running.delete(identity, within, positions, access, writing, erase=erase, sure=yes)
+    operation = operations.ERASE if erase else operations.DELETE
+    with opened(access, writing) as space:
+        if erase:  # do not ask about a discussion that does not exist
+            space.perform(operations.SHOW, within, {"id": identity}, {"memories": 0, "messages": 0})
+        confirm_destroying(operation, counted_things(len(set(positions)), "message"), sure=yes)
+        report = space.perform(operation, within, {"id": identity, "positions": tuple(positions)})
+        answer(access, report, rendering.render_deleted(report.report))
+        embed_later(space, writing)
+    if report.report.receipt and not report.report.receipt.clean:
+        raise Exit(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,12 +329,10 @@ class ChatFlags:
         Option("--nodes", metavar="MODULE:NAME", help="Your own workflow node type; repeatable."),
     ] = None
 
-    def chosen(self, settings: "Settings") -> "ServedChats":
+    def chosen(self, settings: Settings) -> "ServedChats":
         """Return the settings of the chats. Raises `InvalidInput` for invalid values."""
         from treering.extensions.discussions.chat.endpoint import MemorySettings, ServedChats
         from treering.extensions.discussions.chat.upstream import UpstreamPlace
-        from treering.extensions.discussions.running import plan_by
-        from treering.system.settings import read_key
 
         url = self.upstream or settings.upstream
         return ServedChats(
@@ -282,6 +354,49 @@ class ChatFlags:
                 )
             ),
         )
+
+
+def _what(name: str) -> str:
+    """Return the name of the lines of a file, with or without the discussion's id before its name."""
+    from treering.extensions.discussions.files import MEMORIES, MESSAGES, SUMMARY
+
+    tables = {MESSAGES: "message", MEMORIES: "memory", SUMMARY: "version of the summary"}
+    return next((what for ending, what in tables.items() if name == ending or name.endswith(f"_{ending}")), "")
+
+
+def _exit_if_failed(made: "MakingReport | None") -> None:
+    if made and made.failed:
+        raise Exit(1)
+
+
+def _imported(path: str, report: "folders.ImportReport") -> Iterator[IndentedLine]:
+    from treering.extensions.discussions.restoring import Imported
+
+    if isinstance(report.report, Imported):
+        return rendering.render_imported(path, report.report, held=report.held)
+    return rendering.render_imported_file(path, report.report)
+
+
+def _options(flags: SearchFlags) -> Mapping[str, object]:
+    since, until = Settings.read().time_zone.window(flags.since, flags.until)
+    named = {"what": flags.what, "mode": flags.mode, "limit": flags.limit, "date": flags.date}
+    return {**named, "since": since, "until": until}
+
+
+def plan_by(flags: MakingFlags) -> "MakingPlan":
+    """Return the plan for making memories by options of the command line; by rules if there are none.
+
+    Raises `InvalidInput` if they name models or workflows and the part `workflows` is missing.
+    """
+    from treering.extensions.discussions.generators.generator import MakingPlan
+
+    for plan_of in brought("memory_plan"):
+        return cast(MakingPlan, plan_of(flags))
+    if flags != MakingFlags():
+        raise InvalidInput(
+            "Models and workflows need the part `workflows`.", hint="Omit these options; rules then make the memories."
+        )
+    return MakingPlan()
 
 
 HELP = CommandHelp(

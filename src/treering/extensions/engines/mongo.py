@@ -9,9 +9,15 @@ from pymongo import MongoClient
 from pymongo.errors import BulkWriteError, ConfigurationError, InvalidURI, OperationFailure, PyMongoError
 from pymongo.write_concern import WriteConcern
 
-from treering.core.errors import InvalidInput, Unavailable
 from treering.extensions.engines.engine_address import EngineAddress, OpenEngine
-from treering.extensions.engines.server_engine import ServerEngine, check_dimension
+from treering.extensions.engines.server_engine import (
+    ServerEngine,
+    check_dimension,
+    invalid_address,
+    invalid_connection,
+    refused,
+    unreachable,
+)
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
 from treering.retrieval.index.tables import stored_form
@@ -35,9 +41,7 @@ class MongoEngine(ServerEngine):
     def __init__(
         self, client: Any, database: str | None, shown: str, mark: str, dimension: int, *, lent: bool = False
     ) -> None:
-        super().__init__(shown, dimension)
-        self._client = client
-        self._lent = lent
+        super().__init__(shown, dimension, client, lent=lent)
         self._mark = mark
         opened = client[database] if database else client.get_default_database(_DATABASE)
         self._states, self._vectors = (
@@ -90,11 +94,6 @@ class MongoEngine(ServerEngine):
             self._states.delete_one({"_id": self._mark})
             self._vectors.delete_many(self._own())
 
-    def close(self) -> None:
-        """Close the client, unless it is lent."""
-        if not self._lent:
-            self._client.close()
-
     def _own(self) -> dict[str, Any]:
         # By the prefix of the id, which is always indexed.
         return {"_id": {"$gte": f"{self._mark}:", "$lt": f"{self._mark};"}}
@@ -113,15 +112,9 @@ class MongoEngine(ServerEngine):
         try:
             yield
         except (OperationFailure, BulkWriteError) as error:
-            raise Unavailable(
-                f"{self._shown} refused the request: {error.code}.",
-                hint="Check the server's log, your permissions and the password.",
-            ) from error
+            raise refused(self._shown, error.code) from error
         except PyMongoError as error:
-            # Its message may contain secrets of the address.
-            raise Unavailable(
-                f"Cannot reach {self._shown} ({type(error).__name__}).", hint="Check that the server runs."
-            ) from error
+            raise unreachable(self._shown, error) from error
 
 
 def open_mongodb(address: EngineAddress, mark: str, dimension: int) -> MongoEngine:
@@ -130,7 +123,7 @@ def open_mongodb(address: EngineAddress, mark: str, dimension: int) -> MongoEngi
     try:
         client: Any = MongoClient(address.url, connect=False, **timeouts)
     except (InvalidURI, ConfigurationError, ValueError):
-        raise InvalidInput(f"{address} is not a MongoDB address.", hint="Write mongodb://HOST:PORT/DATABASE.") from None
+        raise invalid_address(address, "MongoDB", "mongodb://HOST:PORT/DATABASE") from None
     return MongoEngine(client, None, str(address), mark, dimension)
 
 
@@ -140,10 +133,7 @@ def engine_over_mongodb(connection: object, database: str | None) -> OpenEngine:
     Raises `InvalidInput` for another object.
     """
     if not isinstance(connection, MongoClient):
-        raise InvalidInput(
-            f"connection: {type(connection).__name__} is not a thread-safe MongoDB client.",
-            hint="Give a pymongo.MongoClient, or set memory.mongodb.url.",
-        )
+        raise invalid_connection(connection, "MongoDB client", "Give a pymongo.MongoClient, or set memory.mongodb.url.")
 
     def opened(address: EngineAddress, mark: str, dimension: int) -> MongoEngine:
         return MongoEngine(connection, database, str(address), mark, dimension, lent=True)

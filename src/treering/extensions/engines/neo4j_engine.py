@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from neo4j import Driver, ManagedTransaction
 
-from treering.core.errors import InvalidInput, Unavailable
+from treering.core.errors import Unavailable
 from treering.extensions.engines.engine_address import (
     GRAPH_LABELS,
     STATE_LABEL,
@@ -17,7 +17,7 @@ from treering.extensions.engines.engine_address import (
     OpenEngine,
 )
 from treering.extensions.engines.neo4j_graph import Neo4jServer, SpaceGraph, batches, define_keys, rows_of, shown_text
-from treering.extensions.engines.server_engine import ServerEngine, check_dimension
+from treering.extensions.engines.server_engine import ServerEngine, check_dimension, invalid_connection
 from treering.ports.search import Vector
 from treering.ports.vector_engine import DescribedPassage, EngineState, Keys, VectorChanges
 
@@ -299,10 +299,8 @@ def engine_over_neo4j(connection: object, database: str | None) -> OpenEngine:
     Raises `InvalidInput` for another object.
     """
     if not isinstance(connection, Driver):
-        raise InvalidInput(
-            f"connection: {type(connection).__name__} is not a thread-safe Neo4j driver.",
-            hint="Give a neo4j.Driver, as returned by GraphDatabase.driver, or set memory.neo4j.url.",
-        )
+        hint = "Give a neo4j.Driver, as returned by GraphDatabase.driver, or set memory.neo4j.url."
+        raise invalid_connection(connection, "Neo4j driver", hint)
 
     def opened(address: EngineAddress, mark: str, dimension: int) -> Neo4jEngine:
         server = Neo4jServer(connection, database, str(address), lent=True)

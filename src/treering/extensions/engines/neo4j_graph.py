@@ -19,8 +19,8 @@ import neo4j
 from neo4j import ManagedTransaction
 from neo4j.exceptions import ClientError, DriverError, Neo4jError
 
-from treering.core.errors import InvalidInput, Unavailable
 from treering.extensions.engines.engine_address import GRAPH_LABELS, LINK_TYPES, STATE_LABEL, EngineAddress
+from treering.extensions.engines.server_engine import invalid_address, refused, unreachable
 from treering.ports.vector_engine import DescribedPassage
 
 _SECONDS = 5.0
@@ -58,7 +58,7 @@ class Neo4jServer:
                 telemetry_disabled=True,
             )
         except (ValueError, DriverError):
-            raise InvalidInput(f"{address} is not a Neo4j address.", hint="Write neo4j://HOST:PORT/DATABASE.") from None
+            raise invalid_address(address, "Neo4j", "neo4j://HOST:PORT/DATABASE") from None
         return cls(driver, database or None, str(address))
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
@@ -101,15 +101,9 @@ class Neo4jServer:
             with self._driver.session(database=self._database) as session:
                 yield session
         except Neo4jError as error:
-            raise Unavailable(
-                f"{self.shown} refused the request: {error.code}.",
-                hint="Check the server's log, your permissions and the password.",
-            ) from error
+            raise refused(self.shown, error.code) from error
         except (DriverError, OSError) as error:
-            # Its message may contain secrets of the address.
-            raise Unavailable(
-                f"Cannot reach {self.shown} ({type(error).__name__}).", hint="Check that the server runs."
-            ) from error
+            raise unreachable(self.shown, error) from error
 
 
 def rows_of(transaction: neo4j.ManagedTransaction, query: str, /, **parameters: Any) -> list[Row]:

@@ -17,7 +17,14 @@ from psycopg_pool import ConnectionPool
 
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
 from treering.extensions.engines.engine_address import EngineAddress, OpenEngine
-from treering.extensions.engines.server_engine import REBUILD, ServerEngine, check_dimension
+from treering.extensions.engines.server_engine import (
+    REBUILD,
+    ServerEngine,
+    check_dimension,
+    invalid_address,
+    invalid_connection,
+    refused,
+)
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
 from treering.retrieval.index.tables import EXACT_ROWS
@@ -89,17 +96,14 @@ class EngineConnections(Protocol):
 class PgvectorEngine(ServerEngine):
     """`ports.vector_engine.VectorEngine` over a table of one database. Changes are applied in one transaction.
 
-    A table of `indexed_from` vectors or more is searched by an HNSW index; otherwise, and with a filter, all vectors
+    A table of `EXACT_ROWS` vectors or more is searched by an HNSW index; otherwise, and with a filter, all vectors
     are compared.
     """
 
-    def __init__(
-        self, connections: EngineConnections, shown: str, mark: str, dimension: int, *, indexed_from: int = EXACT_ROWS
-    ) -> None:
+    def __init__(self, connections: EngineConnections, shown: str, mark: str, dimension: int) -> None:
         super().__init__(shown, dimension)
         self._connections = connections
         self._mark = mark
-        self._indexed_from = indexed_from
         # One table per space, because an index over several would miss most results of one of them.
         self._name = f"space_{blake2b(mark.encode(), digest_size=12).hexdigest()}"
         self._table = f"{_SCHEMA}.{self._name}"
@@ -178,7 +182,7 @@ class PgvectorEngine(ServerEngine):
         """Create the index when there are enough vectors. Until then, searches compare all of them."""
         with self._connected() as connection:
             state = self._state(connection)
-            if state is None or state.count < self._indexed_from or self._is_indexed(connection):
+            if state is None or state.count < EXACT_ROWS or self._is_indexed(connection):
                 return
             needed = state.count * (2 * self._dimension + _BYTES_OF_LINKS)
             connection.execute(f"SET LOCAL maintenance_work_mem = '{min(needed, _MOST_MEMORY) // 1024 + 65_536}kB'")
@@ -232,10 +236,7 @@ class PgvectorEngine(ServerEngine):
                 f"Cannot reach {self._shown}: {_line(error)}.", hint="Check that the server runs."
             ) from error
         except psycopg.Error as error:
-            raise Unavailable(
-                f"{self._shown} refused the request: {_line(error)}.",
-                hint="Check the server's log and your permissions.",
-            ) from error
+            raise refused(self._shown, _line(error)) from error
 
 
 def open_pgvector(address: EngineAddress, mark: str, dimension: int) -> PgvectorEngine:
@@ -246,7 +247,7 @@ def open_pgvector(address: EngineAddress, mark: str, dimension: int) -> Pgvector
     try:
         psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.ProgrammingError:
-        raise InvalidInput(f"{address} is not a Postgres address.", hint="Write pgvector://HOST/DATABASE.") from None
+        raise invalid_address(address, "Postgres", "pgvector://HOST/DATABASE") from None
     settings = " ".join(f"-c {name}={value}" for name, value in _SETTINGS)
     return PgvectorEngine(SpareConnections(url, settings), str(address), mark, dimension)
 
@@ -257,10 +258,8 @@ def engine_over_postgres(connection: object, _database: str | None) -> OpenEngin
     Raises `InvalidInput` for another object.
     """
     if not isinstance(connection, ConnectionPool):
-        raise InvalidInput(
-            f"connection: {type(connection).__name__} is not a thread-safe pool of Postgres connections.",
-            hint="Give a psycopg_pool.ConnectionPool, or set memory.postgres.url.",
-        )
+        hint = "Give a psycopg_pool.ConnectionPool, or set memory.postgres.url."
+        raise invalid_connection(connection, "pool of Postgres connections", hint)
 
     def opened(address: EngineAddress, mark: str, dimension: int) -> PgvectorEngine:
         _check_dimension(dimension)

@@ -10,9 +10,16 @@ from urllib.parse import quote
 import numpy as np
 import redis
 
-from treering.core.errors import InvalidInput, Unavailable
+from treering.core.errors import InvalidInput
 from treering.extensions.engines.engine_address import EngineAddress, OpenEngine
-from treering.extensions.engines.server_engine import ServerEngine, check_dimension
+from treering.extensions.engines.server_engine import (
+    ServerEngine,
+    check_dimension,
+    invalid_address,
+    invalid_connection,
+    refused,
+    unreachable,
+)
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
 from treering.retrieval.index.tables import stored_form
@@ -30,9 +37,7 @@ class RedisEngine(ServerEngine):
     """
 
     def __init__(self, client: Any, shown: str, mark: str, dimension: int, *, lent: bool = False) -> None:
-        super().__init__(shown, dimension)
-        self._client = client
-        self._lent = lent
+        super().__init__(shown, dimension, client, lent=lent)
         # The braces place all keys of a space on one node of a cluster.
         self._state_key, self._vectors_key = (f"treering:{{{mark}}}:{part}" for part in ("state", "vectors"))
         self._searches: bool | None = None
@@ -90,11 +95,6 @@ class RedisEngine(ServerEngine):
         with self._answering():
             self._client.unlink(self._vectors_key, self._state_key)
 
-    def close(self) -> None:
-        """Close the client, unless it is lent."""
-        if not self._lent:
-            self._client.close()
-
     def _known(self, changes: VectorChanges) -> list[int]:
         """Return the changed passages that the server stores."""
         has = "VISMEMBER" if self._has_vector_sets() else "HEXISTS"
@@ -130,14 +130,9 @@ class RedisEngine(ServerEngine):
         try:
             yield
         except redis.exceptions.ResponseError as error:
-            raise Unavailable(
-                f"{self._shown} refused the request: {error}.", hint="Check the server's log and your permissions."
-            ) from error
+            raise refused(self._shown, error) from error
         except redis.exceptions.RedisError as error:
-            # Its message may contain secrets of the address.
-            raise Unavailable(
-                f"Cannot reach {self._shown} ({type(error).__name__}).", hint="Check that the server runs."
-            ) from error
+            raise unreachable(self._shown, error) from error
 
 
 def open_redis(address: EngineAddress, mark: str, dimension: int) -> RedisEngine:
@@ -151,7 +146,7 @@ def open_redis(address: EngineAddress, mark: str, dimension: int) -> RedisEngine
             f"{given.scheme}://{user}{given.place}", socket_timeout=_SECONDS, socket_connect_timeout=_SECONDS
         )
     except ValueError:
-        raise InvalidInput(f"{address} is not a Redis address.", hint="Write redis://HOST:PORT/DATABASE.") from None
+        raise invalid_address(address, "Redis", "redis://HOST:PORT/DATABASE") from None
     return RedisEngine(client, str(address), mark, dimension)
 
 
@@ -162,10 +157,7 @@ def engine_over_redis(connection: object, _database: str | None) -> OpenEngine:
     `InvalidInput` for another object.
     """
     if not isinstance(connection, redis.Redis):
-        raise InvalidInput(
-            f"connection: {type(connection).__name__} is not a thread-safe Redis client.",
-            hint="Give a redis.Redis, or set memory.redis.url.",
-        )
+        raise invalid_connection(connection, "Redis client", "Give a redis.Redis, or set memory.redis.url.")
     pool = connection.connection_pool
     if not pool.connection_kwargs.get("decode_responses"):
         return lambda address, mark, dimension: RedisEngine(connection, str(address), mark, dimension, lent=True)

@@ -2,13 +2,25 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Exit, Option, Typer
 
-from treering.core.errors import InvalidInput
+from treering.core.counting import counted_things
+from treering.core.errors import InvalidInput, NotFound
+from treering.facades import LazyModule
 from treering.surfaces.cli.flags import Access, add_group
 from treering.surfaces.cli.help import CommandHelp
+from treering.surfaces.cli.printing import line, say
+from treering.surfaces.cli.session import answer, bars, opened
+
+if TYPE_CHECKING:
+    from treering.extensions.exams import exam as exams
+    from treering.extensions.exams import proposing, results
+else:
+    exams = LazyModule("treering.extensions.exams.exam")
+    proposing = LazyModule("treering.extensions.exams.proposing")
+    results = LazyModule("treering.extensions.exams.results")
 
 Folder = Annotated[
     Path | None,
@@ -48,17 +60,30 @@ def run(flags: ExamFlags, access: Access, exam: Folder = None) -> None:
     share of the evidence among the first 1, 3, 5 and 10 hits, with 95 % intervals,
     and the changes since the previous run.
     """
-    from treering.extensions.exams.running import run_exam
-
-    if not run_exam(
-        access,
-        exam,
-        least=dict(map(_bound, flags.least or ())),
-        candidates=flags.candidates,
-        semantic=not flags.words,
-        keep=flags.keep,
-        form="json" if access.as_json else flags.form,
-    ):
+    least = dict(map(_bound, flags.least or ()))
+    below = Path() if exam is None else None
+    place = exam or exams.FOLDER
+    folder = place if place.is_dir() else place.parent
+    statuses = {"accepted", "candidate"} if flags.candidates else {"accepted"}
+    questions = [one for one in exams.read_questions(place, below=below) if one.status in statuses]
+    if not questions:
+        raise NotFound(f"No question at {place} is accepted.", hint="Accept some of them, or use --candidates.")
+    before = results.last_run(folder, below=below or folder)
+    with opened(access) as space, bars() as advance:
+        answers = exams.ask_all(
+            space,
+            questions,
+            semantic=not flags.words,
+            told=lambda done, total: advance("asking", done, total),
+        )
+        taken = results.ExamRun(at=space.engine.clock.now(), sequence=space.engine.ledger.sequence(), answers=answers)
+        report = results.report_on(taken, before, least)
+        if flags.keep:
+            results.keep_in_space(space.engine, str(place), report)
+    if flags.keep:
+        results.keep_run(folder, taken, below=below or folder)
+    say(results.render(report, "json" if access.as_json else flags.form))
+    if report.missed:
         raise Exit(1)
 
 
@@ -72,9 +97,31 @@ def make(
     A commit's subject asks for the files it changed; a decision's question asks for
     the decision. Candidates are written to proposed.yaml, where you accept them.
     """
-    from treering.extensions.exams.running import make_exam
+    from treering.sources.reading.bounded_files import check_inside
 
-    make_exam(access, exam, commits=commits)
+    folder, below = exam or exams.FOLDER, exam or Path()
+    if folder.suffix in (".yaml", ".yml"):
+        raise InvalidInput(
+            f"{folder} is a file.", hint="Give a folder; the proposals are written to proposed.yaml there."
+        )
+    known = _known(folder, below)
+    file = folder / proposing.PROPOSED
+    before = exams.read_questions(file, below=below) if file.is_file() else ()
+    with opened(access) as space:
+        questions = proposing.proposed(space, Path(), commits=commits, known=known)
+    if questions:
+        check_inside(file, below)
+        proposing.write_proposed(file, questions, before)
+    facts = {"file": str(file), "proposed": len(questions), "known": len(known)}
+    message = f"{counted_things(len(questions), 'question')} proposed in {file}; accept the useful ones."
+    answer(access, facts, [line(message if questions else "Nothing new to propose.")])
+
+
+def _known(folder: Path, below: Path) -> "tuple[exams.ExamQuestion, ...]":
+    try:
+        return exams.read_questions(folder, below=below)
+    except NotFound:
+        return ()
 
 
 def _bound(text: str) -> tuple[str, float]:

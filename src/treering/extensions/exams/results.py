@@ -290,6 +290,19 @@ HISTORY = Operation(
 )
 
 
+def render(report: ExamReport, form: str) -> str:
+    """Return the report as text, or as json, markdown or junit."""
+    match form:
+        case "text":
+            return "\n".join(as_lines(report))
+        case "json":
+            return as_json(report).rstrip()
+        case "markdown":
+            return as_markdown(report).rstrip()
+        case _:
+            return as_junit(report).rstrip()
+
+
 def as_lines(report: ExamReport) -> Iterator[str]:
     """Yield the lines of the report for a terminal."""
     yield counted_things(len(report.run.answers), "question")

@@ -1,17 +1,26 @@
 """The command that works through tickets."""
 
+import re
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, BadParameter, Option, Typer
+from typer import Argument, BadParameter, Exit, Option, Typer
 
-from treering.surfaces.cli.flags import add_commands
+from treering.core.characters import visible_line
+from treering.core.errors import InvalidInput
+from treering.surfaces.cli.flags import Access, AsJson, add_commands
 from treering.surfaces.cli.help import CommandHelp
+from treering.surfaces.cli.printing import IndentedLine, line, tell
+from treering.surfaces.cli.session import answer, terminable
+from treering.system.machine import SystemClock
 
 if TYPE_CHECKING:
     from treering.extensions.projects.routes import ServedProjects
+    from treering.extensions.projects.supervisor import Assessor, SupervisorReport, TicketResult
     from treering.system.settings import Settings
 
 
@@ -28,6 +37,10 @@ def _dollars(text: str) -> Decimal:
     if not amount.is_finite() or amount < 0:
         raise BadParameter(f"{text!r} is not an amount of dollars, such as 1.50")
     return amount
+
+
+_DONE = frozenset({"completed", "already_completed"})
+_UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +77,7 @@ class SuperviseFlags:
         Decimal | None,
         Option("--max-cost", metavar="DOLLARS", parser=_dollars, help="Maximum cost of supervising one ticket."),
     ] = None
-    as_json: Annotated[bool, Option("--json", help="Print only the report, as JSON.")] = False
+    as_json: AsJson = False
 
 
 def supervise(flags: SuperviseFlags) -> None:
@@ -74,9 +87,31 @@ def supervise(flags: SuperviseFlags) -> None:
     and stores what a ticket taught. Run again to resume; finished tickets stay
     finished. Exits with 1 if a ticket is not finished.
     """
-    from treering.extensions.projects import supervising
+    from treering.extensions.projects.shell_worker import ShellWorker
+    from treering.extensions.projects.spaces import open_projects
+    from treering.extensions.projects.supervisor import Limits, Supervisor
+    from treering.extensions.projects.ticket import TicketMemory
+    from treering.extensions.projects.ticket_files import read_tickets
 
-    supervising.supervise(flags)
+    tickets = read_tickets(flags.tickets)
+    assessor = _assessor(flags)
+    if not flags.folder.is_dir():
+        raise InvalidInput(f"{flags.folder} is not a folder.", hint="Give the work tree with --folder.")
+    project = flags.project or _name_of(flags.folder)
+    with terminable(), nullcontext() if flags.no_memory else open_projects() as memory:
+        supervisor = Supervisor(
+            assessor,
+            ShellWorker(flags.worker, flags.folder),
+            memory=TicketMemory(project, memory),
+            clock=SystemClock(),
+            limits=Limits(turns=flags.max_turns, seconds=flags.max_minutes * 60, dollars=flags.max_cost),
+            progress=_tell_turn,
+        )
+        tell(_ceilings(flags, len(tickets), project))
+        report = supervisor.run(tickets)
+    answer(Access(as_json=flags.as_json), report, list(_lines(report)))
+    if any(result.outcome not in _DONE for result in report.results):
+        raise Exit(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +132,60 @@ class ProjectFlags:
         from treering.extensions.projects.routes import ServedProjects
 
         return ServedProjects.of(self.projects, settings)
+
+
+def _assessor(flags: SuperviseFlags) -> "Assessor":
+    if bool(flags.model) == bool(flags.script):
+        raise InvalidInput(
+            "treering supervise needs --model or --script.",
+            hint="Give a model with --model, or a script with --script.",
+        )
+    if flags.script:
+        from treering.extensions.projects.ticket_files import read_script
+
+        return read_script(flags.script)
+    from treering.extensions.encoder.language_models import open_model  # needs an extra, which scripts do not need
+    from treering.extensions.projects.supervisor import ModelAssessor
+
+    return ModelAssessor(open_model(flags.model, base_url=flags.model_url or None))
+
+
+def _name_of(folder: Path) -> str:
+    """Derive a project id from the name of a folder."""
+    return _UNFIT.sub("-", folder.resolve().name).strip("-_")[:64] or "project"
+
+
+def _ceilings(flags: SuperviseFlags, count: int, project: str) -> str:
+    cost = "any cost" if flags.max_cost is None else f"${flags.max_cost}"
+    memory = "without memory" if flags.no_memory else f"with the memory of project {project}"
+    tickets = "1 ticket" if count == 1 else f"{count} tickets, each"
+    turns, minutes = _counted(flags.max_turns, "turn"), _counted(flags.max_minutes, "minute")
+    return f"{tickets} with at most {turns}, {minutes} and {cost}; {memory}."
+
+
+def _tell_turn(title: str, done: int, total: int | None) -> None:
+    tell(f"{visible_line(title)}: turn {done + 1} of at most {total}")
+
+
+def _lines(report: "SupervisorReport") -> Iterator[IndentedLine]:
+    for result in report.results:
+        style = "green" if result.outcome in _DONE else "red"
+        yield line((result.outcome.replace("_", " "), style), f"  {result.ticket.title}{_took(result)}")
+        if result.why or result.summary:
+            yield line(result.why or result.summary, indent=2)
+    for failure in report.memory_failures:
+        yield line(("memory failed", "yellow"), f" at {failure.step}: {failure.why}")
+
+
+def _took(result: "TicketResult") -> str:
+    if not result.turns:
+        return ""
+    cost = "" if not result.cost else f", ${result.cost:.4f}"
+    return f" ({_counted(result.turns, 'turn')}, {result.seconds:.0f} s{cost})"
+
+
+def _counted(count: float, what: str) -> str:
+    return f"1 {what}" if count == 1 else f"{count:g} {what}s"
 
 
 HELP = CommandHelp(

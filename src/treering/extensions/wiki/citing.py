@@ -11,8 +11,6 @@ from treering.extensions.wiki.files.links import BodyLink, source_target, target
 from treering.extensions.wiki.pages import LineCitation, WikiPage
 from treering.verbs.engine import Engine
 
-_FILE_OF_REPOSITORY = "repo:"
-
 
 class CitationState(StrEnum):
     """The state of cited lines."""

@@ -1,11 +1,22 @@
 """Commands for the wiki of a repository as files."""
 
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from typer import Argument, Option, Typer
+from typer import Argument, Exit, Option, Typer
 
+from treering.facades import LazyModule
 from treering.surfaces.cli.flags import Access, add_group
 from treering.surfaces.cli.help import CommandHelp
+from treering.surfaces.cli.printing import IndentedLine, line, say
+from treering.surfaces.cli.session import answer, opened, watched
+
+if TYPE_CHECKING:
+    from treering.extensions.wiki import operations
+    from treering.verbs.envelope import Operation
+else:
+    operations = LazyModule("treering.extensions.wiki.operations")
 
 Scope = Annotated[str, Option("--scope", metavar="PATH", help="The scope of the repository in the space.")]
 To = Annotated[str, Option("--to", metavar="FOLDER", help="The folder of the wiki. Default: wiki in the repository.")]
@@ -17,6 +28,9 @@ Links = Annotated[
     Option("--links", help="The target of citations. Default: a known forge, else files, else text."),
 ]
 DryRun = Annotated[bool, Option("--dry-run", help="Only show what would change.")]
+
+
+_MAX_LISTED = 20
 
 
 def add_wiki(app: Typer) -> None:
@@ -38,9 +52,8 @@ def build(
     Writes only files that differ, all of them or none. Text that a person wrote
     stays; pages that a person changed are listed.
     """
-    from treering.extensions.wiki import running
-
-    running.build(access, scope, {"to": to, "repository": repository}, {"links": links, "dry_run": dry_run})
+    options = {"links": links, "dry_run": dry_run}
+    _write(operations.BUILD, access, scope, {"to": to, "repository": repository}, options)
 
 
 def status(
@@ -51,9 +64,11 @@ def status(
     check: Annotated[bool, Option("--check", help="Exit with 1 if anything needs attention.")] = False,
 ) -> None:
     """List stale pages with the reason, pages changed by a person, and broken links."""
-    from treering.extensions.wiki import running
-
-    running.status(access, scope, {"to": to, "repository": repository}, check=check)
+    with opened(access) as space:
+        report = space.perform(operations.STATUS, scope, {"to": to, "repository": repository})
+    answer(access, report, _status_lines(report))
+    if check and not report.in_order:
+        raise Exit(1)
 
 
 def page(
@@ -71,9 +86,23 @@ def page(
     Also shows the pages that link to it and the last changes of its files.
     Nothing is written.
     """
-    from treering.extensions.wiki import running
+    from treering.core.canonical import render_time
+    from treering.extensions.wiki.reading import PAGE
 
-    running.page(access, scope, {"path": path, "repository": of, "generated": generated, "branch": branch})
+    given = {"path": path, "repository": of, "generated": generated, "branch": branch}
+    with opened(access) as space, watched(space) as busy:
+        report = busy.perform(PAGE, scope, given)
+    linked = [line(f"{one.path}  {one.title}", indent=2) for one in report.linked_from[:_MAX_LISTED]]
+    changed = [
+        line(f"{render_time(one.at)[:16].replace('T', ' ')}  {one.what} {one.path}  by {one.actor}", indent=2)
+        for one in report.changes
+    ]
+    lines = [
+        *(line(one) for one in report.text.strip().splitlines()),
+        *([line(""), line("Linked from:"), *linked] if linked else []),
+        *([line(""), line("Changes of its files:"), *changed] if changed else []),
+    ]
+    answer(access, report, lines)
 
 
 def publish(
@@ -94,10 +123,8 @@ def publish(
     Like build, but citations link to the forge or nowhere, never into the work
     tree. With --generated, publishes the pages written by agents.
     """
-    from treering.extensions.wiki import running
-
     paths = {"to": to, "repository": repository, "generated": generated, "branch": branch}
-    running.publish(access, scope, paths, {"links": links, "dry_run": dry_run})
+    _write(operations.PUBLISH, access, scope, paths, {"links": links, "dry_run": dry_run})
 
 
 def serve(
@@ -110,9 +137,64 @@ def serve(
 
     Read-only. Prints its address and runs until stopped (Ctrl-C).
     """
-    from treering.extensions.wiki import running
+    from treering.extensions.wiki.serving import wiki_server
 
-    running.serve(folder, port)
+    with wiki_server(Path(folder), port=port) as server:
+        say(f"The wiki is at http://127.0.0.1:{server.server_address[1]}/")
+        server.serve_forever()
+
+
+def _write(
+    operation: "Operation[operations.WikiWritten]",
+    access: Access,
+    scope: str,
+    given: Mapping[str, str],
+    options: Mapping[str, object],
+) -> None:
+    with opened(access) as space, watched(space) as busy:
+        report = busy.perform(operation, scope, given, options)
+    answer(access, report, _written_lines(report))
+
+
+def _written_lines(report: "operations.WikiWritten") -> Iterator[IndentedLine]:
+    would = "would be " if report.dry_run else ""
+    count = f"{report.pages} {'page' if report.pages == 1 else 'pages'}"
+    yield line((report.title, "bold"), f": {count} in {report.folder}")
+    changes = (f"{len(report.written)} files {would}written", f"{len(report.unchanged)} unchanged")
+    yield line(f"{', '.join(changes)}, {len(report.removed)} {would}removed.", indent=2)
+    yield from _list(
+        "Left unchanged because a person wrote or changed them:",
+        report.conflicts,
+        "`treering ingest` proposes such edits; delete a page to have it rewritten.",
+    )
+
+
+def _status_lines(report: "operations.WikiStatus") -> Iterator[IndentedLine]:
+    fresh = sum(page.state == "fresh" for page in report.pages)
+    yield line((report.title, "bold"), f": {fresh} of {len(report.pages)} pages are fresh, in {report.folder}")
+    stale = [page for page in report.pages if page.state != "fresh"]
+    for page in stale[:_MAX_LISTED]:
+        yield line(f"{page.path} ", (page.state, "yellow"), indent=2)
+        yield from (line(why, indent=4) for why in page.why)
+    if len(stale) > _MAX_LISTED:
+        yield line(f"and {len(stale) - _MAX_LISTED} more; --json lists them", indent=2)
+    yield from _list("Changed by a person:", report.conflicts, "`treering ingest` proposes such edits.")
+    yield from _list("Missing:", report.missing, "`treering wiki build` restores them.")
+    broken = [f"{one.page}: {one.target} ({one.why})" for one in report.broken_links]
+    yield from _list("Broken links:", broken, "")
+    if report.in_order:
+        yield line("Nothing to do.", indent=2)
+
+
+def _list(title: str, names: Sequence[str], hint: str) -> Iterator[IndentedLine]:
+    if not names:
+        return
+    yield line((title, "yellow"), indent=2)
+    yield from (line(name, indent=4) for name in names[:_MAX_LISTED])
+    if len(names) > _MAX_LISTED:
+        yield line(f"and {len(names) - _MAX_LISTED} more; --json lists them", indent=4)
+    if hint:
+        yield line(hint, indent=4)
 
 
 HELP = CommandHelp(

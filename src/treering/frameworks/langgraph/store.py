@@ -203,7 +203,6 @@ def _all_texts(value: Any) -> list[str]:
 
 _HOME = "langgraph-store"
 _REASON = "A LangGraph store"
-_ATTEMPTS = 20
 _MOST_FOUND = 200
 """Items that one search looks at, best first."""
 
@@ -325,7 +324,7 @@ class TreeringStore(BaseStore):
         ]
         gone = [name for name, put in named if put.value is None]
         erased = [record.id for record in records.get(gone).values()] if self._erase else []
-        retry_on_conflict(lambda: records.write(drafts, remove=gone, reason=_REASON), attempts=_ATTEMPTS)
+        retry_on_conflict(lambda: records.write(drafts, remove=gone, reason=_REASON))
         records.erase(erased, reason=_REASON)
 
 

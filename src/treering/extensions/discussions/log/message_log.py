@@ -30,8 +30,6 @@ from treering.verbs.ingest.erased import ErasedTexts, forget
 from treering.verbs.ingest.turns import Message
 
 _Result = TypeVar("_Result")
-_ATTEMPTS = 20
-"""The number of attempts: of several processes that write one discussion, all but one get a conflict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +273,7 @@ class MessageLog:
         )
 
     def _retried(self, work: Callable[[], _Result]) -> _Result:
-        return retry_on_conflict(work, attempts=_ATTEMPTS, on=(Conflict, NotFound))
+        return retry_on_conflict(work, on=(Conflict, NotFound))
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,6 @@ _READS_TREES = replace(READS, reads_files=True)
 _PREFIX = "wiki-memory:"
 _KEPT = Compare("origin", "prefix", _PREFIX)
 _WHAT = "The memory of wiki agents"
-_ATTEMPTS = 20
 _POOL = 10
 """The number of passages requested per memory when searching by vector."""
 _MOST_WAITING = 200
@@ -157,7 +156,7 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
         return _retried(partial(self._switched, repository, generation))
 
     def _kept(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
-        return retry_on_conflict(partial(self._store, repository, draft, key), attempts=_ATTEMPTS)
+        return retry_on_conflict(partial(self._store, repository, draft, key))
 
     def _store(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
         scope = repository.scope
@@ -238,7 +237,7 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
 
 
 def _retried(work: Callable[[], int]) -> int:
-    return retry_on_conflict(work, attempts=_ATTEMPTS, on=(Conflict, NotFound))
+    return retry_on_conflict(work, on=(Conflict, NotFound))
 
 
 def _withdrawing(memories: Sequence[Source]) -> list[Operation]:

@@ -1,103 +1,17 @@
-"""Implementation of the exam commands: run an exam, and propose questions from a repository and a space."""
+"""Propose questions for an exam from the commits of a repository and the decisions of a space."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import yaml
 
-from treering.core.counting import counted_things
-from treering.core.errors import InvalidInput, NotFound
+from treering.core.errors import InvalidInput
 from treering.core.objects import Decision, Knowledge, Source
-from treering.extensions.exams.exam import FOLDER, ExamQuestion, ExpectedFind, ask_all, read_questions
-from treering.extensions.exams.results import (
-    ExamRun,
-    as_json,
-    as_junit,
-    as_lines,
-    as_markdown,
-    keep_in_space,
-    keep_run,
-    last_run,
-    report_on,
-)
+from treering.extensions.exams.exam import ExamQuestion, ExpectedFind
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.sources.git.repository import GitRepository, open_repository
-from treering.sources.reading.bounded_files import check_inside
-from treering.surfaces.cli.flags import Access
-from treering.surfaces.cli.printing import line, say
-from treering.surfaces.cli.session import answer, bars, opened
 from treering.surfaces.python.space import Space
-
-
-def run_exam(
-    access: Access,
-    place: Path | None,
-    *,
-    least: Mapping[str, float],
-    candidates: bool,
-    semantic: bool,
-    keep: bool,
-    form: str,
-) -> bool:
-    """Run an exam and print its report; return whether no metric is below its required minimum.
-
-    Raises `NotFound` if there are no questions.
-    """
-    below = Path() if place is None else None
-    place = place or FOLDER
-    folder = place if place.is_dir() else place.parent
-    statuses = {"accepted", "candidate"} if candidates else {"accepted"}
-    questions = [one for one in read_questions(place, below=below) if one.status in statuses]
-    if not questions:
-        raise NotFound(f"No question at {place} is accepted.", hint="Accept some of them, or use --candidates.")
-    before = last_run(folder, below=below or folder)
-    with opened(access) as space, bars() as advance:
-        answers = ask_all(space, questions, semantic=semantic, told=lambda done, total: advance("asking", done, total))
-        run = ExamRun(at=space.engine.clock.now(), sequence=space.engine.ledger.sequence(), answers=answers)
-        report = report_on(run, before, least)
-        if keep:
-            keep_in_space(space.engine, str(place), report)
-    if keep:
-        keep_run(folder, run, below=below or folder)
-    match form:
-        case "text":
-            say("\n".join(as_lines(report)))
-        case "json":
-            say(as_json(report).rstrip())
-        case "markdown":
-            say(as_markdown(report).rstrip())
-        case _:
-            say(as_junit(report).rstrip())
-    return not report.missed
-
-
-def make_exam(access: Access, place: Path | None, *, commits: int) -> None:
-    """Write new questions into `proposed.yaml` of an exam."""
-    folder, below = place or FOLDER, place or Path()
-    if folder.suffix in (".yaml", ".yml"):
-        raise InvalidInput(
-            f"{folder} is a file.", hint="Give a folder; the proposals are written to proposed.yaml there."
-        )
-    known = _known(folder, below)
-    file = folder / PROPOSED
-    before = read_questions(file, below=below) if file.is_file() else ()
-    with opened(access) as space:
-        questions = proposed(space, Path(), commits=commits, known=known)
-    if questions:
-        check_inside(file, below)
-        write_proposed(file, questions, before)
-    facts = {"file": str(file), "proposed": len(questions), "known": len(known)}
-    message = f"{counted_things(len(questions), 'question')} proposed in {file}; accept the useful ones."
-    answer(access, facts, [line(message if questions else "Nothing new to propose.")])
-
-
-def _known(folder: Path, below: Path) -> tuple[ExamQuestion, ...]:
-    try:
-        return read_questions(folder, below=below)
-    except NotFound:
-        return ()
-
 
 PROPOSED = "proposed.yaml"
 _MOST_FILES = 4
