@@ -172,7 +172,11 @@ def test_memories_that_are_stored_once_are_stored_before_the_call_returns_where_
             "Tool rewrite\nSucceeded",
             True,
         ),
-        ({"node": "plan", "success": False, "error": "timeout", "execution_time": 0.5}, "Step plan\nError: timeout", False),
+        (
+            {"node": "plan", "success": False, "error": "timeout", "execution_time": 0.5},
+            "Step plan\nError: timeout",
+            False,
+        ),
         ({"agent_type": "parser", "success": True, "execution_time": 0.5}, "Agent parser\nSucceeded", True),
     ],
     ids=["tool", "node", "agent"],

@@ -126,8 +126,9 @@ def traces_of(history: Any, session_id: str | None) -> list[KeyedMemory]:
     """Return the memories of an execution history: each step follows the previous one.
 
     `history`: an object with `items` and optionally `get_failure_patterns`; or the items. An item is an object or a
-    mapping with `step_name` (or `node`), `tool`, `status` (or `success`), `result`, `error`, `timestamp`, `duration` (or
-    `execution_time`), `retry_count` and `agent_type`. The same step of the same session has the same key. Raises `InvalidInput` for anything else.
+    mapping with `step_name` (or `node`), `tool`, `status` (or `success`), `result`, `error`, `timestamp`, `duration`
+    (or `execution_time`), `retry_count` and `agent_type`. The same step of the same session has the same key. Raises
+    `InvalidInput` for anything else.
     """
     steps = [_Step.read(item) for item in _items(history)]
     seen: Counter[str] = Counter()

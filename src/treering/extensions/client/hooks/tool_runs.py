@@ -232,7 +232,7 @@ def _with_method(tool: Any, name: str, method: Callable[..., Any]) -> Any:
     return tool
 
 
-def _log_subclasses(tool: type, name: str, owner: Owner) -> None:
+def _log_subclasses(tool: Any, name: str, owner: Owner) -> None:
     """Wrap the method in the subclasses that replace it, present and later ones."""
 
     def log(subclass: type) -> None:
@@ -241,17 +241,17 @@ def _log_subclasses(tool: type, name: str, owner: Owner) -> None:
 
     own_hook = vars(tool).get("__init_subclass__")
 
-    def init_subclass(cls: type, **named: Any) -> None:
+    def init_subclass(cls: Any, /, **named: Any) -> None:
         hook = own_hook.__get__(None, cls) if own_hook else super(tool, cls).__init_subclass__
         hook(**named)
         log(cls)
 
     for subclass in _descendants(tool):
         log(subclass)
-    setattr(tool, "__init_subclass__", classmethod(init_subclass))  # noqa: B010 - mypy takes it for a method
+    tool.__init_subclass__ = classmethod(init_subclass)
 
 
-def _descendants(tool: type) -> Iterator[type]:
+def _descendants(tool: Any) -> Iterator[type]:
     for subclass in tool.__subclasses__():
         yield subclass
         yield from _descendants(subclass)
