@@ -38,7 +38,7 @@ def decision_text(name: str, result: Any, before: Fields, after: Fields) -> str 
     is_node = callable(getattr(result, "run", None))
     if result is not None and not is_node:
         return f"{name}: {shortened(str(capped(result)), MOST_CHARS)}"
-    changed = {name: _added(before.get(name), value) for name, value in after.items() if before.get(name) != value}
+    changed = {field: _added(before.get(field), now) for field, now in after.items() if before.get(field) != now}
     if not changed and is_node:
         changed = dict(public_fields(result))
     of_node = _plain(name).removesuffix("node")

@@ -195,7 +195,7 @@ def log_tool_runs(
 
 def _wrapped(tool: Any, *, given: Owner) -> Any:
     if inspect.isroutine(tool):
-        return _logged(tool, _of_method(tool, given) if _is_method(tool) else given)
+        return _logged(tool, _of_function(tool, given))
     for method in (_CALL_TOOL, _RUN):
         if callable(function := getattr(tool, method, None)):
             is_class = isinstance(tool, type)
@@ -211,12 +211,10 @@ def _wrapped(tool: Any, *, given: Owner) -> Any:
     return _logged(tool, given)
 
 
-def _is_method(function: Callable[..., Any]) -> bool:
-    """Return whether a function is a method that is decorated in its class."""
-    return inspect.isfunction(function) and next(iter(inspect.signature(function).parameters), None) == "self"
-
-
-def _of_method(function: Callable[..., Any], given: Owner) -> Owner:
+def _of_function(function: Callable[..., Any], given: Owner) -> Owner:
+    """Return the options of a function, or of a method that is decorated in its class."""
+    if not inspect.isfunction(function) or next(iter(inspect.signature(function).parameters), None) != "self":
+        return given
     name = given.name or (None if function.__name__ == _RUN else function.__name__)
     return replace(given, name=name, is_method=True)
 
