@@ -162,3 +162,31 @@ def test_memories_that_are_stored_once_are_stored_before_the_call_returns_where_
     config = client_parts.config(storage={"enable_async_writes": False, "batch_size": 1}, **PLAIN)
     counts, found = ingested([ALIGN, ALIGN, ALIGN], [ALIGN], client=client_parts.asynchronous(config))
     assert (counts, len(found)) == ([3, 0], 3)
+
+
+@pytest.mark.parametrize(
+    ("item", "content", "success"),
+    [
+        (
+            {"agent_type": "executor", "tool": "rewrite", "success": True, "execution_time": 0.5, "error": None},
+            "Tool rewrite\nSucceeded",
+            True,
+        ),
+        (
+            {"node": "plan", "success": False, "error": "timeout", "execution_time": 0.5},
+            "Step plan\nError: timeout",
+            False,
+        ),
+        ({"agent_type": "parser", "success": True, "execution_time": 0.5}, "Agent parser\nSucceeded", True),
+    ],
+    ids=["tool", "node", "agent"],
+)
+def test_steps_without_status_are_read_by_success(item, content, success):
+    counts, (trace, *analyses) = ingested([{**item, "timestamp": 1.7e9}])
+    assert (trace.content, trace.metadata["success"], trace.metadata["duration"]) == (content, success, 0.5)
+    assert trace.metadata.get("agent_type") == item.get("agent_type")
+    assert counts == [1 + len(analyses)] == [2 - success]
+
+
+def test_history_without_a_client_stores_nothing():
+    assert asyncio.run(ExecutionHistoryMemoryBridge(None).ingest_execution_history([ALIGN], None)) == 0

@@ -16,6 +16,7 @@ from treering.client import (
     recalled_memories,
 )
 
+QUESTION = "\nQuestion: Which kinase binds?"
 EVERYTHING = treering.client.AgentProfile(agent_type="", relevance_threshold=0)
 
 
@@ -99,7 +100,7 @@ def test_without_options_the_question_is_asked_and_the_result_is_stored():
     seen, found = with_client(work)
     assert seen == ["Which kinase binds? ABL1 binds"]
     (decision,) = (one for one in found if "node" in one.metadata)
-    assert (decision.content, decision.metadata["memory_type"]) == ("plan: planned", "decision")
+    assert (decision.content, decision.metadata["memory_type"]) == (f"plan: planned{QUESTION}", "decision")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def test_a_failing_node_records_its_failure_and_fails():
             await memory_node(broken, agent_type="executor")(Context(State(memory_client=client)))
 
     _, (failure,) = with_client(work)
-    assert failure.content == "broken failed: ValueError: no such kinase"
+    assert failure.content == f"broken failed: ValueError: no such kinase{QUESTION}"
     expected = {"memory_type": "failure_analysis", "node": "broken", "success": False, "agent_type": "executor"}
     assert expected.items() <= failure.metadata.items()
     assert failure.metadata["error"] == "ValueError: no such kinase"
@@ -187,7 +188,7 @@ def test_a_node_class_is_decorated_and_names_what_comes_next():
     assert isinstance(answer, Answer)
     assert PlanNode(2).depth == 2
     assert PlanNode.run.__annotations__["return"] is Answer
-    assert (decision.content, decision.metadata["node"]) == ("PlanNode: next Answer", "PlanNode")
+    assert (decision.content, decision.metadata["node"]) == (f"PlanNode: next Answer{QUESTION}", "PlanNode")
 
 
 class ExecuteNode:
@@ -224,8 +225,24 @@ def test_a_node_class_stores_its_plan():
     class Noted(State):
         notes: list[str] = field(default_factory=list)
 
-    assert decided("PlanNode", work, Noted()) == ["Plan: ['search', 'align']"]
-    assert decided("Synthesize", work, Noted()) == ["Plan: ['search', 'align']\nNotes: ['Plan created with 2 steps']"]
+    assert decided("PlanNode", work, Noted()) == [f"Plan: ['search', 'align']{QUESTION}"]
+    assert decided("Synthesize", work, Noted()) == [
+        f"Plan: ['search', 'align']\nNotes: ['Plan created with 2 steps']{QUESTION}"
+    ]
+
+
+def test_decision_contains_only_new_items_of_lists():
+    @dataclass
+    class Noted(State):
+        plan: list[str] = field(default_factory=lambda: ["search"])
+        notes: list[str] = field(default_factory=lambda: ["searched"])
+
+    def work(state):
+        state.plan.append("align")
+        state.notes.append("aligned")
+
+    assert decided("Align", work, Noted()) == [f"Plan: ['align']\nNotes: ['aligned']{QUESTION}"]
+    assert decided("Plan", work, Noted()) == [f"Plan: ['search', 'align']{QUESTION}"]
 
 
 def test_a_later_run_recalls_the_plan_of_a_node():
@@ -233,7 +250,7 @@ def test_a_later_run_recalls_the_plan_of_a_node():
     class PlanNode:
         async def run(self, ctx):
             ctx.state.seen += client_parts.texts(recalled_memories())
-            ctx.state.plan.append(ctx.state.question)
+            ctx.state.plan.append("align")
             return ExecuteNode()
 
     async def work(client):
@@ -242,13 +259,13 @@ def test_a_later_run_recalls_the_plan_of_a_node():
             await PlanNode().run(Context(state))
         return state.seen
 
-    assert with_client(work)[0] == ["Plan: ['Which kinase binds?']"]
+    assert with_client(work)[0] == [f"Plan: ['align']{QUESTION}"]
 
 
 def test_node_without_changes_stores_fields_of_next_node():
     given = decided("SearchNode", lambda _: ExecuteNode(query="kinase", memory_client="left out"))
-    assert given == ["Query: kinase"]
-    assert decided("RouteNode", lambda _: ExecuteNode()) == ["RouteNode: next ExecuteNode"]
+    assert given == [f"Query: kinase{QUESTION}"]
+    assert decided("RouteNode", lambda _: ExecuteNode()) == [f"RouteNode: next ExecuteNode{QUESTION}"]
     assert decided("IdleNode", lambda _: None) == []
 
 
@@ -260,7 +277,7 @@ def test_a_node_stores_changed_keys_of_a_state_that_is_a_mapping():
     async def work(client):
         await synthesize({"question": "Which kinase binds?", "answers": [], "memory_client": client})
 
-    assert client_parts.texts(with_client(work)[1]) == ["Answers: ['ABL1 binds.']"]
+    assert client_parts.texts(with_client(work)[1]) == [f"Answers: ['ABL1 binds.']{QUESTION}"]
 
 
 def test_a_step_asks_with_its_input_where_the_state_has_no_question():

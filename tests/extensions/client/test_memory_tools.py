@@ -13,6 +13,8 @@ from treering.client import (
     BlockingMemoryClient,
     MemoryConfig,
     MemoryDependencies,
+    MemoryState,
+    memory_node,
     memory_tools,
     retrieve_memory,
     store_memory,
@@ -208,3 +210,35 @@ def test_the_tools_are_tools_of_pydantic_ai():
     properties = tools["retrieve_memory"].parameters_json_schema["properties"]
     assert [*properties] == ["query", "top_k", "filters"]
     assert properties["query"]["description"] == "The query, in words."
+
+
+@pytest.mark.parametrize("deps", [None, MemoryDependencies()], ids=["none", "empty"])
+def test_tools_without_a_client_use_the_memory_of_their_node(deps):
+    @memory_node(agent_type="planner", recall=False, store=False)
+    async def plan(state):
+        await store_memory(Context(deps), "BWA needs an index")
+
+    async def work():
+        async with client_parts.asynchronous() as client:
+            await plan(MemoryState(memory_client=client, memory_session_id="run-1"))
+            (memory,) = await client.retrieve("BWA index", session_id="run-1")
+            return memory.metadata["session_id"], memory.metadata["agent_type"]
+
+    assert asyncio.run(work()) == ("run-1", "planner")
+
+
+def test_agent_in_a_node_has_its_own_profile_and_settings():
+    own = MemoryDependencies(agent_profile="executor")
+    off = MemoryDependencies(memory_config=MemoryConfig(enabled=False))
+
+    @memory_node(agent_type="planner", recall=False, store=False)
+    async def plan(state):
+        for deps in (own, off):
+            await store_memory(Context(deps), "BWA needs an index")
+
+    async def work():
+        async with client_parts.asynchronous() as client:
+            await plan(MemoryState(memory_client=client))
+            return [one.metadata["agent_type"] for one in await client.retrieve("BWA index", scope="space")]
+
+    assert asyncio.run(work()) == ["executor"]

@@ -191,3 +191,19 @@ def test_loop_in_node_has_memories_of_the_node():
         return await node(State(memory_client=client))
 
     assert run(work) == (["Kinase found"], ["Kinase found"])
+
+
+def test_loop_without_memory_fields_uses_the_memory_of_its_node():
+    @memory_node(store=False)
+    async def node(state):
+        holder = Context(deps=None)
+        async with nested_memory(holder, "refine") as inner:
+            assert inner is holder
+            await store_memory(inner, "Kinase found")
+            outside = await seen(state.memory_client)
+        return outside, await seen(state.memory_client)
+
+    async def work(client):
+        return await node(State(memory_client=client, memory_session_id="run-1"))
+
+    assert run(work) == ([], ["Kinase found"])

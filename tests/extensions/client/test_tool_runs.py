@@ -124,6 +124,53 @@ def test_a_run_that_calls_the_one_it_inherits_is_one_memory(client):
     assert len(kept(client)) == 1
 
 
+def test_method_decorated_in_its_class_is_logged(client):
+    class Registry:
+        memory_client = client
+
+        @log_tool_runs
+        def execute_tool(self, tool_name, parameters):
+            return {"mapped": 97}
+
+    Registry().execute_tool("bwa", {"reads": "a.fq"})
+    (run,) = kept(client)
+    assert run.metadata["tool"] == "execute_tool"
+    assert run.metadata["parameters"] == {"tool_name": "bwa", "parameters": {"reads": "a.fq"}}
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["defined before", "defined after"])
+def test_runs_of_subclasses_are_logged(client, before):
+    names = []
+
+    class Base:
+        memory_client = client
+
+        def __init_subclass__(cls, **named):
+            names.append(cls.__name__)
+
+        def run(self, params):
+            raise NotImplementedError
+
+    def define(base):
+        class Aligner(base):
+            tool_spec = ToolSpec("bwa")
+
+            def run(self, params):
+                return ExecutionResult(True, data={"mapped": params["reads"]})
+
+        return type("Fast", (Aligner,), {"run": lambda self, params: super(self.fast, self).run(params)})
+
+    fast = define(Base) if before else None
+    log_tool_runs(Base)
+    fast = fast or define(Base)
+    fast.fast = fast
+    assert fast().run({"reads": "a.fq"}).data == {"mapped": "a.fq"}
+    assert [one.content for one in kept(client)] == [
+        "Tool bwa executed with params: {'reads': 'a.fq'}\nResult: {'mapped': 'a.fq'}"
+    ]
+    assert names == ["Aligner", "Fast"]
+
+
 def test_a_tool_that_calls_another_is_a_run_beside_it(client):
     align = log_tool_runs(lambda reads: reads, client=client, name="bwa")
     log_tool_runs(lambda reads: align(reads), client=client, name="pipeline")("a.fq")

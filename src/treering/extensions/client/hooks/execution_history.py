@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, is_dataclass
-from enum import Enum
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -14,23 +13,25 @@ from treering.core.errors import InvalidInput
 from treering.core.patch import shortened
 from treering.core.screening import screened
 from treering.extensions.client.client import MemorySystemClient
+from treering.extensions.client.hooks.memory_access import read_field
 from treering.extensions.client.items.documents import plain_value
 from treering.extensions.client.items.recording import KeyedMemory
 
 
 class ExecutionHistoryMemoryBridge:
-    """Store execution histories: one memory per step, and one for the failures."""
+    """Store execution histories: one memory per step, and one for the failures. Without a client, store nothing."""
 
-    def __init__(self, memory_client: MemorySystemClient) -> None:
+    def __init__(self, memory_client: MemorySystemClient | None) -> None:
         self.memory_client = memory_client
 
-    async def ingest_execution_history(self, history: Any, session_id: str) -> int:
+    async def ingest_execution_history(self, history: Any, session_id: str | None) -> int:
         """Store the new steps of a history; return the number of memories.
 
         Each step follows the previous one; if any failed, one memory contains an analysis of the failures. `history`:
         an object with `items`, or the items; see `traces_of`. Raises `InvalidInput` for anything else.
         """
-        return len(await self.memory_client.store_once(traces_of(history, session_id)))
+        traces = traces_of(history, session_id)
+        return len(await self.memory_client.store_once(traces)) if self.memory_client else 0
 
 
 FAILURE_IMPORTANCE = 0.8
@@ -48,63 +49,88 @@ _Part = TypeVar("_Part")
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One item of a history."""
+    """One item of a history, read from the names that hosts use."""
 
-    item: Any
+    tool: Any
+    step_name: Any
+    agent_type: Any
+    status: str
+    result: Any
+    error: Any
+    timestamp: Any
+    duration: Any
+    retry_count: int
 
-    def __getattr__(self, name: str) -> Any:
-        return self.item.get(name) if isinstance(self.item, Mapping) else getattr(self.item, name, None)
-
-    @property
-    def status_word(self) -> str:
-        """The status as text: the value of a host's enumeration."""
-        return str(self.status.value if isinstance(self.status, Enum) else self.status)
+    @classmethod
+    def read(cls, item: Any) -> "_Step":
+        """Read an item. Without a `status`, it succeeded or failed depending on `success`."""
+        status, success = read_field(item, "status"), read_field(item, "success")
+        if status is None and isinstance(success, bool):
+            status = _SUCCESS if success else _FAILED
+        return cls(
+            tool=_first(item, "tool", "tool_name"),
+            step_name=_first(item, "step_name", "node"),
+            agent_type=plain_value(read_field(item, "agent_type")),
+            status=str(plain_value(status)),
+            result=_first(item, "result", "data"),
+            error=read_field(item, "error"),
+            timestamp=read_field(item, "timestamp"),
+            duration=_first(item, "duration", "execution_time"),
+            retry_count=read_field(item, "retry_count") or 0,
+        )
 
     @property
     def succeeded(self) -> bool:
         """Whether it succeeded."""
-        return self.status_word.casefold() == _SUCCESS
+        return self.status.casefold() == _SUCCESS
 
     @property
     def failed(self) -> bool:
         """Whether it failed; skipped and running steps have not."""
-        return self.status_word.casefold() == _FAILED
+        return self.status.casefold() == _FAILED
 
     @property
     def content(self) -> str:
         """The text of its memory."""
-        outcome = f"Result: {_shortened(self.result)}" if self.succeeded else f"Error: {_shortened(self.error)}"
-        return f"Tool {self.tool} - Step {self.step_name}\n{outcome}"
+        named = {"Tool": self.tool, "Step": self.step_name}
+        parts = [f"{kind} {name}" for kind, name in named.items() if name is not None] or [f"Agent {self.agent_type}"]
+        if self.succeeded:
+            outcome = "Succeeded" if self.result is None else f"Result: {_shortened(self.result)}"
+        else:
+            outcome = f"Error: {_shortened(self.error)}"
+        return f"{' - '.join(parts)}\n{outcome}"
 
     @property
     def metadata(self) -> dict[str, Any]:
         """The metadata of its memory."""
-        return {
+        metadata = {
             "memory_type": "execution_trace",
             "tool": self.tool,
             "step_name": self.step_name,
-            "status": self.status_word,
+            "status": self.status,
             "timestamp": self.timestamp,
             "duration": self.duration,
-            "retry_count": self.retry_count or 0,
+            "retry_count": self.retry_count,
             "success": self.succeeded,
         }
+        return metadata if self.agent_type is None else {**metadata, "agent_type": self.agent_type}
 
     @property
     def identity(self) -> list[Any]:
         """The values that identify it. They contain none of its texts, because ids remain after an erasure."""
-        values = (self.step_name, self.tool, self.status_word, self.timestamp, self.retry_count)
+        values = (self.step_name, self.tool, self.status, self.timestamp, self.retry_count)
         return [plain_value(one) for one in values]
 
 
-def traces_of(history: Any, session_id: str) -> list[KeyedMemory]:
+def traces_of(history: Any, session_id: str | None) -> list[KeyedMemory]:
     """Return the memories of an execution history: each step follows the previous one.
 
     `history`: an object with `items` and optionally `get_failure_patterns`; or the items. An item is an object or a
-    mapping with `step_name`, `tool`, `status`, `result`, `error`, `timestamp`, `duration` and `retry_count`. The same
-    step of the same session has the same key. Raises `InvalidInput` for anything else.
+    mapping with `step_name` (or `node`), `tool`, `status` (or `success`), `result`, `error`, `timestamp`, `duration`
+    (or `execution_time`), `retry_count` and `agent_type`. The same step of the same session has the same key. Raises
+    `InvalidInput` for anything else.
     """
-    steps = [_Step(item) for item in _items(history)]
+    steps = [_Step.read(item) for item in _items(history)]
     seen: Counter[str] = Counter()
     traces: list[KeyedMemory] = []
     for step in steps:
@@ -142,7 +168,7 @@ def _kind_of(error: Any) -> str:
     return shortened(text.partition("\n")[0].partition(":")[0].strip() or "unknown", 80)
 
 
-def _analysis(patterns: Mapping[str, int], session_id: str, steps: Iterable[_Step]) -> KeyedMemory:
+def _analysis(patterns: Mapping[str, int], session_id: str | None, steps: Iterable[_Step]) -> KeyedMemory:
     metadata = {
         "memory_type": "failure_analysis",
         "patterns": dict(patterns),
@@ -204,13 +230,13 @@ def run_of(
     """
     if isinstance(outcome, BaseException):
         return ToolRun(tool, parameters, duration, success=False, error=_error_text(outcome), extra=extra)
-    success = _read(outcome, "success")
-    if success is False or _read(outcome, "is_error") is True:
-        reasons = (_read(outcome, name) for name in ("error", "content"))
+    success = read_field(outcome, "success")
+    if success is False or read_field(outcome, "is_error") is True:
+        reasons = (read_field(outcome, name) for name in ("error", "content"))
         reason = next((one for one in reasons if one is not None), None)
         error = reason if isinstance(reason, str) or reason is None else str(capped(reason))
         return ToolRun(tool, parameters, duration, success=False, error=error, extra=extra)
-    data = _read(outcome, "data") if success is True else None
+    data = read_field(outcome, "data") if success is True else None
     return ToolRun(tool, parameters, duration, success=True, result=outcome if data is None else data, extra=extra)
 
 
@@ -269,5 +295,5 @@ class _Pruning:
             yield part
 
 
-def _read(outcome: Any, name: str) -> Any:
-    return outcome.get(name) if isinstance(outcome, Mapping) else getattr(outcome, name, None)
+def _first(holder: Any, *names: str) -> Any:
+    return next((value for name in names if (value := read_field(holder, name)) is not None), None)

@@ -65,13 +65,19 @@ def memory_access(
     """Return the memory of a run; `None` if it has none, it is disabled, or its agent is excluded.
 
     The client is the first of: `client`, the state's, the dependencies', one of this process with the configuration in
-    the state, or a new one with that configuration, which is stored in the state. The session is the state's, else the
+    the state, or a new one with that configuration, which is stored in the state. Without any of them, the memory is
+    that of the running node or loop, with its session and agent as defaults. The session is the state's, else the
     dependencies'; if neither has one and the state has a field for it, it is created and stored there. The profile is
     the dependencies', unless `agent_type` names another agent: then the profile of that name, if any.
 
     Raises `InvalidInput` for an unknown profile.
     """
     client = client or _client_of(state) or _client_of(deps) or _found_again(state)
+    node = NODE.get()
+    caller = node.access if node and client is None else None
+    if caller:
+        client = caller.client
+        agent_type = agent_type or (caller.agent_type if read_field(deps, PROFILE) is None else None)
     config = _config_of(deps) or _config_of(state)
     if client is None or not client.config.enabled or (config and not config.enabled):
         return None
@@ -81,7 +87,7 @@ def memory_access(
         return None
     return MemoryAccess(
         client=client,
-        session_id=_session_of(state, deps),
+        session_id=_session_of(state, deps, caller.session_id if caller else None),
         agent_type=who,
         profile=_with_settings(profile or _own_profile(client), config),
         top_k=config.retrieval.top_k if config and "top_k" in config.retrieval.model_fields_set else None,
@@ -172,9 +178,9 @@ def _found_again(state: Any) -> MemorySystemClient | None:
     return client
 
 
-def _session_of(state: Any, deps: Any) -> str | None:
+def _session_of(state: Any, deps: Any, default: str | None) -> str | None:
     state_session = session_text(read_field(state, STATE_SESSION))
-    session = session_text(read_field(deps, SESSION)) or session_text(read_field(state, SESSION))
+    session = session_text(read_field(deps, SESSION)) or session_text(read_field(state, SESSION)) or default
     if state_session is not None or not has_field(state, STATE_SESSION):
         return state_session or session
     session_id = session or f"run-{uuid4().hex}"

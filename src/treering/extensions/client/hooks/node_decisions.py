@@ -12,17 +12,17 @@ from treering.extensions.client.hooks.memory_access import read_field
 
 _OF_MEMORY = frozenset({"memory_client", "memory_config", "memory_session_id"})
 
-Fields = Mapping[str, str]
-"""The public fields of an object, by name, as text."""
+Fields = Mapping[str, Any]
+"""The public fields of an object, by name, as JSON data."""
 
 
-def fields_as_text(holder: Any) -> Fields:
-    """Return the public fields of a state or a node as text, each in at most `MOST_CHARS` characters.
+def public_fields(holder: Any) -> Fields:
+    """Return the public fields of a state or a node as JSON data, each in at most `MOST_CHARS` characters.
 
-    Lists are changed in place, so that a later comparison needs the text and not the value.
+    The data is a copy, because nodes change the lists of a state in place.
     """
     names = [name for name in _names(holder) if not name.startswith("_") and name not in _OF_MEMORY]
-    return {name: str(capped(read_field(holder, name))) for name in names}
+    return {name: capped(read_field(holder, name)) for name in names}
 
 
 def decision_text(name: str, result: Any, before: Fields, after: Fields) -> str | None:
@@ -30,21 +30,29 @@ def decision_text(name: str, result: Any, before: Fields, after: Fields) -> str 
 
     The decision is the returned value, or the value with which the node ends a run (pydantic-graph's `End`). If the
     node returns the next node or nothing, the decision is its change of the state: the field it is named after (`plan`
-    of a `PlanNode`), else each changed field; without changes, the fields of the next node.
+    of a `PlanNode`), else each changed field, of a list that grew only the new items; without changes, the fields of
+    the next node.
     """
     if type(result).__name__ == "End" and hasattr(result, "data"):
         result = result.data
     is_node = callable(getattr(result, "run", None))
     if result is not None and not is_node:
         return f"{name}: {shortened(str(capped(result)), MOST_CHARS)}"
-    changed = {field: text for field, text in after.items() if before.get(field) != text}
+    changed = {field: _added(before.get(field), now) for field, now in after.items() if before.get(field) != now}
     if not changed and is_node:
-        changed = dict(fields_as_text(result))
-    own = [field for field in changed if _plain(field) == _plain(name).removesuffix("node")]
-    lines = [f"{field.replace('_', ' ').capitalize()}: {changed[field]}" for field in own or changed]
+        changed = dict(public_fields(result))
+    of_node = _plain(name).removesuffix("node")
+    own = {field: after.get(field, value) for field, value in changed.items() if _plain(field) == of_node}
+    lines = [f"{field.replace('_', ' ').capitalize()}: {value}" for field, value in (own or changed).items()]
     if lines:
         return "\n".join(lines)
     return f"{name}: next {type(result).__name__}" if is_node else None
+
+
+def _added(before: Any, after: Any) -> Any:
+    """Return the items added to the end of a list, or, for any other change, the new value."""
+    has_grown = isinstance(before, list) and isinstance(after, list) and after[: len(before)] == before
+    return after[len(before) :] if has_grown else after
 
 
 def _names(holder: Any) -> list[str]:

@@ -12,6 +12,7 @@ from treering.core.errors import InvalidInput
 from treering.extensions.client.client import MemorySystemClient
 from treering.extensions.client.hooks.execution_history import capped
 from treering.extensions.client.hooks.memory_access import (
+    CLIENT,
     NODE,
     SESSION,
     STATE_SESSION,
@@ -24,7 +25,7 @@ from treering.extensions.client.hooks.memory_access import (
     recalled_memories,
     with_or_without_first,
 )
-from treering.extensions.client.hooks.node_decisions import Fields, decision_text, fields_as_text
+from treering.extensions.client.hooks.node_decisions import Fields, decision_text, public_fields
 from treering.extensions.client.items.documents import MemoryDocument, RetrievedMemories
 from treering.extensions.client.items.recalling import RecallScope
 
@@ -139,7 +140,7 @@ async def _recalled(access: MemoryAccess, hook: _Hook, ctx: Any) -> RetrievedMem
 
 
 async def _state_before(hook: _Hook, ctx: Any) -> Fields:
-    return fields_as_text(_state_of(ctx)) if hook.store and hook.content is None else {}
+    return public_fields(_state_of(ctx)) if hook.store and hook.content is None else {}
 
 
 async def _store_decision(access: MemoryAccess, hook: _Hook, name: str, ctx: Any, result: Any, before: Fields) -> None:
@@ -148,7 +149,8 @@ async def _store_decision(access: MemoryAccess, hook: _Hook, name: str, ctx: Any
     if hook.content:
         content = hook.content(ctx, result)
     else:
-        content = decision_text(name, result, before, fields_as_text(_state_of(ctx)))
+        decision = decision_text(name, result, before, public_fields(_state_of(ctx)))
+        content = _with_question(decision, ctx) if decision else None
     if content:
         document = MemoryDocument(content=content) if isinstance(content, str) else content
         metadata = {**_metadata(access, name, ctx), "memory_type": hook.memory_type, "success": True, **document.told}
@@ -159,7 +161,14 @@ async def _store_failure(access: MemoryAccess, hook: _Hook, name: str, ctx: Any,
     if hook.store:
         text = str(capped(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__))
         metadata = {"memory_type": "failure_analysis", "success": False, "error": text}
-        await access.client.store(f"{name} failed: {text}", {**_metadata(access, name, ctx), **metadata})
+        content = _with_question(f"{name} failed: {text}", ctx)
+        await access.client.store(content, {**_metadata(access, name, ctx), **metadata})
+
+
+def _with_question(text: str, ctx: Any) -> str:
+    """Add the question, unless the text contains it, so that a later run with this question finds the text."""
+    question = _question(ctx)
+    return text if not question or question in text else f"{text}\nQuestion: {question}"
 
 
 def _metadata(access: MemoryAccess, name: str, ctx: Any) -> dict[str, Any]:
@@ -192,17 +201,21 @@ async def nested_memory(holder: _Holder, loop_id: object, *, on_failure: OnFailu
 
     Memories of the loop, including its tool runs, are visible in the loop and in loops nested in it; when it ends, they
     are merged into the session of `holder`. If it raises, they stay unmerged for the same loop when it is resumed, or
-    are merged or discarded, depending on `on_failure`. The copy is shallow. Without a memory, `holder` is yielded.
+    are merged or discarded, depending on `on_failure`. The copy is shallow. A holder without memory fields is yielded
+    unchanged; its loop uses the memory of the running node, if there is one.
 
     Raises `InvalidInput` if contexts are nested too deeply. Other errors of the memory are logged.
     """
     is_state = has_field(holder, STATE_SESSION)
+    session_field = STATE_SESSION if is_state else SESSION
     access = memory_access(holder) if is_state else memory_access(deps=holder)
     if access is None:
         yield holder
         return
     context = access.client.create_nested_context(access.session_id, loop_id)
-    inner = _with_session(holder, STATE_SESSION if is_state else SESSION, context.session_id)
+    # A holder without memory fields is yielded unchanged: hooks in the loop find its memory by themselves.
+    has_memory = has_field(holder, session_field) or has_field(holder, CLIENT)
+    inner = _with_session(holder, session_field, context.session_id) if has_memory else holder
     outer = NODE.get()
     NODE.set(NodeMemory(replace(access, session_id=context.session_id), recalled_memories()))
     try:

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial, wraps
@@ -132,8 +132,9 @@ def _of_server(parameters: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 
 def _name(instance: Any, function: Callable[..., Any]) -> str:
-    name = read_field(read_field(instance, "spec"), "name") or read_field(instance, "name")
-    if isinstance(name, str):
+    named = (read_field(instance, "spec"), read_field(instance, "tool_spec"), instance)
+    name = next((name for holder in named if isinstance(name := read_field(holder, "name"), str)), None)
+    if name is not None:
         return name
     if instance is not None:
         return type(instance).__name__
@@ -177,13 +178,13 @@ def log_tool_runs(
     """Return a tool that stores one memory of each of its runs, and otherwise works as before.
 
     `tool`: a function, asynchronous or not; an object with a method `run`, or a class of such objects; or an MCP server
-    with a method `call_tool`. The method of an object or a class is replaced. Without a tool, a decorator is returned.
-    Signatures stay the same, so that a framework reads the same schema.
+    with a method `call_tool`. The method of an object or a class, and of its subclasses, is replaced. Without a tool, a
+    decorator is returned. Signatures stay the same, so that a framework reads the same schema.
 
     `client`: default: `memory_client` of the object, of the dependencies in the tool's first argument, or of the
-    calling graph node; without one, nothing is stored. `name`: default: the name in the object's `spec`, its `name`, or
-    the function's name. `session_id`, `agent_type`: default: those of the object, the dependencies or the node.
-    `unfinished`: exceptions that postpone a run, such as for an approval: nothing is stored if one is raised.
+    calling graph node; without one, nothing is stored. `name`: default: the name in the object's `spec` or `tool_spec`,
+    its `name`, or the function's name. `session_id`, `agent_type`: default: those of the object, the dependencies or
+    the node. `unfinished`: exceptions that postpone a run, such as for an approval: nothing is stored if one is raised.
 
     Parameters, results and errors are stored without secrets, in at most 2,000 characters each. Errors of the memory
     are logged, and the tool continues. Raises `InvalidInput` for objects that cannot be run, and for generators.
@@ -194,11 +195,13 @@ def log_tool_runs(
 
 def _wrapped(tool: Any, *, given: Owner) -> Any:
     if inspect.isroutine(tool):
-        return _logged(tool, given)
+        return _logged(tool, _of_function(tool, given))
     for method in (_CALL_TOOL, _RUN):
         if callable(function := getattr(tool, method, None)):
             is_class = isinstance(tool, type)
             owner = given.holding(None if is_class else tool, is_method=is_class, is_server=method == _CALL_TOOL)
+            if is_class:
+                _log_subclasses(tool, method, owner)
             return _with_method(tool, method, _logged(function, owner))
     if isinstance(tool, type) or not callable(tool):
         raise InvalidInput(
@@ -206,6 +209,14 @@ def _wrapped(tool: Any, *, given: Owner) -> Any:
             hint="Pass a function, an object with a method `run`, or its class.",
         )
     return _logged(tool, given)
+
+
+def _of_function(function: Callable[..., Any], given: Owner) -> Owner:
+    """Return the options of a function, or of a method that is decorated in its class."""
+    if not inspect.isfunction(function) or next(iter(inspect.signature(function).parameters), None) != "self":
+        return given
+    name = given.name or (None if function.__name__ == _RUN else function.__name__)
+    return replace(given, name=name, is_method=True)
 
 
 def _with_method(tool: Any, name: str, method: Callable[..., Any]) -> Any:
@@ -217,6 +228,31 @@ def _with_method(tool: Any, name: str, method: Callable[..., Any]) -> Any:
             hint="Wrap its class, or the function that it runs.",
         ) from error
     return tool
+
+
+def _log_subclasses(tool: Any, name: str, owner: Owner) -> None:
+    """Wrap the method in the subclasses that replace it, present and later ones."""
+
+    def log(subclass: type) -> None:
+        if inspect.isfunction(function := vars(subclass).get(name)):
+            setattr(subclass, name, _logged(function, owner))
+
+    own_hook = vars(tool).get("__init_subclass__")
+
+    def init_subclass(cls: Any, /, **named: Any) -> None:
+        hook = own_hook.__get__(None, cls) if own_hook else super(tool, cls).__init_subclass__
+        hook(**named)
+        log(cls)
+
+    for subclass in _descendants(tool):
+        log(subclass)
+    tool.__init_subclass__ = classmethod(init_subclass)
+
+
+def _descendants(tool: Any) -> Iterator[type]:
+    for subclass in tool.__subclasses__():
+        yield subclass
+        yield from _descendants(subclass)
 
 
 def _logged(function: Callable[..., Any], owner: Owner) -> Callable[..., Any]:

@@ -1,0 +1,1 @@
+"""A Flask backend whose agents share a memory for each project."""
