@@ -214,7 +214,7 @@ def _weigh(held: LabelledSpace, text: str, embedder: Embedder | None) -> tuple[b
     reach = Reach("/")
     steps = [retrieval(question, reach=reach, limit=_HITS), known_words(question, reach)]
     found, known = run_together(steps, index=engine.index, ledger=engine.ledger)
-    checked = found.hits[: TUNING.relevance.max_checked]
+    checked = found.hits[: TUNING.question.first_hits]
     idf, hits = known.idf, [HitSignals.of(known.idf, question.meaning, hit) for hit in checked]
     if not idf.weights or any(hit.is_named for hit in hits):
         return None

@@ -69,7 +69,7 @@ def test_enough_rounds_give_what_an_exact_solver_gives(case: tuple[Drawn, list[i
 @given(_drawn())
 def test_a_default_walk_is_within_what_its_rounds_leave_undecided(case: tuple[Drawn, list[int]]):
     drawn, seeds = case
-    left = TUNING.graph.damping**limits.WALK_ROUNDS + TUNING.graph.epsilon * len(drawn.rows)
+    left = TUNING.graph.damping**limits.WALK_ROUNDS + limits.MIN_UNDECIDED_MASS * len(drawn.rows)
     assert np.abs(_dense(drawn, seeds) - drawn.exact(seeds, TUNING.graph.damping)).sum() <= 2 * left
 
 

@@ -42,6 +42,9 @@ MAX_PATH_NODES = 6
 WALK_ROUNDS = 4
 """Rounds of the walk. Half of the mass settles in each; four more cost a third of the walk and found no more (0055)."""
 
+MIN_UNDECIDED_MASS = 1e-5
+"""Undecided mass per edge from which on a node is expanded. The best ten are exact in 98 of 100 places."""
+
 MAX_SOURCE_HITS = 40
 """Passages of sources read for a context pack."""
 
@@ -65,6 +68,9 @@ MAX_PLACE_CHARS = 200
 
 MAX_HEADING_CHARS = 50
 """Characters of the heading of a passage in a pack."""
+
+MAX_REASON_WORDS = 3
+"""Words that state why a file is worth reading next."""
 
 MAX_RULE_CHARS = 160
 """Characters of a rule in a pack or a hook."""

@@ -19,6 +19,7 @@ class FusionTuning(NamedTuple):
     neighbour_share: float
     min_spread: float
     quick_share: float
+    code_words_weight: float
     prose_weights: Weights
 
 
@@ -34,14 +35,11 @@ class QuestionTuning(NamedTuple):
 
     max_place_words: int
     max_lookup_words: int
-    form_hits: int
+    first_hits: int
     min_form_share: float
     min_code_share: float
-    min_exact_words: int
-    max_exact_words: int
     max_exact_passages: int
     lead_titles: int
-    lead_share: float
     title_matches: int
     max_short_chars: int
     min_emphasis_mentions: int
@@ -57,7 +55,6 @@ class CandidatesTuning(NamedTuple):
 
     duplicate_at: float
     further_weight: float
-    rerank_share: float
 
 
 class FilesTuning(NamedTuple):
@@ -84,7 +81,6 @@ class GraphTuning(NamedTuple):
     unnamed_share: float
     unstated_share: float
     damping: float
-    epsilon: float
     title_weight: float
 
 
@@ -100,7 +96,6 @@ class IdfTuning(NamedTuple):
 class RelevanceTuning(NamedTuple):
     """Thresholds for refusing an answer and for hits that are about something else."""
 
-    max_checked: int
     min_coverage: float
     min_coverage_of_turn: float
     min_coverage_if_far: float
@@ -144,7 +139,6 @@ class LinesTuning(NamedTuple):
     """The lines of a hit that are shown."""
 
     max_shown: int
-    cosine_weight: float
 
 
 class PackingTuning(NamedTuple):
@@ -158,7 +152,6 @@ class PackingTuning(NamedTuple):
     helpful_share: float
     max_symbols: int
     max_definitions: int
-    nearest_named: int
     max_entries: int
     lines_around: int
     signature_lines: int
@@ -176,7 +169,6 @@ class ContextTuning(NamedTuple):
     max_per_file: int
     max_companions: int
     files_with_companions: int
-    reason_words: int
 
 
 class BriefTuning(NamedTuple):
@@ -184,7 +176,6 @@ class BriefTuning(NamedTuple):
 
     rules: int
     days_per_use: int
-    min_entries: Mapping[str, int]
 
 
 class HooksTuning(NamedTuple):
@@ -194,7 +185,6 @@ class HooksTuning(NamedTuple):
     max_entries: int
     min_shared_terms: int
     min_shared_share: float
-    min_shared_share_if_weak: float
     min_failure_words: int
 
 
@@ -209,8 +199,6 @@ class ClientTuning(NamedTuple):
     importance: float
     half_life_days: int
     mmr_lambda: float
-    referred: float
-    duplicate_at: float
 
 
 class ConversationsTuning(NamedTuple):

@@ -89,7 +89,7 @@ def _answering(files: Sequence[ShownHit], subject: frozenset[str], names: Sequen
     if not files:
         return []
     if WEAK in files[0].flags:
-        least = max(_MANY_SHARED_TERMS, _HOOKS.min_shared_share_if_weak * len(subject))
+        least = max(_MANY_SHARED_TERMS, _HOOKS.min_shared_share * len(subject))
         return files if _shared(files[0], subject) >= least else []
     return [hit for hit in files if WEAK not in hit.flags] if _is_about(files[0], subject, names) else []
 

@@ -48,7 +48,7 @@ def walk(
     tie_weights: Mass,
     *,
     damping: float = TUNING.graph.damping,
-    epsilon: float = TUNING.graph.epsilon,
+    epsilon: float = limits.MIN_UNDECIDED_MASS,
     rounds: int = limits.WALK_ROUNDS,
 ) -> Walk:
     """Compute the mass that a random walk leaves on nodes if it restarts at the seeds, in proportion to `weights`.

@@ -196,5 +196,5 @@ def _place_of_code(lines: Lines, heading: str) -> str:
 def _reason(query: str, hit: Hit) -> str:
     terms = frozenset(telling_terms(f"{hit.head.heading}\n{hit.text}"))
     words = dict.fromkeys(word for word in _WORD.findall(query) if not terms.isdisjoint(telling_terms(word)))
-    named = ", ".join(label(word) for word in islice(words, TUNING.context.reason_words))
+    named = ", ".join(label(word) for word in islice(words, limits.MAX_REASON_WORDS))
     return f"mentions {named}" if named else "similar meaning"

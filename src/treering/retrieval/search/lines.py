@@ -221,7 +221,7 @@ def _covering(left: dict[int, frozenset[str]], cosines: dict[int, float], count:
     """
     counts = Counter(word for words in left.values() for word in words)
     value = {place: sum(1 / counts[word] for word in words) for place, words in left.items()}
-    nearness = {place: TUNING.lines.cosine_weight * count * cosines.get(place, 0.0) for place in left}
+    nearness = {place: count * cosines.get(place, 0.0) for place in left}
     chosen: list[int] = []
     unseen = set(counts)
     while unseen and len(chosen) < most:

@@ -123,7 +123,7 @@ def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int, around: int = 0) 
 
 def name_nearest(drafts: Sequence[UnnumberedItem]) -> Packed:
     """Pack nothing, and name the first few drafts as left out: for a task that none of them is relevant to."""
-    return Packed((), tuple(drafts[: TUNING.packing.nearest_named]), 0)
+    return Packed((), tuple(drafts[: TUNING.packing.max_entries]), 0)
 
 
 class _Budget:

@@ -105,8 +105,7 @@ def _with_leads(cosines: Sequence[Mapping[int, float]]) -> dict[int, float]:
     own, *leads = cosines
     if not leads:
         return dict(own)
-    share = TUNING.question.lead_share
-    return {key: (1 - share) * cosine + share * max(lead[key] for lead in leads) for key, cosine in own.items()}
+    return {key: (cosine + max(lead[key] for lead in leads)) / 2 for key, cosine in own.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from treering.retrieval.search.commit_history import files_by_commits
 from treering.retrieval.search.file_ranking import FileEvidence, rank_in_files
 from treering.retrieval.search.fusion import (
     BRIDGED,
+    CODE_WEIGHTS,
     DATED,
     EQUAL_WEIGHTS,
     EXACT,
@@ -39,7 +40,7 @@ from treering.retrieval.search.fusion import (
     lend_to_neighbours,
     put_first,
 )
-from treering.retrieval.search.question import Arms, Meaning, Question, clues_of
+from treering.retrieval.search.question import Arms, Meaning, Question, clues_of, is_long
 from treering.retrieval.text.analysis import count_words, index_text
 from treering.retrieval.tuning import TUNING
 
@@ -245,7 +246,7 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
         question = yield ModelRequest(partial(question.led_by, leads))
         arms = yield from with_meaning(arms, question, reach, pool=pool)
         found = yield from _associate(question, arms, kind, candidates)
-    first = candidates.known(hit.key for hit in found.ranked[: TUNING.question.form_hits])
+    first = candidates.known(hit.key for hit in found.ranked[: TUNING.question.first_hits])
     form = form_of(first.values(), in_code=_code_answers(found.arms.get(WORDS, {}), candidates))
     weights = _weights(form, found, question.meaning)
     by_files = form in ("code", None) and any(head.place_role != NO_PLACE for head in candidates.heads.values())
@@ -288,7 +289,7 @@ def form_of(heads: Iterable[PassageHead], *, in_code: bool = False) -> Form | No
 
     `in_code`: code is among the best. Then the documents of a project count as code, because they are about it.
     """
-    forms = [_form(head, in_code=in_code) for head in islice(heads, TUNING.question.form_hits)]
+    forms = [_form(head, in_code=in_code) for head in islice(heads, TUNING.question.first_hits)]
     enough = TUNING.question.min_form_share * len(forms)
     return next((form for form, count in Counter(forms).items() if count >= enough), None)
 
@@ -309,8 +310,8 @@ def _exact_matches(question: Question, reach: Reach) -> Steps[set[int]]:
     "run the tests", identifies none.
     """
     quoted = question.terms.phrases
-    whole = index_text(question.text) if count_words(question.text) <= TUNING.question.max_exact_words else ""
-    phrases = quoted or ((whole,) if len(whole.split()) >= TUNING.question.min_exact_words else ())
+    whole = "" if is_long(question.text) else index_text(question.text)
+    phrases = quoted or ((whole,) if len(whole.split()) > TUNING.question.max_lookup_words else ())
     limit = limits.MAX_CANDIDATES_PER_ARM if quoted else TUNING.question.max_exact_passages + 1
     matches: list[set[int]] = []
     for phrase in phrases:
@@ -351,7 +352,7 @@ def _associate(question: Question, arms: Arms, kind: Route, candidates: Candidat
 
 
 def _weights(form: Form | None, found: _FirstRanking, meaning: Meaning | None) -> Mapping[str, float]:
-    """Choose the weights for prose, or equal weights for turns, code and mixed forms.
+    """Choose the weights by form: fitted ones for prose, equal ones for turns, those of code for mixed forms.
 
     All candidates get the same weights, because scores with different weights cannot be compared: with weights by
     candidate, documents ranked below the code they are about (13 points of reciprocal rank).
@@ -365,7 +366,7 @@ def _weights(form: Form | None, found: _FirstRanking, meaning: Meaning | None) -
         weights = {**weights, VECTORS: weights[VECTORS] * meaning.prose_share}
         # Paragraphs that answer together are found by names rather than by vectors of a quick model.
         return {**weights, QUICK: meaning.quick.prose_share} if meaning.quick else weights
-    return EQUAL_WEIGHTS
+    return EQUAL_WEIGHTS if form == "turn" else CODE_WEIGHTS
 
 
 def _form(head: PassageHead, *, in_code: bool) -> Form:

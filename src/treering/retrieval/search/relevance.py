@@ -38,7 +38,7 @@ class Judgement:
             return cls()
         rankings = [[HitSignals.of(known.idf, question.meaning, hit) for hit in one.hits] for one in found]
         hits = [one for ranking in rankings for one in ranking]
-        checked = [one for ranking in rankings for one in ranking[: TUNING.relevance.max_checked]]
+        checked = [one for ranking in rankings for one in ranking[: TUNING.question.first_hits]]
         if not (answered or any(one.is_named for one in checked) or answers(known.idf, question, checked)):
             return cls(False, frozenset(one.hit.head.key for one in hits))
         outdated = {source for one in found for source in _outdated_sources(one)}

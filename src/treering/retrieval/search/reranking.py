@@ -79,7 +79,9 @@ class Rescored:
 
 
 def blended(hits: Sequence[Reranked], read: Sequence[float]) -> tuple[float, ...]:
-    """Combine the score of the reranker (0 to 1) with the previous score of each hit.
+    """Return the mean of the score of the reranker (0 to 1) and the previous score of each hit.
+
+    A cross-encoder ranks down the first steps of a chain of questions, which share no word with the question.
 
     The new scores are between the lowest and the highest previous score, so that these hits stay before the others.
     The reranker's score is multiplied by trust, so that a text written for the reranker does not come first.
@@ -87,10 +89,8 @@ def blended(hits: Sequence[Reranked], read: Sequence[float]) -> tuple[float, ...
     if not hits:
         return ()
     low, high = min(hit.score for hit in hits), max(hit.score for hit in hits)
-    share = TUNING.candidates.rerank_share
     return tuple(
-        (1 - share) * hit.score + share * (low + (high - low) * score * hit.factor)
-        for hit, score in zip(hits, read, strict=True)
+        (hit.score + low + (high - low) * score * hit.factor) / 2 for hit, score in zip(hits, read, strict=True)
     )
 
 

@@ -110,7 +110,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         lines = [*card_lines(card), *_memory_lines(chosen, since, last)]
         return len(lines_within(lines, origin=_ORIGIN, max_tokens=max_tokens)) == len(lines)
 
-    least = {**TUNING.brief.min_entries, "Rules": everywhere}
+    least = {"Rules": everywhere, "Preferred": 0}
     chosen = _shortened([one for one in sections if one.entries], least, fits)
     lines = lines_within(
         [*card_lines(card), *_memory_lines(chosen, since, last)], origin=_ORIGIN, max_tokens=max_tokens
@@ -137,10 +137,10 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
 def _shortened(
     sections: list[BriefSection], least: Mapping[str, int], fits: Callable[[Sequence[BriefSection]], bool]
 ) -> list[BriefSection]:
-    """Drop the last entries of the sections that have most above their least number, until all fit into the budget."""
+    """Drop the last entries of the longest sections until all fit into the budget, but leave `least`, by default 1."""
     chosen = list(sections)
     while not fits(chosen):
-        above = [len(one.entries) - least.get(one.name, 0) for one in chosen]
+        above = [len(one.entries) - least.get(one.name, 1) for one in chosen]
         if max(above, default=0) <= 0:
             break
         place = above.index(max(above))

@@ -183,7 +183,7 @@ def _without_duplicates(ranked: Sequence[FoundMemory]) -> list[FoundMemory]:
             distinct.append(one)
         seen |= keys
     candidates = [Candidate(at, one.score, one.text) for at, one in enumerate(distinct)]
-    choice = diversify(candidates, len(distinct), duplicate_at=_CLIENT.duplicate_at)
+    choice = diversify(candidates, len(distinct))
     return [distinct[at] for at in sorted(choice.keys)]
 
 
@@ -230,7 +230,7 @@ def _with_references(ranked: Sequence[FoundMemory], by: Weighing) -> list[FoundM
 
 def _beside(source: Source, one: FoundMemory) -> FoundMemory:
     text = "".join(part.excerpt for part in source.segments)
-    return FoundMemory(source, text, one.score * _CLIENT.referred, one.similarity * _CLIENT.referred)
+    return FoundMemory(source, text, one.score, one.similarity)
 
 
 def _references(metadata: Mapping[str, Any]) -> Iterable[str]:
