@@ -98,7 +98,7 @@ def test_the_help_of_a_verb_loads_no_tools(verb: str) -> None:
 def test_the_version_is_told_without_loading_the_commands(argument: str) -> None:
     program = (
         "import sys; from treering.surfaces.cli import run; run(sys.argv[1:]);"
-        "places = ('treering.surfaces.cli.commands', 'treering.parts.');"
+        "places = ('treering.surfaces.cli.commands', 'treering.extensions.');"
         "print([name for name in sys.modules if name.startswith(places)])"
     )
     done = subprocess.run([sys.executable, "-c", program, argument], capture_output=True, text=True, check=True)
@@ -109,7 +109,7 @@ def test_asking_a_space_loads_no_discussions_and_nothing_that_draws_bars(tmp_pat
     program = (
         "import sys; from treering.surfaces.cli import run; run(sys.argv[1:]);"
         "print([name for name in sys.modules if name.startswith('rich.progress')"
-        " or name.startswith('treering.parts.') and name.count('.') > 2 and not name.endswith('.commands')])"
+        " or name.startswith('treering.extensions.discussions.') and not name.endswith(('.commands', '.extension'))])"
     )
     space = ["--space", f"sqlite:{tmp_path / 'space.db'}"]
     for arguments in (["init", *space], ["query", "--mode", "search", *space, "bees"]):
@@ -125,7 +125,10 @@ NOT_FOR_QUESTIONS = (
     "treering.surfaces.cli.commands.serve",
     "treering.surfaces.cli.rendering_changes",
     "treering.spaces.transfer",
-    "treering.parts",
+    "treering.extensions.code.parsing",
+    "treering.extensions.code.repository",
+    "treering.extensions.engines.host",
+    "asyncio",
     "numpy.ma.",
     "onnxruntime",
     "tokenizers",
