@@ -9,6 +9,7 @@ from treering.retrieval.search.excerpts import PassageLines
 from treering.retrieval.search.pack_budget import UnnumberedItem, pack
 from treering.retrieval.search.packing import (
     SECTIONS,
+    UNNUMBERED,
     Citation,
     ContextPack,
     PackItem,
@@ -32,7 +33,7 @@ def draft(name, section="sources", words=20, places=("a",)):
         title=name,
         text=f"{name} " + "word " * words,
     )
-    return UnnumberedItem(item, tuple(Citation(mark="", object_id=place, origin=place) for place in places))
+    return UnnumberedItem(item, tuple(Citation(mark=UNNUMBERED, object_id=place, origin=place) for place in places))
 
 
 def cost(made):
@@ -250,9 +251,9 @@ def test_a_shortened_pack_loses_next_reads_before_items():
     packed = pack([draft(f"s{at}", words=40) for at in range(3)], max_tokens=10_000)
     reads = tuple(f"file{at}.py: has words" for at in range(5))
     whole = context(items=packed.items, citations=packed.citations, recommended_next_reads=reads)
-    shorter, dropped = shortened(whole, estimate_tokens(render(whole)) - 10)
+    shorter, _, dropped = shortened(whole, estimate_tokens(render(whole)) - 10)
     assert (shorter.items, shorter.recommended_next_reads, dropped) == (whole.items, reads[:-2], [])
-    least, dropped = shortened(whole, 60)
+    least, _, dropped = shortened(whole, 60)
     assert (len(least.items), dropped) == (0, ["id:s0 s0", "id:s1 s1", "id:s2 s2"])
 
 

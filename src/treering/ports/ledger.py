@@ -475,11 +475,18 @@ class _Reads(Protocol):
     def sequence(self, as_of: AsOf = None) -> int: ...
 
 
-def read_one_by_one(ledger: _Reads, request: ObjectRequest) -> ObjectsFound:
-    """Answer a request with a ledger's other reads: the reference implementation of `Ledger.read`."""
+def read_one_by_one(
+    ledger: _Reads, request: ObjectRequest, dependents_of: Mapping[str, Sequence[str]] | None = None
+) -> ObjectsFound:
+    """Answer a request with a ledger's other reads: the reference implementation of `Ledger.read`.
+
+    `dependents_of`: the dependents of all requested ids, if the ledger has read them together.
+    """
     altered: Altered = {}
-    dependents = {identity: tuple(ledger.dependents(identity)) for identity in request.dependents}
-    resting = {identity: tuple(ledger.dependents(identity)) for identity in request.resting}
+    if dependents_of is None:
+        dependents_of = {one: ledger.dependents(one) for one in {*request.dependents, *request.resting}}
+    dependents = {identity: tuple(dependents_of[identity]) for identity in request.dependents}
+    resting = {identity: tuple(dependents_of[identity]) for identity in request.resting}
     objects: dict[str, Object] = {}
     _collect(objects, request.objects, lambda identity: ledger.get(identity, as_of=request.as_of), altered)
     _collect(objects, (one for ids in dependents.values() for one in ids), ledger.get, altered)

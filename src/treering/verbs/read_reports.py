@@ -71,8 +71,7 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
         # Other reasons would concern the indexed part only.
         hint = "The index is being rebuilt or updated; try again later."
         return Empty(reason="not_indexed_yet", count=question.lag.behind, hint=hint)
-    unfiltered = _matches(call, question, replace(reach, where=EVERYTHING))
-    if reach.where != EVERYTHING and unfiltered:
+    if reach.where != EVERYTHING and (unfiltered := _matches(call, question, replace(reach, where=EVERYTHING))):
         return Empty(reason="filtered_out", count=unfiltered, hint="The filter excludes every match; loosen it.")
     # Only what options.descend would show: other scopes are not mentioned.
     below = _matches(call, question, replace(reach, where=EVERYTHING, descend=True))

@@ -23,7 +23,7 @@ from treering.ports.adapter import CheckedOut, LyingFile, TreeLookup
 from treering.ports.ledger import Altered, Head, Ledger, ObjectRequest, ObjectsFound, Selection
 from treering.ports.passages import PassageHead, PassagesFound
 from treering.verbs.confined_ledger import ConfinedLedger
-from treering.verbs.engine import Engine
+from treering.verbs.engine import Engine, no_trees
 from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger, on_all_branches, whole
 
 if TYPE_CHECKING:
@@ -153,11 +153,13 @@ def tree_of(engine: Engine, scope: str, *, at: str, past: bool) -> AskedTree | N
             "`at` and `as_of` cannot be given together.",
             hint="`at` asks what holds in a tree of the repository now, `as_of` what the space held at a time.",
         )
-    lookup = engine.trees()
-    here = lookup.here(engine.folder) if lookup and not past else None
-    if not at and here is None:
+    if not at and (past or engine.trees is no_trees):
         return None
     maps = maps_of(engine, scope)
+    if not maps and not at:
+        return None  # without loading git
+    lookup = engine.trees()
+    here = lookup.here(engine.folder) if lookup else None
     if at:
         return AskedTree(_named(at, maps, here, lookup))
     if here and (found := _read_here(maps, here, lookup)):

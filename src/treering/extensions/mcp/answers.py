@@ -8,7 +8,7 @@ from treering.core.characters import label
 from treering.core.writing.draft import ObjectChange
 from treering.extensions.mcp.fitting import AnswerEntry, fit_entries, fit_items, fit_json, left_out
 from treering.extensions.mcp.minimum import minimum_of
-from treering.retrieval.search.packing import quoted, render, shortened
+from treering.retrieval.search.packing import quoted, shortened
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.surfaces.ingest_words import ingest_in_words, is_map, path_of_item, searchable_now
 from treering.surfaces.search_text import cited_hits
@@ -82,9 +82,9 @@ def _context(report: ContextReport, max_tokens: int) -> str:
     unsaid = report.model_copy(update={"warnings": tuple(one for one in report.warnings if one not in missing)})
     notes = [f"- {note}" for note in _notes(unsaid)]
     room = max_tokens - sum(map(estimate_tokens, notes))
-    pack, dropped = shortened(report.pack, room - _TAIL)
+    _, text, dropped = shortened(report.pack, room - _TAIL)
     tail = [left_out(dropped, max_tokens=max_tokens)] if dropped else []
-    return cut_to_tokens("\n".join([render(pack).rstrip(), "", *tail, *notes]).rstrip(), max_tokens)
+    return cut_to_tokens("\n".join([text.rstrip(), "", *tail, *notes]).rstrip(), max_tokens)
 
 
 def _outline(report: Report) -> tuple[str, list[AnswerEntry]]:

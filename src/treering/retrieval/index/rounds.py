@@ -125,10 +125,11 @@ def _merged(own: Near, quick: Near) -> Near:
 
 def lag_of(index: Index) -> Lag:
     """Return the embedding backlog, with the number of waiting passages that have a vector of the quick model."""
-    lag, quick = index.vectors.lag(), quick_vectors(index)
-    if quick is None or not lag.pending:
-        return lag
-    waiting = quick.lag()
+    with one_moment(index):
+        lag, quick = index.vectors.lag(), quick_vectors(index)
+        if quick is None or not lag.pending:
+            return lag
+        waiting = quick.lag()
     return replace(lag, quick=min(lag.pending, waiting.total - waiting.pending))
 
 

@@ -7,7 +7,7 @@ from treering.core.declarations import declared_by, is_declaration
 from treering.core.evidence import EvidenceRef, Lines, Segment, place_in
 from treering.core.objects import Activity, Knowledge, Object, WorkItem
 from treering.ports.ledger import AsOf, ObjectRequest, ObjectsFound, sources_named
-from treering.retrieval.search.packing import Citation
+from treering.retrieval.search.packing import UNNUMBERED, Citation
 
 
 def citing_request(items: Sequence[Object], *, as_of: AsOf) -> ObjectRequest:
@@ -53,7 +53,7 @@ class Citing:
                 yield from (one for at, one in enumerate(citations) if not one.place or one.place not in places[:at])
             case Activity() | WorkItem():
                 for source_id in item.source_refs:
-                    yield Citation(mark="", object_id=source_id, origin=self.origins.get(source_id, source_id))
+                    yield Citation(mark=UNNUMBERED, object_id=source_id, origin=self.origins.get(source_id, source_id))
             case _:
                 return
 
@@ -70,7 +70,7 @@ class Citing:
         if origin != ref.source_id and segment is None:
             return None
         place = "" if origin == ref.source_id or segment is None else self._place(ref, segment, origin)
-        return Citation(mark="", object_id=ref.source_id, segment_id=ref.segment_id, origin=origin, place=place)
+        return Citation(mark=UNNUMBERED, object_id=ref.source_id, segment_id=ref.segment_id, origin=origin, place=place)
 
     def _place(self, ref: EvidenceRef, segment: Segment, origin: str) -> str:
         return self.declared.get(ref.source_id) or place_in(ref.locator(segment), origin)

@@ -22,9 +22,9 @@ def fit(
         sections = len({item.section for item in packed.unnumbered})
         frame = _frame_tokens(_filled(empty, packed, notes), max_tokens)
         packed = pack(items, max_tokens=max_tokens, around=frame + sections * limits.FRAME_TOKENS)
-    filled, dropped = shortened(_filled(empty, packed, notes), max_tokens)
+    filled, text, dropped = shortened(_filled(empty, packed, notes), max_tokens)
     left_out = (*dropped, *(f"{one.item.object_id} {one.item.segment_id}".strip() for one in packed.left_out))
-    text = cut_to_tokens(render(filled), max_tokens)
+    text = cut_to_tokens(text, max_tokens)
     budget = {"max_tokens": max_tokens, "used_tokens": estimate_tokens(text), "left_out": len(left_out)}
     return filled.model_copy(update={"budget": budget}), text, left_out
 

@@ -17,7 +17,7 @@ from treering.retrieval.index.passages import passages_of, told_once
 from treering.retrieval.packing.citing import Citing
 from treering.retrieval.search.excerpts import PassageLines, is_stub
 from treering.retrieval.search.pack_budget import UnnumberedItem
-from treering.retrieval.search.packing import Citation, PackItem, section_of
+from treering.retrieval.search.packing import UNNUMBERED, Citation, PackItem, section_of
 from treering.retrieval.search.relevance import WEAK
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.search.trust import Wording, repetition_flags
@@ -118,7 +118,7 @@ def _source_item(hit: Hit, query: str, flags: Sequence[str], *, is_whole: bool) 
     if hit.reply:
         places.append((hit.reply.segment_id, place_in(hit.reply.locator, hit.head.origin)))
     cited = (
-        Citation(mark="", object_id=hit.head.object_id, segment_id=segment, origin=hit.head.origin, place=where)
+        Citation(mark=UNNUMBERED, object_id=hit.head.object_id, segment_id=segment, origin=hit.head.origin, place=where)
         for segment, where in places
     )
     excerpt = PassageLines(

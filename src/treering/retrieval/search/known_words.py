@@ -4,6 +4,7 @@ import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
+from treering.ports.models import Rarity
 from treering.ports.passages import Reach
 from treering.ports.search import TextFound, TextRequest
 from treering.retrieval.index.rounds import Steps
@@ -47,16 +48,16 @@ def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
             [term for term in question.terms.words if term not in beside] or question.terms.words,
             found,
             _date_terms(question),
-            rarity_of_terms(question),
+            rarity_of_terms(typed, question.rarity),
         ),
     )
 
 
-def rarity_of_terms(question: Question) -> Mapping[str, float]:
+def rarity_of_terms(typed: TypedWords, rarity_of: Rarity) -> Mapping[str, float]:
     """Return how rare the words of a question are in texts of any kind, by term."""
     rarity = dict[str, float]()
-    for _, word, terms in TypedWords.of(question.text).words:
-        rarity |= {term: max(question.rarity(word), rarity.get(term, 0.0)) for term in terms}
+    for _, word, terms in typed.words:
+        rarity |= {term: max(rarity_of(word), rarity.get(term, 0.0)) for term in terms}
     return rarity
 
 

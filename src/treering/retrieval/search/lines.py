@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from math import fsum
 from typing import NamedTuple
 
 from treering.ports.models import Embedder, Vector
@@ -217,15 +218,15 @@ def _sentences(place: int, line: str) -> Iterator[_Piece]:
 def _covering(left: dict[int, frozenset[str]], cosines: dict[int, float], count: int, most: int) -> list[int]:
     """Return the pieces that together have most of the words: greedily, each with the most new words.
 
-    A word counts less if more pieces have it. All words of a piece break ties.
+    A word counts less if more pieces have it. All words of a piece break ties. `fsum`, because sets have no order.
     """
     counts = Counter(word for words in left.values() for word in words)
-    value = {place: sum(1 / counts[word] for word in words) for place, words in left.items()}
+    value = {place: fsum(1 / counts[word] for word in words) for place, words in left.items()}
     nearness = {place: count * cosines.get(place, 0.0) for place in left}
     chosen: list[int] = []
     unseen = set(counts)
     while unseen and len(chosen) < most:
-        added = {place: sum(1 / counts[word] for word in words & unseen) for place, words in left.items()}
+        added = {place: fsum(1 / counts[word] for word in words & unseen) for place, words in left.items()}
         best = max(left, key=lambda place: (added[place] + nearness[place], value[place], -place))
         chosen.append(best)
         unseen -= left.pop(best)

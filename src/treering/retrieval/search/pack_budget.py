@@ -12,7 +12,6 @@ from treering.retrieval.tuning import TUNING
 
 _PAST = frozenset({"resolved", "closed", "superseded", "stale", "archived"})
 """Statuses of work that is done, and of statements that were withdrawn."""
-_MARK = "[10]"  # a mark of a citation, before items are numbered
 _MARKER = "<<treering:cited >>\n\n"
 
 
@@ -31,7 +30,7 @@ class UnnumberedItem:
     @cached_property
     def cost(self) -> int:
         """The tokens of the item as it is written in a fence."""
-        marker, text = written_item(self.item, [_marked(place, _MARK) for place in self.places])
+        marker, text = written_item(self.item, self.places)
         return estimate_tokens(f"{_MARKER}{marker}{text}")
 
     @cached_property
@@ -94,7 +93,8 @@ class Packed:
         items = []
         for draft in self.drafts:
             for place in draft.places:
-                citations.setdefault(_key(place), _marked(place, f"[{len(citations) + 1}]"))
+                if (key := _key(place)) not in citations:
+                    citations[key] = place.model_copy(update={"mark": f"[{len(citations) + 1}]"})
             marks = tuple(citations[_key(place)].mark for place in draft.places)
             items.append(draft.item.model_copy(update={"citations": marks}))
         return tuple(items), tuple(citations.values())
@@ -187,7 +187,3 @@ def _fitted(draft: UnnumberedItem, budget: _Budget) -> UnnumberedItem | None:
 
 def _key(item: PackItem | Citation) -> tuple[str, str]:
     return item.object_id, item.segment_id
-
-
-def _marked(place: Citation, mark: str) -> Citation:
-    return place.model_copy(update={"mark": mark})

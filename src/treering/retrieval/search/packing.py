@@ -37,6 +37,8 @@ class Citation(_Value):
     """Such as `src/app.py#L10-L20 @ 1f3c…`."""
 
 
+UNNUMBERED = "[10]"
+"""The mark before the items are numbered: as long as a usual one, for the estimate of their cost."""
 SECTIONS: tuple[Section, ...] = get_args(Section)
 
 
@@ -198,14 +200,14 @@ def _written_place(citation: Citation) -> str:
     return label(place.partition(" @ ")[0] if "#L" in place else place, most=limits.MAX_PLACE_CHARS)
 
 
-def shortened(context: ContextPack, max_tokens: int) -> tuple[ContextPack, list[str]]:
+def shortened(context: ContextPack, max_tokens: int) -> tuple[ContextPack, str, list[str]]:
     """Shorten a pack until it fits as it is written: notes that only help first, then items from the end.
 
-    Statements are more important than notes on missing context. Also return the dropped items, each as its object and
-    segment. A pack without items may still be too long.
+    Statements are more important than notes on missing context. Also return the pack as it is written, and the dropped
+    items, each as its object and segment. A pack without items may still be too long.
     """
     dropped: list[str] = []
-    while (excess := estimate_tokens(render(context)) - max_tokens) > 0:
+    while (excess := estimate_tokens(text := render(context)) - max_tokens) > 0:
         if len(context.recommended_next_reads) > 1 and not dropped:
             context = context.model_copy(update={"recommended_next_reads": context.recommended_next_reads[:-1]})
         elif context.may_break:
@@ -224,7 +226,7 @@ def shortened(context: ContextPack, max_tokens: int) -> tuple[ContextPack, list[
             context = context.model_copy(update={"recommended_next_reads": ()})
         else:
             break
-    return context, dropped
+    return context, text, dropped
 
 
 def _without_last_notes(context: ContextPack) -> ContextPack:

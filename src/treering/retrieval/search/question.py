@@ -197,8 +197,9 @@ class Question:
             quick = quick if quick and has_meaning_to(quick, essence) else None
             meaning = replace(meaning, quick=Meaning.of(essence, quick)) if quick else meaning
         local = zone.local(now) if now else None
-        days = tuple(days_asked(read, local, zone))
-        understood = tuple(_understood(read, local)) if local else ()
+        ranges = asked_ranges(read, local)[:_MOST_RANGES]
+        days = tuple(days_asked(ranges, zone))
+        understood = tuple(_understood(read, ranges)) if local and ranges else ()
         unread = len(text) - len(read)
         return cls(
             read, terms_of(read), meaning, embedder, quick, days, unread, lag, understood, zone, is_known, rarity
@@ -265,18 +266,17 @@ def _with_lead_vectors(meaning: Meaning, embedder: Embedder, texts: Sequence[str
     return replace(meaning, leads=tuple(query_vector(embedder, text) for text in texts))
 
 
-def _understood(text: str, now: datetime) -> Iterator[DateRange]:
-    """Yield the relative periods in a question, such as "yesterday" and "last week"."""
+def _understood(text: str, ranges: Sequence[DateRange]) -> Iterator[DateRange]:
+    """Yield the relative periods among those in a question, such as "yesterday" and "last week"."""
     absolute = {(dates.start, dates.end) for dates in asked_ranges(text, None)}
-    ranges = asked_ranges(text, now)[:_MOST_RANGES]
     spans = Counter((dates.start, dates.end) for dates in ranges)
     # A month without a year means every year, which is several periods.
     yield from (one for one in ranges if spans[(one.start, one.end)] == 1 and (one.start, one.end) not in absolute)
 
 
-def days_asked(text: str, now: datetime | None, zone: TimeZone = UTC_ZONE) -> Iterator[AskedDays]:
-    """Yield the days in UTC that a question is about; a single day with the day before and after."""
-    for dates in asked_ranges(text, now)[:_MOST_RANGES]:
+def days_asked(ranges: Iterable[DateRange], zone: TimeZone = UTC_ZONE) -> Iterator[AskedDays]:
+    """Yield the days in UTC of the periods in a question; a single day with the day before and after."""
+    for dates in ranges:
         slack = timedelta(dates.first == dates.last)
         with suppress(OverflowError):
             first, last = dates.period if slack else _in_utc(dates.period, zone)

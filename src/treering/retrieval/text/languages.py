@@ -219,7 +219,8 @@ class DatesInEnglish:
 
 def dates_in_english(text: str) -> DatesInEnglish | None:
     """Translate the dates of a text into English; `None` if it has no date words of a language in the table."""
-    plain = "".join(one if len(one := folded(letter)) == 1 else letter for letter in text)
+    letters = text.lower() if text.isascii() else (one if len(one := folded(each)) == 1 else each for each in text)
+    plain = "".join(letters)
     if (table := _table_for(plain)) is None:
         return None
     parts, starts, ends, read = list[str](), list[int](), list[int](), 0

@@ -96,7 +96,10 @@ class Snapshot(ABC):
 
     def read(self, requests: Sequence[ObjectRequest]) -> list[ObjectsFound]:
         """Answer several requests."""
-        return [read_one_by_one(self, request) for request in requests]
+        return [
+            read_one_by_one(self, request, self.dependents_of((*request.dependents, *request.resting)))
+            for request in requests
+        ]
 
     @abstractmethod
     def select(self, selection: Selection, altered: Altered | None) -> Sequence[Object]:
@@ -115,8 +118,12 @@ class Snapshot(ABC):
         """Return the scopes of objects at or below a scope."""
 
     @abstractmethod
+    def dependents_of(self, identities: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """Return, by id, the ids of knowledge that cites an object or is derived from it, in order."""
+
     def dependents(self, identity: str) -> Sequence[str]:
         """Return the ids of knowledge that cites an object or is derived from it."""
+        return self.dependents_of([identity])[identity]
 
     @abstractmethod
     def referrers(self, identity: str) -> Sequence[str]:

@@ -67,7 +67,6 @@ class PostgresSnapshot(Snapshot):
         self._default_policy = policy
         self._ahead: dict[str, Object] = {}
         self._altered: Altered = {}
-        self._dependents: dict[str, list[str]] = {}
         self._referrers: dict[str, list[str]] = {}
         self._links: dict[str, list[Link]] = {}
 
@@ -82,10 +81,10 @@ class PostgresSnapshot(Snapshot):
         referrers = list(chain.from_iterable(request.referrers for request in requests))
         resting = chain.from_iterable(request.resting for request in requests)
         identities = list(dict.fromkeys((*dependents, *resting)))
-        self._dependents = self.objects.dependents_of(identities) if identities else {}
+        dependents_of = self.objects.dependents_of(identities) if identities else {}
         self._referrers = self.objects.referrers_of(referrers) if referrers else {}
         now = chain.from_iterable(request.objects for request in requests if request.as_of is None)
-        named = (self._dependents[identity] for identity in dependents)
+        named = (dependents_of[identity] for identity in dependents)
         naming = chain(chain.from_iterable(named), chain.from_iterable(self._referrers.values()))
         if wanted := list(dict.fromkeys((*now, *naming))):
             self._ahead = self.objects.current(wanted, self._altered)
@@ -93,7 +92,7 @@ class PostgresSnapshot(Snapshot):
         if ends := list(dict.fromkeys(linked)):
             with suppress(Corrupt):  # then each is read separately, which raises the error of the damaged one
                 self._links = self.objects.links_of_all(ends, None)
-        return [read_one_by_one(self, request) for request in requests]
+        return [read_one_by_one(self, request, dependents_of) for request in requests]
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
         """Return an object, as of now or a point in history."""
@@ -122,9 +121,9 @@ class PostgresSnapshot(Snapshot):
                 heads[row[0]] = _head(row)
         return heads
 
-    def dependents(self, identity: str) -> Sequence[str]:
-        """Return the ids of knowledge that cites an object or is derived from it."""
-        return self._dependents[identity] if identity in self._dependents else self.objects.dependents(identity)
+    def dependents_of(self, identities: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """Return, by id, the ids of knowledge that cites an object or is derived from it, in order."""
+        return self.objects.dependents_of(identities)
 
     def referrers(self, identity: str) -> Sequence[str]:
         """Return the ids of objects with a revision that refers to an id."""

@@ -79,7 +79,7 @@ class SqliteTextSearch:
     def _counts(self, connection: apsw.Connection, words: Sequence[str], seen: Sight) -> dict[str, int]:
         """Count passages per term, in memory if all scopes are visible and the term's postings are loaded."""
         counts = self._words.counts(connection, words) if words and seen.scopes is None else {}
-        counts |= count_words(connection, (word for word in words if word not in counts), seen)
+        counts |= count_words(connection, [word for word in words if word not in counts], seen)
         return {word: count for word, count in counts.items() if count}
 
     def _passing_of(self, connection: apsw.Connection, seen: Sight) -> Integers:

@@ -1,6 +1,5 @@
 """Ranking of current passages by words, with postings in memory that follow the file."""
 
-import re
 import threading
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -15,7 +14,7 @@ from treering.stores.rows.reach import role_term
 from treering.stores.sqlite.filters import ALWAYS
 from treering.stores.sqlite.index.passage_log import SqliteLog
 from treering.stores.sqlite.index.tables import WORDS
-from treering.stores.sqlite.index.words import WEIGHTS, numbers_in, ranked_rows, totals, vocabulary
+from treering.stores.sqlite.index.words import PLAIN_TERM, WEIGHTS, numbers_in, ranked_rows, totals, vocabulary
 from treering.stores.sqlite.reading import Integers, in_batches, integers
 from treering.stores.sqlite.sight import fts_query
 
@@ -27,10 +26,6 @@ _LENGTHS = f"SELECT group_concat(id), group_concat(hex(sz), '') FROM {WORDS}_doc
 
 
 _COLUMNS = 4
-
-
-# Terms that FTS5 does not change: see `WORD_TOKENIZER`.
-_PLAIN = re.compile(r"[a-z0-9_\u0080-\U0010ffff]+")
 
 
 class WordTables:
@@ -87,7 +82,7 @@ class WordTables:
         """Return the score of each passage by key. The result must not be modified."""
         if self._scored is None or self._scored[:2] != (self._seen, terms):
             postings = [
-                self._postings(connection, term) if _PLAIN.fullmatch(term) else _phrase(connection, term)
+                self._postings(connection, term) if PLAIN_TERM.fullmatch(term) else _phrase(connection, term)
                 for term in terms
             ]
             self._scored = (self._seen, terms, self._table.scores(postings))

@@ -30,6 +30,7 @@ from treering.stores.rows.read_checks import (
 )
 from treering.stores.rows.verification import KnownPlace, current_row, placing_of, targets_of
 from treering.stores.sqlite.ledger.schema import find_referrers, forget_referrer, keep_referrer
+from treering.stores.sqlite.reading import in_batches
 
 _STORED = "SELECT id, revision, seq, body FROM revisions "
 _AS_OF = _STORED + "WHERE id = ? AND seq <= ? ORDER BY revision DESC LIMIT 1"
@@ -114,7 +115,15 @@ class ObjectTables:
 
     def dependents(self, identity: str) -> Sequence[str]:
         """Return the ids of knowledge that cites an object or is derived from it, in order."""
-        return self._column("SELECT dependent FROM dependencies WHERE target = ? ORDER BY dependent", (identity,))
+        return self.dependents_of([identity])[identity]
+
+    def dependents_of(self, identities: Sequence[str]) -> dict[str, list[str]]:
+        """Return, by id, the ids of knowledge that cites an object or is derived from it, in order."""
+        dependents: dict[str, list[str]] = {identity: [] for identity in identities}
+        sql = "SELECT target, dependent FROM dependencies WHERE target IN (?*) ORDER BY target, dependent"
+        for target, dependent in in_batches(self._connection, sql, list(dependents)):
+            dependents[target].append(dependent)
+        return dependents
 
     def referrers(self, identity: str) -> Sequence[str]:
         """Return the ids of objects with a revision that refers to an id, in order."""

@@ -271,9 +271,9 @@ class SqliteSnapshot(Snapshot):
         )
         return [scope for (scope,) in self._connection.execute(sql, (start, start[:-1] + "0"))]
 
-    def dependents(self, identity: str) -> Sequence[str]:
-        """Return the ids of knowledge that cites an object or is derived from it."""
-        return self._tables.dependents(identity)
+    def dependents_of(self, identities: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """Return, by id, the ids of knowledge that cites an object or is derived from it, in order."""
+        return self._tables.dependents_of(identities)
 
     def referrers(self, identity: str) -> Sequence[str]:
         """Return the ids of objects with a revision that refers to an id."""

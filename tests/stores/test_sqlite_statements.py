@@ -1,0 +1,43 @@
+"""The statements of a read on SQLite: their number depends neither on the hits nor on the spellings of a word."""
+
+import apsw
+import pytest
+
+from space_parts import decide, note, open_space
+from treering.verbs.catalog import call
+from treering.verbs.envelope import READS, Envelope
+
+MAX_STATEMENTS = {"search": 40, "context": 75}
+
+
+@pytest.fixture
+def statements(monkeypatch):
+    """The statements of all connections, in order."""
+    run = []
+
+    def trace(connection):
+        connection.exec_trace = lambda _cursor, sql, _bindings: run.append(sql) or True
+
+    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, trace])
+    return run
+
+
+@pytest.fixture
+def space(statements, tmp_path):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        for at in range(30):
+            evidence = note(space, f"Bees of hive {at} swarm in month {at}.", origin=f"notes/{at}.md")
+        decide(space, "Bees swarm in May", evidence)
+        space.embed_pending()
+        yield space
+
+
+@pytest.mark.parametrize(("mode", "field"), [("search", "text"), ("context", "task")])
+@pytest.mark.parametrize("question", ["When do bees swarm?", "When do beees swarmm?"])
+def test_a_read_runs_few_statements(space, statements, mode, field, question):
+    envelope = Envelope(mode=mode, input={field: question})
+    call(space.engine, "query", envelope, granted=READS)
+    statements.clear()
+    report = call(space.engine, "query", envelope, granted=READS)
+    assert report.ids
+    assert len(statements) <= MAX_STATEMENTS[mode]
