@@ -169,7 +169,11 @@ class _Words:
 
     place: Traversable
     vocabulary: Mapping[str, int]
+    longest: int
+    """Characters of the longest entry of the vocabulary."""
     known: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    parts: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Pieces of the parts of words: unlike words with their signs, parts repeat in the same and in other texts."""
     tokenizer: Tokenizer | None = None
 
     def counts(self, text: str) -> Mapping[int, int]:
@@ -195,19 +199,22 @@ class _Words:
         return tokens
 
     def _cut(self, word: str) -> Iterator[int]:
+        parts = self.parts
         for part in _WORDS.findall(word.lower()):
-            yield from self._pieces(part)
+            pieces = parts.get(part)
+            if pieces is None:
+                if len(parts) >= _REMEMBERED:
+                    parts.clear()
+                parts[part] = pieces = tuple(self._pieces(part))
+            yield from pieces
 
     def _pieces(self, part: str) -> Sequence[int]:
         """Split a word into the longest pieces of the vocabulary, from the left (WordPiece)."""
-        whole = self.vocabulary.get(part)
-        if whole is not None:
-            return (whole,)
         pieces: list[int] = []
         start = 0
         while start < len(part) <= _LONGEST_WORD:
             head = "##" if start else ""
-            ends = range(len(part), start, -1)
+            ends = range(min(len(part), start + self.longest), start, -1)
             end = next((end for end in ends if head + part[start:end] in self.vocabulary), None)
             if end is None:
                 break
@@ -239,7 +246,8 @@ def _together(texts: Iterable[Mapping[int, int]]) -> Iterator[list[Mapping[int, 
 def _load(folder: Traversable | None) -> _Tables:
     place = shipped.place_of_model()
     ours = folder or files(__package__) / _FOLDER
-    return _Tables(_Words(place, vocabulary()), _mapped(ours, VECTORS), _mapped(ours, WEIGHTS))
+    known = vocabulary()
+    return _Tables(_Words(place, known, max(map(len, known))), _mapped(ours, VECTORS), _mapped(ours, WEIGHTS))
 
 
 def _mapped(folder: Traversable, name: str) -> npt.NDArray[Any]:
