@@ -19,7 +19,7 @@ PlaceRole = Literal["code", "test", "example", "documentation", "changelog", "ge
 """The role of a file in its project; `prose` for everything else: notes, turns of conversations, knowledge."""
 
 PLACE_ROLES: tuple[PlaceRole, ...] = get_args(PlaceRole)
-_REMEMBERED = 8_192  # paths; a context pack asks for some of them fifty times
+_REMEMBERED = 32_768  # paths; the map asks for each one three times, a context pack for some of them fifty times
 
 NO_PLACE: PlaceRole = "prose"
 CODE: PlaceRole = "code"

@@ -492,6 +492,8 @@ class _NodeLinks:
     live: Mapping[str, str]
     """Ids of the root's current sources, by origin."""
     ids: frozenset[str]
+    channels: dict[str, str] = field(default_factory=dict)
+    """The channels of patches by id; a patch may have written hundreds of links."""
 
     def operations(self, root: RootNodes) -> list[Operation]:
         """Return the missing operations."""
@@ -507,7 +509,7 @@ class _NodeLinks:
         wanted = {self.live[origin] for origin in self.ties.get(key, ()) if origin in self.live}
         for source in sorted(wanted - tied.keys()):
             yield AddLink(link=Link(type="about", source=source, target=node.id))
-        moved = [link for source, link in sorted(tied.items()) if source in self.ids - wanted]
+        moved = [link for source, link in sorted(tied.items()) if source in self.ids and source not in wanted]
         for link in moved:
             if self._is_ours(link):
                 yield RemoveLink(link=Link(type="about", source=link.source, target=link.target))
@@ -522,10 +524,10 @@ class _NodeLinks:
 
     def _is_ours(self, link: Link) -> bool:
         """Return whether an adapter created the link; links by persons and agents are not removed."""
-        try:
-            return self.ledger.patch(link.patch_id).source.channel == "adapter"
-        except NotFound:
-            return False
+        if link.patch_id not in self.channels:
+            with suppress(NotFound):
+                self.channels[link.patch_id] = self.ledger.patch(link.patch_id).source.channel
+        return self.channels.get(link.patch_id) == "adapter"
 
 
 def _ties(link: Link, node: str) -> bool:
