@@ -48,7 +48,7 @@ from treering.verbs.envelope import Envelope, Operation, Report, Rights, Tool
 from treering.verbs.lint import semantic, structure
 
 DOCS = Path(__file__).parents[2] / "docs"
-OPENAPI = Path(__file__).parents[1] / "extensions/server/openapi.json"
+OPENAPI = Path(__file__).parents[1] / "surfaces/http/openapi.json"
 """What the server promises, which a test beside it holds equal to what it serves."""
 TABLE = Path(__file__).parents[1] / "surfaces/golden/operations.txt"
 """All operations on all surfaces, which a test beside it holds equal to what they offer."""
