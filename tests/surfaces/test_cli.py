@@ -22,7 +22,7 @@ from treering.core.errors import (
     TreeringError,
     Unavailable,
 )
-from treering.surfaces.cli.printing import exit_code
+from treering.surfaces.cli.failures import exit_code
 from treering.system.settings import FILE, FOLDER
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.ingest.report import IngestReport, JobReport

@@ -65,7 +65,7 @@ NO_OPERATIONS = {
     *("key create", "key list", "key revoke"),
     *("workflow run", "workflow check", "workflow examples"),
 }
-"""Commands that start a program, keep a space's files, or need more than one space and its memory."""
+"""Commands without an operation of their name, such as those that start a program or need several spaces."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,9 @@ def lets(server, name, folder):
 
 
 def test_the_command_line_offers_every_operation_and_nothing_undeclared():
-    assert commands() == {*map(command_of, EVERY), *NO_OPERATIONS}
+    known = {*map(command_of, EVERY), *NO_OPERATIONS}
+    assert commands() - known == set(), "Name a command without an operation of its name in NO_OPERATIONS."
+    assert known - commands() == set(), "Add the commands of these operations, or remove the names here."
 
 
 def test_agents_are_told_of_exactly_the_modes_that_are_granted_to_them():

@@ -56,7 +56,7 @@ class Survey:
                 yield item
 
     def current(self, cls: type[_Type]) -> Iterator[_Type]:
-        """Return the current objects of one type."""
+        """Return the current objects of one type (`core.policy.CURRENT`); resolved and closed work is current, too."""
         return (item for item in self.each(cls) if item.status in CURRENT[item.type])
 
     def find(self, identity: str) -> Object | None:

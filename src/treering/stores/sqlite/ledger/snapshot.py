@@ -44,7 +44,7 @@ LEFT JOIN (SELECT seq, body FROM audit WHERE target = ? ORDER BY seq DESC LIMIT 
 
 
 @dataclass(frozen=True, slots=True)
-class LogEnd:
+class StoredLogEnd:
     """The end of the audit log: the last event, and the last one about the policy."""
 
     seq: int | None
@@ -81,13 +81,13 @@ class LogTables(LogReads):
         self.reached: Anchor | None = None
         """The head of the log after this transaction, or `None` if it wrote no event."""
         self._connection = connection
-        self._end: LogEnd | None = None
+        self._end: StoredLogEnd | None = None
 
     @property
-    def end(self) -> LogEnd:
+    def end(self) -> StoredLogEnd:
         """The end of the log, read once. There is no other writer, and `keep_events` resets it."""
         if self._end is None:
-            self._end = LogEnd(*(self._row(_END, POLICY) or (None,) * 5))
+            self._end = StoredLogEnd(*(self._row(_END, POLICY) or (None,) * 5))
         return self._end
 
     def sequence(self, as_of: AsOf) -> int:
