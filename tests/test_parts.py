@@ -25,7 +25,7 @@ COMMANDS = {
 }
 """The commands of each part, as `treering --help` names them."""
 GO_WITH = {
-    "statements": {"discussions", "workflows", "client", "wiki", "coding_agents"},
+    "statements": {"discussions", "workflows", "client", "wiki"},
     "documents": {"conversations", "discussions", "workflows", "coding_agents"},
     "conversations": {"discussions", "workflows", "coding_agents"},
     "discussions": {"workflows"},
@@ -141,7 +141,7 @@ PART = Extension(
     commands=("acme_bees:add_commands",),
     operations="acme_bees:OPERATIONS",
     pages="acme_bees:PAGES",
-    serving="acme_bees:serve",
+    http_routes="acme_bees:serve",
     lint_rules="acme_bees:LINT_RULES",
     node_types="acme_bees:NODE_TYPES",
 )
@@ -341,19 +341,19 @@ def test_what_a_part_brings_under_a_name_that_is_taken_is_left_out_with_a_warnin
     assert told["home"].count(">Wiki</a>") == 1
     assert "Graph of bees" not in told["home"]
     for name in ("wiki", "lint", "review"):
-        assert f"The command '{name}' of the part bees is ignored: that name is already taken." in warned
+        assert f"The command '{name}' of the extension bees is ignored: that name is already taken." in warned
     for name, what in (
         ("/wiki", "pages"),
         ("/graph", "pages"),
         ("cycle", "lint_rules"),
         ("StaticResponse", "node_types"),
     ):
-        assert f"'{name}' of {what} of the part bees is ignored: that name is already taken." in warned
+        assert f"'{name}' of {what} of the extension bees is ignored: that name is already taken." in warned
 
 
 def test_a_part_that_cannot_be_loaded_or_lacks_what_it_needs_is_left_out(bees):
     printed, _, warned = bees
-    assert "The part broken cannot be used: No module named 'acme_wasps'." in warned
+    assert "The extension broken cannot be used: No module named 'acme_wasps'." in warned
     assert "lonely" not in printed
 
 
@@ -362,6 +362,6 @@ def test_a_part_that_lies_in_an_archive_is_found(tmp_path):
         archive.writestr("acme_owls-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: acme-owls\nVersion: 1.0\n")
         archive.writestr("acme_owls-1.0.dist-info/entry_points.txt", "[treering.parts]\nowls = acme_owls:PART\n")
         archive.writestr("acme_owls.py", 'from treering.registry import Part\n\nPART = Extension("owls")\n')
-    (tmp_path / "use_owls.py").write_text("from treering.registry import PARTS\n\nprint(PARTS['owls'].name)\n")
+    (tmp_path / "use_owls.py").write_text("from treering.registry import EXTENSIONS\n\nprint(EXTENSIONS['owls'].name)\n")
     done = ran(str(tmp_path / "use_owls.py"), folder=tmp_path, PYTHONPATH=str(tmp_path / "packages.zip"))
     assert done.stdout == "owls\n", done.stderr

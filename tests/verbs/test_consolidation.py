@@ -10,7 +10,7 @@ from space_parts import all_of, decide, note, open_space, read, state_fact, stat
 from treering.core.objects import Activity, Knowledge
 from treering.testing.fakes import SteppingClock
 from treering.verbs.lint.consolidation import ConsolidateReport
-from treering.verbs.lint.repetition import Statement, sameness
+from treering.verbs.lint.repetition import ComparedStatement, sameness
 
 
 def consolidate(space, scope="/", kinds=None, **options) -> ConsolidateReport:
@@ -30,7 +30,7 @@ def on_day(space, day):
 
 
 def how(one, other, about="", about_other=""):
-    return sameness(Statement("a", about, (one,)), Statement("b", about_other, (other,)))
+    return sameness(ComparedStatement("a", about, (one,)), ComparedStatement("b", about_other, (other,)))
 
 
 class TestSameness:

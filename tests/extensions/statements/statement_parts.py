@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
-from treering.extensions.statements.ledger import Ledger
+from treering.extensions.statements.ledger import StatementLedger
 from treering.extensions.statements.reading import statements_of
-from treering.extensions.statements.statement import Said
+from treering.extensions.statements.statement import SaidMessage
 
 MONDAY = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
@@ -12,19 +12,19 @@ MONDAY = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 def said(*lines, days=1):
     """Return messages from `Ada: text` lines, one a day; "Assistant" is a machine."""
     return [
-        Said(at, speaker, text, MONDAY + timedelta(days=at * days), speaker == "Assistant")
+        SaidMessage(at, speaker, text, MONDAY + timedelta(days=at * days), speaker == "Assistant")
         for at, (speaker, _, text) in enumerate(line.partition(": ") for line in lines)
     ]
 
 
 def read(text, speaker="Ada"):
     """Return the statements of one message on a Monday."""
-    return statements_of(Said(0, speaker, text, MONDAY))
+    return statements_of(SaidMessage(0, speaker, text, MONDAY))
 
 
 def ledger_of(*lines):
     """Return the ledger of a conversation."""
-    return Ledger.of(one for message in said(*lines) for one in statements_of(message))
+    return StatementLedger.of(one for message in said(*lines) for one in statements_of(message))
 
 
 def current(*lines):

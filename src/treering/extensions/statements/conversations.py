@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from treering.core.evidence import Segment, Turn
 from treering.core.objects import Source
-from treering.extensions.statements.ledger import Ledger
+from treering.extensions.statements.ledger import StatementLedger
 from treering.extensions.statements.reading import statements_of, topics_of
-from treering.extensions.statements.statement import Said, Statement
+from treering.extensions.statements.statement import SaidMessage, Statement
 from treering.extensions.statements.stored import loaded
 from treering.ports.ledger import Ledger as Store
 from treering.retrieval.text.time_zones import TimeZone
@@ -39,10 +39,10 @@ _State = tuple[str, int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class StatedConversation:
     """What a conversation states, and where its messages are."""
 
-    ledger: Ledger
+    ledger: StatementLedger
     turns: Mapping[int, ReplacingTurn]
     """The first segment of each message, by position."""
     positions: Mapping[TurnPlace, int]
@@ -60,8 +60,8 @@ class _Part:
 @dataclass(slots=True)
 class _Cache:
     parts: OrderedDict[str, tuple[_State, _Part]] = field(default_factory=OrderedDict)
-    conversations: OrderedDict[tuple[_State, ...], Conversation] = field(default_factory=OrderedDict)
-    ledgers: OrderedDict[tuple[_State, ...], Ledger] = field(default_factory=OrderedDict)
+    conversations: OrderedDict[tuple[_State, ...], StatedConversation] = field(default_factory=OrderedDict)
+    ledgers: OrderedDict[tuple[_State, ...], StatementLedger] = field(default_factory=OrderedDict)
     """The ledgers of conversations without their last source, which alone changes often."""
     lock: Lock = field(default_factory=Lock)
 
@@ -69,7 +69,7 @@ class _Cache:
 _CACHE = _Cache()
 
 
-def conversation_at(engine: Engine, *, scope: str, root: str) -> Conversation:
+def conversation_at(engine: Engine, *, scope: str, root: str) -> StatedConversation:
     """Return the conversation whose sources are at an origin, or below it with `#`."""
     sources = engine.ledger.sources(scope=scope, root=root)
     active = sorted((origin, state) for origin, state in sources.items() if state.status == "active")
@@ -99,14 +99,14 @@ def _by_conversation(turns: Sequence[FoundTurn]) -> Mapping[tuple[str, str], lis
     return grouped
 
 
-def _conversation(engine: Engine, states: Sequence[_State]) -> Conversation:
+def _conversation(engine: Engine, states: Sequence[_State]) -> StatedConversation:
     key = _newest(states)
     with _CACHE.lock:
         known = _CACHE.conversations.get(key)
     if known:
         return known
     parts = [_part(engine.ledger, state, engine.time_zone) for state in key]
-    made = Conversation(
+    made = StatedConversation(
         _ledger_of(key, parts),
         {position: turn for part in parts for position, turn in part.turns.items()},
         {place: position for part in parts for place, position in part.positions.items()},
@@ -129,13 +129,13 @@ def _message_count(state: _State) -> int:
     return int(count) if count.isdecimal() else 1
 
 
-def _ledger_of(key: tuple[_State, ...], parts: Sequence[_Part]) -> Ledger:
+def _ledger_of(key: tuple[_State, ...], parts: Sequence[_Part]) -> StatementLedger:
     """Return the ledger of some sources, going on from that of all but the last one."""
     closed = key[:-1]
     with _CACHE.lock:
         known, before = _CACHE.ledgers.get(closed), _CACHE.ledgers.get(closed[:-1])
     if known is None:
-        known = before.copy() if before else Ledger()
+        known = before.copy() if before else StatementLedger()
         for part in parts[-2:-1] if before else parts[:-1]:
             known.extend(part.statements)
         _remember(_CACHE.ledgers, closed, known, MAX_LEDGERS)
@@ -164,13 +164,15 @@ def _part(store: Store, state: _State, zone: TimeZone) -> _Part:
     return part
 
 
-def said_of(message: Message, position: int, zone: TimeZone) -> Said:
+def said_of(message: Message, position: int, zone: TimeZone) -> SaidMessage:
     """Return a message for the rules, in the local time of the space."""
     machine = (message.role or message.name).casefold() in MACHINES
-    return Said(position, message.speaker, message.content, zone.local(message.at) if message.at else None, machine)
+    return SaidMessage(
+        position, message.speaker, message.content, zone.local(message.at) if message.at else None, machine
+    )
 
 
-def _messages(source: Source, zone: TimeZone) -> Iterator[tuple[Said, Segment]]:
+def _messages(source: Source, zone: TimeZone) -> Iterator[tuple[SaidMessage, Segment]]:
     """Return the messages in a source, each with its first segment."""
     turns = [(segment.locator, segment) for segment in source.segments if isinstance(segment.locator, Turn)]
     for _, group in groupby(turns, key=lambda pair: pair[0].turn):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from treering.core.characters import one_line
-from treering.extensions.statements.ledger import Ledger
+from treering.extensions.statements.ledger import StatementLedger
 from treering.extensions.statements.statement import Statement
 from treering.retrieval.extraction.extractive import Sort, sort_of, weight_of
 from treering.retrieval.text.analysis import estimate_tokens
@@ -80,7 +80,7 @@ def _bare(statement: Statement) -> str:
     return one_line(statement.text).rstrip(" .")
 
 
-def lines_of(ledger: Ledger) -> list[Line]:
+def lines_of(ledger: StatementLedger) -> list[Line]:
     """Return the lines of the document, section by section, oldest first."""
     lines = [line for one in ledger.standing() if (line := _line(ledger, one))]
     return sorted(lines, key=lambda line: (SECTIONS.index(line.section), line.statement.id))
@@ -132,7 +132,7 @@ def _rows(lines: Sequence[Line]) -> Iterator[str]:
         yield str(line)
 
 
-def _line(ledger: Ledger, one: Statement) -> Line | None:
+def _line(ledger: StatementLedger, one: Statement) -> Line | None:
     earlier = tuple(ledger.chain(one)[-MAX_EARLIER:])
     doubt = ledger.doubted.get(one.id)
     section = "Unsure" if doubt else _section(one)
@@ -141,7 +141,7 @@ def _line(ledger: Ledger, one: Statement) -> Line | None:
     return Line(section, one, earlier, doubt.source if doubt else None, _context(ledger, one))
 
 
-def _context(ledger: Ledger, one: Statement) -> str:
+def _context(ledger: StatementLedger, one: Statement) -> str:
     about = ledger.statements[one.about].text if one.about and one.about not in ledger.retired else ""
     return " / ".join(filter(None, (about, ledger.contexts.get(one.id, ""))))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from treering.extensions.statements.relations import changed_values, relations_of, with_context
-from treering.extensions.statements.statement import Relation, Statement, Value
+from treering.extensions.statements.statement import Relation, StatedValue, Statement
 from treering.extensions.statements.words import words_in
 
 _Id = tuple[int, int]
@@ -30,7 +30,7 @@ RECENT_STATEMENTS = 24
 
 
 @dataclass(slots=True)
-class Ledger:
+class StatementLedger:
     """Statements in the order in which they were made. A statement is current until a later one retires it."""
 
     statements: dict[_Id, Statement] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Ledger:
     """What each statement retired."""
 
     @classmethod
-    def of(cls, statements: Iterable[Statement]) -> "Ledger":
+    def of(cls, statements: Iterable[Statement]) -> "StatementLedger":
         """Read the statements of a conversation in their order."""
         ledger = cls()
         ledger.extend(statements)
@@ -58,9 +58,9 @@ class Ledger:
         for statement in statements:
             self.add(statement)
 
-    def copy(self) -> "Ledger":
+    def copy(self) -> "StatementLedger":
         """Return a ledger that grows by itself."""
-        return Ledger(
+        return StatementLedger(
             dict(self.statements),
             dict(self.retired),
             dict(self.doubted),
@@ -172,7 +172,7 @@ def _without_names(statement: Statement, speakers: set[str]) -> Statement:
     return replace(statement, topics=statement.topics - names, subject=statement.subject - names)
 
 
-def _without(text: str, values: Iterable[Value]) -> str:
+def _without(text: str, values: Iterable[StatedValue]) -> str:
     for value in values:
         text = text.replace(value.text, "…")
     return text

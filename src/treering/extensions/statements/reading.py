@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from treering.extensions.statements.forces import force_of
 from treering.extensions.statements.sentences import Clause, clauses_of
-from treering.extensions.statements.statement import Said, Statement
+from treering.extensions.statements.statement import SaidMessage, Statement
 from treering.extensions.statements.values import is_past, values_in
-from treering.extensions.statements.words import Words, words_for, words_in
+from treering.extensions.statements.words import LanguageWords, words_for, words_in
 from treering.retrieval.extraction.extractive import is_machine, is_notice
 from treering.retrieval.text.analysis import stem
 
@@ -38,7 +38,7 @@ _ASTERISK = re.compile(r"^\*\s?\S+|^\S+(?: \S+)?\s?\*$")
 
 
 @lru_cache(maxsize=512)
-def statements_of(said: Said) -> tuple[Statement, ...]:
+def statements_of(said: SaidMessage) -> tuple[Statement, ...]:
     """Return what a message states, clause by clause; nothing for the notices of bots.
 
     A pure function; the last messages are remembered, because writers that collide try again.
@@ -55,7 +55,7 @@ def topics_of(question: str) -> frozenset[str]:
     return _stems(question, words_for(question))
 
 
-def _statements(said: Said, clauses: list[Clause], words: Words) -> Iterator[Statement]:
+def _statements(said: SaidMessage, clauses: list[Clause], words: LanguageWords) -> Iterator[Statement]:
     parts = [replace(clause, text=text) for clause in clauses for text in _same_kind_parts(clause.text, words)]
     number, agreed, opening = 0, False, ""
     for place, part in enumerate(parts):
@@ -72,7 +72,7 @@ def _statements(said: Said, clauses: list[Clause], words: Words) -> Iterator[Sta
         yield read
 
 
-def _same_kind_parts(text: str, words: Words) -> list[str]:
+def _same_kind_parts(text: str, words: LanguageWords) -> list[str]:
     """Split `the sauna for Friday and a table for Saturday`: two things, each with its own value of one kind."""
     for joint in re.finditer(r",? and (?!\d)|, (?=\w)", text):
         halves = text[: joint.start()], text[joint.end() :]
@@ -83,7 +83,7 @@ def _same_kind_parts(text: str, words: Words) -> list[str]:
     return [text]
 
 
-def _statement(said: Said, clause: Clause, number: int, words: Words) -> Statement:
+def _statement(said: SaidMessage, clause: Clause, number: int, words: LanguageWords) -> Statement:
     text = clause.text
     plain = text.casefold().replace("’", "'").strip(" .!,;…:()*")
     cues = words.cues_in(plain)
@@ -134,7 +134,7 @@ def _statement(said: Said, clause: Clause, number: int, words: Words) -> Stateme
     )
 
 
-def _owner(text: str, author: str, words: Words) -> tuple[str, bool]:
+def _owner(text: str, author: str, words: LanguageWords) -> tuple[str, bool]:
     """Return whom a clause is about, and whether another person is reported to say so."""
     found = _OTHER.match(text.strip())
     if found and found["name"].casefold().split()[0].removesuffix("'s") not in words.small:
@@ -149,12 +149,12 @@ def _owner(text: str, author: str, words: Words) -> tuple[str, bool]:
     return author, False
 
 
-def _without_cues(text: str, words: Words) -> str:
+def _without_cues(text: str, words: LanguageWords) -> str:
     """Return a text without the words that end or correct something: they are not what it is about."""
     return words.cues["correct"].sub(" ", words.cues["end"].sub(" ", text.replace("’", "'")))
 
 
-def _modifiers(spoken: list[str], words: Words) -> Iterator[str]:
+def _modifiers(spoken: list[str], words: LanguageWords) -> Iterator[str]:
     """Return the modifiers among words: `my work phone` has one, `I work at Helio` has none."""
     for before, word, after in zip(["", *spoken], spoken, [*spoken[1:], ""], strict=False):
         is_verb = word in words.verb_forms and (before in words.pronouns or after in words.small)
@@ -162,7 +162,7 @@ def _modifiers(spoken: list[str], words: Words) -> Iterator[str]:
             yield words.modifiers[word]
 
 
-def _stems(text: str, words: Words) -> frozenset[str]:
+def _stems(text: str, words: LanguageWords) -> frozenset[str]:
     spoken = (word.removesuffix("'s") for word in words_in(text))
     return frozenset(
         _stem(words.irregular.get(word, word)) for word in spoken if word not in words.small and len(word) > 1

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from treering.extensions.statements.statement import Relation, Statement, Value, ValueKind
+from treering.extensions.statements.statement import Relation, StatedValue, Statement, ValueKind
 from treering.extensions.statements.words import KIN
 
 NEAR_MESSAGES = 6
@@ -294,7 +294,7 @@ def _may_be_time(new: Statement, old: Statement) -> bool:
     return len(hours) == 1 and "time" in old.keys and old.keys["time"].isdisjoint({f"{hours[0]}:00"})
 
 
-def changed_values(new: Statement, old: Statement) -> list[Value]:
+def changed_values(new: Statement, old: Statement) -> list[StatedValue]:
     """Return the values of an earlier statement that a new one has others for."""
     kinds = [kind for kind in new.keys if _differs(new, old, kind)]
     if not kinds and _may_be_time(new, old):

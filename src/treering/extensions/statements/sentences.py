@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from treering.extensions.statements.statement import Said
-from treering.extensions.statements.words import Words
+from treering.extensions.statements.statement import SaidMessage
+from treering.extensions.statements.words import LanguageWords
 from treering.retrieval.extraction.extractive import is_notice, split_sentences
 
 UNKNOWN = "someone"
@@ -70,12 +70,12 @@ class Clause:
     """The beginning of a list it is an item of."""
 
 
-def clauses_of(said: Said, words: Words) -> list[Clause]:
+def clauses_of(said: SaidMessage, words: LanguageWords) -> list[Clause]:
     """Return the clauses of a message, in order."""
     return [clause for part in _attributed(_CODE.sub("\n", said.text), words) for clause in _parts(part, words)]
 
 
-def _attributed(text: str, words: Words) -> Iterator[Clause]:
+def _attributed(text: str, words: LanguageWords) -> Iterator[Clause]:
     """Return the lines of a message with the author of quoted and pasted ones."""
     sender = ""
     forwarded = False
@@ -103,7 +103,7 @@ def _attributed(text: str, words: Words) -> Iterator[Clause]:
                 yield from _inline_quotes(bare, words)
 
 
-def _speaker(line: str, words: Words) -> tuple[str, str] | None:
+def _speaker(line: str, words: LanguageWords) -> tuple[str, str] | None:
     found = _PASTED.fullmatch(line)
     if not found:
         return None
@@ -113,7 +113,7 @@ def _speaker(line: str, words: Words) -> tuple[str, str] | None:
     return (name, found["text"]) if is_name and not any(p.casefold() in words.small for p in parts) else None
 
 
-def _inline_quotes(line: str, words: Words) -> Iterator[Clause]:
+def _inline_quotes(line: str, words: LanguageWords) -> Iterator[Clause]:
     """Return the quotes in a line with whoever is said to say them, and the rest of the line if it says more."""
     rest = line
     for quote in _QUOTE.finditer(line):
@@ -128,7 +128,7 @@ def _inline_quotes(line: str, words: Words) -> Iterator[Clause]:
         yield Clause(rest)
 
 
-def _parts(part: Clause, words: Words) -> Iterator[Clause]:
+def _parts(part: Clause, words: LanguageWords) -> Iterator[Clause]:
     for sentence in split_sentences(part.text):
         items = _LIST.match(sentence)
         if items and PLANNED_LIST.search(items["intro"].casefold()):
@@ -139,7 +139,7 @@ def _parts(part: Clause, words: Words) -> Iterator[Clause]:
             yield replace(part, text=clause)
 
 
-def _clauses(sentence: str, words: Words) -> Iterator[str]:
+def _clauses(sentence: str, words: LanguageWords) -> Iterator[str]:
     """Cut a sentence where another one begins. `If …`, `oh sure, …` and a short opening belong to what follows them."""
     asking = _ASKED_LAST.fullmatch(sentence)
     if asking and not _ASKING.match(sentence):

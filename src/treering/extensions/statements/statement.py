@@ -22,7 +22,7 @@ MIN_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SaidMessage:
     """A message as rules read it. `machine`: a model said it, so nothing in it is a fact by itself."""
 
     position: int
@@ -33,7 +33,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class StatedValue:
     """A value in a statement: as written, and folded for comparison."""
 
     kind: ValueKind
@@ -62,7 +62,7 @@ class Statement:
     topics: frozenset[str] = frozenset()
     attributes: frozenset[str] = frozenset()
     modifiers: frozenset[str] = frozenset()
-    values: tuple[Value, ...] = ()
+    values: tuple[StatedValue, ...] = ()
     cues: frozenset[str] = frozenset()
     single: bool = False
     """Whether a person has one value of its attributes at a time."""

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 
-from treering.extensions.statements.statement import Value
-from treering.extensions.statements.words import Words
+from treering.extensions.statements.statement import StatedValue
+from treering.extensions.statements.words import LanguageWords
 from treering.retrieval.text.analysis import stem
 
 _NUMBERS = dict(
@@ -105,12 +105,12 @@ _NOUN = re.compile(r"(?<!\S)([^\W\d_][\w'’]+) $")
 _CAPITALIZED = re.compile(r"[^\W\d_a-zà-ÿ][\w'’]*(?:[ -][^\W\d_a-zà-ÿ][\w'’]*)*")
 
 
-def values_in(text: str, words: Words, *, at: datetime | None) -> tuple[tuple[Value, ...], str]:
+def values_in(text: str, words: LanguageWords, *, at: datetime | None) -> tuple[tuple[StatedValue, ...], str]:
     """Return the values of a clause and the clause without them; names stay in it.
 
     The tense of the verb before a date decides whether `Friday` is the last or the next one.
     """
-    values: list[Value] = []
+    values: list[StatedValue] = []
     rest = text
     for kind, pattern in _PATTERNS if _HINT.search(text) else ():
         for match in pattern.finditer(rest):
@@ -120,7 +120,7 @@ def values_in(text: str, words: Words, *, at: datetime | None) -> tuple[tuple[Va
     return (*values, *_names(rest, words)), rest
 
 
-def _is_numbered(before: str, words: Words) -> bool:
+def _is_numbered(before: str, words: LanguageWords) -> bool:
     """Return whether a number after a text tells one of several things from the others: `sample 7`."""
     noun = _NOUN.search(before)
     return noun is not None and not (noun[1].casefold() in words.small or stem(noun[1].casefold()) in words.verbs)
@@ -133,29 +133,29 @@ def is_past(text: str) -> bool:
     return past > max((match.start() for match in _NOT_PAST.finditer(plain)), default=-1)
 
 
-def _value(kind: str, match: re.Match[str], at: datetime | None, *, past: bool) -> Value:
+def _value(kind: str, match: re.Match[str], at: datetime | None, *, past: bool) -> StatedValue:
     text = match[0].strip()
     folded = text.casefold()
     said = at.date() if at else None
     match kind:
         case "time" | "at" | "noon":
-            return Value("time", text, _time_key(match))
+            return StatedValue("time", text, _time_key(match))
         case "money":
-            return Value("amount", text, re.sub(r"[^\d]", "", folded))
+            return StatedValue("amount", text, re.sub(r"[^\d]", "", folded))
         case "label":
-            return Value("label", text, folded)
+            return StatedValue("label", text, folded)
         case "number":
-            return Value("amount", text, re.sub(r"(?<=\d)[.,](?=\d{3}\b)", "", folded))
+            return StatedValue("amount", text, re.sub(r"(?<=\d)[.,](?=\d{3}\b)", "", folded))
         case "word":
-            return Value("amount", text, str(_NUMBERS[folded]))
+            return StatedValue("amount", text, str(_NUMBERS[folded]))
         case "address":
-            return Value("address", text, re.sub(r"[\s.]+", " ", folded))
+            return StatedValue("address", text, re.sub(r"[\s.]+", " ", folded))
         case "code" | "model" | "host":
-            return Value("code", text, re.sub(r"\s", "", folded))
+            return StatedValue("code", text, re.sub(r"\s", "", folded))
         case _:
             days = _days(kind, match, said, past=past) if said else None
             key = folded.removeprefix("on ").removeprefix("the ")
-            return Value("date", text, str(days[0]) if days else key, *(days or (None, None)))
+            return StatedValue("date", text, str(days[0]) if days else key, *(days or (None, None)))
 
 
 def _time_key(match: re.Match[str]) -> str:
@@ -269,10 +269,10 @@ def _one(day: date) -> tuple[date, date]:
     return day, day
 
 
-def _names(text: str, words: Words) -> Iterator[Value]:
+def _names(text: str, words: LanguageWords) -> Iterator[StatedValue]:
     """Return capitalized words that are no function words; the first word of a clause only if it is no plain word."""
     for match in _CAPITALIZED.finditer(text):
         parts = [part for part in re.split(r"[ -]", match[0]) if part.casefold().replace("’", "'") not in words.small]
         if parts and text[: match.start()].strip(" \"'“‘(-*>"):
             name = " ".join(parts)
-            yield Value("name", name, name.casefold().removesuffix("'s").removesuffix("’s"))
+            yield StatedValue("name", name, name.casefold().removesuffix("'s").removesuffix("’s"))

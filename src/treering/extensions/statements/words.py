@@ -25,7 +25,7 @@ than it has English ones. Chat is too short for statistics of letters."""
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class LanguageWords:
     """The words of one language."""
 
     small: frozenset[str]
@@ -55,7 +55,7 @@ def words_in(text: str) -> list[str]:
     return [word.replace("’", "'") for word in _LETTERS.findall(text.casefold())]
 
 
-def words_for(text: str) -> Words:
+def words_for(text: str) -> LanguageWords:
     """Return the words of the language that a text is written in: English unless it is clearly another."""
     spoken = set(words_in(text))
     counts = {language: len(spoken & words_of(language).small) for language in LANGUAGES}
@@ -65,10 +65,10 @@ def words_for(text: str) -> Words:
 
 
 @cache
-def words_of(language: str) -> Words:
+def words_of(language: str) -> LanguageWords:
     """Return the words of a language."""
     table = _tables()[language]
-    return Words(
+    return LanguageWords(
         small=frozenset(table["small"].split()),
         verbs=frozenset(map(stem, table["verbs"].split())),
         verb_forms=frozenset(table["verbs"].split()),

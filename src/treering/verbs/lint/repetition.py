@@ -60,7 +60,7 @@ _CHANGING = frozenset({"created_at", "updated_at", "timestamp", "hash", "id", "m
 
 
 @dataclass(frozen=True)
-class Statement:
+class ComparedStatement:
     """The comparable statement of an object.
 
     `about` contains the fields that must be equal, such as scope, kind, subject and time.
@@ -87,7 +87,7 @@ class Statement:
         return tuple(tuple(token for token in one if _is_word(token)) for one in self.sentences)
 
 
-def statement_of(item: Knowledge | Source) -> Statement | None:
+def statement_of(item: Knowledge | Source) -> ComparedStatement | None:
     """Return the statement of knowledge or a note; `None` if it has none that could be repeated.
 
     Summaries have none: they repeat other objects on purpose.
@@ -100,7 +100,7 @@ def statement_of(item: Knowledge | Source) -> Statement | None:
     subject, texts = stated
     time = [str(item.valid_from), str(item.valid_until)]
     about = canonical_json([item.scope, item.kind, subject, sorted(item.subject_refs), time])
-    return Statement(item.id, about, tuple(filter(None, (*texts, item.summary))))
+    return ComparedStatement(item.id, about, tuple(filter(None, (*texts, item.summary))))
 
 
 def _stated(item: Knowledge) -> tuple[str, tuple[str, ...]] | None:
@@ -121,7 +121,7 @@ def _stated(item: Knowledge) -> tuple[str, tuple[str, ...]] | None:
             return None
 
 
-def _of_note(item: Source) -> Statement | None:
+def _of_note(item: Source) -> ComparedStatement | None:
     if item.kind != "note" or is_declaration(item.origin):
         return None
     texts = tuple(part.excerpt for part in item.segments if part.excerpt.strip())
@@ -132,7 +132,7 @@ def _of_note(item: Source) -> Statement | None:
     days = [str(found.period) for text in texts for found in date_ranges(text, said=item.captured_at)]
     # "I ran today" means different things on two days.
     day = str(item.captured_at.date()) if words & _DEICTIC or days else ""
-    return Statement(item.id, canonical_json([item.scope, "note", metadata, day, sorted(days)]), texts)
+    return ComparedStatement(item.id, canonical_json([item.scope, "note", metadata, day, sorted(days)]), texts)
 
 
 def tokens_of(text: str) -> tuple[str, ...]:
@@ -154,7 +154,7 @@ def _is_word(token: str) -> bool:
     return token not in _SIGNS
 
 
-def sameness(one: Statement, other: Statement) -> Sameness | None:
+def sameness(one: ComparedStatement, other: ComparedStatement) -> Sameness | None:
     """Return how `other` repeats `one`; `None` if it does not, or if that is uncertain."""
     if one.about != other.about or not one.words:
         return None
@@ -193,12 +193,12 @@ def _goes_on(behind: Sequence[str]) -> bool:
 class Repetition:
     """A statement, `gone`, that another one, `kept`, repeats."""
 
-    gone: Statement
-    kept: Statement
+    gone: ComparedStatement
+    kept: ComparedStatement
     how: Sameness
 
 
-def repetitions(statements: Sequence[Statement]) -> Iterator[Repetition]:
+def repetitions(statements: Sequence[ComparedStatement]) -> Iterator[Repetition]:
     """Yield each pair of statements of which one repeats the other.
 
     Equal statements are yielded in both orders: the caller decides which one stays.
@@ -214,15 +214,15 @@ def repetitions(statements: Sequence[Statement]) -> Iterator[Repetition]:
                     yield Repetition(one, other, how)
 
 
-def _about(statements: Sequence[Statement]) -> Mapping[str, list[Statement]]:
-    groups: dict[str, list[Statement]] = defaultdict(list)
+def _about(statements: Sequence[ComparedStatement]) -> Mapping[str, list[ComparedStatement]]:
+    groups: dict[str, list[ComparedStatement]] = defaultdict(list)
     for one in statements:
         if one.words:
             groups[one.about].append(one)
     return groups
 
 
-def _holders(group: Sequence[Statement]) -> Mapping[str, list[int]]:
+def _holders(group: Sequence[ComparedStatement]) -> Mapping[str, list[int]]:
     """Return by word the positions of the statements that contain it."""
     holders: dict[str, list[int]] = defaultdict(list)
     for place, one in enumerate(group):
@@ -231,5 +231,5 @@ def _holders(group: Sequence[Statement]) -> Mapping[str, list[int]]:
     return holders
 
 
-def _flat(one: Statement) -> Iterator[str]:
+def _flat(one: ComparedStatement) -> Iterator[str]:
     return (word for sentence in one.words for word in sentence)

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from treering.extensions.client.items.documents import AGENT, SESSION, TYPE, USER
 from treering.extensions.client.items.weighing import FoundMemory
-from treering.extensions.statements.ledger import Ledger
+from treering.extensions.statements.ledger import StatementLedger
 from treering.extensions.statements.reading import statements_of
-from treering.extensions.statements.statement import Said
+from treering.extensions.statements.statement import SaidMessage
 from treering.ports.ledger import Head, ObjectRequest
 from treering.verbs.engine import Engine
 
@@ -61,10 +61,10 @@ def _by_statements(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, st
         ordered = sorted(group, key=lambda one: (one.source.captured_at, one.source.id))
         speaker = user or agent or "user"
         said = (
-            Said(at, speaker, one.text, engine.time_zone.local(one.source.captured_at))
+            SaidMessage(at, speaker, one.text, engine.time_zone.local(one.source.captured_at))
             for at, one in enumerate(ordered)
         )
-        ledger = Ledger.of(statement for one in said for statement in statements_of(one))
+        ledger = StatementLedger.of(statement for one in said for statement in statements_of(one))
         for position, replaced in ledger.replaced_messages().items():
             relation = replaced.relation
             if relation.kind != "repeats" and not replaced.degree:

@@ -25,7 +25,7 @@ from treering.extensions.discussions.summaries.versions import (
 )
 from treering.extensions.statements import document
 from treering.extensions.statements.conversations import conversation_at
-from treering.extensions.statements.ledger import Ledger
+from treering.extensions.statements.ledger import StatementLedger
 from treering.verbs.engine import Engine, retry_on_conflict
 
 MAX_LINES = 20_000
@@ -40,7 +40,7 @@ def projection(engine: Engine, ref: DiscussionRef, *, last: int | None = None) -
     """Return what holds after the message at a position, or now, as Markdown; the oldest lines give way."""
     ledger = conversation_at(engine, scope=ref.scope, root=ref.origin).ledger
     if last is not None:
-        ledger = Ledger.of(one for one in ledger.statements.values() if one.message <= last)
+        ledger = StatementLedger.of(one for one in ledger.statements.values() if one.message <= last)
     return document.document_of(document.within(document.lines_of(ledger), STATE_TOKENS))
 
 
