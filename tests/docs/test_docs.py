@@ -45,7 +45,8 @@ REQUESTS = {
 }
 """Each section of the page of requests, and the letter that its statements are numbered with."""
 REQUEST = re.compile(
-    r"- \*\*(?P<letter>[A-Z])(?P<first>\d+)(?:–(?P<last>\d+))?\*\* (?P<text>.+?) \((?P<shown>(?:differs: |`(?:src|tests)/).+)\)"
+    r"- \*\*(?P<letter>[A-Z])(?P<first>\d+)(?:–(?P<last>\d+))?\*\* "
+    r"(?P<text>.+?) \((?P<shown>(?:differs: |`(?:src|tests)/).+)\)"
 )
 """A statement, or several that one test shows."""
 TEST_ID = re.compile(r"`([\w/.]+\.py)::(test_\w+)`")
