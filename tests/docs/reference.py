@@ -303,15 +303,9 @@ def _in_order(type_: str, statuses: Any) -> list[str]:
 
 def _objects() -> str:
     common = set.intersection(*(set(cls.model_fields) for cls in TYPES.values())) - {"kind", "status"}
-    parts = []
-    for cls in TYPES.values():
-        rows = [
-            (f"`{name}`", _type(field.annotation), _default(field))
-            for name, field in cls.model_fields.items()
-            if name not in common
-        ]
-        parts.append(f"### {cls.__name__}\n\n{_about(cls)}\n\n{_table(('field', 'type', 'default'), rows)}")
-    return "\n\n".join(parts)
+    return "\n\n".join(
+        f"### {cls.__name__}\n\n{_about(cls)}\n\n{_fields(cls, without=common)}" for cls in TYPES.values()
+    )
 
 
 def _payloads() -> str:
