@@ -242,8 +242,19 @@ def _operations_table() -> str:
     head, *rows = [re.split(r" {2,}", line.strip()) for line in TABLE.read_text(encoding="utf-8").splitlines()]
     assert head[2] == "PYTHON"
     assert {row[2] for row in rows} == {"yes"}
-    marked = [(f"`{row[0]}`", _marked_rights(row[1]), f"`{row[3]}`", *row[4:]) for row in rows]
-    return _table(tuple(name.lower() for name in head[:2] + head[3:]), marked)
+    names: dict[tuple[str, ...], list[str]] = {}
+    for name, rights, _, command, *others in rows:
+        names.setdefault((_marked_rights(rights), _command_of(name, command), *others), []).append(name)
+    return _table(
+        tuple(name.lower() for name in head[:2] + head[3:]), [(_listed(group), *row) for row, group in names.items()]
+    )
+
+
+def _command_of(name: str, command: str) -> str:
+    """Return whether an operation has a command of its name or of its verb, or else the command."""
+    if command.removesuffix(" (asks)") in (f"treering {name}", *(f"treering {verb}" for verb in TOOLS)):
+        return "asks" if command.endswith(" (asks)") else "yes"
+    return f"`{command}`"
 
 
 def _marked_rights(names: str) -> str:
@@ -291,10 +302,8 @@ def _transitions() -> str:
 
 
 def _moves(type_: str) -> str:
-    rows = [
-        (f"`{status}`", _listed(_in_order(type_, targets)) or "—") for status, targets in TRANSITIONS[type_].items()
-    ]
-    return _table(("from", "to"), rows)
+    moves = TRANSITIONS[type_].items()
+    return "\n".join(f"- `{status}` to {_listed(_in_order(type_, targets))}" for status, targets in moves if targets)
 
 
 def _in_order(type_: str, statuses: Any) -> list[str]:
@@ -472,7 +481,7 @@ def _http_limits() -> str:
             f"its own size if it is larger than {packed.ratio_from:,} bytes unpacked.",
             f"- Jobs: {bounds.jobs_at_once} run at once, in their own threads; {bounds.most_jobs} may run or wait, per "
             "key as many as its requests at once.",
-            f"- Connections: {bounds.most_connections}. A further one replaces the one that has waited longest for its "
+            f"- Connections: {bounds.most_connections}. A further connection replaces the one waiting longest for its "
             "request.",
             f"- Arrival: {bounds.header_seconds:g} seconds for the head of a request; {bounds.body_seconds:g} seconds "
             f"for the body, and one more per {bounds.body_rate:,} bytes.",
