@@ -2,7 +2,7 @@
 
 `project_cards.json` holds the labels alone: for each repository at a commit, what a card must show (each entry with
 the ways to write it) and what it may show besides. Anything else on a card is wrong. Clones are looked for as in
-`benchmarks.code_data`. `python -m benchmarks.agent_cards` writes every card into `docs/reference/briefs.md`.
+`benchmarks.code_data`. `python -m benchmarks.agent_cards` writes some cards into `docs/reference/briefs.md`.
 """
 
 import json
@@ -23,6 +23,8 @@ from treering.verbs.query.brief import card_lines
 
 TUNED_ON = ("celery/celery", "honojs/hono")
 LABELS: Mapping[str, Mapping[str, Any]] = json.loads(Path(__file__).with_name("project_cards.json").read_text("utf-8"))
+SHOWN = ("celery/celery", "honojs/hono", "junegunn/fzf", "BurntSushi/ripgrep")
+"""Repositories whose cards the page shows, one per language."""
 PAGE = Path(__file__).parents[1] / "docs/reference/briefs.md"
 _BEGINS = "<!-- written by `python -m benchmarks.agent_cards` -->"
 _LINT = ("lint", "check", "format", "types")
@@ -150,9 +152,9 @@ def _is_one_of(field: str, value: str, ways: Sequence[str]) -> bool:
 def write_page() -> None:
     """Write the card of each repository into the page of the docs."""
     parts = [PAGE.read_text("utf-8").partition(_BEGINS)[0].rstrip(), _BEGINS]
-    for repository, label in LABELS.items():
+    for repository in SHOWN:
         card = "\n".join(card_lines(card_of(repository)))
-        parts.append(f"## {repository}\n\nCommit `{label['commit'][:12]}`.\n\n```text\n{card}\n```")
+        parts.append(f"## {repository}\n\nCommit `{LABELS[repository]['commit'][:12]}`.\n\n```text\n{card}\n```")
     PAGE.write_text("\n\n".join(parts) + "\n", "utf-8")
 
 

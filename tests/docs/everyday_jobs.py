@@ -294,18 +294,10 @@ def rendered(place: Path) -> str:
         parts += ["From Python:", _fence("py", job.python), _fence("text", _shortened(printed))]
         if job.tool:
             call = json.dumps({"name": job.tool, "arguments": job.arguments}, ensure_ascii=False)
-            parts += ["From an agent:", _fence("json", call), _fence("text", _shortened(answer))]
-    return "\n\n".join([*parts, _EFFORT, _table()]) + "\n"
-
-
-def _table() -> str:
-    rows = ["| | job | keystrokes | commands | copied by hand |", "| --- | --- | --- | --- | --- |"]
-    for number, job in enumerate(JOBS, start=1):
-        old, new = effort(job.before), effort([job.command])
-        pairs = ((old.keystrokes, new.keystrokes), (old.commands, new.commands), (old.copied, new.copied))
-        counts = " | ".join(f"{before} → {after}" if before != after else f"{after}" for before, after in pairs)
-        rows.append(f"| {number} | {job.title} | {counts} |")
-    return "\n".join(rows)
+            is_same = _shortened(answer) == _shortened(printed)
+            shown = "The answer is the same text." if is_same else _fence("text", _shortened(answer))
+            parts += ["From an agent:", _fence("json", call), shown]
+    return "\n\n".join(parts) + "\n"
 
 
 def _shortened(text: str) -> str:
@@ -361,8 +353,8 @@ def _git(folder: Path, *arguments: str) -> None:
 _INTRODUCTION = """\
 # Everyday jobs
 
-Ten jobs, each with one command and nothing to copy: as a person types it, from a program, and as an agent calls it. \
-The answers are real; `python tests/docs/everyday_jobs.py` runs them in a small repository and writes this page. \
+Ten jobs, each with one command: as a person types it, from a program, and as an agent calls it. \
+`python tests/docs/everyday_jobs.py` runs them in a small repository and writes this page. \
 `…` marks shortened answers. In Python, `space` is the space of the folder:
 
 ```py
@@ -371,11 +363,6 @@ import treering
 with treering.open(create=True, channel="user") as space:
     ...
 ```"""
-_EFFORT = """\
-## Effort
-
-Without the everyday commands, the same jobs need the four verbs and ids copied from earlier answers. Both ways stay \
-valid. Counted with Enter; an id is copied, not typed."""
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place:

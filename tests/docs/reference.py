@@ -46,6 +46,7 @@ from treering.verbs.crystallize.knowledge import KnowledgeInput
 from treering.verbs.crystallize.work import ActivityFields, ActivityInput, NodeInput, WorkItemInput
 from treering.verbs.envelope import Envelope, Operation, Report, Rights, Tool
 from treering.verbs.lint import semantic, structure
+from treering.verbs.read_reports import ReadReport
 
 DOCS = Path(__file__).parents[2] / "docs"
 OPENAPI = Path(__file__).parents[1] / "surfaces/http/openapi.json"
@@ -95,23 +96,32 @@ def _verbs() -> str:
 
 
 def _modes(tool: Tool) -> Iterator[str]:
+    first: dict[type[BaseModel], str] = {}
     for mode in tool.modes.values():
         default = " (the default)" if mode.name == tool.default else ""
         yield f"### {tool.name} `{mode.name}`{default}"
         yield mode.summary
-        yield f"`input`: {_about(mode.input)}"
-        yield _fields(mode.input)
-        if mode.input in _OPEN:
-            yield f"Also the fields of [{_OPEN[mode.input].__name__}](#{_OPEN[mode.input].__name__.lower()})."
-        yield f"`options`: {_options_of(mode.options)}"
-        yield f"Answer: [{mode.report.__name__}](#{mode.report.__name__.lower()})."
+        yield from _input(mode.input, first.get(mode.input, ""))
+        first.setdefault(mode.input, f"`{mode.name}`")
+        options = f"Options: {_link(mode.options)}. " if mode.options.model_fields else ""
+        yield f"{options}Answer: {_link(mode.report)}."
 
 
-def _options_of(model: type[BaseModel], page: str = "") -> str:
-    """Name the options of a mode, with a link to their table, which several modes share."""
-    if not model.model_fields:
-        return "none."
-    return f"[{model.__name__}]({page}#{model.__name__.lower()}): {_listed(model.model_fields)}."
+def _input(model: type[BaseModel], same_as: str) -> Iterator[str]:
+    """Render the input of a mode, or name the mode before that has the same."""
+    if same_as:
+        yield f"`input`: as for {same_as}."
+    elif not model.model_fields:
+        yield "No input."
+    else:
+        yield f"`input`: {_about(model)}"
+        yield _fields(model)
+    if model in _OPEN:
+        yield f"Also the fields of {_link(_OPEN[model])}."
+
+
+def _link(model: type[BaseModel], page: str = "") -> str:
+    return f"[{model.__name__}]({page}#{model.__name__.lower()})"
 
 
 def _options() -> str:
@@ -123,7 +133,7 @@ def _options() -> str:
 
 def _own_options(model: type[BaseModel]) -> Iterator[str]:
     inherited = next((base for base in model.__mro__[1:] if _has_fields(base)), None)
-    also = f" Also [{inherited.__name__}](#{inherited.__name__.lower()})." if inherited else ""
+    also = f" Also {_link(inherited)}." if inherited else ""
     yield f"### {model.__name__}"
     yield _about(model) + also
     yield _fields(model, without=set(model.model_fields) - set(model.__annotations__))
@@ -164,13 +174,15 @@ def _models_of(annotation: Any) -> Iterator[type[BaseModel]]:
 
 def _reports() -> str:
     reports = {mode.report.__name__: mode.report for tool in TOOLS.values() for mode in tool.modes.values()}
-    envelope = [f"### Envelope\n\n{_about(Envelope)}\n\n{_fields(Envelope)}"]
-    shared = [f"### Report\n\n{_about(Report)}\n\n{_fields(Report)}"]
-    others = [
-        f"### {name}\n\n{_about(model)}\n\n{_fields(model, without=Report.model_fields)}"
-        for name, model in sorted(reports.items())
-    ]
-    return "\n\n".join([*envelope, *shared, *others])
+    others = [_report(model) for _, model in sorted(reports.items())]
+    return "\n\n".join([_models(Envelope, Report), _report(ReadReport), *others])
+
+
+def _report(model: type[Report]) -> str:
+    """Render a report without the fields that it inherits."""
+    base = ReadReport if issubclass(model, ReadReport) and model is not ReadReport else Report
+    also = f" Also {_link(base)}." if base is ReadReport else ""
+    return f"### {model.__name__}\n\n{_about(model)}{also}\n\n{_fields(model, without=base.model_fields)}"
 
 
 def _fields(model: type[BaseModel], *, without: Container[str] = ()) -> str:
@@ -228,8 +240,21 @@ def _named(annotation: Any) -> str:
 
 def _operations_table() -> str:
     head, *rows = [re.split(r" {2,}", line.strip()) for line in TABLE.read_text(encoding="utf-8").splitlines()]
-    marked = [(f"`{row[0]}`", _marked_rights(row[1]), row[2], f"`{row[3]}`", *row[4:]) for row in rows]
-    return _table(tuple(name.lower() for name in head), marked)
+    assert head[2] == "PYTHON"
+    assert {row[2] for row in rows} == {"yes"}
+    names: dict[tuple[str, ...], list[str]] = {}
+    for name, rights, _, command, *others in rows:
+        names.setdefault((_marked_rights(rights), _command_of(name, command), *others), []).append(name)
+    return _table(
+        tuple(name.lower() for name in head[:2] + head[3:]), [(_listed(group), *row) for row, group in names.items()]
+    )
+
+
+def _command_of(name: str, command: str) -> str:
+    """Return whether an operation has a command of its name or of its verb, or else the command."""
+    if command.removesuffix(" (asks)") in (f"treering {name}", *(f"treering {verb}" for verb in TOOLS)):
+        return "asks" if command.endswith(" (asks)") else "yes"
+    return f"`{command}`"
 
 
 def _marked_rights(names: str) -> str:
@@ -243,19 +268,26 @@ def _rights() -> str:
 
 
 def _besides() -> str:
-    return "\n\n".join(part for one in OPERATIONS.values() for part in _operation(one))
+    first: dict[type[BaseModel], str] = {}
+    return "\n\n".join(part for one in OPERATIONS.values() for part in _operation(one, first))
 
 
-def _operation(one: Operation[Any]) -> Iterator[str]:
+def _operation(one: Operation[Any], first: dict[type[BaseModel], str]) -> Iterator[str]:
+    """Render an operation. `first` contains the operation that describes a model, which later ones link to."""
     yield f"### {one.name}"
     yield one.summary
     for called, model in (("input", one.input), ("options", one.options)):
         if model in _OPTIONS_OF_MODES:
-            yield f"`{called}`: {_options_of(model, 'verbs.md')}"
+            yield f"`{called}`: {_link(model, 'verbs.md')}."
+        elif model in first:
+            yield f"`{called}`: as for {first[model]}."
         elif model.model_fields:
+            first[model] = f"[{one.name}](#{one.name.replace(' ', '-')})"
             yield f"`{called}`: {_about(model)}"
             yield _fields(model)
-    yield f"Answer: `{one.report.__name__}`. {_about(one.report)}"
+    about = "" if one.report in first else f" {_about(one.report)}"
+    first.setdefault(one.report, one.name)
+    yield f"Answer: `{one.report.__name__}`.{about}"
 
 
 # Objects
@@ -270,10 +302,8 @@ def _transitions() -> str:
 
 
 def _moves(type_: str) -> str:
-    rows = [
-        (f"`{status}`", _listed(_in_order(type_, targets)) or "—") for status, targets in TRANSITIONS[type_].items()
-    ]
-    return _table(("from", "to"), rows)
+    moves = TRANSITIONS[type_].items()
+    return "\n".join(f"- `{status}` to {_listed(_in_order(type_, targets))}" for status, targets in moves if targets)
 
 
 def _in_order(type_: str, statuses: Any) -> list[str]:
@@ -282,15 +312,9 @@ def _in_order(type_: str, statuses: Any) -> list[str]:
 
 def _objects() -> str:
     common = set.intersection(*(set(cls.model_fields) for cls in TYPES.values())) - {"kind", "status"}
-    parts = []
-    for cls in TYPES.values():
-        rows = [
-            (f"`{name}`", _type(field.annotation), _default(field))
-            for name, field in cls.model_fields.items()
-            if name not in common
-        ]
-        parts.append(f"### {cls.__name__}\n\n{_about(cls)}\n\n{_table(('field', 'type', 'default'), rows)}")
-    return "\n\n".join(parts)
+    return "\n\n".join(
+        f"### {cls.__name__}\n\n{_about(cls)}\n\n{_fields(cls, without=common)}" for cls in TYPES.values()
+    )
 
 
 def _payloads() -> str:
@@ -457,7 +481,7 @@ def _http_limits() -> str:
             f"its own size if it is larger than {packed.ratio_from:,} bytes unpacked.",
             f"- Jobs: {bounds.jobs_at_once} run at once, in their own threads; {bounds.most_jobs} may run or wait, per "
             "key as many as its requests at once.",
-            f"- Connections: {bounds.most_connections}. A further one replaces the one that has waited longest for its "
+            f"- Connections: {bounds.most_connections}. A further connection replaces the one waiting longest for its "
             "request.",
             f"- Arrival: {bounds.header_seconds:g} seconds for the head of a request; {bounds.body_seconds:g} seconds "
             f"for the body, and one more per {bounds.body_rate:,} bytes.",

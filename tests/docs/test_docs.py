@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from blocks import Block, blocks_of, commands_of
@@ -20,11 +19,9 @@ import treering.client
 import treering.project_memory
 import treering.testing
 import treering.wiki
-from treering.core.objects import PAYLOADS, TYPES, Channel
-from treering.core.policy import TRANSITIONS, Policy
+from treering.core.policy import Policy
 from treering.frameworks import FRAMEWORKS, Framework
 from treering.system.settings import Settings
-from treering.verbs.catalog import TOOLS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -44,9 +41,13 @@ REQUESTS = {
     "Wiki agents": "W",
 }
 """Each section of the page of requests, and the letter that its statements are numbered with."""
-REQUEST = re.compile(r"^\| (?P<letter>[A-Z])(?P<number>\d+) \| [^|]+ \| [^|]+ \|$")
+REQUEST = re.compile(
+    r"- \*\*(?P<letter>[A-Z])(?P<first>\d+)(?:–(?P<last>\d+))?\*\* "
+    r"(?P<text>.+?) \((?P<shown>(?:differs: |`(?:src|tests)/).+)\)"
+)
+"""A statement, or several that one test shows."""
 TEST_ID = re.compile(r"`([\w/.]+\.py)::(test_\w+)`")
-ENTRY = re.compile(r"^- \*\*(?P<word>[^*]+)\*\* — .+\.$")
+ENTRY = re.compile(r"^- \*\*(?P<word>[^*]+):\*\* .+\.$")
 
 
 def named(page: Path) -> str:
@@ -212,24 +213,6 @@ def test_every_word_of_the_glossary_names_something_in_the_code() -> None:
     ] == []
 
 
-def test_the_glossary_has_every_name_of_the_data() -> None:
-    rows = [line.strip("| ").split(" | ") for line in GLOSSARY.splitlines() if line.startswith("| ")]
-    named = {what: re.findall(r"`(\w+)`", names) for what, names in rows[1:]}
-
-    assert named == {
-        "types of objects": list(TYPES),
-        "kinds of knowledge": list(PAYLOADS),
-        "channels": list(get_args(Channel)),
-        **{f"statuses of {_with_article(kind)}": list(table) for kind, table in TRANSITIONS.items()},
-        **{f"modes of `{verb.name}`": list(verb.modes) for verb in TOOLS.values()},
-    }
-
-
-def _with_article(kind: str) -> str:
-    name = kind.replace("_", " ")
-    return name if kind == "knowledge" else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
-
-
 def _spaced(name: str) -> str:
     """Return the words of a name in lower case and singular, each between spaces."""
     parts = re.findall("[A-Za-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name))
@@ -257,9 +240,15 @@ def test_every_decision_has_a_number_of_its_own() -> None:
     assert len(numbers) == len(set(numbers))  # with gaps: numbers are given out before decisions are written
 
 
-def statements(text: str) -> list[str]:
-    """Return the rows of all tables of a page, without their heads."""
-    return [line for line in text.splitlines() if line.startswith("| ") and not line.startswith(("| | ", "| ---"))]
+def statements(text: str) -> list[re.Match[str]]:
+    """Return the entries of all lists of the page of requests."""
+    entries = [(line, REQUEST.fullmatch(line)) for line in text.splitlines() if line.startswith("- ")]
+    assert [line for line, entry in entries if not entry] == []
+    return [entry for _, entry in entries if entry]
+
+
+def _numbers(entry: re.Match[str]) -> range:
+    return range(int(entry["first"]), int(entry["last"] or entry["first"]) + 1)
 
 
 def test_the_page_of_requests_has_the_statements_of_each_document_numbered_without_gaps() -> None:
@@ -267,25 +256,24 @@ def test_the_page_of_requests_has_the_statements_of_each_document_numbered_witho
     parts = dict(part.split("\n", 1) for part in page.split("\n## ")[1:])
     assert list(parts) == list(REQUESTS)
     for title, letter in REQUESTS.items():
-        rows = [REQUEST.match(row) for row in statements(parts[title])]
-        assert len(rows) > 40
-        numbered = [(row["letter"], int(row["number"])) if row else None for row in rows]
-        assert numbered == [(letter, number) for number in range(1, len(rows) + 1)], title
+        numbered = [(entry["letter"], number) for entry in statements(parts[title]) for number in _numbers(entry)]
+        assert len(numbered) > 60
+        assert numbered == [(letter, number) for number in range(1, len(numbered) + 1)], title
 
 
 def test_every_request_is_shown_by_a_test_that_exists_or_says_what_differs() -> None:
-    for row in statements((DOCS / "requests.md").read_text(encoding="utf-8")):
-        shown = TEST_ID.findall(row)
-        assert shown or "| differs: " in row, row
+    for entry in statements((DOCS / "requests.md").read_text(encoding="utf-8")):
+        shown = TEST_ID.findall(entry["shown"])
+        assert shown or entry["shown"].startswith("differs: "), entry[0]
         for path, name in shown:
-            assert re.search(rf"^ *(?:async )?def {name}\(", (ROOT / path).read_text(), re.MULTILINE), row
+            assert re.search(rf"^ *(?:async )?def {name}\(", (ROOT / path).read_text(), re.MULTILINE), entry[0]
 
 
 def test_a_request_says_something_that_no_other_one_says() -> None:
-    rows = statements((DOCS / "requests.md").read_text(encoding="utf-8"))
-    said = [row.split(" | ")[1] + row[2] for row in rows]
+    entries = statements((DOCS / "requests.md").read_text(encoding="utf-8"))
+    texts = [entry["letter"] + entry["text"] for entry in entries]
 
-    assert sorted({one for one in said if said.count(one) > 1}) == []
+    assert sorted({text for text in texts if texts.count(text) > 1}) == []
 
 
 def test_documentation_speaks_of_no_machine() -> None:
