@@ -361,7 +361,9 @@ def test_a_part_that_lies_in_an_archive_is_found(tmp_path):
     with zipfile.ZipFile(tmp_path / "packages.zip", "w") as archive:
         archive.writestr("acme_owls-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: acme-owls\nVersion: 1.0\n")
         archive.writestr("acme_owls-1.0.dist-info/entry_points.txt", "[treering.parts]\nowls = acme_owls:PART\n")
-        archive.writestr("acme_owls.py", 'from treering.registry import Part\n\nPART = Extension("owls")\n')
-    (tmp_path / "use_owls.py").write_text("from treering.registry import EXTENSIONS\n\nprint(EXTENSIONS['owls'].name)\n")
+        archive.writestr("acme_owls.py", 'from treering.registry import Extension\n\nPART = Extension("owls")\n')
+    (tmp_path / "use_owls.py").write_text(
+        "from treering.registry import EXTENSIONS\n\nprint(EXTENSIONS['owls'].name)\n"
+    )
     done = ran(str(tmp_path / "use_owls.py"), folder=tmp_path, PYTHONPATH=str(tmp_path / "packages.zip"))
     assert done.stdout == "owls\n", done.stderr
