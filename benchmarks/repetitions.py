@@ -20,7 +20,7 @@ from benchmarks.figures import Figure, Missing, Row, at_least, at_most
 from benchmarks.plan import Plan
 from treering.core.objects import Source
 from treering.ports.ledger import Selection
-from treering.verbs.lint.repetition import Statement, sameness
+from treering.verbs.lint.repetition import ComparedStatement, sameness
 
 LABELS = Path(__file__).with_name("repetitions.json")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -86,7 +86,7 @@ def _of_memories(texts: Sequence[str], labels: Mapping[str, bool]) -> tuple[set[
 
 def _of_pairs(texts: Sequence[str], labels: Mapping[str, bool]) -> tuple[set[str], Mapping[str, bool]]:
     found = set()
-    told = [Statement(str(number), "", (text,)) for number, text in enumerate(texts)]
+    told = [ComparedStatement(str(number), "", (text,)) for number, text in enumerate(texts)]
     for number, one in enumerate(told):
         for other in told[number + 1 :]:
             key = _hash(*sorted((one.texts[0], other.texts[0])))

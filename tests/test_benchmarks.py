@@ -189,7 +189,7 @@ def test_the_page_of_benchmarks_shows_what_was_kept_question_by_question() -> No
     assert page.FOLDER.joinpath("index.md").read_text(encoding="utf-8") == page.page()
 
 
-@pytest.mark.parametrize("file", ["README.md", "docs/comparison.md"])
+@pytest.mark.parametrize("file", ["README.md"])
 def test_figures_of_recall_elsewhere_are_those_that_were_kept(file: str) -> None:
     kept_ones = page.read()
     named = {"MuSiQue": "musique", "HotpotQA": "hotpotqa", "LoCoMo": "locomo", "LongMemEval": "longmemeval"}

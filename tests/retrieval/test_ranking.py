@@ -6,7 +6,7 @@ from treering.core.scope import ROOT
 from treering.ports.passages import Reach
 from treering.retrieval import limits
 from treering.retrieval.index.rounds import run
-from treering.retrieval.search.fusion import CODE_WEIGHTS, EQUAL_WEIGHTS, FIRST_WEIGHTS, VECTORS
+from treering.retrieval.search.fusion import EQUAL_WEIGHTS, FIRST_WEIGHTS, VECTORS
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.ranking import rank, search_arms
 from treering.retrieval.tuning import TUNING
@@ -142,7 +142,7 @@ def test_turns_and_mixed_forms_have_their_weights(space):
     say(space, "Pottery was a joy.", "Was pottery hard?", origin="chat:1")
     assert weights(space, "What was so hard about pottery then?") == EQUAL_WEIGHTS
     note(space, "Pottery was hard.", origin="note:1")
-    assert weights(space, "What was so hard about pottery then?") == CODE_WEIGHTS
+    assert weights(space, "What was so hard about pottery then?") == EQUAL_WEIGHTS
 
 
 def test_code_has_its_weights(space, tmp_path):
@@ -150,14 +150,14 @@ def test_code_has_its_weights(space, tmp_path):
         'def gather_nectar(hive):\n    """Gather what the hive lacks."""\n    return hive\n'
     )
     space.ingest("path", input={"path": str(tmp_path)})
-    assert weights(space, "What does one gather for the hive?") == CODE_WEIGHTS
+    assert weights(space, "What does one gather for the hive?") == EQUAL_WEIGHTS
 
 
 def test_a_form_prevails_that_nine_of_the_first_ten_have(space):
     say(space, "Honey.", origin="chat:1")
     for at in range(8):
         note(space, f"Honey {at}.", origin=f"note:{at}")
-    assert weights(space, "What do people say of honey?") == CODE_WEIGHTS
+    assert weights(space, "What do people say of honey?") == EQUAL_WEIGHTS
     note(space, "Honey 8.", origin="note:8")
     assert weights(space, "What do people say of honey?") == TUNING.fusion.prose_weights
 

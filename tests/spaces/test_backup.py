@@ -164,7 +164,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import treering
-from treering.stores.sqlite.ledger import ledger as backup
+from treering.stores.sqlite.ledger import backup
 
 backup._verified = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 treering.open(sys.argv[1], background=False).backup(Path(sys.argv[2]))

@@ -265,7 +265,7 @@ def test_an_id_that_could_be_a_path_is_refused_before_anything_is_made(desk, com
 
 def test_an_edit_of_the_state_document_is_kept_and_merged_with_what_came_since(kept):
     text = kept.done("discussion", "state", "lamp").out
-    assert "- [2026-05-01] user: We decided to launch the lamp" in text
+    assert "- user: We decided to launch the lamp on 3 June [2026-05-01, message 0]" in text
     kept.write({"mine.md": text.replace("\n\n<!--", "\n- The stand is red.\n\n<!--")})
     kept.done("discussion", "state", "lamp", "--edit", "-", stdin=text.replace("\n\n<!--", "\n- It is round.\n\n<!--"))
     assert kept.done("discussion", "state", "lamp", "--edit", "mine.md").out == "Saved as version 6.\n"

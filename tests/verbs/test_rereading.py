@@ -117,7 +117,7 @@ def test_what_the_reranker_says_of_a_less_trusted_text_counts_less(tmp_path, rer
     with open_space(address, channel="import", reranker=reranker) as space:
         note(space, "", kind="conversation", origin="theirs", messages=[planted])
         hits = search(space, rerank=20, explain=True).hits
-    assert [hit.origin for hit in hits[:2]] == ["mine", "mine"]
+    assert hits[0].origin == "mine"
     assert [hit.explain["rerank"] for hit in hits if hit.origin == "theirs"] == [1]
 
 

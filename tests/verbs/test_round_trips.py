@@ -12,7 +12,7 @@ from treering.verbs.envelope import READS, Envelope
 
 # One of them for the conversation of the hits, one for questions with a word that no vocabulary has: is it known here?
 MOST_OF_SEARCH = 10
-MOST_OF_CONTEXT = 19
+MOST_OF_CONTEXT = 20
 
 
 class Counted:

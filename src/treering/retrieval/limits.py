@@ -89,3 +89,6 @@ FRAME_TOKENS = 32
 
 MAX_PERIOD_DAYS = 100
 """Days of a period in a question whose turns become candidates. Most turns of a conversation are in longer ones."""
+
+MAX_NEAREST = 3
+"""Passages that a pack without an answer names as the nearest."""

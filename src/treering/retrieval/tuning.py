@@ -19,7 +19,6 @@ class FusionTuning(NamedTuple):
     neighbour_share: float
     min_spread: float
     quick_share: float
-    code_words_weight: float
     prose_weights: Weights
 
 

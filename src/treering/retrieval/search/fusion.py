@@ -37,10 +37,7 @@ WITH_FLOOR = frozenset((WORDS, NAMES, DATED, WALKED, BRIDGED, TITLE_MATCH, NAMED
 """Arms whose raw score 0 means nothing in common."""
 
 EQUAL_WEIGHTS: Mapping[str, float] = dict.fromkeys((VECTORS, WORDS, NAMES, PLACES, WALKED), 1.0)
-"""The weights of the arms for turns. Fitted weights gained less than a point (`benchmarks/notes`)."""
-
-CODE_WEIGHTS: Mapping[str, float] = {**EQUAL_WEIGHTS, WORDS: TUNING.fusion.code_words_weight}
-"""The weights of the arms for code, and for mixed forms."""
+"""The weights of the arms for turns, code and mixed forms: fitted ones gained too little (`benchmarks/notes`)."""
 
 FIRST_WEIGHTS: Mapping[str, float] = {**EQUAL_WEIGHTS, QUICK: TUNING.fusion.quick_share}
 """The weights of the first ranking, before the graph is read, and of lookups."""

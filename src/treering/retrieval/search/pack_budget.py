@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
+from treering.retrieval import limits
 from treering.retrieval.search.excerpts import PassageLines, lines_of_body
 from treering.retrieval.search.packing import Citation, PackItem, written_item
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
@@ -123,7 +124,7 @@ def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int, around: int = 0) 
 
 def name_nearest(drafts: Sequence[UnnumberedItem]) -> Packed:
     """Pack nothing, and name the first few drafts as left out: for a task that none of them is relevant to."""
-    return Packed((), tuple(drafts[: TUNING.packing.max_entries]), 0)
+    return Packed((), tuple(drafts[: limits.MAX_NEAREST]), 0)
 
 
 class _Budget:

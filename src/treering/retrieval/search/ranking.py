@@ -21,7 +21,6 @@ from treering.retrieval.search.commit_history import files_by_commits
 from treering.retrieval.search.file_ranking import FileEvidence, rank_in_files
 from treering.retrieval.search.fusion import (
     BRIDGED,
-    CODE_WEIGHTS,
     DATED,
     EQUAL_WEIGHTS,
     EXACT,
@@ -366,7 +365,7 @@ def _weights(form: Form | None, found: _FirstRanking, meaning: Meaning | None) -
         weights = {**weights, VECTORS: weights[VECTORS] * meaning.prose_share}
         # Paragraphs that answer together are found by names rather than by vectors of a quick model.
         return {**weights, QUICK: meaning.quick.prose_share} if meaning.quick else weights
-    return EQUAL_WEIGHTS if form == "turn" else CODE_WEIGHTS
+    return EQUAL_WEIGHTS
 
 
 def _form(head: PassageHead, *, in_code: bool) -> Form:

@@ -80,6 +80,11 @@ def _shown(
     by_model = generator is not None and not isinstance(generator, BuiltInGenerator)
     if by_model or not is_by_rules(versions, state):
         return document_of(state)
+    return _projected(engine, ref, state, last=last)
+
+
+def _projected(engine: Engine, ref: DiscussionRef, state: TextState, *, last: int | None) -> str:
+    """Return the document by rules, with the lines that people added and without the lines that they removed."""
     text = projection(engine, ref, last=last)
     return with_manual_lines(text, document_of(state), written=state.by_hand, struck=state.struck_by_hand)
 
@@ -149,10 +154,12 @@ def _edit(engine: Engine, ref: DiscussionRef, text: str, base: str | None, last:
     versions = Versions(engine, ref, "state_document")
     state = versions.state()
     current, stored = state.current, document_of(state)
-    is_current = base in (None, current.id if current else None)
-    edited = stored if is_current else _text_at(versions, base)
+    edited = state
+    if base not in (None, current.id if current else None):
+        version = _version_at(versions, base)
+        edited = TextState(version, version.by_hand, version.struck_by_hand)
     by_rules = is_by_rules(versions, state)
-    before = _shown(engine, ref, versions, state, last=last) if by_rules else edited
+    before = _projected(engine, ref, edited, last=last) if by_rules else document_of(edited)
     added, removed = added_lines(before, text), added_lines(text, before)
     by_hand = _united(state.by_hand, added, without=removed)
     struck_by_hand = _united(state.struck_by_hand, removed, without=added)
@@ -174,11 +181,10 @@ def _edit(engine: Engine, ref: DiscussionRef, text: str, base: str | None, last:
     )
 
 
-def _text_at(versions: Versions, base: str | None) -> str:
-    """Return the document as of an earlier version."""
+def _version_at(versions: Versions, base: str | None) -> Version:
     for version in versions.all():
         if version.id == base:
-            return version.text
+            return version
     raise NotFound(
         f"The state document has no version {base}.",
         hint="Edit the newest version, and omit the base.",
