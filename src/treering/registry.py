@@ -172,7 +172,7 @@ class Extension:
     trees: str = ""
     """A function from file access to the branches and work trees of repositories (`ports.adapter.TreeLookup`)."""
     vector_engines: str = ""
-    """A function that opens the engine in use of a space (`spaces.vector_mirror.OpenMirror`)."""
+    """Opens the engine in use of a space (`ports.vector_engine.VectorMirrors`)."""
     named_embedders: str = ""
     """A function from a name that is not in `embedders`, and settings, to an embedder."""
     ledgers: Mapping[str, str] = field(default_factory=dict)
@@ -203,14 +203,19 @@ def Part(name: str, **fields: Any) -> Extension:  # noqa: N802 - the name of the
 @cache
 def built_in_extensions() -> dict[str, Extension]:
     """Return the extensions that come with Treering, by name, without those whose folder or needs were deleted."""
-    found: dict[str, Extension] = {}
+    names = _unless_deleted("treering.extensions", "BUILT_IN") or ()
+    found = {name: _unless_deleted(f"treering.extensions.{name}.extension", "EXTENSION") for name in names}
+    return _with_needs({name: extension for name, extension in found.items() if extension})
+
+
+def _unless_deleted(module: str, name: str) -> Any:
+    """Import and return a name of a module; `None` if the module or a package above it was deleted."""
     try:
-        for name in load("treering.extensions:BUILT_IN"):
-            with suppress(ModuleNotFoundError):
-                found[name] = load(f"treering.extensions.{name}.extension:EXTENSION")
-    except ModuleNotFoundError:
-        return {}
-    return _with_needs(found)
+        return load(f"{module}:{name}")
+    except ModuleNotFoundError as error:
+        if error.name and f"{module}.".startswith(f"{error.name}."):
+            return None
+        raise  # the module is there, but imports one that is not
 
 
 def _with_needs(found: Mapping[str, Extension]) -> dict[str, Extension]:

@@ -1,1 +1,1 @@
-"""Statements: what people say holds, read from messages by rules, and which of it later messages replaced."""
+"""Statements, read from messages by rules, and their replacements in later messages."""

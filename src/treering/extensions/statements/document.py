@@ -1,4 +1,4 @@
-"""What holds now, as lines under headings, each with the message that says it and what it replaced."""
+"""Current statements as lines under headings, each with its message and the statement that it replaced."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

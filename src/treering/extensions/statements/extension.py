@@ -1,4 +1,4 @@
-"""What holds now in conversations, and what was replaced."""
+"""Current statements of conversations, and their replacements."""
 
 from treering.registry import Extension
 

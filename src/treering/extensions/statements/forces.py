@@ -1,4 +1,4 @@
-"""What a sentence does with what it says: states, plans, asks, supposes, suggests, ends."""
+"""The force of a sentence: it states, plans, asks, supposes, suggests or ends something."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The ledger of a conversation: what holds now, and which later statement changed what held before."""
+"""The ledger of a conversation: current statements, and the later statements that replaced others."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

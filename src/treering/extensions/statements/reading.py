@@ -1,4 +1,4 @@
-"""From clauses to statements: who owns it, what it does, what it is about, and which values it gives."""
+"""Reading statements in clauses: their owner, force, subject and values."""
 
 import re
 from collections.abc import Iterator

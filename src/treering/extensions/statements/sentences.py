@@ -1,4 +1,4 @@
-"""From a message to clauses, each with who says it: the sender, or whoever a quote or a pasted line names."""
+"""Splitting a message into clauses, each with its speaker: the sender, or the person whom a quote names."""
 
 import re
 from collections.abc import Iterator
@@ -114,7 +114,7 @@ def _speaker(line: str, words: LanguageWords) -> tuple[str, str] | None:
 
 
 def _inline_quotes(line: str, words: LanguageWords) -> Iterator[Clause]:
-    """Return the quotes in a line with whoever is said to say them, and the rest of the line if it says more."""
+    """Return the quotes in a line with their speakers, and the rest of the line if it has content."""
     rest = line
     for quote in _QUOTE.finditer(line):
         around = f"{line[: quote.start()][-60:]}\0{line[quote.end() :][:30]}"
