@@ -602,6 +602,14 @@ def test_small_definitions_share_a_segment():
     assert_every_line_once(text, drafts)
 
 
+def test_overloads_share_the_segment_of_their_implementation():
+    parameters = "".join(f"        option_{number}: int = {number},\n" for number in range(20))
+    stub = f"    @overload\n    def run(\n        self,\n{parameters}    ) -> Result: ...\n\n"
+    methods = f"    def run(self, job):\n{body(12)}\n    def stop(self):\n{body(12)}"
+    drafts = cut("w.py", f"class Worker:\n{stub}{stub}{methods}")
+    assert [draft.heading for draft in drafts] == ["Worker, Worker.run", "Worker.stop"]
+
+
 def test_parts_begin_at_statements_of_the_outer_level():
     steps = "".join(f"    if step_{n}:\n        run({n})\n        stop({n})\n\n" for n in range(100))
     drafts = cut("a.py", f"def go():\n{steps}", 1_000)

@@ -88,6 +88,12 @@ def test_a_code_block_is_cut_only_where_it_is_too_long_itself() -> None:
     assert all(len(segment.text) <= 500 for segment in segments(text, max_chars=500))
 
 
+def test_closing_tag_stays_with_its_block() -> None:
+    block = "```console\n" + "$ treering status --verbose\n" * 80 + "```"
+    found = segments(f"## Run\n\n{LONG}\n\n<div>\n\n{block}\n\n</div>\n")
+    assert found[-1].text.endswith("```\n\n</div>")
+
+
 def test_a_line_longer_than_a_segment_is_cut_between_words() -> None:
     parts = segments("word " * 500, max_chars=400)
     assert "".join(part.text for part in parts) == "word " * 500

@@ -3,7 +3,7 @@
 import pytest
 
 from treering.retrieval.search.excerpts import is_stub, lines_of_body
-from treering.retrieval.search.named_code import symbols_in
+from treering.retrieval.search.symbols import symbols_in
 
 OVERLOAD = "@t.overload\ndef ask(text: str) -> str: ..."
 STEPS = "\n".join(f"    answer = step_{at}(text, answer)  # in turn {at} of many" for at in range(70))
@@ -69,6 +69,15 @@ def test_long_definition_is_cut_around_lines_that_answer(project):
     texts = [item.text for item in items(project, "ask() calls step_66 too late", max_tokens=900)]
     assert "step_66" in "".join(texts[:2])
     assert not any("step_30(" in text for text in texts)
+
+
+@pytest.mark.parametrize("text", ["what does Asker.validate do", "where is asker.validate() implemented?"])
+def test_search_shows_named_definition_first(project, tmp_path, text):
+    guide = "# Guide\n\nWhere `Asker.validate` is implemented: `asker.validate()` calls what asker got.\n"
+    (tmp_path / "docs.md").write_text(guide)
+    project.ingest("path", input={"path": str(tmp_path)})
+    hits = project.query("search", input={"text": text}, options={"semantic": False}).hits
+    assert "def validate(" in hits[0].text
 
 
 @pytest.mark.parametrize(

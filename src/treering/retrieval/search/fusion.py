@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
 from heapq import nsmallest
+from math import inf, nextafter
 from statistics import median_low
 from typing import cast
 
@@ -25,6 +26,7 @@ NAMES = "names"
 PLACES = "places"
 DATED = "dated"
 EXACT = "exact"
+DEFINES = "defines"
 NEIGHBOURS = "neighbours"
 
 WALKED = "walked"
@@ -151,7 +153,8 @@ def put_first(ranked: Sequence[Fused], arm: str, keys: Collection[int]) -> list[
         for hit in ranked
         if hit.key in keys
     ]
-    return [*first, *(hit for hit in ranked if hit.key not in keys)]
+    most = nextafter(min((hit.score for hit in first), default=inf), 0)  # a tie would be sorted by key
+    return [*first, *(replace(hit, score=min(hit.score, most)) for hit in ranked if hit.key not in keys)]
 
 
 @dataclass(frozen=True)

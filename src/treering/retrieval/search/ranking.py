@@ -22,6 +22,7 @@ from treering.retrieval.search.file_ranking import FileEvidence, rank_in_files
 from treering.retrieval.search.fusion import (
     BRIDGED,
     DATED,
+    DEFINES,
     EQUAL_WEIGHTS,
     EXACT,
     FIRST_WEIGHTS,
@@ -40,6 +41,7 @@ from treering.retrieval.search.fusion import (
     put_first,
 )
 from treering.retrieval.search.question import Arms, Meaning, Question, clues_of, is_long
+from treering.retrieval.search.symbols import defining_passages
 from treering.retrieval.text.analysis import count_words, index_text
 from treering.retrieval.tuning import TUNING
 
@@ -265,10 +267,12 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
         commits = {} if kind == "lookup" else (yield from files_by_commits(question.terms, reach))
         evidence = FileEvidence(_own_scores(given, weights), commits)
         ranked = rank_in_files(ranked, near, evidence, question.terms.words)
+        if not is_long(question.text):
+            defining = yield from defining_passages(question.text, reach)
+            ranked = yield from _with_first(ranked, DEFINES, {head.key for head in defining}, candidates)
     if by_files or _is_quote(question.text):
         exact = yield from _exact_matches(question, reach)
-        unranked = yield from candidates.read(exact - {hit.key for hit in ranked}, in_reach=True)
-        ranked = put_first([*ranked, *(Fused(key, 0.0, {}) for key in sorted(unranked))], EXACT, exact)[:pool]
+        ranked = (yield from _with_first(ranked, EXACT, exact, candidates))[:pool]
     trace = {
         "terms": {"words": question.terms.words, "identifiers": question.terms.identifiers},
         "route": kind,
@@ -281,6 +285,12 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     if quick := question.lag.quick:
         trace["vectors"] = f"{quick} of {question.lag.total} passages still have only a vector of the quick model"
     return Ranking(ranked, candidates.heads, trace, found.association, candidates.beside)
+
+
+def _with_first(ranked: Sequence[Fused], arm: str, keys: set[int], candidates: Candidates) -> Steps[list[Fused]]:
+    """Return the candidates with those of an arm first, including new ones."""
+    unranked = yield from candidates.read(keys - {hit.key for hit in ranked}, in_reach=True)
+    return put_first([*ranked, *(Fused(key, 0.0, {}) for key in sorted(unranked))], arm, keys)
 
 
 def form_of(heads: Iterable[PassageHead], *, in_code: bool = False) -> Form | None:

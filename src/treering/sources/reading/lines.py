@@ -63,14 +63,14 @@ def pack(lines: Sequence[str], cuts: Sequence[int], *, start: int, end: int, tar
     """Pack lines `start` to `end` into pieces of about `target` characters, split at `cuts` (ascending).
 
     A block longer than `most` is split between its lines, and a line longer than `most` between its words, so no piece
-    is longer than `most`.
+    is longer than `most`. A block without words, such as a closing tag, stays with the block before it.
     """
     target = min(target, most)
     inner = cuts[bisect_left(cuts, start + 1) : bisect_left(cuts, end)]
     open_at, size = start, 0
     for block in pairwise([start, *inner, end]):
         block_size = sum(len(line) + 1 for line in lines[slice(*block)])
-        if size and size + block_size > target:
+        if size and size + block_size > target and not _is_markup(lines[slice(*block)]):
             yield from _pieces(lines, open_at, block[0], most)
             open_at, size = block[0], 0
         size += block_size
@@ -80,6 +80,13 @@ def pack(lines: Sequence[str], cuts: Sequence[int], *, start: int, end: int, tar
 def is_blank(line: str) -> bool:
     """Return whether a line is empty or white space."""
     return not line.strip()
+
+
+_WITHOUT_WORDS = re.compile(r"(?:</?[a-zA-Z][^<>]{0,200}>|[^\w<]|<!)*")
+
+
+def _is_markup(block: Sequence[str]) -> bool:
+    return all(_WITHOUT_WORDS.fullmatch(line) for line in block)
 
 
 _LINE_END = re.compile(r"\r\n|\r|\n")

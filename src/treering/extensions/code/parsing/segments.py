@@ -178,6 +178,8 @@ def _named_by_constants(stretch: LineRange, constants: Sequence[Symbol]) -> Line
 
 def _belong_together(page: FileLines, before: LineRange, after: LineRange, max_chars: int) -> bool:
     size = page.chars(before.start, after.end)
+    if _same_name(before, after):
+        return size <= max_chars
     sizes = page.chars(before.start, before.end), page.chars(after.start, after.end)
     if after.loose and not after.symbols and sizes[1] < _CRUMB:
         return size <= max_chars
@@ -189,6 +191,11 @@ def _belong_together(page: FileLines, before: LineRange, after: LineRange, max_c
         # A documented class gets a segment of its own, unless the following one is as small.
         return sizes[0] < _TINY and (sizes[1] < _TINY or not before.symbols[-1].doc)
     return before.owner == after.owner and before.loose == after.loose and min(sizes) < _TINY
+
+
+def _same_name(before: LineRange, after: LineRange) -> bool:
+    """Return whether overloads of a function follow each other, or its declaration and its body."""
+    return bool(before.symbols and after.symbols) and before.symbols[-1].qualified == after.symbols[0].qualified
 
 
 def _cut(page: FileLines, start: int, end: int, budget: int) -> int:
