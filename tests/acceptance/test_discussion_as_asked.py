@@ -293,6 +293,30 @@ def test_the_database_has_the_documents_tables_and_finds_by_keywords(told):
         assert tracked == ("lamp", sha256(LAMP[-1].encode()).hexdigest())
 
 
+def test_the_folder_of_a_discussion_is_exported_for_current_versions(told):
+    report = told.done("discussion", "export", "lamp", "all/lamp", "--as", "wilmer-folder")
+    assert report == "Exported to all/lamp: 2 memories, 1 version of the summary.\n"
+    folder = told.folder / "all" / "lamp"
+    names = {path.name for path in folder.iterdir()} - {"state_document.md"}
+    assert names == {"memories.json", "chat_summary.json", "vector_memory.db"}
+    last = sha256(LAMP[-1].encode()).hexdigest()
+    blocks = [{"text_block": one["summary"], "hash": last} for one in TOPICS]
+    assert json.loads((folder / "memories.json").read_text(encoding="utf-8")) == blocks
+    with closing(sqlite3.connect(folder / "vector_memory.db")) as database:
+        logged = database.execute("SELECT discussion_id, message_hash FROM vector_memory_hash_log").fetchall()
+        assert logged == [("lamp", last)]
+        columns = [row[1] for row in database.execute("PRAGMA table_info(memories_fts)")]
+        assert columns == ["title", "summary", "entities", "key_phrases", "memory_text_unweighted"]
+        found = database.execute(
+            "SELECT memories.memory_text FROM memories_fts JOIN memories ON memories.id = memories_fts.rowid "
+            """WHERE memories_fts MATCH '"launching"'"""
+        ).fetchall()
+        assert found == [(TOPICS[0]["summary"],)]
+    told.done("discussion", "import", "lamp", "all/lamp", "--within", "/elsewhere")
+    shown = told.json("discussion", "show", "lamp", "--memories", "20", "--within", "/elsewhere")
+    assert [each["item"]["title"] for each in shown["memories"]] == [one["title"] for one in TOPICS]
+
+
 RANKED = [
     ("In the hall", "The Heron lamp stands in the hall, beside a chair, a table, a mirror, a clock and two pictures."),
     ("Garden", "Carla has a garden in Turin, with roses."),

@@ -1,6 +1,8 @@
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
 from hashlib import sha256
 
 import pytest
@@ -9,6 +11,7 @@ from treering.core.errors import Denied, InvalidInput
 from treering.core.objects import Source, Summary
 from treering.extensions.discussions.identity import discussion_ref
 from treering.extensions.discussions.log.message_log import MessageLog
+from treering.extensions.discussions.search import DiscussionSearch
 from treering.extensions.discussions.summaries.versions import Versions
 from treering.extensions.discussions.wilmer import WilmerImport
 from treering.ports.ledger import Selection
@@ -84,6 +87,16 @@ def test_rows_of_the_database_keep_their_title_names_and_phrases(space, wilmer):
     assert memory.payload.entities == ("Ada",)
     assert memory.payload.key_phrases == ("the boat",)
     assert memory.payload.topics == ("summer",)
+
+
+def test_memories_of_a_database_have_the_time_they_were_written(space, wilmer):
+    wilmer.bring("vector_memory.db", database((LAKE, "{}")))
+    talk = space.discussions().open(PLACE.id)
+    written = datetime(2025, 5, 1, 10, tzinfo=UTC)
+    assert [memory.at for memory in talk.all_memories()] == [written]
+    options = DiscussionSearch(what="memories", mode="keywords")
+    assert [hit.at for hit in talk.search("boat", replace(options, date_prefix="2025-05"))] == [written]
+    assert talk.search("boat", replace(options, date_prefix="2026")) == []
 
 
 def test_the_same_file_again_changes_nothing(space, wilmer):
@@ -195,16 +208,55 @@ def test_an_import_that_was_interrupted_before_the_summary_is_finished_by_the_ne
     assert [item.summary for item in knowledge(space, "rolling_summary")] == ["They are at the lake."]
 
 
+def hashed(content):
+    return sha256(content.encode()).hexdigest()
+
+
 def test_hashes_tell_which_messages_a_memory_is_about_where_those_are_kept(space, wilmer):
-    told = said("Hello", "Shall we paint the boat?", "ok", "Before summer", "ok", "Good")
+    told = said("Hello", "Shall we paint the boat?", "Before summer", "Good")
     MessageLog(space.engine, PLACE).record(told, start=0)
-    marks = [sha256(told[at].content.encode()).hexdigest() for at in (1, 3, 2, 5)]
-    wilmer.bring("memories.json", blocks("They speak of a boat.", LAKE, "Said twice.", "All is well.", hashes=marks))
+    marks = [hashed(told[at].content) for at in (1, 2, 3)]
+    wilmer.bring("memories.json", blocks("They speak of a boat.", LAKE, "All is well.", hashes=marks))
     wilmer.bring("chat_summary.json", blocks("A boat is painted.", hashes=marks[1:2]))
     found = [(item.payload.first, item.payload.last) for item in knowledge(space)]
-    assert found == [(0, 1), (2, 3), (None, None), (5, 5)], "a message said twice tells nothing"
+    assert found == [(0, 1), (2, 2), (3, 3)]
     (summary,) = knowledge(space, "rolling_summary")
-    assert summary.payload.last == 3
+    assert summary.payload.last == 2
+
+
+@pytest.mark.parametrize(
+    ("contents", "spans"),
+    [
+        (("Boat?", "ok", "White", "ok", "Good", "ok"), [(0, 2), (3, 3), (4, 4)]),
+        (("ok", "Boat?", "White", "ok", "ok", "Good"), [(0, 2), (None, None), (5, 5)]),
+        (("ok", "Boat?", "White", "Good"), [(0, 2), (None, None), (3, 3)]),
+    ],
+    ids=["one between the neighbors", "two between them", "none between them"],
+)
+def test_neighbors_choose_among_equal_messages(space, wilmer, contents, spans):
+    MessageLog(space.engine, PLACE).record(said(*contents), start=0)
+    marks = map(hashed, ("White", "ok" if contents.count("ok") > 1 else "?", "Good"))
+    wilmer.bring("memories.json", blocks("A boat.", "Agreed.", "Done.", hashes=marks))
+    assert [(item.payload.first, item.payload.last) for item in knowledge(space)] == spans
+
+
+def test_the_log_of_a_database_names_the_processed_messages(space, wilmer):
+    """A chunk may end with a message that occurs again; the log still names the last processed one."""
+    told = said("Shall we paint the boat?", "ok", "Before summer", "ok", "Good", "ok")
+    log = MessageLog(space.engine, PLACE)
+    log.record(told, start=0)
+    with closing(sqlite3.connect(":memory:")) as made:
+        made.deserialize(database((LAKE, "{}")))
+        made.execute(
+            "CREATE TABLE vector_memory_hash_log (id INTEGER PRIMARY KEY, discussion_id, message_hash, timestamp)"
+        )
+        rows = [(hashed(told[at].content), f"2026-05-0{9 - at}") for at in (0, 2, 3)]
+        made.executemany("INSERT INTO vector_memory_hash_log VALUES (NULL, 'attic', ?, ?)", rows)
+        made.commit()
+        content = made.serialize()
+    wilmer.bring("vector_memory.db", content)
+    (head,) = log.blocks()
+    assert [(state.first, state.last) for state in log.block(head).chunks] == [(0, 2)]
 
 
 def test_secrets_and_text_recalled_from_this_memory_are_not_brought_in(space, wilmer):

@@ -166,6 +166,13 @@ def test_several_memories_become_one():
     assert model.prompts[0].count("Ada likes tea.") == 2
 
 
+def test_a_title_that_begins_its_memory_is_sent_once():
+    text = "Ada likes tea with milk and a little honey."
+    made, model = generator(ITEM)
+    made.condense([GeneratedMemory(title="Ada likes tea…", summary=text), GeneratedMemory(title="Tea", summary=text)])
+    assert f"- {text}\n- Tea: {text}" in model.prompts[0]
+
+
 def test_the_summary_and_the_state_document_are_texts():
     made, model = generator("<think>hm</think>Ada likes tea and Rome.", "```markdown\n## Facts\n- tea\n```")
     assert made.fold("Ada lives.", [MEMORY]).text == "Ada likes tea and Rome."

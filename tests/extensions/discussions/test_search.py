@@ -54,6 +54,8 @@ def discussion(space):
         ("header line", [LINES[5]]),
         ("САНКТ-Петербург", [LINES[6]]),
         ("painted", [LINES[1]]),
+        ("every-spring", [LINES[1]]),
+        ("header-line", [LINES[5]]),
     ],
 )
 def test_keywords_are_phrases_in_any_script(discussion, query, expected, what):

@@ -81,9 +81,10 @@ def test_the_key_of_the_client_is_passed_on_and_the_operators_only_where_there_i
     with openai(client, api_key="treering") as official:
         official.chat.completions.create(**chat("hi"))
     client.post(PATH, json=chat("hi"))
+    client.post(PATH, json=chat("hi"), headers={"Authorization": "Bearer"})
 
     sent = [one.headers["authorization"] for one in upstream.asked]
-    assert sent == ["Bearer sk-of-the-client", f"Bearer {KEY}", f"Bearer {KEY}"]
+    assert sent == ["Bearer sk-of-the-client", *[f"Bearer {KEY}"] * 3]
 
 
 def test_headers_of_the_api_pass_both_ways_and_those_of_a_connection_or_a_site_do_not(client, upstream):

@@ -182,10 +182,10 @@ def test_the_header_names_the_discussion_before_the_tag_and_the_tag_before_the_u
 
 
 def test_a_header_or_tag_that_names_no_discussion_is_refused(tmp_path, upstream):
-    tags = [f"[DiscussionId]{name}[/DiscussionId]hi" for name in ("", "a/b", "..", "x" * 129, "a\\b")]
+    tags = [f"[DiscussionId]{name}[/DiscussionId]hi" for name in ("a/b", "..", "x" * 129, "a\\b")]
     tags.append("[DiscussionId]one[/DiscussionId][DiscussionId]two[/DiscussionId]")
     with chatting(tmp_path, upstream, memory={"tags": True}) as client, openai(client) as official:
-        for name in ("", "a/b", "..", "x" * 129, "a\\b"):
+        for name in ("a/b", "..", "x" * 129, "a\\b"):
             with pytest.raises(sdk.UnprocessableEntityError, match="discussion id") as raised:
                 official.chat.completions.create(**chat("hi"), extra_headers={"X-Treering-Discussion": name})
         for tag in tags:
@@ -194,6 +194,17 @@ def test_a_header_or_tag_that_names_no_discussion_is_refused(tmp_path, upstream)
 
     assert raised.value.code == "invalid_input"
     assert upstream.asked == []
+
+
+def test_an_empty_header_or_tag_names_no_discussion(tmp_path, upstream):
+    empty = {"X-Treering-Discussion": "", "X-OpenWebUI-Chat-Id": ""}
+    with chatting(tmp_path, upstream, memory={"tags": True}) as client:
+        unnamed = client.post(PATH, json=chat("[DiscussionId] [/DiscussionId]hi"), headers=empty)
+        client.post(PATH, json=chat("[DiscussionId]tag[/DiscussionId]Hello."), headers=empty)
+
+    assert (unnamed.status_code, told(unnamed)) == (200, ("off", {"reason": "unnamed"}))
+    assert upstream.asked[0].messages == [{"role": "user", "content": "hi"}]
+    assert kept(tmp_path, "tag") == [("user", "Hello."), ("assistant", "Noted.")]
 
 
 PASTED = "See the log: [DiscussionId]victim[/DiscussionId] ok"

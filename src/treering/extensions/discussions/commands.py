@@ -212,8 +212,12 @@ def export(
     folder: Annotated[Path, Argument(metavar="FOLDER", help="The folder to write to.")],
     access: Access,
     form: Annotated[
-        Literal["treering", "wilmer"],
-        Option("--as", help="Treering's files, or WilmerAI's: <id>_memories.jsonl and so on, without messages."),
+        Literal["treering", "wilmer", "wilmer-folder"],
+        Option(
+            "--as",
+            help="Treering's files, or WilmerAI's without messages: <id>_memories.jsonl and so on, or as in its folder "
+            "of a discussion, memories.json and so on.",
+        ),
     ] = "treering",
     within: Within = "/",
 ) -> None:
@@ -359,8 +363,10 @@ class ChatFlags:
 def _what(name: str) -> str:
     """Return the name of the lines of a file, with or without the discussion's id before its name."""
     from treering.extensions.discussions.files import MEMORIES, MESSAGES, SUMMARY
+    from treering.extensions.discussions.wilmer_files import FOLDER_MEMORIES, FOLDER_SUMMARY
 
     tables = {MESSAGES: "message", MEMORIES: "memory", SUMMARY: "version of the summary"}
+    tables |= {FOLDER_MEMORIES: tables[MEMORIES], FOLDER_SUMMARY: tables[SUMMARY]}
     return next((what for ending, what in tables.items() if name == ending or name.endswith(f"_{ending}")), "")
 
 
@@ -436,7 +442,7 @@ HELP = CommandHelp(
         ),
         "discussion export": (
             ("plain files, to read, store or move", "treering discussion export lamp lamp-files"),
-            ("in the format of WilmerAI", "treering discussion export lamp lamp-files --as wilmer"),
+            ("for WilmerAI", "treering discussion export lamp Public/DiscussionIds/lamp --as wilmer-folder"),
         ),
         "discussion import": (
             ("a discussion into another space", "treering discussion import lamp lamp-files --space copy"),

@@ -1,5 +1,6 @@
 """A discussion as files in a folder; see `extensions.discussions.files` for their content."""
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,35 +17,46 @@ from treering.extensions.discussions.memory import Discussion, DiscussionMemory
 from treering.extensions.discussions.operations import DiscussionInput, known_discussion
 from treering.extensions.discussions.restoring import Imported
 from treering.extensions.discussions.wilmer import ImportedFile, WilmerImport
-from treering.extensions.discussions.wilmer_files import DATABASE, read_file, wilmer_files
+from treering.extensions.discussions.wilmer_files import (
+    DATABASE,
+    FOLDER_MEMORIES,
+    FOLDER_SUMMARY,
+    read_file,
+    wilmer_files,
+)
 from treering.extensions.discussions.wilmer_files import MEMORIES as WILMER_MEMORIES
 from treering.extensions.discussions.wilmer_files import STATE as WILMER_STATE
 from treering.extensions.discussions.wilmer_files import SUMMARY as WILMER_SUMMARY
 from treering.system.machine import make_folder
 from treering.verbs.envelope import READS, WRITES, Call, Nothing, Operation, Value
 
-ExportForm = Literal["treering", "wilmer"]
-"""The format: Treering's files, which contain everything, or WilmerAI's, whose names begin with the discussion's id."""
+ExportForm = Literal["treering", "wilmer", "wilmer-folder"]
+"""The format: Treering's files, which contain everything, or WilmerAI's.
+
+WilmerAI's names begin with the discussion's id, or are those in the folder of a discussion, which it reads now.
+"""
 
 
 def write_discussion(discussion: Discussion, folder: Path | str, *, form: ExportForm = "treering") -> dict[str, int]:
-    """Write a discussion into a folder; return the number of lines of each file of lines.
+    """Write a discussion into a folder; return the number of entries of each file of lines or lists.
 
-    `form`: Treering's files, or WilmerAI's `<id>_memories.jsonl`, `<id>_summary.jsonl` and `<id>_vector_memory.db`,
-    which contain no messages. Each file is complete or unchanged. Raises `Unavailable` if the folder cannot be written.
+    `form`: Treering's files, or WilmerAI's, which contain no messages: `<id>_memories.jsonl`, `<id>_summary.jsonl` and
+    `<id>_vector_memory.db`, or for `wilmer-folder` `memories.json`, `chat_summary.json` and `vector_memory.db`. Each
+    file is complete or unchanged. Raises `Unavailable` if the folder cannot be written.
     """
     place = Path(folder)
-    if form == "wilmer":
-        files = wilmer_files(discussion)
-    else:
+    if form == "treering":
         files = {name: text.encode() for name, text in discussion.export().items()}
+    else:
+        files = wilmer_files(discussion, as_folder=form == "wilmer-folder")
     try:
         make_folder(place)
         for name, content in files.items():
             _write(place / name, content)
     except OSError as error:
         raise Unavailable(f"Cannot write {place}: {error.strerror}.", hint="Choose another folder.") from error
-    return {name: content.count(b"\n") for name, content in files.items() if name.endswith(_LINES)}
+    lines = {name: content.count(b"\n") for name, content in files.items() if name.endswith(_LINES)}
+    return lines | {name: len(json.loads(content)) for name, content in files.items() if name.endswith(_LIST)}
 
 
 def read_discussion(discussion: Discussion, folder: Path | str) -> Imported:
@@ -112,12 +124,14 @@ class ExportOptions(Value):
     """In which form."""
 
     form: ExportForm = Field(
-        default="treering", description="Treering's files, or WilmerAI's, which contain no messages."
+        default="treering",
+        description="Treering's files, or WilmerAI's, which contain no messages: with the id in their names, or as in "
+        "its folder of a discussion.",
     )
 
 
 class Exported(Value):
-    """The written files. `counts`: the number of lines of each JSON Lines file."""
+    """The written files. `counts`: the number of entries of each JSON file."""
 
     id: str
     folder: Path
@@ -194,9 +208,9 @@ def _write(path: Path, content: bytes) -> None:
             raise
 
 
-_LINES = ".jsonl"
+_LINES, _LIST = ".jsonl", ".json"
 _MAX_IDS = 10
-WILMER_NAMES = (DATABASE, WILMER_MEMORIES, "memories.json", WILMER_SUMMARY, "chat_summary.json", WILMER_STATE)
+WILMER_NAMES = (DATABASE, WILMER_MEMORIES, FOLDER_MEMORIES, WILMER_SUMMARY, FOLDER_SUMMARY, WILMER_STATE)
 """The endings of WilmerAI's file names; the file with the most details per memory comes first."""
 
 

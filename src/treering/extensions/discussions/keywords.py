@@ -74,7 +74,8 @@ def _keyword(part: str) -> Keyword:
     text = part.strip().strip("\"“”'").strip()
     runs = [(unspaced, list(words)) for unspaced, words in groupby(text.split(), key=_is_unspaced)]
     if not any(unspaced for unspaced, _ in runs):
-        return Keyword(_folded(text), tuple(filter(None, [index_text(text)])), unspaced=False)
+        # As separate words, a compound matches both spellings: the index contains its parts in order.
+        return Keyword(_folded(text), tuple(filter(None, [index_text(text.replace("-", " "))])), unspaced=False)
     pairs = [pair for unspaced, words in runs for pair in _sought(words, unspaced=unspaced)]
     return Keyword(_letters(text), tuple(dict.fromkeys(pairs)), unspaced=True)
 

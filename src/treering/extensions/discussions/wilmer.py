@@ -6,11 +6,11 @@ has this segment as evidence, and is withdrawn with it. If the discussion also c
 assign the memories to them, and no further memories are made of these messages.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import groupby
+from math import inf
 from typing import Literal
 
 from treering.core.canonical import digest
@@ -156,10 +156,8 @@ class WilmerImport:
         """Mark the messages covered by the memories, and all up to the last processed one, as read."""
         log = MessageLog(self._engine, self._ref)
         positions = {position for span in self._spans(entries) if span for position in range(span[0], span[1] + 1)}
-        if file.processed:
-            (last,) = _spans([replace(file.memories[0], hash=file.processed)], log.read())
-            positions |= set(range(last[1] + 1)) if last else set()
-        return cover(log, positions)
+        processed = [end for end in _ends(_positions(file.processed, log.read())) if end is not None]
+        return cover(log, positions.union(range(max(processed, default=-1) + 1)))
 
     def _memory(self, memory: WilmerMemory, refs: Grounds, span: Span | None) -> Knowledge:
         first, last = span or (None, None)
@@ -171,6 +169,7 @@ class WilmerImport:
             key=f"wilmer/{refs[0].segment_id}",
             made_by=MADE_BY,
             memory_source="imported",
+            valid_from=memory.added,
         )
 
     def _pieces(self, memory: WilmerMemory) -> list[SegmentDraft]:
@@ -180,7 +179,7 @@ class WilmerImport:
         texts = [memory.text]
         if len(memory.text) > most:
             texts = [piece.text for piece in self._engine.segmenters["text"](memory.text, max_chars=most)]
-        heading = f"{memory.item.title} ({memory.added[:10]})" if memory.added else memory.item.title
+        heading = f"{memory.item.title} ({memory.added:%Y-%m-%d})" if memory.added else memory.item.title
         return [SegmentDraft(place, text, heading=heading) for text in texts]
 
     def _draft(self, name: str, content: bytes, file: WilmerFile, entries: Sequence["_Entry"]) -> SourceDraft:
@@ -259,12 +258,30 @@ def _segments_after(changes: SourceChanges) -> Sequence[Segment]:
 def _spans(memories: Sequence[WilmerMemory], messages: Sequence[StoredMessage]) -> list[Span | None]:
     """Return the first and last position of each memory's messages, if known from the hashes.
 
-    Messages that occur twice are ignored. A memory begins after the end of the previous one.
+    A memory begins after the end of the previous one.
     """
-    hashes = {one.position: message_hash(one.text) for one in messages if not one.deleted}
-    counted = Counter(hashes.values())
-    position = {mark: at for at, mark in hashes.items() if counted[mark] == 1}
-    return list(_stretches([position.get(memory.hash) for memory in memories]))
+    return list(_stretches(_ends(_positions([memory.hash for memory in memories], messages))))
+
+
+def _positions(hashes: Sequence[str], messages: Sequence[StoredMessage]) -> list[list[int]]:
+    """Return the positions of the messages with each hash."""
+    positions: dict[str, list[int]] = {}
+    for message in messages:
+        if not message.deleted:
+            positions.setdefault(message_hash(message.text), []).append(message.position)
+    return [positions.get(mark, []) for mark in hashes]
+
+
+def _ends(candidates: Sequence[Sequence[int]]) -> list[int | None]:
+    """Choose the position of each hash: of equal messages, the only one between the ends of the neighbors."""
+    ends = [positions[0] if len(positions) == 1 else None for positions in candidates]
+    for number, positions in enumerate(candidates):
+        if len(positions) > 1:
+            before = next((end for end in reversed(ends[:number]) if end is not None), 0)
+            after = next((end for end in ends[number + 1 :] if end is not None), inf)
+            between = [position for position in positions if before <= position < after]
+            ends[number] = between[0] if len(between) == 1 else None
+    return ends
 
 
 def _stretches(ends: Sequence[int | None]) -> Iterator[Span | None]:

@@ -7,9 +7,10 @@ whole, and never read as text. A single damaged item is reported, and the others
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal
 
 import apsw
@@ -22,6 +23,7 @@ from treering.extensions.discussions.generators.parsing import first_words
 from treering.extensions.discussions.log.blocks import StoredMessage
 from treering.extensions.discussions.memory import Discussion
 from treering.extensions.discussions.summaries.memories import Memory
+from treering.sources.reading.loose_json import moment
 
 FileKind = Literal["memories", "summary", "state", "tracker"]
 
@@ -35,8 +37,8 @@ class WilmerMemory:
     item: GeneratedMemory
     hash: str = ""
     """SHA-256 of the last message it covers, if the file contains it."""
-    added: str = ""
-    """The time at which it was written, as in the file."""
+    added: datetime | None = None
+    """The time at which it was written, if the file contains it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,8 @@ class WilmerFile:
     memories: tuple[WilmerMemory, ...] = ()
     rejected: tuple[str, ...] = ()
     """Unusable parts, with reasons."""
-    processed: str = ""
-    """SHA-256 of the last processed message, if the file contains it."""
+    processed: tuple[str, ...] = ()
+    """SHA-256 of the last message of each processed chunk, oldest first, as far as the file contains them."""
 
 
 def read_file(name: str, content: bytes) -> WilmerFile:
@@ -143,12 +145,11 @@ def _database(name: str, content: bytes) -> WilmerFile:
     return WilmerFile("memories", tuple(report.memories), tuple(report.rejected), processed)
 
 
-def _tracked(rows: apsw.Connection) -> str:
-    """Return the hash in the tracker of a database, whatever its column is called; empty if there is none."""
-    if not rows.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (_TRACKER,)).fetchone():
-        return ""
-    values = (str(value) for row in rows.execute(_TRACKED) for value in row)
-    return next(filter(_HASH.fullmatch, values), "")
+def _tracked(rows: apsw.Connection) -> tuple[str, ...]:
+    """Return the hashes in the trackers of a database, whatever their columns are called."""
+    tables = {name for (name,) in rows.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    tracked = [row for table, query in _TRACKED.items() if table in tables for row in rows.execute(query)]
+    return tuple(str(value) for row in tracked for value in row if _HASH.fullmatch(str(value)))
 
 
 @dataclass(slots=True)
@@ -167,7 +168,7 @@ class _Rows:
             item = _described(text, json.loads(metadata or "{}"))
         except (ValueError, TypeError, RecursionError):
             self.rejected.append(f"row {number}: its metadata_json is invalid; the text was stored without it")
-        self.memories.append(WilmerMemory(f"/memories/{number}", text, item, added=added))
+        self.memories.append(WilmerMemory(f"/memories/{number}", text, item, added=moment(added)))
 
 
 def _decoded(stored: object) -> str:
@@ -242,31 +243,39 @@ _MEMORIES = (
 # The format of Fernet (package cryptography): base64 that begins with its version and the time.
 _TOKEN = re.compile(r"gAAAA[\w-]+=*")
 _SQLITE = b"SQLite format 3\0"
-_TRACKER = "vector_memory_tracker"
-_TRACKED = "SELECT * FROM vector_memory_tracker LIMIT 1"
+_TRACKED = {
+    "vector_memory_hash_log": "SELECT * FROM vector_memory_hash_log ORDER BY id",
+    "vector_memory_tracker": "SELECT * FROM vector_memory_tracker",
+}
+"""The tables with hashes of processed messages: of the last of each chunk, or of the last one of all."""
 _HASH = re.compile(r"[0-9a-f]{64}")
 _MOST_BYTES = 200_000_000
 _MOST_TITLE = 300
 
 
 MEMORIES, SUMMARY, DATABASE, STATE = "memories.jsonl", "summary.jsonl", "vector_memory.db", "state_document.md"
+FOLDER_MEMORIES, FOLDER_SUMMARY = "memories.json", "chat_summary.json"
 
 
-def wilmer_files(discussion: Discussion) -> dict[str, bytes]:
+def wilmer_files(discussion: Discussion, *, as_folder: bool = False) -> dict[str, bytes]:
     """Return the files of a discussion by name, without empty ones.
 
-    The database contains every memory with its search fields.
+    The database contains every memory with its search fields. `as_folder`: the files in WilmerAI's folder of a
+    discussion, which current versions read; otherwise their names begin with the discussion's id.
     """
     messages = discussion.messages()
     pairs = [(memory, _hash(memory, messages)) for memory in discussion.all_memories()]
+    memories = [_block(memory.item.summary, mark) for memory, mark in pairs]
+    summary = list(_summary(discussion, pairs))
+    text_column = _FOLDER_TEXT_COLUMN if as_folder else _TEXT_COLUMN
+    database = _as_database(discussion, [memory for memory, _ in pairs], text_column)
     state = discussion.state()
-    files = {
-        MEMORIES: _as_lines(_block(memory.item.summary, mark) for memory, mark in pairs),
-        SUMMARY: _as_lines(_summary(discussion, pairs)),
-        DATABASE: _as_database(discussion, [memory for memory, _ in pairs]),
-        STATE: f"{state}\n".encode() if state else b"",
-    }
-    return {f"{discussion.id}_{name}": content for name, content in files.items() if content}
+    files = {DATABASE: database, STATE: f"{state}\n".encode() if state else b""}
+    if as_folder:
+        files |= {FOLDER_MEMORIES: _as_list(memories), FOLDER_SUMMARY: _as_list(summary)}
+    else:
+        files |= {MEMORIES: _as_lines(memories), SUMMARY: _as_lines(summary)}
+    return {name if as_folder else f"{discussion.id}_{name}": content for name, content in files.items() if content}
 
 
 def _hash(memory: Memory, messages: Sequence[StoredMessage]) -> str:
@@ -286,21 +295,29 @@ def _block(text: str, mark: str) -> Mapping[str, str]:
     return {"text_block": text, "hash": mark}
 
 
-def _as_lines(lines: Iterator[Mapping[str, str]]) -> bytes:
-    return "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines).encode()
+def _as_lines(blocks: Iterable[Mapping[str, str]]) -> bytes:
+    return "".join(f"{json.dumps(block, ensure_ascii=False)}\n" for block in blocks).encode()
 
 
-def _as_database(discussion: Discussion, memories: Sequence[Memory]) -> bytes:
+def _as_list(blocks: Sequence[Mapping[str, str]]) -> bytes:
+    return json.dumps(blocks, ensure_ascii=False, indent=1).encode() if blocks else b""
+
+
+def _as_database(discussion: Discussion, memories: Sequence[Memory], text_column: str) -> bytes:
     with closing(apsw.Connection(":memory:")) as database:
-        database.execute(_TABLES)
+        database.execute(_TABLES.format(text_column=text_column))
         for number, memory in enumerate(memories, start=1):
             item = memory.item
             metadata = json.dumps(item.model_dump(mode="json"), ensure_ascii=False)
             added = render_time(memory.at) if memory.at else ""
             database.execute(_MEMORY, (number, discussion.id, item.summary, added, metadata))
             words = (item.title, item.summary, "; ".join(item.entities), "; ".join(item.key_phrases), item.summary)
-            database.execute(_WORDS, (number, *words))
-        database.execute("INSERT INTO vector_memory_tracker VALUES (?, ?)", (discussion.id, _processed(discussion)))
+            database.execute(_WORDS, words)  # the row ids are 1, 2, …, as in the other table
+        processed = _processed(discussion)
+        database.execute("INSERT INTO vector_memory_tracker VALUES (?, ?)", (discussion.id, processed))
+        if processed:
+            exported_at = render_time(discussion.engine.clock.now())
+            database.execute(_LOGGED, (discussion.id, processed, exported_at))
         return bytes(database.serialize("main"))
 
 
@@ -320,10 +337,17 @@ CREATE TABLE memories (
     date_added TEXT NOT NULL,
     metadata_json TEXT NOT NULL
 );
-CREATE VIRTUAL TABLE memories_fts USING fts5(title, summary, entities, key_phrases, memory_text);
+CREATE VIRTUAL TABLE memories_fts USING fts5(title, summary, entities, key_phrases, {text_column});
 CREATE TABLE vector_memory_tracker (discussion_id TEXT PRIMARY KEY, last_processed_hash TEXT NOT NULL);
+CREATE TABLE vector_memory_hash_log (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    discussion_id TEXT NOT NULL,
+    message_hash TEXT NOT NULL,
+    timestamp DATETIME NOT NULL
+);
 """
+_TEXT_COLUMN = "memory_text"
+_FOLDER_TEXT_COLUMN = "memory_text_unweighted, tokenize='porter'"
 _MEMORY = "INSERT INTO memories VALUES (?, ?, ?, ?, ?)"
-_WORDS = (
-    "INSERT INTO memories_fts (rowid, title, summary, entities, key_phrases, memory_text) VALUES (?, ?, ?, ?, ?, ?)"
-)
+_WORDS = "INSERT INTO memories_fts VALUES (?, ?, ?, ?, ?)"
+_LOGGED = "INSERT INTO vector_memory_hash_log (discussion_id, message_hash, timestamp) VALUES (?, ?, ?)"

@@ -159,13 +159,7 @@ class WorkflowGenerator:
 
 
 def _listed(memories: Sequence[GeneratedMemory]) -> str:
-    return "\n\n".join(map(_titled, memories))
-
-
-def _titled(item: GeneratedMemory) -> str:
-    """Return a memory with its title, unless its text begins with that."""
-    begins = item.title.rstrip("…")
-    return item.summary if item.summary.startswith(begins) else f"{item.title}: {item.summary}"
+    return "\n\n".join(memory.titled_summary for memory in memories)
 
 
 def _repairing(node: WorkflowNode) -> Workflow:

@@ -158,9 +158,9 @@ def _tagged_messages(messages: Iterable[_Part]) -> tuple[_Part | None, _Part | N
 
 
 def _own_tags(text: str) -> Iterator[str]:
-    """Yield the ids of the tags in a text, except in quoted memories."""
+    """Yield the ids of the tags in a text, except in quoted memories and in tags that a template left empty."""
     own, _ = without_recalled(text)
-    yield from (name.strip() for name in without_tags(own).ids)
+    yield from filter(None, (name.strip() for name in without_tags(own).ids))
 
 
 def _without_user_tags(message: Message) -> Message:

@@ -298,10 +298,8 @@ def _parsed(request: Request, data: bytes, chat: ChatBody | None, settings: Memo
         return _ParsedRequest(data, None, None, _OFF)
     if (_header_value(request, MEMORY_HEADER) or "").strip().casefold() == _OFF:
         return _ParsedRequest(chat.data, None, None, _DECLINED)
-    name = _header_value(request, DISCUSSION_HEADER)
-    name = _header_value(request, _OPEN_WEBUI_HEADER) if name is None else name
-    name = _tagged(chat) if name is None else name
-    place, header = (discussion_ref(name, within=scope), _OFF) if name is not None else _place_of_user(chat, scope)
+    name = _header_value(request, DISCUSSION_HEADER) or _header_value(request, _OPEN_WEBUI_HEADER) or _tagged(chat)
+    place, header = (discussion_ref(name, within=scope), _OFF) if name else _place_of_user(chat, scope)
     if place and is_client_task(chat.messages):
         return _ParsedRequest(chat.data, chat, None, _TASK)
     return _ParsedRequest(chat.data, chat, place, header)

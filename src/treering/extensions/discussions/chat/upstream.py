@@ -25,8 +25,8 @@ ANSWER_SECONDS = 600.0
 
 Header = tuple[bytes, bytes]
 
-_NO_KEY: Header = (b"authorization", b"Bearer treering")
-"""The key that clients without a key send if they must send one."""
+_NO_KEYS = frozenset({b"bearer", b"bearer treering"})
+"""Values of `Authorization` from clients that have no key but always send the header."""
 _CONNECT_SECONDS = 10.0
 _HOP_BY_HOP = frozenset(
     (
@@ -115,11 +115,15 @@ class Upstream:
 
     def _headers(self, request: Request) -> list[Header]:
         sent = [(name, value) for name, value in request.headers.raw if _passes(name.decode("latin-1"), _NOT_SENT)]
-        sent = [header for header in sent if header != _NO_KEY and not is_own_key(*header)]
+        sent = [header for header in sent if not _is_no_key(*header) and not is_own_key(*header)]
         if self._place.key and all(name != b"authorization" for name, _ in sent):
             sent.append((b"authorization", f"Bearer {self._place.key}".encode()))
         # Chunks of a compressed answer are delayed until a block is complete.
         return [*sent, (b"accept-encoding", b"identity")]
+
+
+def _is_no_key(name: bytes, value: bytes) -> bool:
+    return name == b"authorization" and value.strip().lower() in _NO_KEYS
 
 
 def headers_of(answer: httpx.Response) -> list[Header]:

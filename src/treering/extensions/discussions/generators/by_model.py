@@ -223,7 +223,7 @@ def _fenced(text: str, origin: str) -> str:
 
 
 def _listed(memories: Sequence[GeneratedMemory], origin: str) -> str:
-    return _fenced("\n".join(f"- {memory.title}: {memory.summary}" for memory in memories), origin)
+    return _fenced("\n".join(f"- {memory.titled_summary}" for memory in memories), origin)
 
 
 def _misplaced(use: str, unknown: Sequence[str], missing: Sequence[str]) -> InvalidInput:

@@ -26,6 +26,12 @@ class GeneratedMemory(Value):
         default=(), description="Its sentences, each with its speaker and message if known."
     )
 
+    @property
+    def titled_summary(self) -> str:
+        """The summary after the title, without the title if the summary begins with it."""
+        begins = self.title.rstrip("…")
+        return self.summary if self.summary.startswith(begins) else f"{self.title}: {self.summary}"
+
 
 @dataclass(frozen=True, slots=True)
 class SpokenLine:

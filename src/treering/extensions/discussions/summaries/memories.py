@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from treering.core.canonical import render_time
 from treering.core.evidence import EvidenceRef, Turn
 from treering.core.objects import Knowledge, MemorySource, Summary, SummaryForm
 from treering.core.patch import TITLE, shortened
@@ -24,7 +25,7 @@ class Memory:
     first: int
     last: int
     at: datetime | None = None
-    """The time of its first message."""
+    """The time of its first message, or if it was imported without messages, of the memory itself."""
     condensed: bool = False
     """Whether it replaces older memories."""
 
@@ -49,8 +50,12 @@ def memory_object(
     made_by: str,
     form: SummaryForm = "memory",
     memory_source: MemorySource = "system_generated",
+    valid_from: datetime | None = None,
 ) -> Knowledge:
-    """Return the knowledge object of a memory. The key is unique within the discussion."""
+    """Return the knowledge object of a memory. The key is unique within the discussion.
+
+    `valid_from`: its time, if its evidence has none.
+    """
     payload = Summary(
         form=form,
         key=key,
@@ -68,6 +73,7 @@ def memory_object(
         "derived_from": list(coverage.memories),
         "payload": payload.model_dump(mode="json"),
         "memory_source": memory_source,
+        "valid_from": valid_from and render_time(valid_from),
     }
     return make(Call(engine, ref.scope), Knowledge, fields)
 
@@ -112,14 +118,15 @@ def _memory(item: Knowledge, payload: Summary, at: datetime | None) -> Memory:
 
 
 def _times(engine: Engine, items: Sequence[Knowledge]) -> dict[str, datetime | None]:
-    """Return the time of the first message of each memory."""
+    """Return the time of the first message of each memory, or its own if it was imported without messages."""
     first = {item.id: _first_evidence(engine, item) for item in items}
     places = [(ref.source_id, ref.segment_id) for ref in first.values() if ref]
     segments = engine.ledger.segments(list(dict.fromkeys(places)))
     times: dict[str, datetime | None] = {}
-    for identity, ref in first.items():
+    for item in items:
+        ref = first[item.id]
         segment = segments.get((ref.source_id, ref.segment_id)) if ref else None
-        times[identity] = segment.locator.at if segment and isinstance(segment.locator, Turn) else None
+        times[item.id] = segment.locator.at if segment and isinstance(segment.locator, Turn) else item.valid_from
     return times
 
 
