@@ -58,7 +58,7 @@ EXEMPT = f"""SELECT CASE
   WHEN EXISTS (
     SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{SCHEMA}'
       AND c.relkind IN ('r', 'p') AND c.relname <> ALL('{{{_OPEN}}}')
-      AND NOT (c.relrowsecurity AND c.relforcerowsecurity) AND has_table_privilege(r.oid, c.oid, 'SELECT')
+      AND NOT c.relrowsecurity AND has_table_privilege(r.oid, c.oid, 'SELECT')
   ) THEN 'may read a table whose row-level security was disabled'
   ELSE '' END FROM pg_roles r WHERE r.rolname = """  # noqa: S608 - our own names
 """Returns why row-level security does not apply to a role; empty if it does."""
@@ -164,7 +164,13 @@ END $$;
 DO $$ BEGIN
   EXECUTE format($q$ALTER DATABASE %I SET citus.propagate_set_commands = 'local'$q$, current_database());
 END $$;
-SET citus.propagate_set_commands = 'local';"""
+SET citus.propagate_set_commands = 'local';
+-- A shard is moved, and a worker added, by a subscription of the owner of the tables. Row-level security that is forced
+-- on the owner stops it. Programs need a role of their own, which row-level security holds in any case.
+DO $$ DECLARE one regclass; BEGIN
+  FOR one IN SELECT c.oid FROM pg_class c WHERE c.relnamespace = '{schema}'::regnamespace AND c.relforcerowsecurity
+  LOOP EXECUTE format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY', one); END LOOP;
+END $$;"""
 
 
 def _once(table: str, call: str) -> str:

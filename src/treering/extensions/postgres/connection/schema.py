@@ -375,8 +375,8 @@ _DISTRIBUTED_VERSIONS = _versions(_whole)
 """The same steps for a distributed Postgres, where each partition would be a distributed table with its own shards."""
 
 
-_LOCK = 0x7472_6565_7269_6E67
-"""The advisory lock of migrations."""
+_TURN = f"SELECT pg_advisory_xact_lock({0x7472_6565_7269_6E67})"
+"""Waits for the migrations of other processes. Until the end of the transaction: poolers change the session then."""
 _LOCK_MS = 300
 _PAUSE_SECONDS = 0.3
 _ATTEMPTS = 100
@@ -395,32 +395,31 @@ def migrate(connection: psycopg.Connection, versions: Versions | None = None) ->
     newer version, `psycopg.errors.LockNotAvailable` if a table is in use for very long. `connection` must not be in a
     transaction.
     """
-    versions = versions or _versions_for(connection)
-    connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
-    try:
-        with connection.transaction():
-            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-            connection.execute(
-                f"CREATE TABLE IF NOT EXISTS {SCHEMA}.migrations(version integer, step integer, "
-                "PRIMARY KEY(version, step))"
-            )
-        for version, step in list(_left(versions, _done(connection))):
-            _make(connection, versions[version - 1][step - 1], version, step)
-    finally:
-        if not connection.closed:
-            connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
+    versions = versions or (_DISTRIBUTED_VERSIONS if is_distributed(connection) else VERSIONS)
+    with connection.transaction():
+        connection.execute(_TURN)
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS {SCHEMA}.migrations(version integer, step integer, PRIMARY KEY(version, step))"
+        )
+    for version, step in list(_left(versions, _done(connection))):
+        _make(connection, versions[version - 1][step - 1], version, step)
 
 
-def _versions_for(connection: psycopg.Connection) -> Versions:
+def is_distributed(connection: psycopg.Connection) -> bool:
+    """Return whether the server has loaded Citus."""
     row = connection.execute(f"SELECT {IS_DISTRIBUTED}").fetchone()
-    return _DISTRIBUTED_VERSIONS if row and row[0] else VERSIONS
+    return bool(row and row[0])
 
 
 def _make(connection: psycopg.Connection, sql: str, version: int, step: int) -> None:
-    """Apply a step. It waits for locks in short intervals, because a waiting lock blocks everyone else."""
+    """Apply a step, unless another process did. It waits for locks briefly, because a waiting lock blocks others."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             with connection.transaction():
+                connection.execute(_TURN)
+                if (version, step) in _done(connection):
+                    return
                 connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_MS}ms'")
                 connection.execute(sql)
                 noted = f"INSERT INTO {SCHEMA}.migrations(version, step) VALUES(%s, %s)"
