@@ -264,6 +264,26 @@ def use_spaces(addresses: Sequence[str], seconds: float) -> Answer:
     return {"commits": commits, "queries": queries, "made": made}
 
 
+def search_spaces(addresses: Sequence[str], seconds: float) -> Answer:
+    """Search one space after the other for what `use_spaces` committed; report how long each search took."""
+    import os
+    from contextlib import ExitStack
+
+    import treering
+    from benchmarks.synthetic import StandIn
+
+    embedder, searches = StandIn(), list[float]()
+    with ExitStack() as opened:
+        spaces = [
+            opened.enter_context(treering.open(address, background=False, embedder=embedder)) for address in addresses
+        ]
+        for number in _racing(seconds):
+            began = time.perf_counter()
+            spaces[number % len(spaces)].query("search", input={"text": f"Beam {number} of {os.getpid()}"})
+            searches.append(time.perf_counter() - began)
+    return {"searches": searches}
+
+
 def _commit_once(address: str, indexed: bool) -> None:
     import treering
     from treering.testing import Builder, SteppingClock

@@ -1,12 +1,10 @@
 -- Run this with psql as the owner of the tables, after the first space was opened: that makes them.
 -- psql --set ON_ERROR_STOP=1 --file PLAN DATABASE
 
--- A distributed Postgres (Citus). Run this at its coordinator, with all workers added, before spaces are filled, and
--- again after a version of Treering that adds tables. Run it as a superuser: row-level security hides the rows that are
--- there already from the owner of the tables, and they would stay behind.
+-- A distributed Postgres (Citus). Run this at its coordinator, with all workers added, as the owner of the database,
+-- and again after a version of Treering that adds tables.
 -- All rows of a space are on one server, in all tables: a commit uses one server.
--- Limits: one space is as fast as one server; SKIP LOCKED works inside one space only; advisory locks and NOTIFY are
--- the coordinator's; no key is unique without the space. Programs connect to the coordinator.
+-- One space is as fast as one server. Programs connect to the coordinator.
 DO $$ BEGIN
   IF EXISTS (
     SELECT FROM pg_class c WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'p'

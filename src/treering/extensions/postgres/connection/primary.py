@@ -295,7 +295,8 @@ def _made(connection: psycopg.Connection, target: Target, mark: str | None) -> i
 
 
 _MAY_READ_PLACEMENTS = (
-    f"SELECT has_table_privilege('{SCHEMA}.placements', 'SELECT') AND has_table_privilege('{SCHEMA}.servers', 'SELECT')"
+    f"SELECT has_table_privilege(to_regclass('{SCHEMA}.placements'), 'SELECT') "
+    f"AND has_table_privilege(to_regclass('{SCHEMA}.servers'), 'SELECT')"
 )
 _PLACED = "SELECT s.address FROM placements p JOIN servers s ON s.name = p.server WHERE p.name = %s"
 

@@ -19,31 +19,7 @@ from treering.core.errors import InvalidInput
 _TEXT = 'text COLLATE "C"'
 
 UNUSED_TABLES = ("servers", "placements", "membership")
-"""Tables of earlier versions, which shared spaces between servers. They may still contain the server of a space."""
-
-_UNUSED_STEP = f"""
-CREATE TABLE {{schema}}.servers(
-  name {_TEXT} PRIMARY KEY, address {_TEXT} NOT NULL, draining boolean NOT NULL DEFAULT false,
-  spaces bigint NOT NULL DEFAULT 0
-);
-CREATE TABLE {{schema}}.placements(
-  name {_TEXT} PRIMARY KEY, server {_TEXT} NOT NULL REFERENCES {{schema}}.servers(name), target {_TEXT}, move {_TEXT},
-  left_on {_TEXT}
-);
-CREATE INDEX placements_by_server ON {{schema}}.placements(server);
-CREATE TABLE {{schema}}.membership(
-  one boolean PRIMARY KEY DEFAULT true CHECK (one), server {_TEXT} NOT NULL, directory {_TEXT} NOT NULL
-);
--- What makes a space looks here, whatever it was granted before there were directories. Nothing in it is secret.
-GRANT SELECT ON {{schema}}.membership TO PUBLIC;
--- The owner of the tables sees all placements: it moves spaces. Other roles see the space that they have named.
-ALTER TABLE {{schema}}.placements ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_space ON {{schema}}.placements USING (name = current_setting('treering.space_name', true));
-"""
-
-_MARK_STEP = f"ALTER TABLE {{schema}}.spaces ADD COLUMN moving {_TEXT}"
-"""`spaces.moving` is set if this database does not serve the space (`primary.refusal`)."""
-
+"""Tables of databases of earlier versions, which shared spaces between servers. They may contain the server of one."""
 
 INDEX_TABLES = {
     # Numbers in the state of the index, by name (`index.index_state`).
@@ -309,7 +285,8 @@ _FOUND = (
 
 _ENGINE: Sequence[str] = (f"ALTER TABLE {SCHEMA}.spaces ADD COLUMN engine {_TEXT}",)
 
-_SERVERS: Sequence[str] = (_MARK_STEP.format(schema=SCHEMA), _UNUSED_STEP.format(schema=SCHEMA))
+_MARK: Sequence[str] = (f"ALTER TABLE {SCHEMA}.spaces ADD COLUMN moving {_TEXT}",)
+"""`spaces.moving` is set if this database does not serve the space (`primary.refusal`)."""
 
 _INDEXED_BYTES = 2_000  # the limit of an index entry is 2,704
 _BYTES_OF_NAMES = (
@@ -365,7 +342,7 @@ def _versions(write: Callable[[str, str], str]) -> Versions:
         _same_rights("promised_work", like="jobs"),
         "\n".join(_FOUND.format(schema=SCHEMA, table=table, setting=FINDING) for table in ("space_names", *QUEUES)),
     )
-    return first, index, work, _ENGINE, _SERVERS, _NAMES, _QUEUE
+    return first, index, work, _ENGINE, _MARK, _NAMES, _QUEUE
 
 
 VERSIONS = _versions(_partitioned)
