@@ -41,9 +41,9 @@ def measure(plan: Plan) -> list[Row]:
     return [*rows, *_committing("Postgres", on_server, seconds)]
 
 
-def postgres_spaces() -> Callable[[str], str] | None:
-    """Return how the address of a space on the server is made; `None` where no server is named."""
-    server = os.environ.get(SERVER)
+def postgres_spaces(variable: str = SERVER) -> Callable[[str], str] | None:
+    """Return a function from a name to the address of a space on the server; `None` if no server is named."""
+    server = os.environ.get(variable)
     if not server:
         return None
     joint = "&" if "?" in server else "?"

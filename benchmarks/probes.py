@@ -264,6 +264,34 @@ def use_spaces(addresses: Sequence[str], seconds: float) -> Answer:
     return {"commits": commits, "queries": queries, "made": made}
 
 
+def write_and_search(addresses: Sequence[str], seconds: float) -> Answer:
+    """Commit to one space after the other, then search them for what was committed; count both."""
+    import os
+    from contextlib import ExitStack
+
+    import treering
+    from benchmarks.synthetic import StandIn
+    from treering.testing import Builder, SteppingClock
+
+    make, embedder = Builder(SteppingClock(seed=f"{os.getpid()}")), StandIn()
+    commits = searches = 0
+    with ExitStack() as opened:
+        spaces = [
+            opened.enter_context(treering.open(address, background=False, embedder=embedder)) for address in addresses
+        ]
+        middle: float | None = None
+        for number in _racing(2 * seconds):
+            middle = middle or time.monotonic() + seconds
+            space, title = spaces[number % len(spaces)], f"Beam {number} of {os.getpid()}"
+            if time.monotonic() < middle:
+                space.engine.ledger.commit(make.patch(make.node(title)))
+                commits += 1
+            else:
+                space.query("search", input={"text": title})
+                searches += 1
+    return {"commits": commits, "searches": searches}
+
+
 def _commit_once(address: str, indexed: bool) -> None:
     import treering
     from treering.testing import Builder, SteppingClock
@@ -331,6 +359,7 @@ PROBES: Mapping[str, Callable[..., Answer]] = {
         commit,
         insert_rows,
         use_spaces,
+        write_and_search,
         load_encoder,
         start_on_paragraphs,
         start_of_script,

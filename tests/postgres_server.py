@@ -8,7 +8,10 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import quote
+
+import pytest
 
 _STARTING_SECONDS = 60
 _SETTINGS = {
@@ -23,8 +26,32 @@ OWNER = "treering_owner"
 """A role without special rights, which owns the database of the tests."""
 
 
+GIVEN = os.environ.get("TREERING_TEST_POSTGRES", "")
+"""The address of a database for the tests that need nothing but spaces: a pooler, or the coordinator of a cluster."""
+
+
 class CannotStart(Exception):
     """There is no server, or it does not start here."""
+
+
+needs_own_server = pytest.mark.skipif(bool(GIVEN), reason="is about partitions, plans or files of an own server")
+
+
+class GivenServer:
+    """The database of `GIVEN`. Tests that need more than spaces of one role in one database are skipped."""
+
+    folder = Path()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        pytest.skip(f"needs {name} of an own server")
+
+    def url(self, database: str = "tests", user: str = OWNER, **options: str) -> str:
+        """Return the address for the driver, or with `space` for Treering."""
+        if (database, user) != ("tests", OWNER):
+            pytest.skip("needs roles or databases of its own")
+        separator = "&" if "?" in GIVEN else "?"
+        given = "&".join(f"{name}={quote(value, safe='')}" for name, value in options.items())
+        return f"{GIVEN}{separator}{given}" if given else GIVEN
 
 
 class PostgresServer:

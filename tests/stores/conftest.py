@@ -7,7 +7,10 @@ import postgres_server
 
 @pytest.fixture(scope="session")
 def server():
-    """A Postgres server for all tests of one process."""
+    """A Postgres server for all tests of one process, or the database that `TREERING_TEST_POSTGRES` names."""
+    if postgres_server.GIVEN:
+        yield postgres_server.GivenServer()
+        return
     try:
         started = postgres_server.new_server()
     except postgres_server.CannotStart as error:

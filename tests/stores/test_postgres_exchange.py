@@ -4,9 +4,11 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from postgres_server import needs_own_server
 from treering.extensions.postgres.connection import transactions as sending
 from treering.extensions.postgres.connection.transactions import PreparingConnection, exchange
 
+pytestmark = needs_own_server
 _MUCH = 2_000_000
 _ADDED = "SELECT %(one)s::integer + %(other)s::integer"
 

@@ -14,6 +14,7 @@ from ledger_processes import acknowledged, read_lines, start
 from postgres_spaces import new_space, open_target, opened
 
 import postgres_server
+from postgres_server import needs_own_server
 from treering.core.errors import Corrupt, Unavailable
 from treering.core.patch import AddLink, Link, Update
 from treering.extensions.postgres.connection.space import PostgresSpace
@@ -182,14 +183,20 @@ def test_without_a_server_a_call_ends_in_bounded_time(mortal, caplog):
         pytest.fail("the space does not come back with its server")
 
 
-def test_commit_fails_if_the_connection_is_lost_before_it(mortal):
-    """A trigger ends the connection in the middle of the commit, as a server does that is shut down."""
+ENDINGS = {
+    "a server that is shut down": "PERFORM pg_terminate_backend(pg_backend_pid());",
+    "a coordinator of Citus that lost its worker": "RAISE 'could not commit' USING ERRCODE = 'internal_error';",
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
+def test_commit_fails_if_the_connection_is_lost_before_it(mortal, ending):
+    """A trigger acts in the middle of the commit."""
     space, clock = new_space(), SteppingClock()
     make = Builder(clock)
     with opened(mortal, space, clock) as ledger, psycopg.connect(mortal.url(), autocommit=True) as owner:
         owner.execute(
-            "CREATE FUNCTION treering.end_it() RETURNS trigger LANGUAGE plpgsql AS "
-            "'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END'"
+            f"CREATE FUNCTION treering.end_it() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN {ending} RETURN NULL; END$$"
         )
         owner.execute(
             "CREATE CONSTRAINT TRIGGER ending AFTER INSERT ON treering.audit DEFERRABLE INITIALLY DEFERRED "
@@ -205,6 +212,7 @@ def test_commit_fails_if_the_connection_is_lost_before_it(mortal):
         ledger.commit(make.patch(make.node("Hive")))
 
 
+@needs_own_server
 def test_a_commit_that_was_done_is_reported_as_done_though_its_answer_was_lost(server):
     """The answer to the commit never arrives: the ledger looks what became of it."""
     clock = SteppingClock()
@@ -232,6 +240,9 @@ def test_leases_are_held_by_the_servers_time_over_all_connections(server):
         assert second.take("work", "bob", seconds=60)
 
 
+PARTITIONS = [pytest.param(table, marks=needs_own_server) for table in ("objects_0", "audit_3")]
+
+
 class TestRowLevelSecurity:
     """The second fence: a query that forgets the space sees no other one."""
 
@@ -245,7 +256,7 @@ class TestRowLevelSecurity:
             yield one, other
 
     @pytest.mark.parametrize(
-        "table", ["objects", "revisions", "texts", "segments", "audit", "patches", "spaces", "objects_0", "audit_3"]
+        "table", ["objects", "revisions", "texts", "segments", "audit", "patches", "spaces", *PARTITIONS]
     )
     def test_a_query_without_its_space_sees_that_space_alone(self, spaces, table):
         one, other = spaces
@@ -281,8 +292,8 @@ EDITS = {
     "a missing segment": "DELETE FROM segments",
     "the place of a segment": "UPDATE segments SET place = '{}'",
     "a segment that seems to have vanished": "UPDATE segments SET vanished = 1",
-    "an object's content": "UPDATE revisions r SET body = (SELECT body FROM revisions v WHERE v.id = r.id "
-    "AND v.revision = 2) WHERE id LIKE 'node:%' AND revision = 1",
+    "an object's content": "UPDATE revisions r SET body = (SELECT body FROM revisions v WHERE v.space = r.space "
+    "AND v.id = r.id AND v.revision = 2) WHERE id LIKE 'node:%' AND revision = 1",
     "an object's state": "UPDATE objects SET status = 'archived' WHERE type = 'node'",
     "a missing object": "DELETE FROM objects WHERE type = 'node'",
     "a missing revision": "DELETE FROM revisions WHERE id LIKE 'node:%' AND revision = 1",

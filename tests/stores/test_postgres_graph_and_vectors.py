@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from postgres_spaces import new_space, open_target, sent_by
 
+from postgres_server import needs_own_server
 from treering.core.errors import Corrupt
 from treering.extensions.postgres.index.graph_rows import graph_contents, graph_damage, settle_ties, ties_contents
 from treering.extensions.postgres.index.index import PostgresIndex
@@ -158,6 +159,7 @@ def test_a_view_and_a_search_are_a_few_statements_however_much_was_written(openi
         assert len(sent.trips) == 2
 
 
+@needs_own_server
 def test_passage_changes_use_indexes_in_a_large_space(space):
     """A planner that has no statistics yet of tables that grow must not read all of a space for a few rows."""
     texts = [f"Ada{n} Lovelace{n} met Charles{n} Babbage{n}." for n in range(600)]

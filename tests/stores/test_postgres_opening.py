@@ -100,12 +100,21 @@ def test_a_space_that_its_database_does_not_serve_is_refused(server, mark, error
     assert hint in caught.value.hint
 
 
+DIRECTORY = """
+CREATE TABLE treering.servers(name text PRIMARY KEY, address text NOT NULL);
+CREATE TABLE treering.placements(name text PRIMARY KEY, server text NOT NULL);
+CREATE TABLE treering.membership(one boolean PRIMARY KEY DEFAULT true, server text NOT NULL, directory text NOT NULL);
+"""
+"""Tables of a database that an earlier version made."""
+
+
 def test_a_server_of_an_earlier_directory_opens_its_spaces_and_makes_new_ones(server, database):
     address = server.url(database, space="old")
     with closing(treering.open_ledger(address)) as ledger:
         make = Builder(SteppingClock())
         ledger.commit(make.patch(make.node("Hive")))
     with psycopg.connect(server.url(database), autocommit=True) as owner:
+        owner.execute(DIRECTORY)
         owner.execute("INSERT INTO treering.membership(server, directory) VALUES('db1', 'the directory')")
     with closing(treering.open_ledger(address, create=False)) as ledger:
         assert ledger.verify().seq == 1
@@ -115,6 +124,7 @@ def test_a_server_of_an_earlier_directory_opens_its_spaces_and_makes_new_ones(se
 def test_a_space_of_an_earlier_directory_is_not_created_there_again(server, database):
     treering.open_ledger(server.url(database, space="other")).close()
     with psycopg.connect(server.url(database), autocommit=True) as owner:
+        owner.execute(DIRECTORY)
         owner.execute("INSERT INTO treering.servers(name, address) VALUES('db1', 'postgresql://db1/team')")
         owner.execute("INSERT INTO treering.placements(name, server) VALUES('notes', 'db1')")
     with pytest.raises(InvalidInput, match="has it on postgresql://db1/team"):

@@ -10,6 +10,7 @@ import pytest
 from postgres_spaces import new_space, open_target, sent_by
 
 import postgres_server
+from postgres_server import needs_own_server
 from space_parts import note, open_space
 from treering.core.filters import Compare
 from treering.core.patch import AddLink, Author, Link, Update
@@ -30,6 +31,7 @@ from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 from treering.testing.index_contract import EMBEDDER
 
+pytestmark = needs_own_server
 _MANY = 40
 
 

@@ -8,6 +8,7 @@ from postgres_spaces import new_space, open_target
 
 from treering.core.errors import Corrupt
 from treering.core.patch import Erase
+from treering.extensions.postgres.connection.primary import see_space
 from treering.extensions.postgres.index.index import PostgresIndex
 from treering.extensions.postgres.index.words import _WAITING
 from treering.extensions.postgres.ledger.ledger import PostgresLedger
@@ -145,8 +146,5 @@ def test_rebuild_repairs_damaged_postings(server, clock):
 def change(server, name, sql):
     """Change rows of one space behind the back of Treering."""
     with psycopg.connect(server.url(), autocommit=False) as owner:
-        owner.execute("SET search_path = treering")
-        owner.execute("SELECT set_config('treering.space_name', %s, true)", (name,))
-        [number] = owner.execute("SELECT space FROM space_names WHERE name = %s", (name,)).fetchone()
-        owner.execute("SELECT set_config('treering.space', %s, true)", (str(number),))
+        see_space(owner, name)
         owner.execute(sql)

@@ -114,7 +114,7 @@ def test_a_claim_waits_for_no_other_that_is_being_made(server):
     with process(server, new_space()) as opened:
         opened.add(3)
         with closing(open_target(server, new_space())), opened.claims._space.beside() as transaction:
-            held = transaction.column("SELECT text_id FROM vector_queue ORDER BY text_id LIMIT 1 FOR UPDATE")
+            held = transaction.column("SELECT text_id FROM vector_queue WHERE space = %(space)s LIMIT 1 FOR UPDATE")
             assert len(held) == 1
             assert len(opened.claims.claim("other", 10, seconds=60)) == 2
 

@@ -16,7 +16,7 @@ DO $treering$ DECLARE exempt text; BEGIN
   WHEN EXISTS (
     SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'treering'
       AND c.relkind IN ('r', 'p') AND c.relname <> ALL('{migrations,servers,placements,membership}')
-      AND NOT (c.relrowsecurity AND c.relforcerowsecurity) AND has_table_privilege(r.oid, c.oid, 'SELECT')
+      AND NOT c.relrowsecurity AND has_table_privilege(r.oid, c.oid, 'SELECT')
   ) THEN 'may read a table whose row-level security was disabled'
   ELSE '' END FROM pg_roles r WHERE r.rolname = 'app');
   IF exempt <> '' THEN
@@ -49,7 +49,7 @@ DO $treering$ DECLARE exempt text; BEGIN
   WHEN EXISTS (
     SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'treering'
       AND c.relkind IN ('r', 'p') AND c.relname <> ALL('{migrations,servers,placements,membership}')
-      AND NOT (c.relrowsecurity AND c.relforcerowsecurity) AND has_table_privilege(r.oid, c.oid, 'SELECT')
+      AND NOT c.relrowsecurity AND has_table_privilege(r.oid, c.oid, 'SELECT')
   ) THEN 'may read a table whose row-level security was disabled'
   ELSE '' END FROM pg_roles r WHERE r.rolname = 'report');
   IF exempt <> '' THEN

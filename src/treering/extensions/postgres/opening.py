@@ -10,7 +10,7 @@ from treering.core.errors import InvalidInput
 from treering.extensions.postgres.connection.failures import translated
 from treering.extensions.postgres.connection.pools import LentPool, shared_pool
 from treering.extensions.postgres.connection.primary import COPYING
-from treering.extensions.postgres.connection.schema import FINDING, QUEUES, SCHEMA
+from treering.extensions.postgres.connection.schema import FINDING, SCHEMA, is_distributed
 from treering.extensions.postgres.connection.space import PostgresSpace
 from treering.extensions.postgres.connection.target import Target, target_of
 from treering.extensions.postgres.index.index import PostgresIndex
@@ -98,8 +98,10 @@ SELECT space FROM (
   ) SELECT space FROM next WHERE space IS NOT NULL
 ) AS of_{table}
 """
-_FREE = {"vector_queue": "claimed_until <= {now}", "promised_work": "claimed_until <= {now}", "waiting_objects": "true"}
-_NOW = "extract(epoch FROM now())::double precision"
+# Citus refuses recursion over several spaces. Its servers read their queues in parallel.
+_DISTRIBUTED_SPACES_OF = "SELECT space FROM {table} WHERE {free} GROUP BY space"
+_UNCLAIMED = "claimed_until <= extract(epoch FROM now())::double precision"
+_FREE = {"vector_queue": _UNCLAIMED, "promised_work": _UNCLAIMED, "waiting_objects": "true"}
 
 
 def spaces_with_work(address: Address) -> "WaitingSpaces":
@@ -117,13 +119,14 @@ class WaitingSpaces:
 
     def names(self) -> Sequence[str]:
         """Return the names of the spaces, the oldest first. Raises `Unavailable`."""
-        spaces = " UNION ".join(_SPACES_OF.format(table=table, free=_FREE[table].format(now=_NOW)) for table in QUEUES)
-        sql = f"SELECT name FROM space_names WHERE space IN ({spaces}) ORDER BY space"  # noqa: S608 - our own SQL
         with translated(self._place):
             connection = self._pool.take(timeout=_WAIT_SECONDS)
             try:
                 with connection.transaction():
                     connection.execute(f"SET LOCAL search_path = {SCHEMA}; SET LOCAL {FINDING} = 'on'")
+                    spaces_of = _DISTRIBUTED_SPACES_OF if is_distributed(connection) else _SPACES_OF
+                    spaces = " UNION ".join(spaces_of.format(table=table, free=free) for table, free in _FREE.items())
+                    sql = f"SELECT name FROM space_names WHERE space IN ({spaces}) ORDER BY space"  # noqa: S608 - our own SQL
                     return [name for (name,) in connection.execute(sql)]
             finally:
                 self._pool.put_back(connection)

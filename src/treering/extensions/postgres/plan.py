@@ -58,7 +58,7 @@ EXEMPT = f"""SELECT CASE
   WHEN EXISTS (
     SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{SCHEMA}'
       AND c.relkind IN ('r', 'p') AND c.relname <> ALL('{{{_OPEN}}}')
-      AND NOT (c.relrowsecurity AND c.relforcerowsecurity) AND has_table_privilege(r.oid, c.oid, 'SELECT')
+      AND NOT c.relrowsecurity AND has_table_privilege(r.oid, c.oid, 'SELECT')
   ) THEN 'may read a table whose row-level security was disabled'
   ELSE '' END FROM pg_roles r WHERE r.rolname = """  # noqa: S608 - our own names
 """Returns why row-level security does not apply to a role; empty if it does."""
@@ -143,12 +143,10 @@ def _distributed() -> str:
 
 
 _CITUS = """\
--- A distributed Postgres (Citus). Run this at its coordinator, with all workers added, before spaces are filled, and
--- again after a version of Treering that adds tables. Run it as a superuser: row-level security hides the rows that are
--- there already from the owner of the tables, and they would stay behind.
+-- A distributed Postgres (Citus). Run this at its coordinator, with all workers added, as the owner of the database,
+-- and again after a version of Treering that adds tables.
 -- All rows of a space are on one server, in all tables: a commit uses one server.
--- Limits: one space is as fast as one server; SKIP LOCKED works inside one space only; advisory locks and NOTIFY are
--- the coordinator's; no key is unique without the space. Programs connect to the coordinator.
+-- One space is as fast as one server. Programs connect to the coordinator.
 DO $$ BEGIN
   IF EXISTS (
     SELECT FROM pg_class c WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind = 'p'
@@ -164,7 +162,13 @@ END $$;
 DO $$ BEGIN
   EXECUTE format($q$ALTER DATABASE %I SET citus.propagate_set_commands = 'local'$q$, current_database());
 END $$;
-SET citus.propagate_set_commands = 'local';"""
+SET citus.propagate_set_commands = 'local';
+-- A shard is moved, and a worker added, by a subscription of the owner of the tables. Row-level security that is forced
+-- on the owner stops it. Programs need a role of their own, which row-level security holds in any case.
+DO $$ DECLARE one regclass; BEGIN
+  FOR one IN SELECT c.oid FROM pg_class c WHERE c.relnamespace = '{schema}'::regnamespace AND c.relforcerowsecurity
+  LOOP EXECUTE format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY', one); END LOOP;
+END $$;"""
 
 
 def _once(table: str, call: str) -> str:

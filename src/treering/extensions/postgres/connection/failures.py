@@ -92,6 +92,13 @@ _TRANSLATIONS: tuple[tuple[_Kinds, type[Unavailable | InvalidInput | Corrupt], s
         "Try again.",
     ),
     (
+        # Of Citus, such as a coordinator that lost a worker.
+        (errors.InternalError_,),
+        Unavailable,
+        "The server of {place} failed: {error}.",
+        "Try again; see the log of the server.",
+    ),
+    (
         (psycopg.DataError, errors.ProgramLimitExceeded),
         InvalidInput,
         "A value cannot be stored: {error}.",

@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool
 from treering.core.errors import InvalidInput
 from treering.extensions.postgres.connection.failures import translated
 from treering.extensions.postgres.connection.target import Target
-from treering.extensions.postgres.connection.transactions import PreparingConnection
+from treering.extensions.postgres.connection.transactions import PreparingConnection, UnpreparedConnection
 from treering.ports.runtime import uninterrupted
 
 _IDLE_SECONDS = 300.0
@@ -43,11 +43,11 @@ class Connections(Protocol):
 class Pool:
     """A limited number of connections. Writers use at most half of them, so that readers never wait for writers."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, *, behind_pooler: bool) -> None:
         self._key = target.conninfo
         self._pool = ConnectionPool(
             target.conninfo,
-            connection_class=PreparingConnection,
+            connection_class=UnpreparedConnection if behind_pooler else PreparingConnection,
             # The driver would discard all prepared statements with each rollback.
             kwargs={"autocommit": True, "prepare_threshold": None},
             min_size=0,
@@ -101,14 +101,20 @@ def shared_pool(target: Target) -> Pool:
     """
     with _opening:
         is_open = target.conninfo in _open
-    if not is_open:
-        psycopg.connect(target.conninfo).close()
+    behind_pooler = not is_open and _is_behind_pooler(target)
     with _opening:
         pool = _open.get(target.conninfo)
         if pool is None:
-            pool = _open[target.conninfo] = Pool(target)
+            pool = _open[target.conninfo] = Pool(target, behind_pooler=behind_pooler)
         pool.users += 1
         return pool
+
+
+def _is_behind_pooler(target: Target) -> bool:
+    """Connect, and return whether a pooler such as PgBouncer answered: it reports another process than the server."""
+    with psycopg.connect(target.conninfo) as connection:
+        row = connection.execute("SELECT pg_backend_pid()").fetchone()
+        return row != (connection.info.backend_pid,)
 
 
 def give_back(pool: Connections, connection: PreparingConnection) -> None:
@@ -125,13 +131,6 @@ _SECONDS = 20.0
 
 def _nothing_noted(_space: int, _sequence: int) -> None:
     """Do nothing: without prepared statements, there are no plans to renew."""
-
-
-class _NothingPrepared(dict[Any, int | bytes]):
-    """Counts no statements, so that none is prepared."""
-
-    def __setitem__(self, key: Any, value: int | bytes) -> None:
-        """Store nothing."""
 
 
 class LentPool:
@@ -168,7 +167,7 @@ class LentPool:
         try:
             connection.autocommit, connection.row_factory = True, tuple_row
             # No prepared statements, because the program may end them at any time.
-            connection.known, connection.names = _NothingPrepared(), 0
+            connection.prepares, connection.known = False, {}
             connection.plans, connection.note_growth = [], _nothing_noted
         except BaseException:
             self.put_back(connection)

@@ -77,12 +77,10 @@ _SPACE_ROW = (
 # statistics, the planner expects no rows and considers any index equally good. A planner that adds up all partitions
 # scans whole ones, uses parallel workers, or compiles the statement. Each of these takes a hundred times as long. Plans
 # are renewed when a space has grown. Only Citus needs the values, to choose the server.
-_PLANS = {
-    "plan_cache_mode": f"CASE WHEN {IS_DISTRIBUTED} THEN 'auto' ELSE 'force_generic_plan' END",
-    "enable_seqscan": "'off'",
-    "max_parallel_workers_per_gather": "'0'",
-    "jit": "'off'",
-}
+_GENERIC_PLANS = (
+    f"set_config('plan_cache_mode', CASE WHEN {IS_DISTRIBUTED} THEN 'auto' ELSE 'force_generic_plan' END, true)"
+)
+_PLANS = {"enable_seqscan": "off", "max_parallel_workers_per_gather": "0", "jit": "off"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,29 +89,31 @@ class Kind:
 
     begin: str
     settings: Mapping[str, str] = field(default_factory=dict)
-    """The settings of the transaction, as SQL expressions."""
+    """The settings of the transaction."""
     row: str = _SPACE_ROW
 
     def beginning(self, place: SpacePlace) -> list[Statement]:
         """Return the first statements of the transaction. The last one returns the space's row."""
-        number = str(place.number)
-        settings = {"search_path": f"'{SCHEMA}'", **_PLANS, **self.settings}
-        # By `SET LOCAL`, because Citus passes only statements on to its workers, which apply row-level security.
-        seen: list[Statement] = [(f"SET LOCAL treering.space = '{number}'", {})]
-        if place.partition is not None:
-            settings, seen = {"treering.space": "%(number)s", **settings}, []
-        chosen = ", ".join(f"set_config('{name}', {value}, true)" for name, value in settings.items())
-        settled = (f"SELECT {chosen}", {"number": number})
-        return [(self.begin, {}), *seen, settled, *bound([(self.row, {})], place)]
+        settings = {"search_path": SCHEMA, **_PLANS, **self.settings}
+        if place.partition is None:
+            # Citus passes only statements on to its workers, which lock rows and apply row-level security.
+            given = {"treering.space": str(place.number), **settings}
+            settled: list[Statement] = [(f"SET LOCAL {name} = '{value}'", {}) for name, value in given.items()]
+            settled.append((f"SELECT {_GENERIC_PLANS}", {}))
+        else:
+            chosen = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+            sql = f"SELECT {_GENERIC_PLANS}, set_config('treering.space', %(number)s, true), {chosen}"
+            settled = [(sql, {"number": str(place.number)})]
+        return [(self.begin, {}), *settled, *bound([(self.row, {})], place)]
 
 
 READ = Kind("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 WRITE = Kind(
     "BEGIN ISOLATION LEVEL READ COMMITTED",
     {
-        "synchronous_commit": "'on'",
-        "lock_timeout": f"'{int(LOOKING_SECONDS * 1000)}ms'",
-        "idle_in_transaction_session_timeout": f"'{_IDLE_SECONDS}s'",
+        "synchronous_commit": "on",
+        "lock_timeout": f"{int(LOOKING_SECONDS * 1000)}ms",
+        "idle_in_transaction_session_timeout": f"{_IDLE_SECONDS}s",
     },
     f"{_SPACE_ROW} FOR NO KEY UPDATE",
 )
@@ -295,7 +295,8 @@ def _made(connection: psycopg.Connection, target: Target, mark: str | None) -> i
 
 
 _MAY_READ_PLACEMENTS = (
-    f"SELECT has_table_privilege('{SCHEMA}.placements', 'SELECT') AND has_table_privilege('{SCHEMA}.servers', 'SELECT')"
+    f"SELECT has_table_privilege(to_regclass('{SCHEMA}.placements'), 'SELECT') "
+    f"AND has_table_privilege(to_regclass('{SCHEMA}.servers'), 'SELECT')"
 )
 _PLACED = "SELECT s.address FROM placements p JOIN servers s ON s.name = p.server WHERE p.name = %s"
 

@@ -19,31 +19,7 @@ from treering.core.errors import InvalidInput
 _TEXT = 'text COLLATE "C"'
 
 UNUSED_TABLES = ("servers", "placements", "membership")
-"""Tables of earlier versions, which shared spaces between servers. They may still contain the server of a space."""
-
-_UNUSED_STEP = f"""
-CREATE TABLE {{schema}}.servers(
-  name {_TEXT} PRIMARY KEY, address {_TEXT} NOT NULL, draining boolean NOT NULL DEFAULT false,
-  spaces bigint NOT NULL DEFAULT 0
-);
-CREATE TABLE {{schema}}.placements(
-  name {_TEXT} PRIMARY KEY, server {_TEXT} NOT NULL REFERENCES {{schema}}.servers(name), target {_TEXT}, move {_TEXT},
-  left_on {_TEXT}
-);
-CREATE INDEX placements_by_server ON {{schema}}.placements(server);
-CREATE TABLE {{schema}}.membership(
-  one boolean PRIMARY KEY DEFAULT true CHECK (one), server {_TEXT} NOT NULL, directory {_TEXT} NOT NULL
-);
--- What makes a space looks here, whatever it was granted before there were directories. Nothing in it is secret.
-GRANT SELECT ON {{schema}}.membership TO PUBLIC;
--- The owner of the tables sees all placements: it moves spaces. Other roles see the space that they have named.
-ALTER TABLE {{schema}}.placements ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_space ON {{schema}}.placements USING (name = current_setting('treering.space_name', true));
-"""
-
-_MARK_STEP = f"ALTER TABLE {{schema}}.spaces ADD COLUMN moving {_TEXT}"
-"""`spaces.moving` is set if this database does not serve the space (`primary.refusal`)."""
-
+"""Tables of databases of earlier versions, which shared spaces between servers. They may contain the server of one."""
 
 INDEX_TABLES = {
     # Numbers in the state of the index, by name (`index.index_state`).
@@ -309,7 +285,8 @@ _FOUND = (
 
 _ENGINE: Sequence[str] = (f"ALTER TABLE {SCHEMA}.spaces ADD COLUMN engine {_TEXT}",)
 
-_SERVERS: Sequence[str] = (_MARK_STEP.format(schema=SCHEMA), _UNUSED_STEP.format(schema=SCHEMA))
+_MARK: Sequence[str] = (f"ALTER TABLE {SCHEMA}.spaces ADD COLUMN moving {_TEXT}",)
+"""`spaces.moving` is set if this database does not serve the space (`primary.refusal`)."""
 
 _INDEXED_BYTES = 2_000  # the limit of an index entry is 2,704
 _BYTES_OF_NAMES = (
@@ -365,7 +342,7 @@ def _versions(write: Callable[[str, str], str]) -> Versions:
         _same_rights("promised_work", like="jobs"),
         "\n".join(_FOUND.format(schema=SCHEMA, table=table, setting=FINDING) for table in ("space_names", *QUEUES)),
     )
-    return first, index, work, _ENGINE, _SERVERS, _NAMES, _QUEUE
+    return first, index, work, _ENGINE, _MARK, _NAMES, _QUEUE
 
 
 VERSIONS = _versions(_partitioned)
@@ -375,8 +352,8 @@ _DISTRIBUTED_VERSIONS = _versions(_whole)
 """The same steps for a distributed Postgres, where each partition would be a distributed table with its own shards."""
 
 
-_LOCK = 0x7472_6565_7269_6E67
-"""The advisory lock of migrations."""
+_TURN = f"SELECT pg_advisory_xact_lock({0x7472_6565_7269_6E67})"
+"""Waits for the migrations of other processes. Until the end of the transaction: poolers change the session then."""
 _LOCK_MS = 300
 _PAUSE_SECONDS = 0.3
 _ATTEMPTS = 100
@@ -395,32 +372,31 @@ def migrate(connection: psycopg.Connection, versions: Versions | None = None) ->
     newer version, `psycopg.errors.LockNotAvailable` if a table is in use for very long. `connection` must not be in a
     transaction.
     """
-    versions = versions or _versions_for(connection)
-    connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
-    try:
-        with connection.transaction():
-            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-            connection.execute(
-                f"CREATE TABLE IF NOT EXISTS {SCHEMA}.migrations(version integer, step integer, "
-                "PRIMARY KEY(version, step))"
-            )
-        for version, step in list(_left(versions, _done(connection))):
-            _make(connection, versions[version - 1][step - 1], version, step)
-    finally:
-        if not connection.closed:
-            connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
+    versions = versions or (_DISTRIBUTED_VERSIONS if is_distributed(connection) else VERSIONS)
+    with connection.transaction():
+        connection.execute(_TURN)
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS {SCHEMA}.migrations(version integer, step integer, PRIMARY KEY(version, step))"
+        )
+    for version, step in list(_left(versions, _done(connection))):
+        _make(connection, versions[version - 1][step - 1], version, step)
 
 
-def _versions_for(connection: psycopg.Connection) -> Versions:
+def is_distributed(connection: psycopg.Connection) -> bool:
+    """Return whether the server has loaded Citus."""
     row = connection.execute(f"SELECT {IS_DISTRIBUTED}").fetchone()
-    return _DISTRIBUTED_VERSIONS if row and row[0] else VERSIONS
+    return bool(row and row[0])
 
 
 def _make(connection: psycopg.Connection, sql: str, version: int, step: int) -> None:
-    """Apply a step. It waits for locks in short intervals, because a waiting lock blocks everyone else."""
+    """Apply a step, unless another process did. It waits for locks briefly, because a waiting lock blocks others."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             with connection.transaction():
+                connection.execute(_TURN)
+                if (version, step) in _done(connection):
+                    return
                 connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_MS}ms'")
                 connection.execute(sql)
                 noted = f"INSERT INTO {SCHEMA}.migrations(version, step) VALUES(%s, %s)"

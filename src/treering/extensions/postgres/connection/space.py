@@ -111,8 +111,8 @@ class PostgresSpace:
             try:
                 with uninterrupted():
                     transaction.commit()
-            except psycopg.OperationalError as error:
-                if not (transaction.committing and transaction.is_lost):
+            except psycopg.Error as error:
+                if not (transaction.committing and transaction.has_ended):
                     raise
                 self._check_committed(transaction.reached, error)
             note_commit()
@@ -217,7 +217,7 @@ class PostgresSpace:
         return begun
 
     def _check_committed(self, reached: Anchor | None, error: psycopg.Error) -> None:
-        """Raise `Unavailable` if a commit whose connection was lost did not succeed.
+        """Raise `Unavailable` if a commit whose connection was lost, at the server or behind it, did not succeed.
 
         With the lock of the space's row, the other transaction is known to have ended.
         """

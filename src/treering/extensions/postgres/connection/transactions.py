@@ -50,6 +50,9 @@ _Key = tuple[bytes, tuple[int, ...]]
 class PreparingConnection(psycopg.Connection[Row]):
     """A connection that counts and prepares statements itself. The driver prepares none."""
 
+    prepares = True
+    """Whether statements may be prepared."""
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.known: dict[_Key, int | bytes] = {}
@@ -64,11 +67,17 @@ class PreparingConnection(psycopg.Connection[Row]):
     def note_growth(self, space: int, sequence: int) -> None:
         """Renew all plans from the next transaction on, if a space has become four times as large."""
         self.plans = []
-        if sequence > _GROWN * self.planned_at.get(space, _SMALL):
+        if self.prepares and sequence > _GROWN * self.planned_at.get(space, _SMALL):
             if len(self.planned_at) >= _MOST:
                 self.planned_at.clear()
             self.planned_at[space] = sequence
             self.plans = [("DISCARD PLANS", {})]
+
+
+class UnpreparedConnection(PreparingConnection):
+    """A connection behind a pooler, which may run each transaction in another session of the server."""
+
+    prepares = False
 
 
 class _Message(NamedTuple):
@@ -193,7 +202,7 @@ def _parsed(sql: str) -> tuple[bytes, tuple[str, ...]]:
 def _prepare(connection: PreparingConnection, key: _Key) -> bool:
     """Count a statement; return whether to prepare it now."""
     known = connection.known.setdefault(key, 0)
-    if isinstance(known, bytes) or known < _USES:
+    if not connection.prepares or isinstance(known, bytes) or known < _USES:
         return False
     connection.names += 1
     name = connection.known[key] = b"treering%d" % connection.names
@@ -406,9 +415,15 @@ class Transaction:
         return None if self._row is None or self._row == self._begun_with else self._row.head
 
     @property
-    def is_lost(self) -> bool:
-        """Whether the connection to the server is lost."""
-        return self._connection is not None and self._connection.closed
+    def has_ended(self) -> bool:
+        """Whether the transaction is over for the server, or the connection to it is lost.
+
+        If a commit then reports an error, the rows may be committed: a coordinator of Citus may lose its worker.
+        """
+        connection = self._connection
+        return connection is not None and (
+            connection.closed or connection.info.transaction_status == pq.TransactionStatus.IDLE
+        )
 
     def rows(self, sql: str, /, **bindings: Any) -> list[Row]:
         """Return all rows of a query, which sees earlier writes."""
