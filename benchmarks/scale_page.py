@@ -8,7 +8,7 @@ from benchmarks.figures import number
 from benchmarks.scale import FILE, MEASURES
 
 PAGE = Path(__file__).parents[1] / "docs/benchmarks/scale.md"
-BEGINS, ENDS = "<!-- measured: written by `python -m benchmarks.scale_page` -->", "<!-- end of what was measured -->"
+BEGINS, ENDS = "<!-- measured: written by `python -m benchmarks.scale_page` -->", "<!-- end of the tables -->"
 
 Figures = Mapping[str, float]
 

@@ -234,10 +234,10 @@ def _sum(file: BinaryIO) -> int:
 
     The file is read, because all pages of a mapping would stay resident.
     """
-    total, buffer = 0, np.empty(_SUMMED_BYTES // 8, np.uint64)
+    total = 0
     file.seek(_FRONT)
-    while size := file.readinto(buffer.data):
-        total += int(buffer[: size // 8].sum())
+    while part := file.read(_SUMMED_BYTES):
+        total += int(np.frombuffer(part, np.uint64).sum())
     return total % 2**64
 
 
