@@ -92,7 +92,6 @@ def scale_ask(folder: str, kind: str, size: int) -> Answer:
     from benchmarks.scale_texts import KINDS, items_for
 
     questions = KINDS[kind].questions()[: _WARMED_BY + _QUESTIONS]
-    new = list(islice(items_for(KINDS[kind], 10**9, skip=size), _NOTES + 1))
     with _opened(folder) as space:
         for question in questions[:_WARMED_BY]:
             _search(space, question)
@@ -103,6 +102,7 @@ def scale_ask(folder: str, kind: str, size: int) -> Answer:
         briefs = _costs(lambda _: space.query("brief"), range(_BRIEFS + 1))[1:]
         memory = _resident()
         recall = _recall(space, asked[:_EXACT_QUESTIONS])
+        new = islice(items_for(KINDS[kind], 10**9, skip=size), _NOTES + 1)
         notes = _costs(partial(_add_note, space), [_texts_of(item)[0] for item in new])[1:]
         after_note = _costs(partial(_search_after_note, space), asked[:5])
     return {
