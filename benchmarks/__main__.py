@@ -39,6 +39,7 @@ from benchmarks import (
     projects,
     recall,
     repetitions,
+    scale,
     spaces,
     start,
     text,
@@ -66,6 +67,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "latency": latency.measure,
     "paragraphs": paragraphs.measure,
     "cost": peers.measure,
+    "scale": scale.measure,
     "text": text.measure,
     "embedding": embedding.measure,
     "files": files.measure,
@@ -122,7 +124,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--against", type=Path, metavar="FILE", help="compare recall with a file written by --keep")
     parser.add_argument("--seconds", type=float, metavar="N", help="how long the clients of a server ask; default 60")
     parser.add_argument(
-        "--size", type=int, action="append", metavar="N", help="texts for cost; default 2000; repeatable"
+        "--size", type=int, action="append", metavar="N", help="texts for cost (2000) and scale; repeatable"
     )
     return parser.parse_args(arguments)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.costs import Cost, cost_of, typical
 from benchmarks.processes import peak_memory
+from benchmarks.scale_steps import STEPS
 
 if TYPE_CHECKING:
     from treering.ports.ledger import Ledger
@@ -364,7 +365,7 @@ PROBES: Mapping[str, Callable[..., Answer]] = {
         start_on_paragraphs,
         start_of_script,
     )
-}
+} | STEPS
 
 if __name__ == "__main__":
     print(json.dumps(PROBES[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import agent_packs, agent_page, page, peers
+from benchmarks import agent_packs, agent_page, page, peers, scale, scale_page
 from benchmarks.agent_cards import LABELS, score
 from benchmarks.cached_embedder import CachedEmbedder
 from benchmarks.conversations import recalls
@@ -278,3 +278,8 @@ def test_decisions_share_files_that_few_decisions_rest_on() -> None:
 def test_releases_and_updates_decide_nothing(subject: str) -> None:
     assert agent_packs._DECIDES_NOTHING.search(subject)
     assert not agent_packs._DECIDES_NOTHING.search(f"Keep the old file after {subject} is read")
+
+
+def test_page_of_costs_by_size_has_the_measured_figures() -> None:
+    text = scale_page.PAGE.read_text(encoding="utf-8")
+    assert scale_page.page_with(text, json.loads(scale.FILE.read_text(encoding="utf-8"))) == text

@@ -52,3 +52,9 @@ def test_all_objects_of_a_type_in_a_scope_are_found_by_the_same_index(plan_of):
 
 def test_all_objects_of_a_type_in_a_whole_space_are_found_by_their_ids(plan_of):
     assert "PRIMARY KEY (id>? AND id<?)" in plan_of(Selection(scope="/", descend=True, types=("knowledge",)))
+
+
+def test_index_finds_objects_of_a_kind_in_a_whole_space(plan_of):
+    where = parse_filter({"kind": "repo_map", "status": "active"})
+    found = plan_of(Selection(scope="/", descend=True, types=("source",), where=where))
+    assert "objects_by_kind (kind=? AND status=?" in found

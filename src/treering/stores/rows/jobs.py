@@ -1,9 +1,10 @@
 """Jobs in rows: sealed, parsed, and without data about erased objects."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from itertools import islice
+from typing import Any
 
 from treering.core.canonical import canonical_json
 from treering.core.errors import Corrupt, InvalidInput
@@ -23,8 +24,17 @@ def packed_job(job_id: str, row: JobRow) -> bytes:
 
 def job_of(job_id: str, body: str | bytes) -> JobRow:
     """Unpack a job. Raises `Corrupt` for a damaged row."""
+    return _parsed(_text_of(job_id, body))
+
+
+def _text_of(job_id: str, body: str | bytes) -> str:
     with row_of("a job"):
-        row = json_of(unpack_sealed(body, name=job_id))
+        return unpack_sealed(body, name=job_id)
+
+
+def _parsed(text: str) -> JobRow:
+    with row_of("a job"):
+        row = json_of(text)
     if not isinstance(row, dict):
         raise Corrupt("The record of a job is damaged.", hint="Restore the space from a backup.")
     return row
@@ -44,8 +54,7 @@ def jobs_seen(rows: Iterable[tuple[str, Body]], scope: str, limit: int) -> list[
 
 def jobs_naming(rows: Iterable[tuple[str, Body]], object_ids: Sequence[str]) -> int:
     """Count the jobs that name one of some objects. `rows`: ids and bodies."""
-    named = Named(frozenset(object_ids), frozenset())
-    return sum(named.is_in(job_of(*row)) for row in rows)
+    return sum(1 for _ in _naming(rows, Named(frozenset(object_ids))))
 
 
 def without_erased(row: JobRow, erased: Set[str]) -> JobRow:
@@ -53,10 +62,25 @@ def without_erased(row: JobRow, erased: Set[str]) -> JobRow:
     return Named(erased, frozenset(_origins(row, erased))).without(row) if erased else dict(row)
 
 
-def changed_by_erasure(jobs: Mapping[str, JobRow], erased: Set[str], origins: Set[str]) -> dict[str, JobRow]:
+def changed_by_erasure(
+    rows: Sequence[tuple[str, Body]], erased: Set[str], origins: Set[str]
+) -> dict[str, dict[str, Any]]:
     """Return the jobs with data about erased objects or their origins, without this data, by id."""
-    named = Named(erased, frozenset(origins).union(*(_origins(row, erased) for row in jobs.values())))
-    return {job: named.without(row) for job, row in jobs.items() if named.is_in(row)}
+    earlier = (_origins(row, erased) for _, row in _naming(rows, Named(erased)))
+    named = Named(erased, frozenset(origins).union(*earlier))
+    return {job: named.without(row) for job, row in _naming(rows, named)}
+
+
+def _naming(rows: Iterable[tuple[str, Body]], named: Named) -> Iterator[tuple[str, JobRow]]:
+    """Yield the jobs that name one of some objects. Others are not parsed, because a job may have thousands of items.
+
+    A sealed job is written by `canonical_json`, which has one form for each string.
+    """
+    wanted = [canonical_json(one)[1:-1] for one in (*named.ids, *named.origins)]
+    for job, body in rows:
+        text = _text_of(job, body)
+        if (isinstance(body, str) or any(one in text for one in wanted)) and named.is_in(row := _parsed(text)):
+            yield job, row
 
 
 class WaitingJobs:

@@ -64,7 +64,7 @@ class SqliteJobs(WaitingJobs):
             self._forget(connection, erased)
 
     def _forget(self, connection: apsw.Connection, erased: Sequence[Change]) -> None:
-        jobs = {job: job_of(job, body) for job, body in connection.execute("SELECT id, body FROM jobs")}
+        jobs = list(connection.execute("SELECT id, body FROM jobs"))
         ids = frozenset(change.object_id for change in erased)
         origins = {change.before.origin for change in erased if isinstance(change.before, Source)}
         for job, row in changed_by_erasure(jobs, ids, origins).items():

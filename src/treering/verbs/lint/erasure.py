@@ -142,7 +142,7 @@ class Proof:
 def proof_of(engine: Engine, items: Sequence[Object], texts: set[str]) -> Proof:
     """Search everywhere for objects and their texts."""
     ids = tuple(item.id for item in items)
-    stored = _stored(engine.ledger.records(), frozenset(ids), texts)
+    stored = _stored(engine.ledger.records(only={"revision", "segment"}), frozenset(ids), texts)
     probes = _probes(engine, ids, texts, stored)
     return Proof(stored.repeated_in, probes, _reasons(engine, items))
 
@@ -175,7 +175,7 @@ class _Stored:
 
 
 def _stored(records: Iterable[Record], gone: frozenset[str], texts: set[str]) -> _Stored:
-    """Read all records once, one at a time: a space may be larger than memory."""
+    """Read revisions and segments once, one at a time: a space may be larger than memory."""
     count, repeated = 0, dict[str, None]()
     for record in records:
         row = record.row

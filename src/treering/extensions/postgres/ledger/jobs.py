@@ -76,7 +76,7 @@ class PostgresJobs(WaitingJobs):
 
 def forget_in_jobs(transaction: Transaction, erased: Set[str], origins: Set[str]) -> None:
     """Remove data about the objects that this transaction erases, and their origins, from all jobs."""
-    jobs = {job: job_of(job, body) for job, body in transaction.rows(_ALL)}
+    jobs = [(row[0], row[1]) for row in transaction.rows(_ALL)]
     for job, row in changed_by_erasure(jobs, erased, origins).items():
         _keep(transaction, job, row)
 

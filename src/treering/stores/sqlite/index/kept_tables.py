@@ -48,6 +48,10 @@ _FRONT = 4_096
 _ALIGNED = 64
 
 
+_SUMMED_BYTES = 2**20
+"""Bytes of a file that are read at a time; they fit into the cache of a core."""
+
+
 _KINDS = frozenset(np.dtype(kind).str for kind in ("i2", "i4", "i8", "u4", "u8"))
 
 
@@ -180,8 +184,7 @@ def _write(file: BinaryIO, moment: str, packed: PackedTable) -> None:
             places[name] = place._replace(shape=(place.shape[0] + len(array),))
     file.truncate(_aligned(max(end, _FRONT)))
     file.flush()
-    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        total = _sum(content)
+    total = _sum(file)
     header = json.dumps({"moment": moment, "numbers": packed.numbers, "places": places, "sum": total}).encode()
     front = _START.pack(_MAGIC, len(header), blake2b(header, digest_size=32).digest()) + header
     _put(file, 0, np.frombuffer(front, np.uint8))
@@ -211,7 +214,7 @@ def _mapped(file: BinaryIO) -> tuple[str, PackedTable]:
         places = {name: _Place(*place) for name, place in header["places"].items()}
         arrays = {name: _array(content, place) for name, place in places.items()}
         moment, numbers = str(header["moment"]), dict(header["numbers"])
-        is_whole = header["sum"] == _sum(content)
+        is_whole = header["sum"] == _sum(file)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise unfit() from error
     if not is_whole:
@@ -226,9 +229,16 @@ def _array(content: mmap.mmap, place: _Place) -> npt.NDArray[Any]:
     return np.frombuffer(content, place.kind, math.prod(place.shape), place.start).reshape(place.shape)
 
 
-def _sum(content: mmap.mmap) -> int:
-    """Return the sum of the words after the header. It reveals damage, in 5 ms for 170 MB (SHA-256: 87 ms)."""
-    return int(np.frombuffer(content, np.uint64, offset=_FRONT).sum())
+def _sum(file: BinaryIO) -> int:
+    """Return the sum of the words after the header. It reveals damage at a fifteenth of the cost of SHA-256.
+
+    The file is read, because all pages of a mapping would stay resident.
+    """
+    total = 0
+    file.seek(_FRONT)
+    while part := file.read(_SUMMED_BYTES):
+        total += int(np.frombuffer(part, np.uint64).sum())
+    return total % 2**64
 
 
 def _aligned(place: int) -> int:

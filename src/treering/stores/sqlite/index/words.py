@@ -5,8 +5,8 @@ same columns, so that withdrawn text neither slows down nor affects the ranking 
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from heapq import nsmallest
 from itertools import chain, starmap
 from math import log
@@ -21,7 +21,7 @@ from treering.retrieval.index.tables import Keys
 from treering.stores.rows.reach import place_terms
 from treering.stores.sqlite.filters import ALWAYS, Condition, joined
 from treering.stores.sqlite.index.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY
-from treering.stores.sqlite.readers import ReadConnection, remembered
+from treering.stores.sqlite.readers import ReadConnection
 from treering.stores.sqlite.reading import in_batches
 from treering.stores.sqlite.sight import Sight, fts_query
 
@@ -110,25 +110,26 @@ def count_words(connection: apsw.Connection, words: Sequence[str], sight: Sight)
     One query finds out which terms occur at all, because nearly all of the hundreds of possible spellings do not.
     """
     plain = [word for word in words if PLAIN_TERM.fullmatch(word)]
-    absent = set(plain).difference(_occurring(connection, plain))
+    absent = set(plain).difference(_occurring(connection, set(plain)))
     return {word: _count(connection, sight.match(fts_query([word]))) for word in words if word not in absent}
 
 
-def _occurring(connection: apsw.Connection, terms: Sequence[str]) -> Iterator[str]:
-    known = vocabulary(connection, WORDS, "row")
-    return (term for (term,) in in_batches(connection, f"SELECT term FROM {known} WHERE term IN (?*)", terms))  # noqa: S608 - our table
+def _occurring(connection: apsw.Connection, terms: Iterable[str]) -> Iterator[str]:
+    """Yield the terms that occur. The next term in the index is read, and terms before it are skipped unread."""
+    sql = f"SELECT term FROM {vocabulary(connection, WORDS, 'instance')} WHERE term >= ? LIMIT 1"  # noqa: S608 - our table
+    wanted, at = sorted(terms), 0
+    while at < len(wanted) and (row := next(connection.execute(sql, (wanted[at],)), None)):
+        at = bisect_left(wanted, row[0], at)
+        if at < len(wanted) and wanted[at] == row[0]:
+            yield row[0]
+            at += 1
 
 
 def count_passages(connection: apsw.Connection, sight: Sight) -> int:
     """Count the current passages in the visible scopes, up to `MOST_COUNTED`."""
     if scopes := sight.match_of_scopes():
         return _count(connection, scopes)
-    return remembered(connection, "passages", partial(_count_all, connection))
-
-
-def _count_all(connection: apsw.Connection) -> int:
-    sql = f"SELECT count(*) FROM (SELECT 1 FROM {WORDS}_docsize LIMIT ?)"  # noqa: S608 - our table
-    return int(next(connection.execute(sql, (MOST_COUNTED,)))[0])
+    return min(totals(connection)["rows"], MOST_COUNTED)
 
 
 def _count(connection: apsw.Connection, match: str) -> int:

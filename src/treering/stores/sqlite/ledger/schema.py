@@ -1,6 +1,6 @@
 """The tables of a ledger, as numbered migrations. A file of any older version must open forever."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import apsw
@@ -146,8 +146,11 @@ _OURS = (APPLICATION_ID, ARRIVING_ID)
 _READABLE = 2
 """From this version on, a space has all tables that reads need."""
 
-# Not part of a version: a space without it is only slower, and gets it when it is opened for writing.
-_BY_NAME = "CREATE INDEX IF NOT EXISTS objects_by_name ON objects(scope, type, status, title)"
+# Not part of a version: a space without them is only slower, and gets them when it is opened for writing.
+_INDEXES: Mapping[str, str] = {
+    "objects_by_name": "objects(scope, type, status, title)",
+    "objects_by_kind": "objects(kind, status)",
+}
 # Redundant, because the index above begins with the same columns. A read-only space may still have it.
 _NO_LONGER = "DROP INDEX IF EXISTS objects_by_scope"
 
@@ -158,8 +161,9 @@ def is_current(connection: apsw.Connection) -> bool:
 
 
 def is_quick(connection: apsw.Connection) -> bool:
-    """Return whether the index for looking up objects by title exists."""
-    return next(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'objects_by_name'"), None) is not None
+    """Return whether the indexes for looking up objects by title and by kind exist."""
+    known = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'index'")}
+    return known.issuperset(_INDEXES)
 
 
 def is_readable(connection: apsw.Connection) -> bool:
@@ -189,7 +193,8 @@ def migrate(connection: apsw.Connection, path: str) -> None:
         _give_claim_keys(connection)
     if version < _WITH_REFERRERS:
         fill_referrers(connection)
-    connection.execute(_BY_NAME)
+    for name, columns in _INDEXES.items():
+        connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {columns}")
     connection.execute(_NO_LONGER)
     connection.pragma("user_version", VERSION)
     if application not in _OURS:

@@ -222,7 +222,8 @@ def overwrite(connection: apsw.Connection) -> None:
         return
     newest, vacuumed = next(connection.execute("SELECT max(seq), min(vacuumed) FROM overwriting"))
     if not vacuumed:
-        connection.execute("VACUUM")
+        # In memory, the copy that VACUUM makes would take as much as the file.
+        connection.execute("PRAGMA temp_store=FILE; VACUUM; PRAGMA temp_store=MEMORY")
         connection.execute("UPDATE overwriting SET vacuumed = 1 WHERE seq <= ?", (newest,))
     if connection.filename:
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)

@@ -31,7 +31,7 @@ from treering.stores.rows.ledger import Snapshot, checked_head, newest_states
 from treering.stores.rows.log_reads import LogReads
 from treering.stores.rows.packing import pack_row, pack_sealed
 from treering.stores.rows.read_checks import Body, ReadChecks, policy_told
-from treering.stores.sqlite.filters import INDEXED_FIELDS, OBJECT_FIELDS, condition, equalities, of_types
+from treering.stores.sqlite.filters import INDEXED_FIELDS, OBJECT_FIELDS, condition, equalities, joined, of_types
 from treering.stores.sqlite.ledger.object_tables import ObjectTables, SqliteEvents
 from treering.stores.sqlite.readers import remembered
 from treering.stores.sqlite.reading import in_batches
@@ -304,8 +304,10 @@ def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:
     prefix = selection.scope.removesuffix("/") + "/"
     below = "OR substr(scope, 1, ?) = ?" if selection.descend else ""
     named, filtered = equalities(selection.where, INDEXED_FIELDS), condition(selection.where, OBJECT_FIELDS)
-    # A name is rarer than a type. The plus sign prevents SQLite from using the index by type.
+    # A name is rarer than a type or a kind. The plus sign prevents SQLite from using the index by type.
     is_named = bool(equalities(selection.where, _NAMING).bindings)
+    if not is_named:
+        named = joined([named, equalities(selection.where, {"kind": "kind"})], "AND")
     kind = "+type" if equalities(selection.where, {"origin": "origin"}).bindings else "type"
     among = of_types(selection.types, "+id" if is_named else "id")
     types = f"AND {kind} IN ({_marks(selection.types)}) AND {among.sql}" if selection.types else ""

@@ -1,0 +1,63 @@
+"""Reads run no statement whose cost grows with the notes of a space that they are not about."""
+
+from collections import Counter
+
+import apsw
+import pytest
+
+from space_parts import decide, note, open_space
+
+_FEW, _MANY = 150, 450
+"""Both more than the candidates of a search, so that a search reads equally many."""
+_SQLITE_INTERNAL = ("PRAGMA 'main'", "SELECT pgno FROM", "SELECT t.'passage_words'")
+"""Statements of FTS5 itself."""
+
+
+@pytest.fixture(scope="module")
+def steps():
+    """Count the instructions that SQLite runs for each statement of a read, in a small and in a larger space."""
+    current = Counter()
+
+    def note_steps(event):
+        current[event["sql"]] += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+
+    def trace(connection):
+        connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, note_steps)
+
+    def counted(read):
+        read()
+        current.clear()
+        read()
+        return {sql: count for sql, count in current.items() if not sql.startswith(_SQLITE_INTERNAL)}
+
+    apsw.connection_hooks.append(trace)
+    spaces = [_space(count) for count in (_FEW, _MANY)]
+    yield lambda read: [counted(lambda space=space: read(space)) for space in spaces]
+    apsw.connection_hooks.remove(trace)
+    for space in spaces:
+        space.close()
+
+
+def _space(notes):
+    space = open_space(":memory:")
+    items = [{"origin": f"{number}", "text": f"Bees of hive {number} hum."} for number in range(notes)]
+    space.ingest("source", input={"items": items})
+    evidence = note(space, "Ants dig tunnels in spring.", origin="ants.md")
+    decide(space, "Ants dig in spring", evidence)
+    space.embed_pending()
+    return space
+
+
+def _search(space):
+    assert space.query("search", input={"text": "antz dig tunels"}).hits
+
+
+def _brief(space):
+    assert space.query("brief").sections
+
+
+@pytest.mark.parametrize("read", [_search, _brief])
+def test_read_runs_no_statement_that_grows_with_the_space(steps, read):
+    few, many = steps(read)
+    growing = {sql: (few.get(sql, 0), count) for sql, count in many.items() if count > few.get(sql, 0) + _MANY - _FEW}
+    assert growing == {}
