@@ -5,9 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from treering.extensions.wiki.repository.facts import RepositoryFacts
+from treering.extensions.wiki.repository.packages import CodePart, part_title
 from treering.extensions.wiki.repository.symbol_graph import FileLink
 
-MAX_GROUPS = 20
+MAX_GROUPS = 12
+"""The maximum number of groups that a reader can survey in a list or diagram."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,26 @@ def folder_groups(facts: RepositoryFacts) -> GroupImports:
             for path, folder in folders.items()
         }
     return _grouped(facts, folders)
+
+
+def ranked_groups(facts: RepositoryFacts, groups: GroupImports) -> list[str]:
+    """Return the groups, most important first."""
+    weights = {key: sum(facts.graph.importance.get(path, 0.0) for path in paths) for key, paths in groups.files.items()}
+    return sorted(groups.groups, key=lambda group: (-round(weights[group], 6), group))
+
+
+def group_title(facts: RepositoryFacts, groups: GroupImports, group: str) -> str:
+    """Return the title of a group."""
+    return part_title(facts.files, group, [facts.files.files[path] for path in groups.files[group]])
+
+
+def group_part(facts: RepositoryFacts, groups: GroupImports, group: str) -> CodePart | None:
+    """Return the part that represents a group: its only one, or the package of the folder that contains the others."""
+    keys = sorted(
+        {facts.code.of_file[path] for path in groups.files[group]} | {group} & facts.code.parts.keys(), key=len
+    )
+    contains = len(keys) == 1 or keys[0] == group or all(key.startswith(f"{keys[0]}/") for key in keys[1:])
+    return facts.code.parts[keys[0]] if contains else None
 
 
 def file_groups(facts: RepositoryFacts, count: int) -> GroupImports:
