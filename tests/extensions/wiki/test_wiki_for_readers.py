@@ -8,7 +8,8 @@ import pytest
 from bakery import FILES, Bakery, wiki
 from markdown_it import MarkdownIt
 
-from treering.core.errors import InvalidInput
+from treering.core.errors import InvalidInput, NotFound
+from treering.extensions.mcp.answers import text_of
 
 LAWN = {
     "README.md": "# Lawn\n\nLawn mows grass in several languages.\n",
@@ -114,6 +115,22 @@ def test_a_definition_is_cited_below_its_long_comment(lawn):
     assert "### class `Hedge`\n" in body
     assert "`rake`](source:shed/rake.ts" in lawn["modules/shed-rake.md"].body
     assert "(leaves: number): void" in lawn["modules/shed-rake.md"].body
+
+
+def test_page_of_a_folder_names_its_files(tmp_path, space):
+    Bakery(tmp_path / "bakery").ingest(space)
+    report = space.query("page", input={"name": "src/bakery"})
+    assert "src/bakery/oven.py" in report.link_titles.values()
+    text = text_of(report, max_tokens=2_000)
+    assert '- about ← "src/bakery/oven.py"\n' in text
+    assert re.search(r'- part_of → "[^"]+" `node:', text)
+
+
+def test_folder_without_a_page_names_what_it_contains(tmp_path, space):
+    Bakery(tmp_path / "bakery").ingest(space)
+    with pytest.raises(NotFound, match="The folder 'docs/' has no page") as refused:
+        space.query("page", input={"name": "docs/"})
+    assert "docs/adr, docs/oven.md" in refused.value.hint
 
 
 def test_a_wiki_is_never_written_into_a_bare_repository(tmp_path, space):
