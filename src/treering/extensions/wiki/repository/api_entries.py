@@ -39,7 +39,8 @@ _DEFINES = re.compile(
 """The beginning of a definition: a comment directly above one is about it, not about the file."""
 _MARKS = re.compile(r"^(?:/\*\*?!?|//[/!]?|\*(?!/)|#+|--)?[ \t]?")
 _LICENCE = re.compile(
-    r"copyright|licen[cs]ed? (?:under|to)|SPDX-|all rights reserved|eslint-|prettier-|@ts-", re.IGNORECASE
+    r"\A(?:TODO|FIXME|XXX)\b|copyright|licen[cs]ed? (?:under|to)|SPDX-|all rights reserved|eslint-|prettier-|@ts-",
+    re.IGNORECASE,
 )
 _EXPORTS = re.compile(r"\bexport\s+(?:type\s+)?\{([^{}]{1,4000})\}|\b(?:module\.)?exports(?:\.(\w+))?\s*=(?!=)")
 
@@ -116,7 +117,7 @@ def entries_of(text: SourceLines, family: str, path: str) -> tuple[ApiEntry, ...
     secondary: dict[str, tuple[int, int]] = {}
     exported = _exported_elsewhere(text, family)
     for name, first, last in _definitions(text, path):
-        if name in found:
+        if name in found or "]" in name:  # such as `[Symbol.iterator]`
             continue
         if _is_secondary(text.lines, name, first, last, family):
             secondary.setdefault(name, (first, last))

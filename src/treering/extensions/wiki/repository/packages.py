@@ -12,15 +12,17 @@ from treering.extensions.wiki.repository.symbol_graph import SymbolGraph
 
 _SOURCE_FOLDERS = re.compile(r"^(?:src|lib|python|source)(?:/|$)")
 _SUPPORTING = re.compile(
-    r"^(?:bench[\w-]*|perf[\w-]*|[\w-]*tests?|tests?-[\w-]+|scripts?|build|ci|hack|docs?|examples?|website|fuzz"
+    r"^(?:bench[\w-]*|perf[\w-]*|[\w-]*tests?|tests?-[\w-]+|scripts?|build|ci|hack|docs?|examples?|website|fuzz|t"
     r"|packaging|completions?|\.[^/]+)/|(?:^|/)(?:\.[^/]+|benches|fuzz_targets)/|(?:^|/)[^/]*\.config\.\w+$"
-    r"|(?:^|/)build\.rs$|^(?:setup|conftest|noxfile|fabfile|tasks)\.py$|^(?:gulpfile|gruntfile)\.\w+$",
+    r"|(?:^|/)(?:build\.rs|\.[^/]+)$|^(?:gradlew|mvnw)$|^(?:setup|conftest|noxfile|fabfile|tasks)\.py$|^(?:gulpfile|gruntfile)\.\w+$",
     re.IGNORECASE,
 )
 """Code that supports the repository's main code, such as tests and scripts; it has no pages."""
 _JVM_FOLDERS = re.compile(r"^(?P<module>(?:[^/]+/)*?)src/main/(?:java|kotlin|scala|groovy)(?:/|$)")
 _RUST_FOLDER = re.compile(r"/src(?=/|$)")
 _VERSION = re.compile(r"/v\d+$")
+_WORKSPACES = ("root", "monorepo", "workspace")
+"""Names of manifests at the top of a repository with several packages."""
 _SLUG = re.compile(r"[^\w]+")
 _SLUG_CHARS = 80
 _RESERVED = frozenset(
@@ -160,6 +162,8 @@ def repository_title(files: RepositoryFiles) -> str:
     manifests = (files.files.get(name) for name in ("pyproject.toml", "package.json", "Cargo.toml", "go.mod"))
     package = next((one.package for one in manifests if one and one.package), files.name)
     name = _VERSION.sub("", package).rpartition("/")[2]
+    if name in _WORKSPACES:
+        name = files.name.rpartition("/")[2]
     readme = next(readmes, "")  # which may have the same name with its usual capitalization
     return readme if readme.casefold() == name.casefold() else name or "Repository"
 

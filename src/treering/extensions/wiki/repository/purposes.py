@@ -15,6 +15,7 @@ _MAX_NAMES = 4
 """A list of more names does not describe a module, and is omitted."""
 _TYPES = ("class", "interface", "struct")
 _SOURCE_FOLDER = re.compile(r"(?:^|/)(?:src|lib|source)$")
+_SOURCES = re.compile(r"^src/(?:main/\w+/)?")
 _NO_LETTERS = re.compile(r"[\W_]+")
 
 
@@ -67,8 +68,8 @@ def listed(verb: str, names: Sequence[str]) -> list[Words]:
 def contents(paths: Iterable[str], folder: str, facts: RepositoryFacts) -> list[Words]:
     """Return "Contains a, b and 3 more.": the folders and modules directly below a folder, most important first."""
     files = [facts.files.files[path] for path in facts.by_importance(paths)]
-    below = [file.path.removeprefix(f"{folder}/").removeprefix("src/") for file in files if not _is_entry(file, folder)]
-    names = list(dict.fromkeys(path.split("/")[0].partition(".")[0] for path in below))
+    below = [file.path.removeprefix(f"{folder}/") for file in files if not _is_entry(file, folder)]
+    names = list(dict.fromkeys(_SOURCES.sub("", path).split("/")[0].partition(".")[0] for path in below))
     words = listed("Contains", names[:_MAX_NAMES])
     more = len(names) - _MAX_NAMES
     return [*words[:-1], Words(f" and {more} more.")] if more > 0 else words

@@ -22,6 +22,7 @@ _HEADING = re.compile(r"^\s{0,3}#{1,6}\s")
 _ADMONITION = re.compile(r"^\s{0,4}(?:!!!|\?\?\?\+?|///+|:::+)")
 _TABLE = re.compile(r"^\s*(?:\||\+[-=+]+\+|={3,}\s+={3,})")
 _HTML = re.compile(r"^\s{0,3}<(?:!--|/?[A-Za-z])")
+_QUOTED = re.compile(r"^\s{0,3}>(?:\s*\[!\w+\]\s*$)?")
 _PROGRAM = re.compile(r"\s*<(script|style)\b")
 _HASHES = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
 _SETEXT = re.compile(r"^ {0,3}(=+|-{2,})[ \t]*$")
@@ -133,10 +134,10 @@ class _Reader:
     def _paragraph(self) -> Iterator[DocumentBlock]:
         start = self.at
         item = _ITEM.match(self.lines[start])
-        said = [self.lines[start][item.end() :] if item else self.lines[start].strip()]
+        said = [self.lines[start][item.end() :] if item else _QUOTED.sub("", self.lines[start]).strip()]
         self.at += 1
         while self.at < len(self.lines) and not self._ends_paragraph(self.lines[self.at]):
-            said.append(self.lines[self.at].strip())
+            said.append(_QUOTED.sub("", self.lines[self.at]).strip())
             self.at += 1
         text = " ".join(said).strip()
         announces = text.endswith("::")

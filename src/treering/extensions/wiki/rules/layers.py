@@ -8,8 +8,9 @@ from treering.extensions.wiki.repository.facts import RepositoryFacts
 from treering.extensions.wiki.repository.packages import CodePart, part_title
 from treering.extensions.wiki.repository.symbol_graph import FileLink
 
-MAX_GROUPS = 12
-"""The maximum number of groups that a reader can survey in a list or diagram."""
+MAX_GROUPS = 20
+MIN_SHARE = 3
+"""A folder with at most one part in this number of all files is not divided."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +56,25 @@ class GroupImports:
 
 
 def folder_groups(facts: RepositoryFacts) -> GroupImports:
-    """Group the code by folder. If there are more than `MAX_GROUPS`, the deepest are merged into their parents."""
-    folders = {path: facts.files.files[path].folder or "." for path in facts.code.of_file}
-    while len(set(folders.values())) > MAX_GROUPS:
-        deepest = max(folder.count("/") for folder in folders.values())
-        if not deepest:
+    """Group the code by folder: folders with more than a third of the files are divided, up to `MAX_GROUPS`."""
+    groups = dict.fromkeys(facts.code.of_file, ".")
+    while divided := _divided(groups):
+        groups |= divided
+    return _grouped(facts, groups)
+
+
+def _divided(groups: Mapping[str, str]) -> dict[str, str]:
+    """Return the subfolder of each file in the largest folder that can be divided, or nothing."""
+    sizes = Counter(groups.values())
+    for group, size in sizes.most_common():
+        start = "" if group == "." else f"{group}/"
+        inside = {path: path.removeprefix(start).split("/") for path, one in groups.items() if one == group}
+        below = {path: f"{start}{names[0]}" if len(names) > 1 else group for path, names in inside.items()}
+        if size * MIN_SHARE <= len(groups):
             break
-        folders = {
-            path: folder.rpartition("/")[0] if folder.count("/") == deepest else folder
-            for path, folder in folders.items()
-        }
-    return _grouped(facts, folders)
+        if {*below.values()} != {group} and len(sizes) - 1 + len({*below.values()}) <= MAX_GROUPS:
+            return below
+    return {}
 
 
 def ranked_groups(facts: RepositoryFacts, groups: GroupImports) -> list[str]:

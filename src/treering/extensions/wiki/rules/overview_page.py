@@ -44,6 +44,7 @@ _START_TITLES = (
 )
 _USAGE_TITLES = ("example", "run", "a simple example", "hello world", "basics")
 _START_FILE = re.compile(r"install|quick-?start|getting[-_]?started|first[-_]steps", re.IGNORECASE)
+_ABOUT_MONEY = re.compile(r"sponsor|donat|backers|funding|open collective", re.IGNORECASE)
 _NO_LETTERS = re.compile(r"^\W+")
 _FURTHER = {
     ARCHITECTURE: "the layers and their imports",
@@ -71,7 +72,8 @@ def write_overview(body: PageBody) -> None:
 
 def _introduction(body: PageBody, readme: WikiFile) -> Iterable[str]:
     left, first = MAX_INTRODUCTION_CHARS, True
-    for section in body.facts.sections(readme)[:4]:
+    sections = [one for one in body.facts.sections(readme) if not _ABOUT_MONEY.search(" ".join(one.headings))]
+    for section in sections[:4]:
         for block in section.blocks:
             words = cut(words_of(block.text), left) if block.kind == "paragraph" else []
             length = sum(len(one.text) for one in words)

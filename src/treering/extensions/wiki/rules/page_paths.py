@@ -26,7 +26,7 @@ _TOP_FOLDERS = frozenset({".", "src", "lib", "python", "source"})
 _NO_PAGE = re.compile(
     r"(?:^|/)(?:licen[cs]e|copying|code[_-]of[_-]conduct|authors|contributors|maintainers|pull_request_template"
     r"|issue_template|funding|requirements[^/]*|robots|404|search|genindex|_?navigation|_sidebar|management-tasks"
-    r"|external-links|external_links|sponsors|newsletter|translations|template)(?:\.[a-z]+)?$|(?:^|/)(?:\.github|_templates|_static|overrides)/",
+    r"|external-links|external_links|sponsors|newsletter|translations|template)(?:\.[a-z]+)?$|(?:^|/)(?:\.github|_templates|_static|overrides|versioned_docs)/",
     re.IGNORECASE,
 )
 _SUPPORTING = re.compile(r"(?:bench[\w-]*|perf[\w-]*|[\w-]*tests?|scripts?|build|ci|hack)/", re.IGNORECASE)
