@@ -144,8 +144,8 @@ def _page(report: PageReport) -> Iterable[AnswerEntry]:
     for segment in report.object.get("segments", ()):
         ref = f"{identity} {segment['segment_id']}"
         yield AnswerEntry(f"`{ref}`", segment["excerpt"], origin=report.title, ref=ref)
-    for link in report.links:
-        yield AnswerEntry(f"- {link['type']}: {link['source']} → {link['target']}")
+    for link in sorted(report.links, key=lambda link: (link["type"], _linked(report, link))):
+        yield AnswerEntry(f"- {link['type']} {_linked(report, link)}")
     if report.dependents:
         yield AnswerEntry(f"- depended on by: {', '.join(report.dependents)}")
     for relation, ones in (("named by", report.referrers), ("names", report.references)):
@@ -154,6 +154,17 @@ def _page(report: PageReport) -> Iterable[AnswerEntry]:
             yield AnswerEntry(f"- {relation} `{one.id}` {quoted(one.title)} ({state})", ref=one.id)
     for change in reversed(report.history):
         yield AnswerEntry(f"- {change.time} {change.event} {_by(change)}")
+
+
+def _linked(report: PageReport, link: dict[str, str]) -> str:
+    """Return the other end of a link: the path of a file, else its title and id."""
+    is_start = link["source"] == report.object["id"]
+    other = link["target" if is_start else "source"]
+    arrow = "→" if is_start else "←"
+    title = quoted(report.link_titles.get(other, ""))
+    return (
+        f"{arrow} {title}" if other.startswith("src:") and other in report.link_titles else f"{arrow} {title} `{other}`"
+    )
 
 
 def _neighbours(report: RelatedReport) -> Iterable[AnswerEntry]:

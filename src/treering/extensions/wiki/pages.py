@@ -49,11 +49,13 @@ class PagePlan:
     title: str
     kind: PageKind
     purpose: str
-    """Its content, in one sentence."""
+    """Its content, in one sentence; "" if unknown."""
     relevant_files: tuple[str, ...]
     importance: float = 0.0
     """The share of its files in the PageRank of the code, from 0 to 1."""
     aliases: tuple[str, ...] = ()
+    group: str = ""
+    """The heading in the index below which it is listed with similar pages."""
 
 
 @dataclass(frozen=True, slots=True)

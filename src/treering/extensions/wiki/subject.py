@@ -91,7 +91,7 @@ def find_subject(engine: Engine, scope: str, *, repository: Path | None, files: 
                 return _subject(one, here.repository.top)
     if len(maps) == 1:
         place = place_of_repository(maps[0].origin)
-        return _subject(maps[0], place if place is not None and place.is_dir() else None)
+        return _subject(maps[0], place if place is not None and (place / ".git").exists() else None)
     if maps:
         raise _several(scope, maps, "Run this in the work tree of one of them, or choose it with --repository.")
     folder = (repository or Path.cwd()).resolve()

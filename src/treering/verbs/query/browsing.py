@@ -30,6 +30,7 @@ from treering.verbs.read_reports import altered_warnings
 from treering.verbs.reading import ReadOptions
 from treering.verbs.scoped_ledger import whole
 from treering.verbs.short_ids import full_id, is_short_id
+from treering.verbs.trees import maps_of
 
 
 class HistoryEntry(Value):
@@ -64,6 +65,8 @@ _MOST_SEGMENTS = 200
 _MOST_REFERRERS = 200
 _ORDER = ("knowledge", "work_item", "activity", "node", "source")
 _MOST_NAMED = 5
+_MAX_BELOW = 20
+"""Files and folders in a folder that an error names."""
 _MAX_NAME_CHARS = 200
 _DEFAULT_TOKENS = 8_000
 _QUOTE_CHARS = 600
@@ -113,6 +116,9 @@ class PageReport(Report):
     title: str
     history: tuple[HistoryEntry, ...]
     links: tuple[dict[str, str], ...]
+    link_titles: dict[str, str] = Field(
+        default={}, exclude_if=lambda titles: not titles, description="Titles of linked objects by id; data."
+    )
     dependents: tuple[str, ...]
     """Ids of knowledge that rests on it."""
     referrers: tuple[Referrer, ...] = ()
@@ -160,6 +166,9 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     )
     referrers = [_referrer(head_of(one), naming.fields(one, item.id), current) for one in naming.items[item.id]]
     listed = tuple(sorted(referrers, key=lambda one: (_ORDER.index(one.type), one.id))[:_MOST_REFERRERS])
+    links = ledger.links(item.id, as_of=moment)
+    ends = list({end: None for link in links[:_MOST_REFERRERS] for end in (link.source, link.target) if end != item.id})
+    linked = ledger.heads(ends, as_of=moment) if ends else {}
     cited = cited_words(ledger, item)
     quotes = tuple(words[:_QUOTE_CHARS] for words in cited.values())
     return PageReport(
@@ -170,14 +179,15 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
             *over_warning(call, item, moment),
             *flagged([(item.id, (shown, [change.reason for change in history], quotes))]),
             *flagged((one.id, one.title) for one in listed),
-            *flagged((head.id, head.title) for head, _ in named),
+            *flagged((head.id, head.title) for head in (*linked.values(), *(head for head, _ in named))),
             *altered_warnings(naming.altered),
         ),
         ids=(item.id,),
         object=shown,
         title=title_of(item),
         history=history,
-        links=tuple(link.model_dump() for link in ledger.links(item.id, as_of=moment)),
+        links=tuple(link.model_dump() for link in links),
+        link_titles={head.id: head.title for head in linked.values()},
         dependents=tuple(
             one.id for one in naming.items[item.id] if isinstance(one, Knowledge) and rests_on(one, item.id)
         ),
@@ -311,8 +321,25 @@ def subject_of(call: Call, text: str, options: ReadOptions) -> tuple[Object, Res
     try:
         (resolved,) = resolve_evidence(call, [given]).resolved
     except NotFound as error:
+        if below := _directly_below(call, given.rstrip("/")):
+            more = f" and {len(below) - _MAX_BELOW} more" if len(below) > _MAX_BELOW else ""
+            raise NotFound(
+                f"The folder {given[:_MAX_NAME_CHARS]!r} has no page.",
+                hint=f"Give one of its files or folders: {', '.join(below[:_MAX_BELOW])}{more}.",
+            ) from error
         raise NotFound(f"Nothing here is called {given[:_MAX_NAME_CHARS]!r}.", hint=hint or error.hint) from error
     return ledger.get(resolved.source_id, as_of=moment), None if is_name and " " not in given else resolved
+
+
+def _directly_below(call: Call, folder: str) -> list[str]:
+    """Return the paths of the files and folders directly in a folder of a repository."""
+    paths = dict[str, None]()
+    for one in maps_of(call.engine, call.scope):
+        below = call.engine.ledger.sources(scope=one.scope, root=f"{one.origin}#{folder}")
+        for origin in sorted(origin for origin, state in below.items() if state.status == "active"):
+            name = origin.removeprefix(f"{one.origin}#{folder}/").partition("/")[0]
+            paths[f"{folder}/{name}"] = None
+    return list(paths)
 
 
 def _named(call: Call, name: str, options: ReadOptions) -> Object | None:

@@ -33,16 +33,9 @@ MOST_LOGGED = 100
 
 _MOST_NAMED = 20
 _MOST_SOURCES = 200
-_SECTIONS: Mapping[PageKind, str] = {
-    PageKind.OVERVIEW: "Overview",
-    PageKind.ARCHITECTURE: "Architecture",
-    PageKind.MODULE: "Modules",
-    PageKind.DOCUMENT: "Documents",
-    PageKind.HOWTO: "How to",
-    PageKind.REFERENCE: "Reference",
-    PageKind.DECISIONS: "Decisions and constraints",
-    PageKind.CHANGES: "Changes",
-}
+_SECTIONS = {PageKind.MODULE: "Modules", PageKind.DOCUMENT: "Documents"}
+_START = "Start here"
+"""The section of the index for pages of all other kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +105,7 @@ def _fields(page: WikiPage, cited: Sequence[WrittenCitation], *, resolved: bool)
     return {
         "type": plan.kind.value,
         "title": plan.title,
-        "description": plan.purpose,
+        **({"description": plan.purpose} if plan.purpose else {}),
         "aliases": plan.aliases,
         "status": "fresh" if resolved else "unresolved",
         "generated": True,
@@ -200,10 +193,15 @@ def _index(plan: WikiPlan, pages: Sequence[WikiPage]) -> str:
     parts = [front_matter({"okf_version": "0.1", "type": "index", "title": plan.title}), f"# {escaped(plan.title)}\n"]
     if plan.description.strip():
         parts.append(f"{escaped(plan.description)}\n")
-    for kind, name in _SECTIONS.items():
-        listed = [_entry(page) for page in pages if page.plan.kind == kind]
-        if listed:
-            parts.append(f"## {name}\n\n" + "\n".join(listed) + "\n")
+    sections: dict[str, dict[str, list[str]]] = {one: {} for one in (_START, *_SECTIONS.values())}
+    for page in pages:
+        section = sections[_SECTIONS.get(page.plan.kind, _START)]
+        section.setdefault(page.plan.group, []).append(_entry(page))
+    for name, groups in sections.items():
+        parts += [f"## {name}\n"] if groups else []
+        for group, entries in groups.items():
+            heading = f"### {escaped(group)}\n\n" if group and len(groups) > 1 else ""
+            parts.append(heading + "\n".join(entries) + "\n")
     parts.append(f"Changes by commit: [log]({LOG}).\n")
     return "\n".join(parts)
 

@@ -7,6 +7,7 @@ from inspect import isawaitable
 from threading import Lock
 from typing import Any, Protocol, TypeVar, runtime_checkable
 from uuid import UUID
+from weakref import finalize
 
 import numpy as np
 
@@ -172,6 +173,8 @@ class WikiMemoryRepository:
                 raise InvalidInput("This service was closed.", hint="Create another one.")
             if self._own is None:
                 self._own = open_named_store(_embedder_of(self._tool) if self._tool is not None else None)
+                # A middleware that opened a store is often only dropped.
+                self._close_own = finalize(self, self._own.close)
             return self._own.store
 
     def close(self) -> None:
@@ -179,7 +182,7 @@ class WikiMemoryRepository:
         with self._lock:
             own, self._own, self._closed = self._own, None, True
         if own:
-            own.close()
+            self._close_own()
 
     async def _in_thread(self, work: Callable[[WikiMemoryStore], _Done]) -> _Done:
         return await asyncio.to_thread(lambda: work(self.opened()))

@@ -17,16 +17,30 @@ from treering.retrieval.index.code_names import names_in_heading
 MOST_ENTRIES = 300
 """The maximum number of definitions per file."""
 _DOC_CHARS = 200
-_MAX_DOC_LINES = 40
+_MAX_DOC_LINES = 400
 """The maximum number of lines of a comment or docstring."""
 _SECONDARY = re.compile(r"(?:[\w.]*\.)?overload|\w+\.(?:setter|deleter)")
 _PROPERTY = re.compile(r"(?:[\w.]*\.)?(?:cached_|abstract)?property|\w+\.getter")
-_HOLDER = re.compile(r"\b(?:class|interface|struct|enum|trait|impl|type|module|mod|namespace|def|func|fn|function)\s+$")
+_HOLDER = re.compile(
+    r"\b(?:class|interface|struct|enum|trait|impl|type|module|mod|namespace|def|func|fn|function|const|let|var)\s+$"
+)
 _COMMENT = re.compile(r"(?:/\*|\*|//|#(?!\[|!)|--\s)")
-_FOR_TOOLS = re.compile(r"eslint-|@ts-|prettier-|biome-|istanbul|c8 ignore|noinspection|nolint|go:|rubocop:|clang-")
+_FOR_TOOLS = re.compile(
+    r"eslint-|@ts-|prettier-|biome-|istanbul|c8 ignore|noinspection|nolint|go:|rubocop:|clang-|\bvim?:|-\*-"
+)
+_IN_COMMENT = re.compile(r"//|\*|/\*|--|#(?!\s*(?:define|undef)\b)")
+_INNER_DOC = re.compile(r"//!|/\*!")
+_ABOUT_FILE = re.compile(r"@(?:module|file|fileoverview|packageDocumentation)\b")
+_DEFINES = re.compile(
+    r"(?:(?:export|default|declare|public|private|internal|static|final|abstract|async|pub(?:\([^)]*\))?)\s+)*"
+    r"(?:class|interface|struct|enum|trait|impl|type|module|mod|namespace|def|func|fn|function|const|let|var|macro_rules)\b"
+    r"|[\]}]"
+)
+"""The beginning of a definition: a comment directly above one is about it, not about the file."""
 _MARKS = re.compile(r"^(?:/\*\*?!?|//[/!]?|\*(?!/)|#+|--)?[ \t]?")
 _LICENCE = re.compile(
-    r"copyright|licen[cs]ed? (?:under|to)|SPDX-|all rights reserved|eslint-|prettier-|@ts-", re.IGNORECASE
+    r"\A(?:TODO|FIXME|XXX)\b|copyright|licen[cs]ed? (?:under|to)|SPDX-|all rights reserved|eslint-|prettier-|@ts-",
+    re.IGNORECASE,
 )
 _EXPORTS = re.compile(r"\bexport\s+(?:type\s+)?\{([^{}]{1,4000})\}|\b(?:module\.)?exports(?:\.(\w+))?\s*=(?!=)")
 
@@ -103,7 +117,7 @@ def entries_of(text: SourceLines, family: str, path: str) -> tuple[ApiEntry, ...
     secondary: dict[str, tuple[int, int]] = {}
     exported = _exported_elsewhere(text, family)
     for name, first, last in _definitions(text, path):
-        if name in found:
+        if name in found or "]" in name:  # such as `[Symbol.iterator]`
             continue
         if _is_secondary(text.lines, name, first, last, family):
             secondary.setdefault(name, (first, last))
@@ -171,16 +185,17 @@ def _entry(text: SourceLines, family: str, name: str, first: int, last: int) -> 
 
 
 def _line_of(lines: Sequence[str], name: str, first: int, last: int) -> int | None:
-    """Return the line with the name of a definition, after its comments and decorators."""
-    candidates = [at for at in range(first, min(last, len(lines) - 1) + 1) if word_at(lines[at], name) >= 0]
-    for at in candidates:
-        if _HOLDER.search(lines[at], 0, word_at(lines[at], name)):
-            return at
-    for at in candidates:
-        bare = lines[at].lstrip()
-        if not bare.startswith(("#", "//", "*", "/*", "@", '"', "'", "--")) or bare.startswith(f"#{name}"):
-            return at
-    return candidates[0] if candidates else None
+    """Return the line that defines a name, after its comments and decorators; `None` if only comments contain it."""
+    places = [at for at in range(first, min(last, len(lines) - 1) + 1) if word_at(lines[at], name) >= 0]
+    candidates = [
+        at for at in places if not _IN_COMMENT.match(bare := lines[at].lstrip()) or bare.startswith(f"#{name}")
+    ]
+
+    def rank(at: int) -> tuple[bool, bool]:
+        is_aside = lines[at].lstrip().startswith(("@", '"', "'"))
+        return _HOLDER.search(lines[at], 0, word_at(lines[at], name)) is None, is_aside
+
+    return min(candidates, key=rank, default=None)
 
 
 def _doc(lines: Sequence[str], at: int, end: int, family: str) -> str:
@@ -206,22 +221,18 @@ def docstring_below(lines: Sequence[str], at: int) -> str:
 
 def comment_above(lines: Sequence[str], at: int) -> str:
     """Return the comment above a line and its decorators, without comment markers."""
-    comment: list[str] = []
     row = at - 1
-    while row > 0 and len(comment) < _MAX_DOC_LINES:
+    while row > 0 and lines[row].strip().startswith(("@", "#[", "export ", "template")):
+        row -= 1
+    last, is_block = row, lines[row].strip().endswith("*/")
+    while row > 0 and last - row < _MAX_DOC_LINES:
         bare = lines[row].strip()
-        if not bare or not _COMMENT.match(bare):
-            if comment or not bare.startswith(("@", "#[", "export ", "template")):
-                break
-            row -= 1
-            continue
-        if bare.endswith("*/") and comment and not bare.startswith(("*", "/*")):
-            break
-        comment.append(bare)
-        if bare.startswith("/*"):
+        if is_block and bare.startswith("/*"):
+            return _comment_text(lines[row : last + 1])
+        if not _COMMENT.match(bare) if not is_block else bare.endswith("*/") and row < last:
             break
         row -= 1
-    return "\n".join(_without_marks(line) for line in reversed(comment) if not _FOR_TOOLS.search(line)).strip()
+    return "" if is_block else _comment_text(lines[row + 1 : last + 1])
 
 
 def assigned_at(text: SourceLines, name: str) -> CitedSpan | None:
@@ -243,7 +254,7 @@ def decorators_above(lines: Sequence[str], at: int) -> list[str]:
 
 
 def comment_at_top(lines: Sequence[str], family: str) -> str:
-    """Return the docstring or comment at the top of a file, but no licence."""
+    """Return the docstring or comment at the top of a file, but no licence and no comment on a definition."""
     at = 1
     while at < len(lines) and (not lines[at].strip() or lines[at].startswith(("#!", "# -*-", "'use", '"use', "<?php"))):
         at += 1
@@ -252,18 +263,31 @@ def comment_at_top(lines: Sequence[str], family: str) -> str:
 
 
 def _first_comment(lines: Sequence[str], at: int) -> tuple[str, int]:
-    """Return the first comment from a line on that is no licence, or "", and the line after it."""
-    while at < len(lines):
-        comment: list[str] = []
-        while at < len(lines) and _COMMENT.match(lines[at].strip()):
-            comment.append(lines[at].strip())
-            at += 1
-        text = "\n".join(map(_without_marks, comment)).strip()
-        if not comment or (text and not _LICENCE.search(text)):
+    """Return the first comment from a line on that is about the file, or "", and the line after it."""
+    while at < len(lines) and _COMMENT.match(lines[at].strip()):
+        first, at = at, _comment_end(lines, at)
+        text = _comment_text(lines[first:at])
+        follows = next((bare for line in lines[at:] if not (bare := line.strip()).startswith(("@", "#["))), "")
+        is_on_file = _INNER_DOC.match(lines[first].strip()) or _ABOUT_FILE.search(text) or not _DEFINES.match(follows)
+        if text and is_on_file and not _LICENCE.search(text):
             return text, at
         while at < len(lines) and not lines[at].strip():
             at += 1
     return "", at
+
+
+def _comment_end(lines: Sequence[str], at: int) -> int:
+    """Return the line after a comment: after the closing mark, or after the last line with a comment mark."""
+    if lines[at].strip().startswith("/*"):
+        end = next((row for row in range(at, len(lines)) if lines[row].rstrip().endswith("*/")), len(lines) - 1)
+        return end + 1 if "*/" not in lines[at] else at + 1
+    while at < len(lines) and _COMMENT.match(lines[at].strip()) and not lines[at].strip().startswith("/*"):
+        at += 1
+    return at
+
+
+def _comment_text(comment: Sequence[str]) -> str:
+    return "\n".join(_without_marks(line.strip()) for line in comment if not _FOR_TOOLS.search(line)).strip()
 
 
 def _without_marks(line: str) -> str:

@@ -1,6 +1,6 @@
 """The content of one repository at one moment, from which the pages of a wiki are written."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,16 +10,14 @@ from treering.extensions.wiki.repository.api_entries import ApiEntry, CitedSpan,
 from treering.extensions.wiki.repository.files import RepositoryFiles, WikiFile, read_files, read_lines
 from treering.extensions.wiki.repository.known_objects import KnownObjects, KnownSubject, read_known
 from treering.extensions.wiki.repository.packages import CodePart, CodeParts, code_parts, stands_for_folder
-from treering.extensions.wiki.repository.prose import Words
 from treering.extensions.wiki.repository.sections import DocumentSection, sections_of
+from treering.extensions.wiki.repository.signatures import word_at
 from treering.extensions.wiki.repository.symbol_graph import FileLink, SymbolGraph, read_graph
 from treering.ports.passages import Reach
 from treering.verbs.engine import Engine
 
-_MAX_NAMES = 4
 _MAX_STEPS = 4
 """The maximum number of re-exports followed to find a definition."""
-_TYPES = ("class", "interface", "struct")
 
 
 @dataclass(frozen=True)
@@ -62,9 +60,22 @@ class RepositoryFacts:
             file = self.files.files[further]
         return None
 
+    def line_with(self, file: WikiFile, name: str) -> CitedSpan | None:
+        """Return the first line of a file that contains a name."""
+        text = read_lines(self.engine.ledger, file, self.files.sequence)
+        lines = text.lines if text else ()
+        at = next((at for at, line in enumerate(lines) if word_at(line, name) >= 0), None)
+        return text.cite(at, at) if text and at else None
+
     def by_importance(self, paths: Iterable[str]) -> list[str]:
         """Sort files by importance, the most important first."""
         return sorted(paths, key=lambda path: (-round(self.graph.importance.get(path, 0.0), 6), path))
+
+    @cached_property
+    def readmes(self) -> Mapping[str, WikiFile]:
+        """The README of each folder, preferably in Markdown; the top folder is ""."""
+        readmes = [file for file in self.files.files.values() if file.name.lower().startswith("readme") and file.head]
+        return {file.folder: file for file in sorted(readmes, key=lambda file: (file.path.endswith(".md"), file.path))}
 
     @cached_property
     def ranked_parts(self) -> Sequence[CodePart]:
@@ -146,49 +157,6 @@ def outside_name(name: str) -> str:
 
 def offered(file: WikiFile, facts: RepositoryFacts) -> list[FileLink]:
     """Return the imports that the entry file of a folder re-exports from the files of the folder."""
-    links = facts.graph.outgoing.get(file.path, ()) if stands_for_folder(file) else ()
+    is_entry = stands_for_folder(file) and file.name != "main.rs"
+    links = facts.graph.outgoing.get(file.path, ()) if is_entry else ()
     return [link for link in links if link.imports and link.names and link.end.startswith(f"{file.folder}/")]
-
-
-def package_purpose(part: CodePart, facts: RepositoryFacts) -> list[Words]:
-    """Return the purpose of a package as its files state it, else a list of its modules."""
-    files = facts.files_of(part)
-    main = next((file for file in files if file.purpose), files[0] if files else None)
-    purpose = purpose_of(main, facts) if main else []
-    return purpose or _listed("Holds", [path.rpartition("/")[2] for path in facts.by_importance(part.modules)])
-
-
-def purpose_of(file: WikiFile, facts: RepositoryFacts) -> list[Words]:
-    """Return the purpose of a file as it states it, else a list of its definitions."""
-    if file.purpose:
-        return list(file.purpose)
-    entries = facts.important(file)
-    if not entries:
-        return _by_use(file, facts)
-    first = entries[0]
-    if first.doc and (len(entries) == 1 or (first.kind in _TYPES and _outweighs(first, entries, file, facts))):
-        return [Words("Defines "), Words(first.short, code=True), Words(": "), *first.doc]
-    return _listed("Defines", [entry.short for entry in entries])
-
-
-def _outweighs(first: ApiEntry, entries: Sequence[ApiEntry], file: WikiFile, facts: RepositoryFacts) -> bool:
-    """Return whether one definition is the main one of its file."""
-    weights = [facts.graph.symbols.get((file.source_id, one.lines.segment_id), 0.0) for one in (first, *entries)]
-    return len(entries) <= _MAX_NAMES or weights[0] >= sum(weights[1:]) / 2
-
-
-def _by_use(file: WikiFile, facts: RepositoryFacts) -> list[Words]:
-    """List the names that a file without definitions re-exports, else the names others import from it."""
-    exported = [name for link in offered(file, facts) for name in link.names]
-    uses = Counter(name for link in facts.graph.incoming.get(file.path, ()) if link.imports for name in link.names)
-    ranked = sorted(uses, key=lambda name: (-uses[name], name))
-    names = [*(one for one in ranked if one in exported), *(exported or ranked)]
-    return _listed("Offers", list(dict.fromkeys(names)))
-
-
-def _listed(verb: str, names: Sequence[str]) -> list[Words]:
-    words = [Words(f"{verb} ")] if names else []
-    for at, name in enumerate(names[:_MAX_NAMES]):
-        words += [Words(", ")] * bool(at) + [Words(name, code=True)]
-    more = len(names) - _MAX_NAMES
-    return [*words, Words(f" and {more} more." if more > 0 else ".")] if names else []

@@ -1,5 +1,6 @@
 """The files of a repository in a space, read once, without their text."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from posixpath import basename, dirname
@@ -12,7 +13,7 @@ from treering.core.objects import Source
 from treering.core.scope import lineage
 from treering.extensions.wiki.repository.api_entries import ApiEntry, CitedSpan, SourceLines, comment_at_top, entries_of
 from treering.extensions.wiki.repository.prose import Words, cut, first_paragraph, words_of
-from treering.extensions.wiki.repository.sections import headings_of
+from treering.extensions.wiki.repository.sections import behind_matter, headings_of
 from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.ports.runtime import check_interrupt
 from treering.retrieval.index.code_names import CodeFile, code_file, read_use
@@ -21,6 +22,7 @@ from treering.retrieval.index.code_places import PlaceRole, role_of, root_and_pa
 _PURPOSE_CHARS = 320
 _SHOWN_ROOTS = 5
 _TITLE_LINES = 80
+_ADDRESS = re.compile(r"\w+://\S+")
 _BATCH = 50
 """The number of sources in memory at a time."""
 
@@ -180,6 +182,8 @@ def _file(source: Source, path: str) -> WikiFile:
     language = _text(source.metadata, "language")
     code = code_file(language, path)
     role = role_of(source)
+    if role == "data" and any(part.role == "prose" for part in source.segments):
+        role = "documentation"  # a document that begins with front matter
     spans = text.spans
     first = spans[0][0] if spans else None
     uses = (read_use(one) for part in source.segments for one in part.uses)
@@ -202,12 +206,12 @@ def _file(source: Source, path: str) -> WikiFile:
 
 def _purpose(text: SourceLines, code: CodeFile) -> tuple[Words, ...]:
     comment = first_paragraph(comment_at_top(text.lines, code.family))
-    return tuple(cut(words_of(comment), _PURPOSE_CHARS))
+    return tuple(cut(words_of(comment), _PURPOSE_CHARS)) if not _ADDRESS.fullmatch(comment) else ()
 
 
 def _title(source: Source, path: str, text: SourceLines) -> str:
     """Return the title of a file: its first heading, else the title of its source, else its name."""
-    if source.segments and source.segments[0].role == "prose":
+    if any(part.role == "prose" for part in source.segments[:2]):
         markdown = not path.lower().endswith((".rst", ".rest", ".txt"))
         heading = next(iter(headings_of(text.lines[:_TITLE_LINES], markdown=markdown)), None)
         # A heading without text of its own appears only in the heading path of the next one.
@@ -216,7 +220,11 @@ def _title(source: Source, path: str, text: SourceLines) -> str:
             return heading.text
         if above:
             return above
-    named = source.title if source.title != path else next((part.heading for part in source.segments), "")
+        matter = (line for line in text.lines[: behind_matter(text.lines)] if line.startswith("title:"))
+        if title := next(matter, "").partition(":")[2].strip(" \"'"):
+            return title
+    headings = (part.heading for part in source.segments if part.role != "data")
+    named = source.title if source.title != path else next(headings, "")
     return named.partition(" > ")[0].partition(" / ")[0] or basename(path)
 
 

@@ -3,7 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from posixpath import splitext
 
 from treering.core.canonical import digest
@@ -12,11 +12,17 @@ from treering.extensions.wiki.repository.symbol_graph import SymbolGraph
 
 _SOURCE_FOLDERS = re.compile(r"^(?:src|lib|python|source)(?:/|$)")
 _SUPPORTING = re.compile(
-    r"^(?:bench[\w-]*|perf[\w-]*|[\w-]*tests?|scripts?|build|ci|hack|docs?|examples?|\.[^/]+)/|(?:^|/)\.[^/]+/"
-    r"|^[^/]*\.config\.\w+$|^(?:setup|conftest|noxfile|fabfile|tasks)\.py$|^(?:gulpfile|gruntfile)\.\w+$",
+    r"^(?:bench[\w-]*|perf[\w-]*|[\w-]*tests?|tests?-[\w-]+|scripts?|build|ci|hack|docs?|examples?|website|fuzz|t"
+    r"|packaging|completions?|\.[^/]+)/|(?:^|/)(?:\.[^/]+|benches|fuzz_targets)/|(?:^|/)[^/]*\.config\.\w+$"
+    r"|(?:^|/)(?:build\.rs|\.[^/]+)$|^(?:gradlew|mvnw)$|^(?:setup|conftest|noxfile|fabfile|tasks)\.py$|^(?:gulpfile|gruntfile)\.\w+$",
     re.IGNORECASE,
 )
 """Code that supports the repository's main code, such as tests and scripts; it has no pages."""
+_JVM_FOLDERS = re.compile(r"^(?P<module>(?:[^/]+/)*?)src/main/(?:java|kotlin|scala|groovy)(?:/|$)")
+_RUST_FOLDER = re.compile(r"/src(?=/|$)")
+_VERSION = re.compile(r"/v\d+$")
+_WORKSPACES = ("root", "monorepo", "workspace")
+"""Names of manifests at the top of a repository with several packages."""
 _SLUG = re.compile(r"[^\w]+")
 _SLUG_CHARS = 80
 _RESERVED = frozenset(
@@ -80,13 +86,24 @@ def code_parts(files: RepositoryFiles, graph: SymbolGraph, *, most: int) -> Code
                 parts[file.path] = _part(files, graph, file.path, [file], ())
                 of_file[file.path] = file.path
     aside = Counter(file.folder or file.path for file in everything if file.path not in of_file)
-    return CodeParts(parts, of_file, dict(sorted(aside.items())))
+    return CodeParts(_with_unique_titles(parts), of_file, dict(sorted(aside.items())))
+
+
+def _with_unique_titles(parts: Mapping[str, CodePart]) -> dict[str, CodePart]:
+    """Replace titles that another part has too by the path, except the title of a package."""
+    counts = Counter(part.title for part in parts.values())
+    return {
+        key: part if part.is_package or counts[part.title] == 1 else replace(part, title=key)
+        for key, part in parts.items()
+    }
 
 
 def stands_for_folder(file: WikiFile) -> bool:
     """Return whether a file is the entry file of its folder, such as `__init__.py` or `index.ts`."""
     if file.code is None:
         return False
+    if file.name == "package-info.java":
+        return True
     if file.code.family == "go":
         return splitext(file.name)[0] in ("doc", file.folder.rpartition("/")[2])
     return file.code.module == f"/{file.folder}"
@@ -112,11 +129,12 @@ def _part(
     paths = tuple(file.path for file in inside)
     importance = sum(graph.importance.get(path, 0.0) for path in paths)
     is_package = key not in files.files
-    return CodePart(key, part_title(files, key, inside), is_package, paths, modules, importance)
+    title = part_title(files, key, inside or [files.files[path] for path in modules])
+    return CodePart(key, title, is_package, paths, modules, importance)
 
 
 def part_title(files: RepositoryFiles, key: str, inside: Sequence[WikiFile] = ()) -> str:
-    """Return the title of a part: a dotted name in Python, elsewhere its path without the source folder."""
+    """Return the title of a part: a dotted name in Python and Java, elsewhere its path without the source folder."""
     file = files.files.get(key)
     bare = _SOURCE_FOLDERS.sub("", "" if key == "." else key)
     family = next((one.code.family for one in ([file] if file else inside) if one and one.code), "")
@@ -125,6 +143,10 @@ def part_title(files: RepositoryFiles, key: str, inside: Sequence[WikiFile] = ()
         bare = stem.rpartition("/")[0] if stem.endswith("/__init__") else stem
     if family == "py":
         bare = bare.replace("/", ".")
+    if family == "rs":
+        bare = _RUST_FOLDER.sub("", bare)
+    if jvm := _JVM_FOLDERS.match(bare):
+        bare = bare[jvm.end() :].replace("/", ".") or jvm["module"].rstrip("/")
     if key == "." and _has_source_folder(files):
         return "top folder"
     return bare or repository_title(files)
@@ -136,14 +158,14 @@ def _has_source_folder(files: RepositoryFiles) -> bool:
 
 def repository_title(files: RepositoryFiles) -> str:
     """Return the name of the repository in its manifest, else of its folder."""
-    readmes = (file for path, file in files.files.items() if path.lower().startswith("readme") and file.title)
-    readme = next((file.title for file in readmes), "")
-    for name in ("pyproject.toml", "package.json", "Cargo.toml", "go.mod"):
-        manifest = files.files.get(name)
-        if manifest and manifest.package:
-            # The README has the same name with its usual capitalization.
-            return readme if readme.casefold() == manifest.package.casefold() else manifest.package.rpartition("/")[2]
-    return files.name.rpartition("/")[2] or "Repository"
+    readmes = (file.title for path, file in files.files.items() if path.lower().startswith("readme") and file.title)
+    manifests = (files.files.get(name) for name in ("pyproject.toml", "package.json", "Cargo.toml", "go.mod"))
+    package = next((one.package for one in manifests if one and one.package), files.name)
+    name = _VERSION.sub("", package).rpartition("/")[2]
+    if name in _WORKSPACES:
+        name = files.name.rpartition("/")[2]
+    readme = next(readmes, "")  # which may have the same name with its usual capitalization
+    return readme if readme.casefold() == name.casefold() else name or "Repository"
 
 
 def page_slugs(keys: Iterable[str]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Prose from documents and docstrings without markup: Markdown, reStructuredText and doc comments."""
 
+import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -61,10 +62,10 @@ def words_of(text: str) -> list[Words]:
     words: list[Words] = []
     at = 0
     for match in _INLINE.finditer(text):
-        words.append(Words(text[at : match.start()]))
+        words.append(Words(html.unescape(text[at : match.start()])))
         words += _read(match)
         at = match.end()
-    words.append(Words(text[at:]))
+    words.append(Words(html.unescape(text[at:])))
     return _joined(words)
 
 

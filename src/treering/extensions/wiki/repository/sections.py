@@ -22,11 +22,15 @@ _HEADING = re.compile(r"^\s{0,3}#{1,6}\s")
 _ADMONITION = re.compile(r"^\s{0,4}(?:!!!|\?\?\?\+?|///+|:::+)")
 _TABLE = re.compile(r"^\s*(?:\||\+[-=+]+\+|={3,}\s+={3,})")
 _HTML = re.compile(r"^\s{0,3}<(?:!--|/?[A-Za-z])")
+_QUOTED = re.compile(r"^\s{0,3}>(?:\s*\[!\w+\]\s*$)?")
+_PROGRAM = re.compile(r"\s*<(script|style)\b")
 _HASHES = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
 _SETEXT = re.compile(r"^ {0,3}(=+|-{2,})[ \t]*$")
 _FENCE_BEGIN = re.compile(r"^ {0,12}(`{3,}|~{3,})")
 _ATTRIBUTES = re.compile(r"\s*\{[#.:][^{}]*\}\s*$")
 _UNDERLINE = re.compile(r"^([=\-`:'\"~^_*+#<>.])\1{2,}[ \t]*$")
+_LINK = re.compile(r"<a\s[^<>]*>[^<>]*(?:<[^a/][^<>]*>[^<>]*)*</a>|!?\[[^\[\]]*\]\([^()]*\)|</?\w[^<>]*>|&\w+;")
+_WORD = re.compile(r"[^\W\d_]{2}")
 _NO_TITLE = re.compile(r"^(?:[-*+>|]|\d+[.)])\s|^\s*$|^\.\. ")
 
 BlockKind = Literal["paragraph", "item", "code"]
@@ -67,6 +71,10 @@ class _Reader:
                 yield from self._indented(directive["language"] or "", len(directive["indent"]), options=True)
             elif _DIRECTIVE.match(line):
                 self._skip_directive()
+            elif program := _PROGRAM.match(line):
+                self._skip_to(f"</{program[1]}>")
+            elif _HTML.match(line) and ">" not in line:
+                self._skip_to(">")
             elif not line.strip() or self._is_passed_over(line):
                 self.at += 1
             else:
@@ -118,13 +126,18 @@ class _Reader:
                 return
             self.at += 1
 
+    def _skip_to(self, closing: str) -> None:
+        while self.at < len(self.lines) and closing not in self.lines[self.at]:
+            self.at += 1
+        self.at += 1
+
     def _paragraph(self) -> Iterator[DocumentBlock]:
         start = self.at
         item = _ITEM.match(self.lines[start])
-        said = [self.lines[start][item.end() :] if item else self.lines[start].strip()]
+        said = [self.lines[start][item.end() :] if item else _QUOTED.sub("", self.lines[start]).strip()]
         self.at += 1
         while self.at < len(self.lines) and not self._ends_paragraph(self.lines[self.at]):
-            said.append(self.lines[self.at].strip())
+            said.append(_QUOTED.sub("", self.lines[self.at]).strip())
             self.at += 1
         text = " ".join(said).strip()
         announces = text.endswith("::")
@@ -164,7 +177,7 @@ def headings_of(lines: Sequence[str], *, markdown: bool) -> list[DocumentHeading
 
 
 def _of_markdown(lines: Sequence[str]) -> Iterator[DocumentHeading]:
-    at, fence = _behind_matter(lines), ""
+    at, fence = behind_matter(lines), ""
     while at < len(lines):
         line = lines[at]
         opened = _FENCE_BEGIN.match(line)
@@ -180,7 +193,7 @@ def _of_markdown(lines: Sequence[str]) -> Iterator[DocumentHeading]:
         at += 1
 
 
-def _behind_matter(lines: Sequence[str]) -> int:
+def behind_matter(lines: Sequence[str]) -> int:
     """Return the first line after the front matter."""
     if len(lines) > 1 and lines[1].strip() in ("---", "+++"):
         closed = (at for at in range(2, min(len(lines), 500)) if lines[at].strip() == lines[1].strip())
@@ -235,7 +248,8 @@ def sections_of(text: SourceLines) -> tuple[DocumentSection, ...]:
     markdown = not path.endswith((".rst", ".rest", ".txt"))
     headings = headings_of(text.lines, markdown=markdown)
     sections: list[DocumentSection] = []
-    for around, first, last in _stretches(headings, len(text.lines) - 1):
+    start = behind_matter(text.lines) if markdown else 1
+    for around, first, last in _stretches(headings, start, len(text.lines) - 1):
         section = _section(text, around, first, last, markdown=markdown)
         if section:
             sections.append(section)
@@ -244,11 +258,18 @@ def sections_of(text: SourceLines) -> tuple[DocumentSection, ...]:
     return tuple(sections)
 
 
-def _stretches(headings: Sequence[DocumentHeading], end: int) -> Iterator[tuple[list[DocumentHeading], int, int]]:
+def is_navigation(text: str) -> bool:
+    """Return whether a paragraph consists of several links."""
+    return len(_LINK.findall(text)) > 1 and not _WORD.search(_LINK.sub("", text))
+
+
+def _stretches(
+    headings: Sequence[DocumentHeading], start: int, end: int
+) -> Iterator[tuple[list[DocumentHeading], int, int]]:
     """Yield the lines between headings with their parent headings, the nearest last."""
     first = headings[0].first if headings else end + 1
-    if first > 1:
-        yield [], 1, first - 1
+    if first > start:
+        yield [], start, first - 1
     around: list[DocumentHeading] = []
     for at, heading in enumerate(headings):
         around = [*(one for one in around if one.level < heading.level), heading]
@@ -267,7 +288,16 @@ def _section(
         return None
     start = around[-1].last + 1 if around else first
     inside = blocks_of("\n".join(text.lines[start : last + 1]), fences=markdown)
-    blocks = [replace(one, first=one.first + start - 1, last=one.last + start - 1) for one in inside]
+    blocks = [
+        replace(one, first=one.first + start - 1, last=one.last + start - 1)
+        for one in inside
+        if one.kind != "paragraph" or not is_navigation(one.text)
+    ]
     cites = ((block.first, text.cite(block.first, block.last)) for block in blocks)
     titles = tuple("".join(word.text for word in words_of(one.text)) for one in around)
+    # A heading without text of its own is in no segment, but in the heading path of the next one.
+    named = next((part.heading for place, part in text.spans if place.start <= first <= place.end), "")
+    path = tuple(named.removeprefix(f"{text.source.title} / ").split(" > "))
+    if titles and len(path) > len(titles) and path[-1] == around[-1].text:
+        titles = path
     return DocumentSection(titles, tuple(blocks), cited, tuple((at, lines) for at, lines in cites if lines))

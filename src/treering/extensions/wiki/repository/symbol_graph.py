@@ -36,6 +36,7 @@ _LONGEST_IMPORT = 60
 _IMPORT = re.compile(
     r"(?P<indent>\s*)(?:from|import|export|use|using|require|#include|const|let|var)\b(?P<types>\s+type\b)?"
 )
+_NAME_END = re.compile(r"[/.:]")
 _IMPLICIT_IMPORTS = frozenset({"c", "rb", "php", "sh", "java", "cs", "go"})
 """Families of languages in which a file may use another without importing it."""
 _SEEDS = {"test": 0.1, "example": 0.5, "documentation": 0.5, "data": 0.4, "changelog": 0.3, "generated": 0.3}
@@ -86,6 +87,8 @@ def read_graph(engine: Engine, files: RepositoryFiles, reach: Reach) -> SymbolGr
     nodes = _Nodes()
     for file in code:
         nodes.number(file.source_id, "")
+    stated = {(link.start, link.end) for link in links if is_stated(link, files.files[link.start])}
+    ties = [tie for tie in ties if tie.start.path == tie.end.path or (tie.start.path, tie.end.path) in stated]
     mass = _ranked(nodes, ties, files)
     return _graph(files, links, nodes, mass)
 
@@ -161,7 +164,7 @@ def _statement(lines: Sequence[str], at: int) -> int:
 def _line(text: SourceLines, segment_id: str, written: str) -> CitedSpan | None:
     part = next(part for _, part in text.spans if part.segment_id == segment_id)
     use = read_use(written)
-    name = (use.name or use.module.rpartition("/")[2]).rpartition(".")[2] if use else ""
+    name = _NAME_END.split(use.name or use.module)[-1] if use else ""
     line = _import_line(text.lines, part, name) if use and use.how == "imports" else None
     line = line or line_of(part, name)
     return text.cite(line, line) if line else None

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from treering.core.counting import counted_things
-from treering.extensions.wiki.repository.packages import part_title
-from treering.extensions.wiki.rules.layers import GroupImports, file_groups, folder_groups
+from treering.extensions.wiki.rules.layers import GroupImports, file_groups, folder_groups, group_part, group_title
 from treering.extensions.wiki.rules.markdown import bullets, code, remainder, table
 from treering.extensions.wiki.rules.mermaid import Arrow, flowchart
 from treering.extensions.wiki.rules.page_body import PageBody
@@ -44,7 +43,7 @@ def write_architecture(body: PageBody) -> None:
 
 def _diagram(body: PageBody, groups: GroupImports, *, numbers: bool) -> tuple[str, str]:
     """Return the diagram, or "" without imports, and the number of arrows that are not drawn."""
-    boxes = {group: _title(body, groups, group) for layer in reversed(groups.layers()) for group in layer}
+    boxes = {group: group_title(body.facts, groups, group) for layer in reversed(groups.layers()) for group in layer}
     loaded = groups.loaded
     arrows = [
         Arrow(*pair, str(len(groups.links[pair])) if numbers else "", dotted=pair not in loaded)
@@ -57,21 +56,15 @@ def _diagram(body: PageBody, groups: GroupImports, *, numbers: bool) -> tuple[st
     )
 
 
-def _title(body: PageBody, groups: GroupImports, group: str) -> str:
-    files = body.facts.files
-    return part_title(files, group, [files.files[path] for path in groups.files[group]])
-
-
 def _titles(body: PageBody, groups: GroupImports, pair: _Pair) -> tuple[str, str]:
     start, end = pair
-    return code(_title(body, groups, start)), code(_title(body, groups, end))
+    return code(group_title(body.facts, groups, start)), code(group_title(body.facts, groups, end))
 
 
 def _page(body: PageBody, groups: GroupImports, group: str) -> str:
-    label = code(_title(body, groups, group))
-    inside = groups.files[group]
-    key = group if group in body.paths.parts else body.facts.code.of_file[inside[0]] if len(inside) == 1 else ""
-    return body.to_page(body.paths.parts[key], label) if key else label
+    label = code(group_title(body.facts, groups, group))
+    part = group_part(body.facts, groups, group)
+    return body.to_page(body.paths.parts[part.key], label) if part else label
 
 
 def _layers(body: PageBody, groups: GroupImports) -> Iterable[str]:

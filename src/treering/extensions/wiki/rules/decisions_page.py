@@ -4,7 +4,7 @@ import re
 
 from treering.extensions.wiki.repository.facts import RepositoryFacts
 from treering.extensions.wiki.rules.knowledge import knowledge_blocks
-from treering.extensions.wiki.rules.markdown import bullets, plain, remainder
+from treering.extensions.wiki.rules.markdown import bullets, plain, remainder, short_text
 from treering.extensions.wiki.rules.page_body import PageBody
 from treering.extensions.wiki.rules.page_paths import document_title
 
@@ -29,7 +29,7 @@ def write_decisions(body: PageBody) -> None:
         blocks: list[str] = []
         for one in body.facts.known.stated:
             if one.kind == kind:
-                blocks += [f"### {plain(one.title)}", *knowledge_blocks(body, one)]
+                blocks += [f"### {short_text(one.title)}", *knowledge_blocks(body, one)]
         body.section(heading, *blocks)
     body.section("Recorded in documents", *_records(body))
 

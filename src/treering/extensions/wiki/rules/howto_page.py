@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from treering.core.counting import counted_things
-from treering.extensions.wiki.repository.facts import RepositoryFacts, purpose_of
+from treering.extensions.wiki.repository.facts import RepositoryFacts
 from treering.extensions.wiki.repository.files import WikiFile
 from treering.extensions.wiki.repository.prose import cut, words_of
+from treering.extensions.wiki.repository.purposes import purpose_of
 from treering.extensions.wiki.repository.sections import DocumentSection
 from treering.extensions.wiki.rules.markdown import code, fenced, paragraph, plain, remainder, shown, table
 from treering.extensions.wiki.rules.page_body import PageBody
@@ -88,7 +89,7 @@ def _examples(body: PageBody) -> tuple[str, str]:
     for folder in sorted(folders)[:MAX_EXAMPLES]:
         first = _entry_file(folders[folder])
         purpose = shown(purpose_of(first, body.facts)) if first.code else ""
-        rows.append((code(f"{folder}/"), body.file(first), purpose or "–"))
+        rows.append((code(f"{folder}/"), body.file(first), purpose))
     left = remainder(len(folders) - len(rows), "more folder with examples", "more folders with examples")
     return table(("Example", "Read first", "Description"), rows), left
 

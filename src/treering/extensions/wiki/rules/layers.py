@@ -5,9 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from treering.extensions.wiki.repository.facts import RepositoryFacts
+from treering.extensions.wiki.repository.packages import CodePart, part_title
 from treering.extensions.wiki.repository.symbol_graph import FileLink
 
 MAX_GROUPS = 20
+MIN_SHARE = 3
+"""A folder with at most one part in this number of all files is not divided."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +56,45 @@ class GroupImports:
 
 
 def folder_groups(facts: RepositoryFacts) -> GroupImports:
-    """Group the code by folder. If there are more than `MAX_GROUPS`, the deepest are merged into their parents."""
-    folders = {path: facts.files.files[path].folder or "." for path in facts.code.of_file}
-    while len(set(folders.values())) > MAX_GROUPS:
-        deepest = max(folder.count("/") for folder in folders.values())
-        if not deepest:
+    """Group the code by folder: folders with more than a third of the files are divided, up to `MAX_GROUPS`."""
+    groups = dict.fromkeys(facts.code.of_file, ".")
+    while divided := _divided(groups):
+        groups |= divided
+    return _grouped(facts, groups)
+
+
+def _divided(groups: Mapping[str, str]) -> dict[str, str]:
+    """Return the subfolder of each file in the largest folder that can be divided, or nothing."""
+    sizes = Counter(groups.values())
+    for group, size in sizes.most_common():
+        start = "" if group == "." else f"{group}/"
+        inside = {path: path.removeprefix(start).split("/") for path, one in groups.items() if one == group}
+        below = {path: f"{start}{names[0]}" if len(names) > 1 else group for path, names in inside.items()}
+        if size * MIN_SHARE <= len(groups):
             break
-        folders = {
-            path: folder.rpartition("/")[0] if folder.count("/") == deepest else folder
-            for path, folder in folders.items()
-        }
-    return _grouped(facts, folders)
+        if {*below.values()} != {group} and len(sizes) - 1 + len({*below.values()}) <= MAX_GROUPS:
+            return below
+    return {}
+
+
+def ranked_groups(facts: RepositoryFacts, groups: GroupImports) -> list[str]:
+    """Return the groups, most important first."""
+    weights = {key: sum(facts.graph.importance.get(path, 0.0) for path in paths) for key, paths in groups.files.items()}
+    return sorted(groups.groups, key=lambda group: (-round(weights[group], 6), group))
+
+
+def group_title(facts: RepositoryFacts, groups: GroupImports, group: str) -> str:
+    """Return the title of a group."""
+    return part_title(facts.files, group, [facts.files.files[path] for path in groups.files[group]])
+
+
+def group_part(facts: RepositoryFacts, groups: GroupImports, group: str) -> CodePart | None:
+    """Return the part that represents a group: its only one, or the package of the folder that contains the others."""
+    keys = sorted(
+        {facts.code.of_file[path] for path in groups.files[group]} | {group} & facts.code.parts.keys(), key=len
+    )
+    contains = len(keys) == 1 or keys[0] == group or all(key.startswith(f"{keys[0]}/") for key in keys[1:])
+    return facts.code.parts[keys[0]] if contains else None
 
 
 def file_groups(facts: RepositoryFacts, count: int) -> GroupImports:

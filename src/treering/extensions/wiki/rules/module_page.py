@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 
 from treering.core.counting import counted_things
 from treering.extensions.wiki.repository.api_entries import ApiEntry
-from treering.extensions.wiki.repository.facts import offered, package_purpose, purpose_of
+from treering.extensions.wiki.repository.facts import offered
 from treering.extensions.wiki.repository.files import WikiFile
 from treering.extensions.wiki.repository.packages import CodePart
+from treering.extensions.wiki.repository.purposes import part_purpose, purpose_of
 from treering.extensions.wiki.repository.signatures import shortened, without_receiver
 from treering.extensions.wiki.repository.symbol_graph import FileLink, is_stated
 from treering.extensions.wiki.rules.knowledge import knowledge_list
@@ -28,11 +29,12 @@ _TYPES = ("class", "interface", "struct", "enum")
 def write_module(body: PageBody, part: CodePart) -> None:
     """Write the page of a part of the code."""
     files = body.facts.files_of(part)
-    body.add(paragraph(package_purpose(part, body.facts)), _size(body, part, files), _diagram(body, part))
+    body.add(paragraph(part_purpose(part, body.facts)), _size(body, part, files), _diagram(body, part))
     body.section("Modules", _modules(body, part))
-    body.section("Public API", _exports(body, part))
+    exports = _exports(body, part)
+    body.section("Public API", exports)
     for file in files:
-        _api(body, file, alone=len(files) == 1)
+        _api(body, file, alone=len(files) == 1 and not exports)
     body.section("Imports", *_imports(body, part))
     body.section("Used by", *_users(body, part))
     body.section("Tests", *_tests(body, part))
@@ -45,7 +47,12 @@ def entry_row(body: PageBody, file: WikiFile, entry: ApiEntry) -> tuple[str, str
     rest = shortened(without_receiver(entry.rest), MAX_SIGNATURE_CHARS) if entry.kind in _WITH_SIGNATURE else ""
     if entry.kind == "property":
         rest = rest.removeprefix("()").replace(" -> ", ": ", 1)
-    return f"{name}{plain(rest)}", shown(entry.doc)
+    return f"{name}{_behind_name(rest)}", shown(entry.doc)
+
+
+def _behind_name(rest: str) -> str:
+    """Return a signature to append to a name: a word is separated by a space."""
+    return f" {plain(rest)}" if rest.strip()[:1].isalpha() or rest.startswith("=") else plain(rest)
 
 
 def _size(body: PageBody, part: CodePart, files: Sequence[WikiFile]) -> str:
@@ -66,7 +73,7 @@ def _modules(body: PageBody, part: CodePart) -> str:
     rows = []
     for path in body.facts.by_importance(part.modules)[:MAX_ROWS]:
         file = body.facts.files.files[path]
-        purpose = shown(purpose_of(file, body.facts)) or "–"
+        purpose = shown(purpose_of(file, body.facts))
         rows.append((body.to_page(body.paths.of_file(path), code(file.name)), purpose))
     return table(("Module", "Purpose"), rows)
 
@@ -81,7 +88,7 @@ def _exports(body: PageBody, part: CodePart) -> str:
         file = body.facts.files.files[link.end]
         page = body.to_page(body.paths.of_file(file.path), code(file.path.removeprefix(f"{entry.folder}/")))
         for name in link.names:
-            place, lines, one = body.facts.definition_of(file, name) or (entry, link.lines, None)
+            place, lines, one = body.facts.definition_of(file, name) or (entry, body.facts.line_with(entry, name), None)
             rows.append((body.source(place, lines, code(name)), shown(one.doc) if one else "", page))
     return table(("Name", "Description", "From"), rows[:MAX_ROWS])
 
@@ -113,7 +120,7 @@ def _definitions(body: PageBody, file: WikiFile, entries: Sequence[ApiEntry], he
 
 
 def _members(body: PageBody, file: WikiFile, owner: ApiEntry) -> None:
-    bases = plain(shortened(owner.rest, MAX_SIGNATURE_CHARS))
+    bases = _behind_name(shortened(owner.rest, MAX_SIGNATURE_CHARS))
     body.add(f"### {owner.kind} {code(owner.short)}{bases}")
     doc, place = shown(owner.doc), body.source(file, owner.lines)
     body.add(f"{doc} ({place})" if doc else f"Defined in {place}.")
@@ -160,7 +167,7 @@ def _neighbors(body: PageBody, links: Sequence[FileLink], *, ends: bool) -> tupl
 
 def _tests(body: PageBody, part: CodePart) -> Iterable[str]:
     tests = _incoming(body, part, "test")
-    best = sorted(_stated(body, tests) or tests, key=lambda link: (-link.weight, link.start, link.end))
+    best = sorted(_stated(body, tests), key=lambda link: (-link.weight, link.start, link.end))
     lines: dict[str, str] = {}
     for link in best:
         if link.start not in lines and len(lines) < MAX_TESTS:
@@ -192,8 +199,10 @@ def _diagram(body: PageBody, part: CodePart) -> str:
     """Draw the most important importers of the part and the parts it imports."""
     graph, parts = body.facts.graph, body.facts.code.parts
     own = part.files or part.modules
-    outgoing = _others(body, part, {link.end for path in own for link in graph.outgoing.get(path, ())})
-    incoming = _others(body, part, {link.start for path in own for link in graph.incoming.get(path, ())})
+    links = [link for path in own for link in graph.outgoing.get(path, ())]
+    outgoing = _others(body, part, {link.end for link in _stated(body, links)})
+    links = [link for path in own for link in graph.incoming.get(path, ())]
+    incoming = _others(body, part, {link.start for link in _stated(body, links)})
     boxes = {key: parts[key].title for key in (*incoming, part.key, *outgoing)}
     arrows = [Arrow(key, part.key) for key in incoming] + [Arrow(part.key, key) for key in outgoing]
     return flowchart(boxes, arrows, marked=part.key)

@@ -8,13 +8,14 @@ from typing import Any
 from treering.core.counting import counted_things
 from treering.core.objects import Fact
 from treering.extensions.wiki.pages import PageKind, PagePlan
-from treering.extensions.wiki.repository.facts import RepositoryFacts, package_purpose, purpose_of
+from treering.extensions.wiki.repository.facts import RepositoryFacts
 from treering.extensions.wiki.repository.files import WikiFile
-from treering.extensions.wiki.repository.packages import part_title
 from treering.extensions.wiki.repository.prose import cut, words_of
+from treering.extensions.wiki.repository.purposes import MIN_PARAGRAPH_CHARS, contents, folder_purpose, part_purpose
 from treering.extensions.wiki.repository.sections import DocumentSection
+from treering.extensions.wiki.repository.symbol_graph import is_stated
 from treering.extensions.wiki.rules.howto_page import cut_code
-from treering.extensions.wiki.rules.layers import folder_groups
+from treering.extensions.wiki.rules.layers import folder_groups, group_part, group_title, ranked_groups
 from treering.extensions.wiki.rules.markdown import bullets, code, fenced, paragraph, plain, shown, table
 from treering.extensions.wiki.rules.page_body import PageBody
 from treering.extensions.wiki.rules.page_paths import ARCHITECTURE, CHANGES, DECISIONS, HOWTO, REFERENCE
@@ -23,7 +24,6 @@ from treering.verbs.query.brief import commands_by_job
 MAX_INTRODUCTION_CHARS = 700
 MIN_INTRODUCTION_CHARS = 100
 """The introduction ends when fewer characters than this are left."""
-MIN_PARAGRAPH_CHARS = 20
 MAX_STEPS = 4
 ENOUGH_STEPS = 2
 """Further documents are searched for first steps only if the README has fewer."""
@@ -31,6 +31,7 @@ MAX_CODE_LINES = 25
 MAX_CENTRAL = 10
 MAX_DEPENDENCIES = 30
 MAX_FOLDERS = 8
+MAX_PURPOSE_CHARS = 200
 _START_TITLES = (
     "quickstart",
     "quick start",
@@ -43,6 +44,7 @@ _START_TITLES = (
 )
 _USAGE_TITLES = ("example", "run", "a simple example", "hello world", "basics")
 _START_FILE = re.compile(r"install|quick-?start|getting[-_]?started|first[-_]steps", re.IGNORECASE)
+_ABOUT_MONEY = re.compile(r"sponsor|donat|backers|funding|open collective", re.IGNORECASE)
 _NO_LETTERS = re.compile(r"^\W+")
 _FURTHER = {
     ARCHITECTURE: "the layers and their imports",
@@ -57,7 +59,7 @@ _Step = tuple[WikiFile, DocumentSection]
 
 def write_overview(body: PageBody) -> None:
     """Write the overview."""
-    readme = readme_of(body.facts)
+    readme = body.facts.readmes.get("")
     if readme:
         body.add(*_introduction(body, readme))
     body.add(_at_a_glance(body))
@@ -68,16 +70,10 @@ def write_overview(body: PageBody) -> None:
     body.section("Read on", _further(body))
 
 
-def readme_of(facts: RepositoryFacts) -> WikiFile | None:
-    """Return the README of the repository, preferably in Markdown."""
-    files = facts.files.files.items()
-    readmes = [file for path, file in files if "/" not in path and path.lower().startswith("readme") and file.head]
-    return min(readmes, key=lambda file: (not file.path.endswith(".md"), file.path), default=None)
-
-
 def _introduction(body: PageBody, readme: WikiFile) -> Iterable[str]:
     left, first = MAX_INTRODUCTION_CHARS, True
-    for section in body.facts.sections(readme)[:4]:
+    sections = [one for one in body.facts.sections(readme) if not _ABOUT_MONEY.search(" ".join(one.headings))]
+    for section in sections[:4]:
         for block in section.blocks:
             words = cut(words_of(block.text), left) if block.kind == "paragraph" else []
             length = sum(len(one.text) for one in words)
@@ -101,7 +97,10 @@ def _at_a_glance(body: PageBody) -> str:
     if isinstance(languages, list):
         counts = [f"{plain(str(one.get('name')))} ({one.get('files')})" for one in map(_mapping, languages[:5])]
         rows.append(("Languages (files)", ", ".join(counts)))
-    if commands := [f"{code(name)} is {code(at)}" for name, at in _entry_points(payload)]:
+    known = body.facts.files.files  # a path that is not in the repository is the result of a build
+    if commands := [
+        f"{code(name)} is {code(at)}" for name, at in _entry_points(payload) if "/" not in at or at in known
+    ]:
         rows.append(("Entry points", ", ".join(commands)))
     on = "depends on "
     needs = [plain(fact.predicate.removeprefix(on)) for _, fact in stated if fact.predicate.startswith(on)]
@@ -176,13 +175,16 @@ def _parts(body: PageBody) -> tuple[str, str]:
     facts = body.facts
     groups = folder_groups(facts)
     rows = []
-    for group in groups.groups:
+    for group in ranked_groups(facts, groups):
         paths = groups.files[group]
-        label = code(part_title(facts.files, group, [facts.files.files[path] for path in paths]))
-        part = facts.code.parts.get(group) or (facts.part_of(paths[0]) if len(paths) == 1 else None)
+        label = code(group_title(facts, groups, group))
+        part = group_part(facts, groups, group)
         page = body.to_page(body.paths.parts[part.key], label) if part else label
-        purpose = shown(package_purpose(part, facts)) if part else ""
-        rows.append((page, code(f"{group}/" if group != "." else "./"), str(len(paths)), purpose or "–"))
+        words = part_purpose(part, facts) if part else folder_purpose(group, facts)
+        if not words and (part is None or part.modules):
+            words = contents(paths, group, facts)
+        words = cut(words, MAX_PURPOSE_CHARS)
+        rows.append((page, code(f"{group}/" if group != "." else "./"), str(len(paths)), shown(words)))
     supporting = sorted({path.partition("/")[0] for path in facts.code.aside})
     count = counted_things(sum(facts.code.aside.values()), "file")
     names = ", ".join(code(one) for one in supporting[:MAX_FOLDERS])
@@ -195,13 +197,16 @@ def _parts(body: PageBody) -> tuple[str, str]:
 def _central(body: PageBody) -> tuple[str, ...]:
     facts = body.facts
     rows = []
-    for path in facts.by_importance(facts.code.of_file)[:MAX_CENTRAL]:
+    for part in [one for one in facts.ranked_parts if one.files][:MAX_CENTRAL]:
         users = {
-            link.start for link in facts.graph.incoming.get(path, ()) if facts.files.files[link.start].role == "code"
+            link.start
+            for path in part.files
+            for link in facts.graph.incoming.get(path, ())
+            if is_stated(link, start := facts.files.files[link.start])
+            if start.role == "code" and link.start not in part.files
         }
-        label = part_title(facts.files, path) if path in body.paths.parts else path
-        purpose = shown(purpose_of(facts.files.files[path], facts)) or "–"
-        rows.append((body.to_page(body.paths.of_file(path), code(label)), purpose, str(len(users))))
+        purpose = shown(cut(part_purpose(part, facts), MAX_PURPOSE_CHARS))
+        rows.append((body.to_page(body.paths.parts[part.key], code(part.title)), purpose, str(len(users))))
     ranking = table(("Module", "Purpose", "Used by files"), rows)
     return ("Ranked by PageRank over imports, calls and uses.", ranking) if rows else ()
 

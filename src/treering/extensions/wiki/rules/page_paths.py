@@ -1,15 +1,17 @@
 """The pages of parts and documents: their paths, titles and plans."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from treering.extensions.wiki.pages import PageKind, PagePlan
-from treering.extensions.wiki.repository.facts import RepositoryFacts, package_purpose
+from treering.extensions.wiki.repository.facts import RepositoryFacts
 from treering.extensions.wiki.repository.files import WikiFile
 from treering.extensions.wiki.repository.packages import CodePart, page_slugs, repository_title
-from treering.extensions.wiki.repository.prose import cut, words_of
+from treering.extensions.wiki.repository.prose import Words, cut, words_of
+from treering.extensions.wiki.repository.purposes import introduction_of, part_purpose
 
 OVERVIEW = "overview.md"
 ARCHITECTURE = "architecture.md"
@@ -24,13 +26,15 @@ _TOP_FOLDERS = frozenset({".", "src", "lib", "python", "source"})
 _NO_PAGE = re.compile(
     r"(?:^|/)(?:licen[cs]e|copying|code[_-]of[_-]conduct|authors|contributors|maintainers|pull_request_template"
     r"|issue_template|funding|requirements[^/]*|robots|404|search|genindex|_?navigation|_sidebar|management-tasks"
-    r"|external-links|external_links|sponsors|newsletter|translations)(?:\.[a-z]+)?$|(?:^|/)(?:\.github|_templates|_static|overrides)/",
+    r"|external-links|external_links|sponsors|newsletter|translations|template)(?:\.[a-z]+)?$|(?:^|/)(?:\.github|_templates|_static|overrides|versioned_docs)/",
     re.IGNORECASE,
 )
 _SUPPORTING = re.compile(r"(?:bench[\w-]*|perf[\w-]*|[\w-]*tests?|scripts?|build|ci|hack)/", re.IGNORECASE)
 _FIRST = re.compile(
     r"(?:^|/)(?:readme|index|quick-?start|getting[-_]?started|first[-_]steps|intro(?:duction)?)\.", re.IGNORECASE
 )
+_POST = re.compile(r"(?:^|/)_?(?:blog|posts?)/", re.IGNORECASE)
+_MIN_DOCUMENT_LINES = 3
 _PROSE = re.compile(r"\.(?:md|markdown|mdx|rst|txt|adoc)$|(?:^|/)readme$", re.IGNORECASE)
 
 
@@ -60,9 +64,18 @@ class PagePaths:
 
     @cached_property
     def documents_by_rank(self) -> Sequence[WikiFile]:
-        """The documents worth a page: introductions first, then by depth of the folder."""
-        found = [file for file in self.facts.files.of_role("documentation") if _is_document(file)]
-        return sorted(found, key=lambda file: (not _FIRST.search(file.path), file.path.count("/"), file.path))
+        """The documents worth a page: introductions first, then by depth of the folder, posts last."""
+        documents = {
+            (file.name, file.title, file.last_line): file  # copies, such as the documents of the latest release
+            for file in reversed([*self.facts.files.of_role("documentation")])
+            if _is_document(file)
+        }
+        return sorted(documents.values(), key=_document_rank)
+
+    @cached_property
+    def folder_sizes(self) -> Mapping[str, int]:
+        """The number of documents with a page, by folder."""
+        return Counter(path.rpartition("/")[0] for path in self.documents)
 
     def of_file(self, path: str) -> str:
         """Return the path of the page about a file, or "" if there is none."""
@@ -78,18 +91,17 @@ def document_title(file: WikiFile) -> str:
     return "".join(one.text for one in words).strip() or file.path
 
 
-def part_plan(paths: PagePaths, part: CodePart) -> PagePlan:
+def part_plan(paths: PagePaths, part: CodePart, group: str) -> PagePlan:
     """Plan the page of a package or module."""
-    kind = "package" if part.is_package else "module"
-    purpose = "".join(one.text for one in cut(package_purpose(part, paths.facts), _PURPOSE_CHARS)).strip()
     return PagePlan(
         path=paths.parts[part.key],
         title=part.title,
         kind=PageKind.MODULE,
-        purpose=purpose or f"The purpose, definitions and users of the {kind} {part.title}.",
+        purpose=_text(part_purpose(part, paths.facts)),
         relevant_files=(part.files or part.modules)[:_MAX_RELEVANT_FILES],
         importance=round(part.importance, 4),
         aliases=() if part.key in (part.title, ".") else (part.key,),
+        group=group,
     )
 
 
@@ -99,12 +111,21 @@ def document_plan(paths: PagePaths, file: WikiFile) -> PagePlan:
         path=paths.documents[file.path],
         title=document_title(file),
         kind=PageKind.DOCUMENT,
-        purpose=f"A summary of {file.path}, section by section.",
+        purpose=_text(introduction_of(file, paths.facts)),
         relevant_files=(file.path,),
         aliases=(file.path,),
+        group=file.folder if paths.folder_sizes[file.folder] > 1 else "",
     )
 
 
+def _text(words: Sequence[Words]) -> str:
+    return "".join(one.text for one in cut(words, _PURPOSE_CHARS)).strip()
+
+
+def _document_rank(file: WikiFile) -> tuple[bool, bool, int, str]:
+    return bool(_POST.search(file.path)), not _FIRST.search(file.path), file.path.count("/"), file.path
+
+
 def _is_document(file: WikiFile) -> bool:
-    is_prose = _PROSE.search(file.path) is not None and file.code is None and file.head is not None
-    return is_prose and not _SUPPORTING.match(file.path) and not _NO_PAGE.search(file.path)
+    is_prose = _PROSE.search(file.path) is not None and file.code is None and file.last_line >= _MIN_DOCUMENT_LINES
+    return is_prose and file.head is not None and not _SUPPORTING.match(file.path) and not _NO_PAGE.search(file.path)

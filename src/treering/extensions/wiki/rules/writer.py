@@ -1,5 +1,6 @@
 """Plan and write the pages of a wiki by rules, without a model."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -9,14 +10,15 @@ from treering.core.errors import NotFound
 from treering.core.scope import ROOT
 from treering.extensions.wiki.pages import LineCitation, PageKind, PagePlan, WikiPage, WikiPlan
 from treering.extensions.wiki.repository.facts import RepositoryFacts, read_facts
-from treering.extensions.wiki.repository.packages import repository_title
+from treering.extensions.wiki.repository.packages import CodePart, repository_title
 from treering.extensions.wiki.rules.architecture_page import write_architecture
 from treering.extensions.wiki.rules.changes_page import has_changes, write_changes
 from treering.extensions.wiki.rules.decisions_page import has_decisions, write_decisions
 from treering.extensions.wiki.rules.document_page import write_document
 from treering.extensions.wiki.rules.howto_page import howto_documents, write_howto
+from treering.extensions.wiki.rules.layers import folder_groups, group_part, group_title, ranked_groups
 from treering.extensions.wiki.rules.module_page import write_module
-from treering.extensions.wiki.rules.overview_page import readme_of, write_overview
+from treering.extensions.wiki.rules.overview_page import write_overview
 from treering.extensions.wiki.rules.page_body import PageBody
 from treering.extensions.wiki.rules.page_paths import (
     ARCHITECTURE,
@@ -109,7 +111,7 @@ class RuleWriter:
 
     def _planned(self, title: str) -> Iterable[PagePlan]:
         facts, paths = self.facts, self.paths
-        readme = readme_of(facts)
+        readme = facts.readmes.get("")
         introduction = f"An introduction to {title}, its first steps and its parts."
         yield PagePlan(OVERVIEW, title, PageKind.OVERVIEW, introduction, (readme.path,) if readme else ())
         if facts.code.parts:
@@ -119,7 +121,7 @@ class RuleWriter:
         tasks = tuple(file.path for file, _ in howto_documents(facts, paths))
         if tasks or any(True for _ in facts.files.of_role("example")):
             yield PagePlan(HOWTO, "How do I …", PageKind.HOWTO, "Tasks with example code.", tasks)
-        yield from (part_plan(paths, part) for part in facts.ranked_parts)
+        yield from self._parts()
         yield from (document_plan(paths, facts.files.files[path]) for path in paths.documents)
         if any(file.public for file in facts.files.of_role("code")):
             files = self._central(_REFERENCE_PARTS)
@@ -130,6 +132,18 @@ class RuleWriter:
         if has_changes(facts):
             purpose = "Completed work, the changelog, and the files that change most."
             yield PagePlan(CHANGES, "Recent changes", PageKind.CHANGES, purpose, ())
+
+    def _parts(self) -> Iterable[PagePlan]:
+        """Plan the pages of parts, by group: its representative first, then the most important."""
+        groups = folder_groups(self.facts)
+        group_of = {path: group for group, paths in groups.files.items() for path in paths}
+        by_group: dict[str, list[CodePart]] = defaultdict(list)
+        for part in self.facts.ranked_parts:
+            by_group[group_of[(*part.files, *part.modules)[0]]].append(part)
+        for group in ranked_groups(self.facts, groups):
+            title, first = group_title(self.facts, groups, group), group_part(self.facts, groups, group)
+            for part in sorted(by_group[group], key=lambda part: part is not first):
+                yield part_plan(self.paths, part, title)
 
     def _central(self, count: int) -> tuple[str, ...]:
         return tuple(part.entry for part in self.facts.ranked_parts[:count] if part.entry)

@@ -1,0 +1,138 @@
+"""The purposes of modules, packages and folders, in the words of their files."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from treering.extensions.wiki.repository.api_entries import ApiEntry
+from treering.extensions.wiki.repository.facts import RepositoryFacts, offered
+from treering.extensions.wiki.repository.files import WikiFile
+from treering.extensions.wiki.repository.packages import CodePart, repository_title, stands_for_folder
+from treering.extensions.wiki.repository.prose import Words, words_of
+
+MIN_PARAGRAPH_CHARS = 20
+_MAX_NAMES = 4
+"""A list of more names does not describe a module, and is omitted."""
+_TYPES = ("class", "interface", "struct")
+_SOURCE_FOLDER = re.compile(r"(?:^|/)(?:src|lib|source)$")
+_SOURCES = re.compile(r"^src/(?:main/\w+/)?")
+_NO_LETTERS = re.compile(r"[\W_]+")
+
+
+def part_purpose(part: CodePart, facts: RepositoryFacts) -> list[Words]:
+    """Return the purpose of a package or module as its files or its README state it, else its few names or users."""
+    files = facts.files_of(part)
+    if not part.is_package:
+        return purpose_of(files[0], facts) or _users(files, facts)
+    entry = next((file for file in files if file.purpose and _describes_package(file)), None)
+    if entry:
+        return list(entry.purpose)
+    is_whole = part.title.casefold() == repository_title(facts.files).casefold()
+    stated = folder_purpose("" if is_whole else part.key, facts) or _of_only_module(files, facts)
+    if stated or part.modules:
+        return stated
+    return _by_definitions(files, part.key.rpartition("/")[2], facts) or _users(files, facts)
+
+
+def folder_purpose(folder: str, facts: RepositoryFacts) -> list[Words]:
+    """Return the introduction of the README of a folder, or of its parent if it is a folder for sources."""
+    for one in (folder, _SOURCE_FOLDER.sub("", folder)):
+        if one in facts.readmes and (words := introduction_of(facts.readmes[one], facts)):
+            return words
+    return []
+
+
+def introduction_of(document: WikiFile, facts: RepositoryFacts) -> list[Words]:
+    """Return the first paragraph of a document that does not announce a list or code."""
+    texts = (one.text for section in facts.sections(document) for one in section.blocks if one.kind == "paragraph")
+    return next((words for text in texts if not text.endswith(":") and _is_long(words := words_of(text))), [])
+
+
+def purpose_of(file: WikiFile, facts: RepositoryFacts) -> list[Words]:
+    """Return the purpose of a file: as it states it, else the docs of its main definition, else a few names."""
+    if file.purpose:
+        return list(file.purpose)
+    return _by_definitions([file], file.name.partition(".")[0], facts) if file.public else _by_use(file, facts)
+
+
+def listed(verb: str, names: Sequence[str]) -> list[Words]:
+    """Return "Defines a, b.", or nothing without names or with too many."""
+    if not 1 <= len(names) <= _MAX_NAMES:
+        return []
+    words = [Words(f"{verb} ")]
+    for at, name in enumerate(names):
+        words += [Words(", ")] * bool(at) + [Words(name, code=True)]
+    return [*words, Words(".")]
+
+
+def contents(paths: Iterable[str], folder: str, facts: RepositoryFacts) -> list[Words]:
+    """Return "Contains a, b and 3 more.": the folders and modules directly below a folder, most important first."""
+    files = [facts.files.files[path] for path in facts.by_importance(paths)]
+    below = [file.path.removeprefix(f"{folder}/") for file in files if not _is_entry(file, folder)]
+    names = list(dict.fromkeys(_SOURCES.sub("", path).split("/")[0].partition(".")[0] for path in below))
+    words = listed("Contains", names[:_MAX_NAMES])
+    more = len(names) - _MAX_NAMES
+    return [*words[:-1], Words(f" and {more} more.")] if more > 0 else words
+
+
+def _is_entry(file: WikiFile, folder: str) -> bool:
+    return stands_for_folder(file) and _SOURCE_FOLDER.sub("", file.folder) == _SOURCE_FOLDER.sub("", folder)
+
+
+def _describes_package(file: WikiFile) -> bool:
+    text = "".join(one.text for one in file.purpose)
+    return stands_for_folder(file) or (file.language == "go" and text.startswith(("Package ", "Command ")))
+
+
+def _of_only_module(files: Sequence[WikiFile], facts: RepositoryFacts) -> list[Words]:
+    """Return the purpose of the module that an entry file re-exports: the only one, or one named like the folder."""
+    entry = next(iter(files), None)
+    modules = [facts.files.files[link.end] for link in offered(entry, facts)] if entry else []
+    named = [one for one in modules if entry and _same(one.name.partition(".")[0], entry.folder.rpartition("/")[2])]
+    return list((named or modules)[0].purpose) if named or len(modules) == 1 else []
+
+
+def _by_definitions(files: Sequence[WikiFile], name: str, facts: RepositoryFacts) -> list[Words]:
+    """Return the docs of the definition that files are about: one with their name, the only or the heaviest one.
+
+    Without one, list the definitions if they are few.
+    """
+    entries = [entry for file in files for entry in facts.important(file)]
+    named = next((one for one in entries if _same(one.short, name)), None)
+    main = named or (entries[0] if entries and _outweighs(entries, files[0], facts) else None)
+    if main and main.doc:
+        return [Words(main.short, code=True), Words(": "), *main.doc]
+    return listed("Defines", [entry.short for entry in entries])
+
+
+def _users(files: Sequence[WikiFile], facts: RepositoryFacts) -> list[Words]:
+    """List the parts that import files, if they are few."""
+    links = [link for file in files for link in facts.graph.incoming.get(file.path, ()) if link.imports]
+    parts = {part.key: part.title for link in links if (part := facts.part_of(link.start))}
+    own = {facts.code.of_file.get(file.path) for file in files}
+    return listed("Used by", sorted(title for key, title in parts.items() if key not in own))
+
+
+def _outweighs(entries: Sequence[ApiEntry], file: WikiFile, facts: RepositoryFacts) -> bool:
+    """Return whether the first definition is the main one of its file."""
+    if len(entries) == 1 or entries[0].kind not in _TYPES:
+        return len(entries) == 1
+    weights = [facts.graph.symbols.get((file.source_id, one.lines.segment_id), 0.0) for one in entries]
+    return len(entries) <= _MAX_NAMES or weights[0] >= sum(weights[1:]) / 2
+
+
+def _by_use(file: WikiFile, facts: RepositoryFacts) -> list[Words]:
+    """List the names that a file without definitions re-exports, else the names others import from it."""
+    exported = [name for link in offered(file, facts) for name in link.names]
+    uses = Counter(name for link in facts.graph.incoming.get(file.path, ()) if link.imports for name in link.names)
+    ranked = sorted(uses, key=lambda name: (-uses[name], name))
+    names = [*(one for one in ranked if one in exported), *(exported or ranked)]
+    return listed("Offers", list(dict.fromkeys(names)))
+
+
+def _is_long(words: Sequence[Words]) -> bool:
+    return sum(len(one.text) for one in words) >= MIN_PARAGRAPH_CHARS
+
+
+def _same(one: str, other: str) -> bool:
+    return _NO_LETTERS.sub("", one).casefold() == _NO_LETTERS.sub("", other).casefold()

@@ -1,0 +1,143 @@
+"""The wiki as its readers see it: the index, purposes, links and cited lines."""
+
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from bakery import FILES, Bakery, wiki
+from markdown_it import MarkdownIt
+
+from treering.core.errors import InvalidInput, NotFound
+from treering.extensions.mcp.answers import text_of
+
+LAWN = {
+    "README.md": "# Lawn\n\nLawn mows grass in several languages.\n",
+    "go.mod": "module example.org/lawn/v3\n\ngo 1.24\n",
+    "docs/guide.md": "---\ntitle: The guide\n---\n\n[Home](a.md) | [FAQ](b.md)\n\nThis guide is about mowing.\n",
+    "docs/latest/guide.md": "---\ntitle: Mowing\n---\n\nHow to mow a lawn with care.\n",
+    "docs/next/guide.md": "---\ntitle: Mowing\n---\n\nHow to mow a lawn with care.\n",
+    "mower/README.md": "# Mower\n\nThe engine that cuts the grass.\n",
+    "mower/src/lib.rs": "/*!\nCuts grass.\n\n# Details\n*/\n\nmod blade;\npub use crate::blade::Blade;\n",
+    "mower/src/blade.rs": "/// A sharp edge.\n#[derive(Debug)]\npub struct Blade {\n    length: u8,\n}\n",
+    "mower/benches/bench.rs": "/// Runs.\npub fn run() {}\n",
+    "shed/constants.ts": "/** Marks a tool. */\nexport const TOOL = 1\n",
+    "shed/rake.ts": (
+        "/**\n * Rakes leaves, such as `/lawn/*`, into a heap.\n"
+        + " *\n"
+        + " * More.\n" * 60
+        + " */\nexport const rake = (leaves: number): void => {\n  return async function rake(c: number) {}\n}\n"
+    ),
+    "yard/src/main/java/org/lawn/Hedge.java": (
+        "/* Copyright 2020. */\npackage org.lawn;\n\n/**\n * A hedge, trimmed by {@code Hedge} &amp; co.\n *\n"
+        + " * <p>Long.\n" * 80
+        + " */\npublic final class Hedge {\n  public void trim() {}\n}\n"
+    ),
+    "yard/src/main/java/org/lawn/package-info.java": "/** Hedges and fences. */\n@Quiet\npackage org.lawn;\n",
+}
+
+
+@pytest.fixture
+def lawn(tmp_path, space):
+    Bakery(tmp_path / "lawn", LAWN).ingest(space)
+    return wiki(space)
+
+
+def published(space, folder):
+    space.perform("wiki build", input={"repository": str(folder), "to": str(folder / "wiki")})
+    return {path.relative_to(folder / "wiki").as_posix(): path.read_text() for path in folder.glob("wiki/**/*.md")}
+
+
+def links(text):
+    tokens = MarkdownIt("commonmark").enable("table").parse(re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL))
+    children = [child for token in tokens for child in token.children or ()]
+    for at, child in enumerate(children):
+        if child.type == "link_open":
+            yield unquote(str(child.attrs["href"])), children[at + 1]
+
+
+def test_published_links_lead_to_files_and_lines_with_the_name(tmp_path, space):
+    folder = tmp_path / "bakery"
+    Bakery(folder).ingest(space)
+    cited = 0
+    for path, text in published(space, folder).items():
+        for address, label in links(text):
+            target, _, lines = address.partition("#L")
+            place = (folder / "wiki" / path).parent / target
+            assert place.is_file(), f"{path} links to {address}"
+            if lines:
+                first, last = map(int, lines.split("-L"))
+                shown = place.read_text().split("\n")[first - 1 : last]
+                assert len(shown) == last - first + 1
+                if label.type == "code_inline" and label.content.isidentifier() and "__init__" not in shown[0]:
+                    assert label.content in "\n".join(shown)
+                cited += 1
+    assert cited > 50
+
+
+def test_published_index_lists_every_page_once(tmp_path, space):
+    Bakery(tmp_path / "bakery", {**FILES, **LAWN}).ingest(space)
+    files = published(space, tmp_path / "bakery")
+    listed = [address for address, _ in links(files["index.md"])]
+    assert sorted(listed) == sorted(files.keys() - {"index.md"})
+    groups = re.findall(r"^### (.+)$", files["index.md"], re.MULTILINE)
+    assert {"mower", "shed", "bakery"} <= set(groups)
+
+
+def test_documents_and_modules_state_their_purpose(lawn):
+    purposes = {path: page.plan.purpose for path, page in lawn.items()}
+    assert purposes["modules/mower-src.md"] == "Cuts grass."
+    assert purposes["modules/mower-src-blade.md"] == "Blade: A sharp edge."
+    assert purposes["modules/shed.md"] == ""
+    assert purposes["modules/shed-rake.md"] == "rake: Rakes leaves, such as /lawn/*, into a heap."
+    assert purposes["modules/yard-src-main-java-org-lawn.md"] == "Hedges and fences."
+    assert purposes["modules/yard-src-main-java-org-lawn-hedge.md"] == "Hedge: A hedge, trimmed by Hedge & co."
+    assert purposes["documents/docs-guide.md"] == "This guide is about mowing."
+    assert purposes["documents/mower-readme.md"] == "The engine that cuts the grass."
+
+
+def test_titles_follow_the_language(lawn):
+    titles = {path: page.plan.title for path, page in lawn.items()}
+    assert titles["overview.md"] == "Lawn"
+    assert titles["modules/mower-src.md"] == "mower"
+    assert titles["modules/yard-src-main-java-org-lawn-hedge.md"] == "org.lawn.Hedge"
+    assert titles["documents/docs-guide.md"] == "The guide"
+
+
+def test_copies_and_supporting_code_have_no_pages(lawn):
+    assert "documents/docs-latest-guide.md" in lawn
+    assert "documents/docs-next-guide.md" not in lawn
+    assert not [path for path in lawn if "bench" in path]
+
+
+def test_a_definition_is_cited_below_its_long_comment(lawn):
+    body = lawn["modules/yard-src-main-java-org-lawn-hedge.md"].body
+    assert "### class `Hedge`\n" in body
+    assert "`rake`](source:shed/rake.ts" in lawn["modules/shed-rake.md"].body
+    assert "(leaves: number): void" in lawn["modules/shed-rake.md"].body
+
+
+def test_page_of_a_folder_names_its_files(tmp_path, space):
+    Bakery(tmp_path / "bakery").ingest(space)
+    report = space.query("page", input={"name": "src/bakery"})
+    assert "src/bakery/oven.py" in report.link_titles.values()
+    text = text_of(report, max_tokens=2_000)
+    assert '- about ← "src/bakery/oven.py"\n' in text
+    assert re.search(r'- part_of → "[^"]+" `node:', text)
+
+
+def test_folder_without_a_page_names_what_it_contains(tmp_path, space):
+    Bakery(tmp_path / "bakery").ingest(space)
+    with pytest.raises(NotFound, match="The folder 'docs/' has no page") as refused:
+        space.query("page", input={"name": "docs/"})
+    assert "docs/adr, docs/oven.md" in refused.value.hint
+
+
+def test_a_wiki_is_never_written_into_a_bare_repository(tmp_path, space):
+    origin, clone = Bakery(tmp_path / "origin"), tmp_path / "clone"
+    origin.git("clone", "-q", "--bare", ".", "../bare.git")
+    origin.git("clone", "-q", "../bare.git", "../clone")
+    space.ingest("repo", input={"path": str(clone)})
+    with pytest.raises(InvalidInput, match=r"location of .* is unknown"):
+        space.perform("wiki build")
+    assert not Path(tmp_path / "bare.git" / "wiki").exists()
