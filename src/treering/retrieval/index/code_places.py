@@ -30,7 +30,8 @@ def role_of(source: Source) -> PlaceRole:
     path = _path_of(source)
     if not path:
         return NO_PLACE
-    form = "data" if source.content_type == "binary_stub" else next((part.role for part in source.segments), "data")
+    forms = () if source.content_type == "binary_stub" else (part.role for part in source.segments)
+    form = next((form for form in forms if form != "data"), "data")  # a document may begin with front matter
     hint = source.metadata.get("generated") not in (None, "bulk data") or source.metadata.get("vendored") is True
     return role_of_file(path, form, foreign=hint)
 
@@ -39,7 +40,7 @@ def role_of(source: Source) -> PlaceRole:
 def role_of_file(path: str, form: str, *, foreign: bool = False) -> PlaceRole:
     """Return the role of a file by its path in its project.
 
-    `form` is the role of its first segment (`core.evidence.Segment.role`). `foreign` files were generated or written in
+    `form` is the role of its first segment that is not data (`core.evidence.Segment.role`). `foreign` files were generated or written in
     another project. Translations count as generated, too.
     """
     if foreign or _is_translation(path, form):

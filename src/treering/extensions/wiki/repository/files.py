@@ -182,8 +182,6 @@ def _file(source: Source, path: str) -> WikiFile:
     language = _text(source.metadata, "language")
     code = code_file(language, path)
     role = role_of(source)
-    if role == "data" and any(part.role == "prose" for part in source.segments):
-        role = "documentation"  # a document that begins with front matter
     spans = text.spans
     first = spans[0][0] if spans else None
     uses = (read_use(one) for part in source.segments for one in part.uses)
