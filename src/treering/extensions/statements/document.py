@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from treering.core.characters import one_line
-from treering.extensions.statements.ledger import StatementLedger
+from treering.extensions.statements.ledger import StatementLedger, by_message
 from treering.extensions.statements.statement import Statement
 from treering.retrieval.extraction.extractive import Sort, sort_of, weight_of
 from treering.retrieval.text.analysis import estimate_tokens
@@ -27,6 +27,9 @@ SECTIONS: tuple[Section, ...] = get_args(Section)
 NOT_CURRENT = frozenset({"Before", "Said, not settled", "Unsure"})
 """Sections of what does not hold, or not for sure."""
 
+_PRECEDENCE = (*NOT_CURRENT, "Decisions", "Ahead", "Open", "Preferences", "Facts", "Done or dropped")
+"""The section of a line is the first of those of its statements: what is planned matters more than what is."""
+_ENDS = ".!?…,;:"
 _SORTS: Mapping[Sort, Section] = {"decision": "Decisions", "preference": "Preferences"}
 MAX_WEIGHED = 1_500
 """The newest lines, which compete for the budget of a document."""
@@ -39,16 +42,25 @@ MAX_EARLIER = 3
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the document. `speaker`: who said it; `quoted_by`: who quoted them."""
+    """One line of the document: what is left of a message under one heading."""
 
     section: Section
-    statement: Statement
+    statements: tuple[Statement, ...]
     earlier: tuple[Statement, ...] = ()
-    """What it replaced, oldest first."""
+    """What they replaced, oldest first."""
     doubt: Statement | None = None
-    """What may have replaced it."""
+    """What may have replaced them."""
+    addressee: str = ""
+    """Whom `you` means."""
+    question: str = ""
+    """The question that they answer, with the name of who asked."""
     context: str = ""
-    """What it goes on from: words of its message, or of what it replaced."""
+    """What they go on from: words of their message, or of what they replaced."""
+
+    @property
+    def first(self) -> Statement:
+        """The first statement of the line."""
+        return self.statements[0]
 
     @property
     def is_current(self) -> bool:
@@ -57,23 +69,30 @@ class Line:
 
     @property
     def words(self) -> str:
-        """Who says what."""
-        said = self.statement
-        speaker = f"{said.author} (quoted by {said.quoted_by})" if said.quoted_by else said.author
-        answer = f" – in answer to: {one_line(said.answers)}" if said.answers else ""
-        context = f" – about: {one_line(self.context).rstrip(' .')}" if self.context else ""
-        return f"{speaker}: {_bare(said)}{answer}{context}"
+        """Who says what, to whom, and about what."""
+        said = self.first
+        notes = [f"quoted by {said.quoted_by}"] * bool(said.quoted_by) + [f"to {self.addressee}"] * bool(self.addressee)
+        speaker = f"{said.author} ({', '.join(notes)})" if notes else said.author
+        answer = f" – in answer to {self.question}" if self.question else ""
+        context = f" – about: {self.context}" if self.context else ""
+        return f"{speaker}: {self.text}{answer}{context}"
+
+    @property
+    def text(self) -> str:
+        """The statements, as sentences."""
+        *before, last = map(_bare, self.statements)
+        return " ".join([*(one if one[-1:] in _ENDS else f"{one}." for one in before), last])
 
     @property
     def was(self) -> str:
-        """What it replaced; empty if nothing."""
+        """What they replaced; empty if nothing."""
         return " → ".join(map(_bare, self.earlier))
 
     def __str__(self) -> str:
-        day = f"{self.statement.at:%Y-%m-%d}, " if self.statement.at else ""
+        day = f"{self.first.at:%Y-%m-%d}, " if self.first.at else ""
         was = f" (was: {self.was})" if self.earlier else ""
         doubt = f" (may have been replaced: {_bare(self.doubt)})" if self.doubt else ""
-        return f"- {self.words}{was}{doubt} [{day}message {self.statement.message}]"
+        return f"- {self.words}{was}{doubt} [{day}message {self.first.message}]"
 
 
 def _bare(statement: Statement) -> str:
@@ -82,40 +101,41 @@ def _bare(statement: Statement) -> str:
 
 def lines_of(ledger: StatementLedger) -> list[Line]:
     """Return the lines of the document, section by section, oldest first."""
-    lines = [line for one in ledger.standing() if (line := _line(ledger, one))]
-    return sorted(lines, key=lambda line: (SECTIONS.index(line.section), line.statement.id))
+    lines = [line for stated in by_message(ledger.standing()).values() for line in _lines(ledger, stated)]
+    return sorted(lines, key=lambda line: (SECTIONS.index(line.section), line.first.id))
 
 
 def about(lines: Iterable[Line], name: str) -> list[Line]:
     """Return the lines about one person: what they own, say of themselves, or are named in."""
     wanted = name.casefold()
-    return [line for line in lines if line.statement.owner.casefold() == wanted or _names(line.statement, wanted)]
+    return [line for line in lines if any(_concerns(one, wanted) for one in line.statements)]
 
 
-def _names(statement: Statement, name: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement.text.casefold()) is not None
+def _concerns(statement: Statement, name: str) -> bool:
+    is_named = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement.text.casefold()) is not None
+    return is_named or statement.owner.casefold() == name
 
 
 def within(lines: Sequence[Line], tokens: int) -> list[Line]:
     """Return the lines that fit into a budget; those that tell the least give way, the oldest first."""
-    sizes = {line.statement.id: estimate_tokens(str(line)) + 1 for line in lines}
+    sizes = {id(line): estimate_tokens(str(line)) + 1 for line in lines}
     over = sum(sizes.values()) - tokens
     if over <= 0:
         return list(lines)
-    newest = sorted(lines, key=lambda line: line.statement.id)[-MAX_WEIGHED:]
-    over -= sum(sizes.values()) - sum(sizes[line.statement.id] for line in newest)
-    gone = set(sizes) - {line.statement.id for line in newest}
-    for line in sorted(newest, key=lambda line: (_weight(line), line.statement.id)):
+    newest = sorted(lines, key=lambda line: line.first.id)[-MAX_WEIGHED:]
+    over -= sum(sizes.values()) - sum(sizes[id(line)] for line in newest)
+    left = {id(line) for line in newest}
+    for line in sorted(newest, key=lambda line: (_weight(line), line.first.id)):
         if over <= 0:
             break
-        gone.add(line.statement.id)
-        over -= sizes[line.statement.id]
-    return [line for line in lines if line.statement.id not in gone]
+        left.remove(id(line))
+        over -= sizes[id(line)]
+    return [line for line in lines if id(line) in left]
 
 
 def _weight(line: Line) -> float:
     changed = _CHANGED if line.earlier else 0.0
-    return weight_of(line.statement.text) + changed + _VALUED * bool(line.statement.values)
+    return max(weight_of(one.text) + _VALUED * bool(one.values) for one in line.statements) + changed
 
 
 def document_of(lines: Sequence[Line]) -> str:
@@ -132,18 +152,41 @@ def _rows(lines: Sequence[Line]) -> Iterator[str]:
         yield str(line)
 
 
-def _line(ledger: StatementLedger, one: Statement) -> Line | None:
-    earlier = tuple(ledger.chain(one)[-MAX_EARLIER:])
-    doubt = ledger.doubted.get(one.id)
-    section = "Unsure" if doubt else _section(one)
-    if section is None or not (earlier or one.answers or one.has_substance):
-        return None
-    return Line(section, one, earlier, doubt.source if doubt else None, _context(ledger, one))
+def _lines(ledger: StatementLedger, stated: Sequence[Statement]) -> Iterator[Line]:
+    """Return the lines of a message: for each speaker one of what holds, and one for each section of what does not."""
+    grouped: dict[tuple[str, str], list[tuple[Section, Statement]]] = {}
+    for one in stated:
+        section = "Unsure" if one.id in ledger.doubted else _section(one)
+        if section:
+            key = (one.author if one.quoted_by else "", section if section in NOT_CURRENT else "")
+            grouped.setdefault(key, []).append((section, one))
+    for pairs in grouped.values():
+        statements = tuple(one for _, one in pairs)
+        if any(one.has_substance or one.answers or ledger.chain(one) for one in statements):
+            yield _line(ledger, min((section for section, _ in pairs), key=_PRECEDENCE.index), statements)
 
 
-def _context(ledger: StatementLedger, one: Statement) -> str:
-    about = ledger.statements[one.about].text if one.about and one.about not in ledger.retired else ""
-    return " / ".join(filter(None, (about, ledger.contexts.get(one.id, ""))))
+def _line(ledger: StatementLedger, section: Section, statements: tuple[Statement, ...]) -> Line:
+    earlier = sorted((old for one in statements for old in ledger.chain(one)), key=lambda one: one.id)
+    doubts = [ledger.doubted[one.id].source for one in statements if one.id in ledger.doubted]
+    question = next((one.answers for one in statements if one.answers), "")
+    return Line(
+        section,
+        statements,
+        tuple(earlier[-MAX_EARLIER:]),
+        doubts[0] if doubts else None,
+        "",
+        f"{one_line(question)}" if question else "",
+        _context(ledger, statements),
+    )
+
+
+def _context(ledger: StatementLedger, shown: Sequence[Statement]) -> str:
+    """Return what statements go on from, unless it is shown with them or no longer holds."""
+    ids = {one.id for one in shown}
+    befores = [one.about for one in shown if one.about and one.about not in ids and one.about not in ledger.retired]
+    parts = [ledger.statements[one].text for one in befores] + [ledger.contexts.get(one.id, "") for one in shown]
+    return " / ".join(dict.fromkeys(one_line(part).rstrip(" .") for part in parts if part))
 
 
 def _section(one: Statement) -> Section | None:
