@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Literal, get_args
 
 from treering.core.characters import one_line
@@ -29,6 +30,10 @@ NOT_CURRENT = frozenset({"Before", "Said, not settled", "Unsure"})
 
 _PRECEDENCE = (*NOT_CURRENT, "Decisions", "Ahead", "Open", "Preferences", "Facts", "Done or dropped")
 """The section of a line is the first of those of its statements: what is planned matters more than what is."""
+_YOU = re.compile(r"(?<!\w)(?:you|your|yours|du|dein\w*|tú|tu)(?!\w)")
+_BEGINS = re.compile(r"\b(?:from|since|starts?|starting|begins?|joins?|moves?|moving|every|birthday|born|ab|seit|desde)\b")
+_LASTING = frozenset({"home", "job", "birthday"})
+"""`From Thursday on` and `I start at Helio on Monday` go on after their day."""
 _ENDS = ".!?…,;:"
 _SORTS: Mapping[Sort, Section] = {"decision": "Decisions", "preference": "Preferences"}
 MAX_WEIGHED = 1_500
@@ -101,7 +106,8 @@ def _bare(statement: Statement) -> str:
 
 def lines_of(ledger: StatementLedger) -> list[Line]:
     """Return the lines of the document, section by section, oldest first."""
-    lines = [line for stated in by_message(ledger.standing()).values() for line in _lines(ledger, stated)]
+    about = _Conversation.of(ledger)
+    lines = [line for stated in by_message(ledger.standing()).values() for line in _lines(ledger, stated, about)]
     return sorted(lines, key=lambda line: (SECTIONS.index(line.section), line.first.id))
 
 
@@ -152,33 +158,73 @@ def _rows(lines: Sequence[Line]) -> Iterator[str]:
         yield str(line)
 
 
-def _lines(ledger: StatementLedger, stated: Sequence[Statement]) -> Iterator[Line]:
+def _lines(ledger: StatementLedger, stated: Sequence[Statement], about: "_Conversation") -> Iterator[Line]:
     """Return the lines of a message: for each speaker one of what holds, and one for each section of what does not."""
     grouped: dict[tuple[str, str], list[tuple[Section, Statement]]] = {}
     for one in stated:
-        section = "Unsure" if one.id in ledger.doubted else _section(one)
+        section = "Unsure" if one.id in ledger.doubted else _section(one, about)
         if section:
             key = (one.author if one.quoted_by else "", section if section in NOT_CURRENT else "")
             grouped.setdefault(key, []).append((section, one))
     for pairs in grouped.values():
         statements = tuple(one for _, one in pairs)
         if any(one.has_substance or one.answers or ledger.chain(one) for one in statements):
-            yield _line(ledger, min((section for section, _ in pairs), key=_PRECEDENCE.index), statements)
+            yield _line(ledger, min((section for section, _ in pairs), key=_PRECEDENCE.index), statements, about)
 
 
-def _line(ledger: StatementLedger, section: Section, statements: tuple[Statement, ...]) -> Line:
+def _line(
+    ledger: StatementLedger, section: Section, statements: tuple[Statement, ...], about: "_Conversation"
+) -> Line:
     earlier = sorted((old for one in statements for old in ledger.chain(one)), key=lambda one: one.id)
     doubts = [ledger.doubted[one.id].source for one in statements if one.id in ledger.doubted]
     question = next((one.answers for one in statements if one.answers), "")
+    first = statements[0]
+    partner = about.partners.get(first.message, "")
     return Line(
         section,
         statements,
         tuple(earlier[-MAX_EARLIER:]),
         doubts[0] if doubts else None,
-        "",
-        f"{one_line(question)}" if question else "",
+        partner if any(_YOU.search(one.text.casefold()) for one in statements) else "",
+        f"{partner}: {one_line(question)}" if question else "",
         _context(ledger, statements),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Conversation:
+    """What a line needs to know of the conversation around it."""
+
+    last: date | None
+    """The day of the last message."""
+    partners: Mapping[int, str]
+    """For each message, the person who spoke before its author."""
+    is_alone: bool
+    """Whether only one person talks, with a machine."""
+
+    @classmethod
+    def of(cls, ledger: StatementLedger) -> "_Conversation":
+        """Return it for a ledger."""
+        partners: dict[int, str] = {}
+        recent: list[str] = []
+        people = {one.author for one in ledger.statements.values() if not one.machine and not one.quoted_by}
+        for one in ledger.statements.values():
+            said_by = one.quoted_by or one.author
+            if not recent or recent[-1] != said_by:
+                recent.append(said_by)
+            if one.message not in partners:
+                partners[one.message] = recent[-2] if len(recent) > 1 else ""
+        days = [one.at.date() for one in ledger.statements.values() if one.at]
+        return cls(max(days, default=None), partners, len(people) == 1)
+
+
+def _is_over(one: Statement, last: date | None) -> bool:
+    """Return whether a statement was about days that have passed since."""
+    if not last or not one.at or "did" in one.cues or one.attributes & _LASTING or _BEGINS.search(one.text.casefold()):
+        return False
+    days = [value.last for value in one.values if value.last]
+    said = one.at.date()
+    return bool(days) and all(said <= day < last for day in days) and not (one.force == "done" and min(days) <= said)
 
 
 def _context(ledger: StatementLedger, shown: Sequence[Statement]) -> str:
@@ -189,10 +235,12 @@ def _context(ledger: StatementLedger, shown: Sequence[Statement]) -> str:
     return " / ".join(dict.fromkeys(one_line(part).rstrip(" .") for part in parts if part))
 
 
-def _section(one: Statement) -> Section | None:
+def _section(one: Statement, about: _Conversation) -> Section | None:
+    if one.is_stated and _is_over(one, about.last):
+        return "Before"
     match one.force:
         case "suggested":
-            return None if one.machine else "Said, not settled"
+            return None if one.machine else "Open" if about.is_alone else "Said, not settled"
         case "planned":
             return "Ahead" if any(value.kind == "date" for value in one.values) else "Open"
         case "past":

@@ -6,17 +6,35 @@ from treering.extensions.statements.sentences import PLANNED_LIST
 from treering.extensions.statements.statement import Force
 
 _ASKS = re.compile(r"[?？]\W*$")
+_OPENING = r"(?:(?:and|but|so|ok|okay|oh|ah|wait|also|hi|hey|hm+|btw|then|or|well|anyway|question)[,:]? )*"
+_PERSON = r"(?:i|you|we|he|she|they|it|there|any\w*|someone|somebody|everyone|everybody)"
+_BE = r"(?:is|are|am|was|were|do|does|did|can|could|would|will|shall|should|has|have|had|\w+n't)"
+_INVERTED = re.compile(
+    rf"{_OPENING}(?:{_BE} {_PERSON}\b|(?:is|are|does|can|will|wasn't|isn't|aren't|weren't) (?:the|my|your|our|his|her|their|this|that|these)\b|"
+    rf"(?:who|what|where|why|how|when|whose)(?:'s|'re| {_BE})\b|(?:what|which|how) \w+ (?:{_BE}|{_PERSON})\b|"
+    r"(?:who|what) (?!was\b|is\b)\w+s\b(?!.*:)|how (?:many|much|long|old|far|often|come)\b|why\b|"
+    r"any(?:one|body)? (?:\w+)|(?:\w+,? )?(?:when|who|where|why|what|how)$)"
+)
+"""How a question begins, with its mark or without: `who has the key`, `does she still travel`, `ok when`."""
 _BELIEF = re.compile(r"(?:if|i thought|thought|maybe|oh sure|perhaps)\b")
 _PROMISE = re.compile(r"(?:i'll|i will|need|we'll|we will|to be)\b")
+_CONCLUDES = re.compile(r"then\b|.*\bthen$|[^,]* then,")
 
 
-def force_of(text: str, cues: frozenset[str], *, machine: bool, intro: str = "") -> Force:
-    """Return the force of a clause with some cues. `intro`: the beginning of the list that it is an item of."""
+def force_of(text: str, cues: frozenset[str], *, machine: bool, is_value: bool = False, intro: str = "") -> Force:
+    """Return the force of a clause with some cues.
+
+    `is_value`: it has a value and no verb, as `Friday?` and `pour at 8 then` do, which propose it. `intro`: the
+    beginning of the list that it is an item of.
+    """
     if machine:
         return "suggested"
-    if _ASKS.search(text):
+    plain = text.casefold().replace("’", "'").strip(" .!,;…:()*-")
+    asks = _ASKS.search(text) is not None
+    if is_value and (_CONCLUDES.match(plain) or (asks and not _INVERTED.match(plain))):
+        return "suggested"
+    if asks or _INVERTED.match(plain):
         return "asked"
-    plain = text.casefold().replace("’", "'")
     return _unstated(plain, cues) or _stated(plain, cues, intro)
 
 

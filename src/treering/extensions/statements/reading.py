@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from treering.extensions.statements.forces import force_of
 from treering.extensions.statements.sentences import Clause, clauses_of
-from treering.extensions.statements.statement import SaidMessage, Statement
+from treering.extensions.statements.statement import MIN_WORDS, SaidMessage, Statement
 from treering.extensions.statements.values import is_past, values_in
 from treering.extensions.statements.words import LanguageWords, words_for, words_in
 from treering.retrieval.extraction.extractive import is_machine, is_notice
@@ -102,7 +102,10 @@ def _statement(said: SaidMessage, clause: Clause, number: int, words: LanguageWo
         attributes |= {"home"}
     author = clause.author or said.speaker
     owner, reported = _owner(text, author, words)
-    force = force_of(text, cues, machine=said.machine, intro=clause.intro)
+    if "suppose" in cues and not _supposes(plain, words):
+        cues -= {"suppose"}
+    is_value = any(value.kind != "name" for value in values) and owner == author and not _has_verb(rest, words)
+    force = force_of(text, cues, machine=said.machine, is_value=is_value, intro=clause.intro)
     if reported and force == "asserted":
         force = "reported"
     if is_past(plain):
@@ -131,6 +134,23 @@ def _statement(said: SaidMessage, clause: Clause, number: int, words: LanguageWo
         quoted_by=said.speaker if clause.quoted else "",
         begins=number == 0,
         refers=_PRONOUN.match(plain) is not None,
+    )
+
+
+def _supposes(plain: str, words: LanguageWords) -> bool:
+    """Return whether a clause as a whole is supposed: `the donkey has to wait, maybe next weekend` is not."""
+    first, *others = plain.split(", ")
+    if words.begins_with("suppose", first) or (words.cues["suppose"].search(first) and _has_verb(first, words)):
+        return True
+    parts = [part for part in (first, *others) if len(part.split()) >= MIN_WORDS]
+    return not any(_has_verb(part, words) and not words.cues["suppose"].search(part) for part in parts)
+
+
+def _has_verb(text: str, words: LanguageWords) -> bool:
+    plain = text.casefold().replace("’", "'")
+    return _VERB.search(plain) is not None or words.report.search(plain) is not None or any(
+        word in words.pronouns or word in words.verb_forms or word in words.irregular or word.endswith(("ed", "n't", "'m", "'ve"))
+        for word in words_in(plain)
     )
 
 

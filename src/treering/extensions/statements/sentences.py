@@ -13,8 +13,16 @@ UNKNOWN = "someone"
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|\[(?:image|audio|file|video)\b[^\]\n]*\]", re.DOTALL)
 _PASTED = re.compile(r"(?P<name>[^\W\d_][\w.'’ -]{0,30}?)(?: ?[\[(]?\d{1,2}[:.]\d\d[^:]{0,12})?: +(?P<text>\S.*)")
-_NAME = r"[^\W\d_a-zà-ÿ][\w'’.-]*(?: [^\W\d_a-zà-ÿ][\w'’.-]*)?"
+_NAME = r"[^\W\d_a-zà-ÿ][\w'’-]*(?:\.? [^\W\d_a-zà-ÿ][\w’-]*)?"
 _QUOTE = re.compile(r"[\"“„«](?P<text>[^\"“”„«»]{2,400})[\"”“»]")
+_BY = re.compile(rf"\W*(?:[Bb]y|[Vv]on|–|—|-) ({_NAME})")
+_ACTS = re.compile(r" (?:had|has|is|was|just|told|will|and)\b|['’]s\b")
+_OWN = re.compile(r"\bi (?:\w+ )?(?:said|say|told \w+|asked|wrote|meant)\W*$")
+_FIRST_PERSON = re.compile(r"(?<!\w)(?:i|i['’]\w+|my|we|mine|ich|mein\w*|yo|mi)(?!\w)")
+_SPEECH = re.compile(
+    r"(?<!\w)(?P<who>(?i:he|she|they|mum|mom|dad)|[^\W\d_a-zà-ÿ][\w’-]*) (?P<verb>\w+)(?: \w+)?[,:] "
+    r"(?P<speech>(?i:i|i['’]\w+|my|we) .+)"
+)
 _GOES_ON = re.compile(r" ([^\W\d_a-z]?[a-z]\w+)")
 _SENDER = re.compile(
     rf"(?:from|what|by|mail of|message of|von|de) ({_NAME})|({_NAME}) (?:sent|wrote|said|says|schrieb|:)"
@@ -26,7 +34,7 @@ _BREAK = re.compile(
     r"\s*;\s+|,? but (?!also\b)|\s+[–—]\s+|,? aber |,? pero |"
     rf",? and (?=(?:my|our|the|{_PRONOUN})\b)|, (?={_PRONOUN})"
     rf"|,? (?<!just )so (?=(?:you|it|the|that|there|{_PRONOUN})\b)"
-    r"|, (?=(?:any|can you|could you|do you|what|how|which|who|when|where|is there|are there|got)\b)",
+    r"|, (?=(?:any|can you|could you|do you|is there|are there|got)\b|(?:what|how|which|who|when|where)\b[^,]*\?)",
     re.IGNORECASE,
 )
 _ASKED_LAST = re.compile(
@@ -55,6 +63,8 @@ _MIN_CLAUSE_WORDS = 3
 """A shorter beginning, such as `Dear Ada,`, is no clause of its own."""
 _MAX_INTRODUCTION_WORDS = 8
 """`Forwarding what Hugo sent:` in front of pasted words says nothing of its own."""
+_AROUND = 60
+_MIN_SPEECH_WORDS = 4
 _MAX_REPORT_WORDS = 5
 """`Ben wrote to me:` around a quote says nothing of its own."""
 
@@ -117,18 +127,71 @@ def _inline_quotes(line: str, words: LanguageWords) -> Iterator[Clause]:
     """Return the quotes in a line with their speakers, and the rest of the line if it has content."""
     rest = line
     for quote in _QUOTE.finditer(line):
-        around = f"{line[: quote.start()][-60:]}\0{line[quote.end() :][:30]}"
-        goes_on = _GOES_ON.match(line[quote.end() :])  # `"A House" sells better`: a title, and no speech
-        if words.report.search(around.casefold()) and not (goes_on and not words.report.match(goes_on[1])):
-            names = (name for name in re.findall(_NAME, around) if name.casefold() not in words.small)
-            author = next(names, UNKNOWN)
+        author = _quoted_author(line[: quote.start()], quote["text"], line[quote.end() :], words)
+        if author:
             yield from (Clause(sentence, author, quoted=True) for sentence in split_sentences(quote["text"]))
             rest = rest.replace(quote[0], " ")
     if rest == line or len(rest.split()) > _MAX_REPORT_WORDS:
-        yield Clause(rest)
+        yield from _reports(rest, words)
+
+
+def _quoted_author(before: str, quoted: str, after: str, words: LanguageWords) -> str:
+    """Return who says what is between quotation marks: empty if it is no speech, or the sender's own."""
+    near = f"{before[-_AROUND:]}\0{after[:30]}"
+    if _OWN.search(before.casefold()):
+        return ""
+    goes_on = _GOES_ON.match(after)  # `"A House" sells better`: a title, and no speech
+    is_reported = words.report.search(near.casefold()) and not (goes_on and not words.report.match(goes_on[1]))
+    if not (is_reported or (_FIRST_PERSON.search(quoted.casefold()) and len(quoted.split()) >= _MIN_SPEECH_WORDS)):
+        return ""
+    by = _BY.match(after)
+    names = [by[1]] if by else _names(before, words) or _names(f"…{after[:30]}", words)
+    return names[-1] if names else UNKNOWN
+
+
+def _names(text: str, words: LanguageWords) -> list[str]:
+    """Return the names in a text; the first word of a sentence is one only if it does something."""
+    found = []
+    for match in re.finditer(_NAME, text):
+        is_first = text[: match.start()].rstrip(" \"“„«")[-1:] in ("", *".!?:;")
+        acts = _ACTS.match(text[match.end() :]) or words.report.match(text[match.end() :].lstrip())
+        if not (is_first and not acts) and not any(part.casefold() in words.small for part in match[0].split()):
+            found.append(re.sub(r"['’]s$", "", match[0]))
+    return found
+
+
+def _reports(line: str, words: LanguageWords) -> Iterator[Clause]:
+    """Cut `Mum goes, I'm having no fuss` in front of what she says."""
+    for sentence in split_sentences(line):
+        found = _SPEECH.search(sentence)
+        if not found or not words.report.fullmatch(found["verb"].casefold()):
+            yield Clause(sentence)
+            continue
+        names = _names(line[: line.index(sentence) + found.start("verb")], words)
+        is_pronoun = found["who"].casefold() in words.small
+        yield Clause(sentence[: found.start()].strip(" ,")) if sentence[: found.start()].strip(" ,") else Clause("")
+        author = (names[-1] if names else UNKNOWN) if is_pronoun else found["who"]
+        yield Clause(found["speech"], author, quoted=True)
 
 
 def _parts(part: Clause, words: LanguageWords) -> Iterator[Clause]:
+    quotes = [quote[0] for quote in _QUOTE.finditer(part.text)]
+    text = part.text
+    for number, quote in enumerate(quotes):
+        text = text.replace(quote, _mask(number))
+    for clause in _cut(replace(part, text=text), words):
+        shown = clause.text
+        for number, quote in enumerate(quotes):
+            shown = shown.replace(_mask(number), quote)
+        yield replace(clause, text=shown)
+
+
+def _mask(number: int) -> str:
+    """Return a word that stands for a quote while a text is cut."""
+    return f"\ue000{number}\ue001"
+
+
+def _cut(part: Clause, words: LanguageWords) -> Iterator[Clause]:
     for sentence in split_sentences(part.text):
         items = _LIST.match(sentence)
         if items and PLANNED_LIST.search(items["intro"].casefold()):
