@@ -17,14 +17,22 @@ _INVERTED = re.compile(
 )
 """How a question begins, with its mark or without: `who has the key`, `does she still travel`, `ok when`."""
 _BELIEF = re.compile(r"(?:if|i thought|thought|maybe|oh sure|perhaps)\b")
-_PROMISE = re.compile(r"(?:i'll|i will|need|we'll|we will|to be)\b")
+_PROMISE = re.compile(
+    r"\b(?:\w+'ll|will|needs?|wants?|must|should|going to|gonna|have to|has to|to be|gets?|until|when|once|by)\b[^,]*"
+    r"\b(?:done|finished|completed|sent|submitted|fixed|sorted|handed in|delivered|paid|booked|picked up)\b|"
+    r"(?:i'll|we'll|i will|we will|need)\b"
+)
+"""What is to be done is not done."""
 _CONCLUDES = re.compile(r"then\b|.*\bthen$|[^,]* then,")
 
 
-def force_of(text: str, cues: frozenset[str], *, machine: bool, is_value: bool = False, intro: str = "") -> Force:
+def force_of(
+    text: str, cues: frozenset[str], *, machine: bool, is_value: bool = False, is_ahead: bool = False, intro: str = ""
+) -> Force:
     """Return the force of a clause with some cues.
 
-    `is_value`: it has a value and no verb, as `Friday?` and `pour at 8 then` do, which propose it. `intro`: the
+    `is_value`: it has a value and no verb, as `Friday?` and `pour at 8 then` do, which propose it. `is_ahead`: it names a
+    day to come. `intro`: the
     beginning of the list that it is an item of.
     """
     if machine:
@@ -35,7 +43,7 @@ def force_of(text: str, cues: frozenset[str], *, machine: bool, is_value: bool =
         return "suggested"
     if asks or _INVERTED.match(plain):
         return "asked"
-    return _unstated(plain, cues) or _stated(plain, cues, intro)
+    return _unstated(plain, cues) or _stated(plain, cues, intro, is_ahead=is_ahead)
 
 
 def _unstated(plain: str, cues: frozenset[str]) -> Force | None:
@@ -46,11 +54,11 @@ def _unstated(plain: str, cues: frozenset[str]) -> Force | None:
     return "suggested" if "suggest" in cues and "correct" not in cues else None
 
 
-def _stated(plain: str, cues: frozenset[str], intro: str) -> Force:
+def _stated(plain: str, cues: frozenset[str], intro: str, *, is_ahead: bool) -> Force:
     if "end" in cues:
         return "ended"
     if PLANNED_LIST.search(intro.casefold()):
         return "planned"
-    if "done" in cues and not _PROMISE.match(plain):
-        return "done"
+    if "done" in cues and not _PROMISE.search(plain):
+        return "planned" if is_ahead else "done"
     return "planned" if "plan" in cues else "asserted"

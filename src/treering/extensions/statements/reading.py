@@ -74,7 +74,7 @@ def _statements(said: SaidMessage, clauses: list[Clause], words: LanguageWords) 
 
 def _same_kind_parts(text: str, words: LanguageWords) -> list[str]:
     """Split `the sauna for Friday and a table for Saturday`: two things, each with its own value of one kind."""
-    for joint in re.finditer(r",? and (?!\d)|, (?=\w)", text):
+    for joint in re.finditer(r",? and (?!\d)", text):
         halves = text[: joint.start()], text[joint.end() :]
         kinds = [{v.kind for v in values_in(half, words, at=None)[0]} - {"name"} for half in halves]
         topics = [_stems(values_in(half, words, at=None)[1], words) - words.verbs for half in halves]
@@ -105,7 +105,8 @@ def _statement(said: SaidMessage, clause: Clause, number: int, words: LanguageWo
     if "suppose" in cues and not _supposes(plain, words):
         cues -= {"suppose"}
     is_value = any(value.kind != "name" for value in values) and owner == author and not _has_verb(rest, words)
-    force = force_of(text, cues, machine=said.machine, is_value=is_value, intro=clause.intro)
+    is_ahead = said.at is not None and any(value.first and value.first > said.at.date() for value in values)
+    force = force_of(text, cues, machine=said.machine, is_value=is_value, is_ahead=is_ahead, intro=clause.intro)
     if reported and force == "asserted":
         force = "reported"
     if is_past(plain):
