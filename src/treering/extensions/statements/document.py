@@ -1,8 +1,8 @@
 """Current statements as lines under headings, each with its message and the statement that it replaced."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal, get_args
 
@@ -30,8 +30,20 @@ NOT_CURRENT = frozenset({"Before", "Said, not settled", "Unsure"})
 
 _PRECEDENCE = (*NOT_CURRENT, "Decisions", "Ahead", "Open", "Preferences", "Facts", "Done or dropped")
 """The section of a line is the first of those of its statements: what is planned matters more than what is."""
+_POINTS = 2.5
+"""What a line is worth less because it only points at something: `I love how it shows that`, `your art is great`."""
+_OTHERS = 0.75
+"""What it is worth less because it is about nobody in particular, or not current."""
+_VAGUE = re.compile(
+    r"\b(?:love|like|enjoy|hate|glad|happy|proud) (?:how|that|it|this|your|the way|you)\b|"
+    r"\bso (?:glad|happy|proud|much)\b|\b(?:we|i)['’]ll (?:keep|always|never|make (?:it|this))\b|"
+    r"(?:let['’]s|lets|keep|take care|good luck|enjoy|hope)\b"
+)
+_FIRST_PERSON = re.compile(r"(?<!\w)(?:i|i['’]\w+|my|mine|we|we['’]\w+|our|ich|mein\w*|wir|yo|mi|mis)(?!\w)")
 _YOU = re.compile(r"(?<!\w)(?:you|your|yours|du|dein\w*|tú|tu)(?!\w)")
-_BEGINS = re.compile(r"\b(?:from|since|starts?|starting|begins?|joins?|moves?|moving|every|birthday|born|ab|seit|desde)\b")
+_BEGINS = re.compile(
+    r"\b(?:from|since|starts?|starting|begins?|joins?|moves?|moving|every|birthday|born|ab|seit|desde)\b"
+)
 _LASTING = frozenset({"home", "job", "birthday"})
 """`From Thursday on` and `I start at Helio on Monday` go on after their day."""
 _ENDS = ".!?…,;:"
@@ -41,31 +53,61 @@ MAX_WEIGHED = 1_500
 _CHANGED = 0.5
 _VALUED = 0.5
 """What a line is worth more because it replaced something, or gives a value; a decision is worth 3 (`weight_of`)."""
+ALL_SHOWN = 30
+"""Lines up to which a document shows all."""
+TELLING = 1.5
+"""What a statement of a longer document must be worth: more than a name or a number makes it."""
 MAX_EARLIER = 3
 """Earlier statements that a line names as replaced."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line of the document: what is left of a message under one heading."""
+class Part:
+    """A statement in a line."""
 
     section: Section
-    statements: tuple[Statement, ...]
+    statement: Statement
     earlier: tuple[Statement, ...] = ()
-    """What they replaced, oldest first."""
+    """What it replaced, oldest first."""
     doubt: Statement | None = None
-    """What may have replaced them."""
-    addressee: str = ""
-    """Whom `you` means."""
-    question: str = ""
-    """The question that they answer, with the name of who asked."""
+    """What may have replaced it."""
     context: str = ""
-    """What they go on from: words of their message, or of what they replaced."""
+    """What it goes on from: words of its message, or of what it replaced."""
+
+    @property
+    def weight(self) -> float:
+        """How much it tells; a decision is worth 3 (`weight_of`)."""
+        one, plain = self.statement, self.statement.text.casefold()
+        weight = weight_of(one.text) + _CHANGED * bool(self.earlier) + _VALUED * bool(one.values)
+        weight -= _OTHERS if self.section in NOT_CURRENT else 0.0
+        is_own = _FIRST_PERSON.search(plain) or one.owner != one.author
+        if one.refers or _VAGUE.search(plain) or (_YOU.search(plain) and not is_own):
+            return weight - _POINTS
+        return weight if is_own or one.values else weight - _OTHERS
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the document: what holds, or does not, of what a person said in a message."""
+
+    parts: tuple[Part, ...]
+    partner: str = ""
+    """The person who spoke before: whom `you` means, and whose question is answered."""
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """What it states."""
+        return tuple(part.statement for part in self.parts)
 
     @property
     def first(self) -> Statement:
         """The first statement of the line."""
-        return self.statements[0]
+        return self.parts[0].statement
+
+    @property
+    def section(self) -> Section:
+        """The section: what is planned matters more than what is."""
+        return min((part.section for part in self.parts), key=_PRECEDENCE.index)
 
     @property
     def is_current(self) -> bool:
@@ -76,10 +118,14 @@ class Line:
     def words(self) -> str:
         """Who says what, to whom, and about what."""
         said = self.first
-        notes = [f"quoted by {said.quoted_by}"] * bool(said.quoted_by) + [f"to {self.addressee}"] * bool(self.addressee)
+        notes = [f"quoted by {said.quoted_by}"] if said.quoted_by else []
+        if self.partner and any(_YOU.search(one.text.casefold()) for one in self.statements):
+            notes.append(f"to {self.partner}")
         speaker = f"{said.author} ({', '.join(notes)})" if notes else said.author
-        answer = f" – in answer to {self.question}" if self.question else ""
-        context = f" – about: {self.context}" if self.context else ""
+        answers = next((one.answers for one in self.statements if one.answers), "")
+        answer = f" – in answer to {self.partner}: {one_line(answers)}" if answers else ""
+        contexts = dict.fromkeys(one_line(part.context).rstrip(" .") for part in self.parts if part.context)
+        context = f" – about: {' / '.join(contexts)}" if contexts else ""
         return f"{speaker}: {self.text}{answer}{context}"
 
     @property
@@ -91,12 +137,14 @@ class Line:
     @property
     def was(self) -> str:
         """What they replaced; empty if nothing."""
-        return " → ".join(map(_bare, self.earlier))
+        earlier = sorted((one for part in self.parts for one in part.earlier), key=lambda one: one.id)
+        return " → ".join(map(_bare, earlier[-MAX_EARLIER:]))
 
     def __str__(self) -> str:
         day = f"{self.first.at:%Y-%m-%d}, " if self.first.at else ""
-        was = f" (was: {self.was})" if self.earlier else ""
-        doubt = f" (may have been replaced: {_bare(self.doubt)})" if self.doubt else ""
+        was = f" (was: {self.was})" if self.was else ""
+        doubts = [part.doubt for part in self.parts if part.doubt]
+        doubt = f" (may have been replaced: {_bare(doubts[0])})" if doubts else ""
         return f"- {self.words}{was}{doubt} [{day}message {self.first.message}]"
 
 
@@ -106,9 +154,9 @@ def _bare(statement: Statement) -> str:
 
 def lines_of(ledger: StatementLedger) -> list[Line]:
     """Return the lines of the document, section by section, oldest first."""
-    about = _Conversation.of(ledger)
-    lines = [line for stated in by_message(ledger.standing()).values() for line in _lines(ledger, stated, about)]
-    return sorted(lines, key=lambda line: (SECTIONS.index(line.section), line.first.id))
+    around = _Conversation.of(ledger)
+    lines = [line for stated in by_message(ledger.standing()).values() for line in _lines(ledger, stated, around)]
+    return sorted(lines, key=_place)
 
 
 def about(lines: Iterable[Line], name: str) -> list[Line]:
@@ -123,25 +171,32 @@ def _concerns(statement: Statement, name: str) -> bool:
 
 
 def within(lines: Sequence[Line], tokens: int) -> list[Line]:
-    """Return the lines that fit into a budget; those that tell the least give way, the oldest first."""
-    sizes = {id(line): estimate_tokens(str(line)) + 1 for line in lines}
+    """Return the lines that fit into a budget; statements that tell the least give way, the oldest first."""
+    left = {line.first.id: line for line in lines}
+    sizes = {key: _size(line) for key, line in left.items()}
     over = sum(sizes.values()) - tokens
-    if over <= 0:
-        return list(lines)
-    newest = sorted(lines, key=lambda line: line.first.id)[-MAX_WEIGHED:]
-    over -= sum(sizes.values()) - sum(sizes[id(line)] for line in newest)
-    left = {id(line) for line in newest}
-    for line in sorted(newest, key=lambda line: (_weight(line), line.first.id)):
-        if over <= 0:
+    parts = [(part, line.first.id) for line in lines for part in line.parts]
+    parts.sort(key=lambda pair: pair[0].statement.id)
+    old, parts = parts[:-MAX_WEIGHED], parts[-MAX_WEIGHED:]
+    for part, key in [*old, *sorted(parts, key=lambda pair: (pair[0].weight, pair[0].statement.id))]:
+        if over <= 0 and (part.weight >= TELLING or len(left) <= ALL_SHOWN):
             break
-        left.remove(id(line))
-        over -= sizes[id(line)]
-    return [line for line in lines if id(line) in left]
+        line = left.pop(key)
+        rest = tuple(one for one in line.parts if one is not part)
+        if rest:
+            left[key] = replace(line, parts=rest)
+        size = _size(left[key]) if rest else 0
+        over -= sizes[key] - size
+        sizes[key] = size
+    return sorted(left.values(), key=_place)
 
 
-def _weight(line: Line) -> float:
-    changed = _CHANGED if line.earlier else 0.0
-    return max(weight_of(one.text) + _VALUED * bool(one.values) for one in line.statements) + changed
+def _size(line: Line) -> int:
+    return estimate_tokens(str(line)) + 1
+
+
+def _place(line: Line) -> tuple[int, tuple[int, int]]:
+    return SECTIONS.index(line.section), line.first.id
 
 
 def document_of(lines: Sequence[Line]) -> str:
@@ -158,37 +213,27 @@ def _rows(lines: Sequence[Line]) -> Iterator[str]:
         yield str(line)
 
 
-def _lines(ledger: StatementLedger, stated: Sequence[Statement], about: "_Conversation") -> Iterator[Line]:
+def _lines(ledger: StatementLedger, stated: Sequence[Statement], around: "_Conversation") -> Iterator[Line]:
     """Return the lines of a message: for each speaker one of what holds, and one for each section of what does not."""
-    grouped: dict[tuple[str, str], list[tuple[Section, Statement]]] = {}
+    grouped: dict[tuple[str, str], list[Part]] = {}
+    ids = {one.id for one in stated}
     for one in stated:
-        section = "Unsure" if one.id in ledger.doubted else _section(one, about)
+        section = "Unsure" if one.id in ledger.doubted else _section(one, around)
         if section:
+            doubt = ledger.doubted[one.id].source if one.id in ledger.doubted else None
+            part = Part(section, one, tuple(ledger.chain(one)), doubt, _context(ledger, one, ids))
             key = (one.author if one.quoted_by else "", section if section in NOT_CURRENT else "")
-            grouped.setdefault(key, []).append((section, one))
-    for pairs in grouped.values():
-        statements = tuple(one for _, one in pairs)
-        if any(one.has_substance or one.answers or ledger.chain(one) for one in statements):
-            yield _line(ledger, min((section for section, _ in pairs), key=_PRECEDENCE.index), statements, about)
+            grouped.setdefault(key, []).append(part)
+    for parts in grouped.values():
+        if any(part.statement.has_substance or part.statement.answers or part.earlier for part in parts):
+            yield Line(tuple(parts), around.partners.get(parts[0].statement.message, ""))
 
 
-def _line(
-    ledger: StatementLedger, section: Section, statements: tuple[Statement, ...], about: "_Conversation"
-) -> Line:
-    earlier = sorted((old for one in statements for old in ledger.chain(one)), key=lambda one: one.id)
-    doubts = [ledger.doubted[one.id].source for one in statements if one.id in ledger.doubted]
-    question = next((one.answers for one in statements if one.answers), "")
-    first = statements[0]
-    partner = about.partners.get(first.message, "")
-    return Line(
-        section,
-        statements,
-        tuple(earlier[-MAX_EARLIER:]),
-        doubts[0] if doubts else None,
-        partner if any(_YOU.search(one.text.casefold()) for one in statements) else "",
-        f"{partner}: {one_line(question)}" if question else "",
-        _context(ledger, statements),
-    )
+def _context(ledger: StatementLedger, one: Statement, shown: Collection[tuple[int, int]]) -> str:
+    """Return what a statement goes on from, unless it is shown with it or no longer holds."""
+    is_hidden = one.about and one.about not in shown and one.about not in ledger.retired
+    before = ledger.statements[one.about].text if one.about and is_hidden else ""
+    return " / ".join(filter(None, (before, ledger.contexts.get(one.id, ""))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,20 +272,12 @@ def _is_over(one: Statement, last: date | None) -> bool:
     return bool(days) and all(said <= day < last for day in days) and not (one.force == "done" and min(days) <= said)
 
 
-def _context(ledger: StatementLedger, shown: Sequence[Statement]) -> str:
-    """Return what statements go on from, unless it is shown with them or no longer holds."""
-    ids = {one.id for one in shown}
-    befores = [one.about for one in shown if one.about and one.about not in ids and one.about not in ledger.retired]
-    parts = [ledger.statements[one].text for one in befores] + [ledger.contexts.get(one.id, "") for one in shown]
-    return " / ".join(dict.fromkeys(one_line(part).rstrip(" .") for part in parts if part))
-
-
-def _section(one: Statement, about: _Conversation) -> Section | None:
-    if one.is_stated and _is_over(one, about.last):
+def _section(one: Statement, around: _Conversation) -> Section | None:
+    if one.is_stated and _is_over(one, around.last):
         return "Before"
     match one.force:
         case "suggested":
-            return None if one.machine else "Open" if about.is_alone else "Said, not settled"
+            return None if one.machine else "Open" if around.is_alone else "Said, not settled"
         case "planned":
             return "Ahead" if any(value.kind == "date" for value in one.values) else "Open"
         case "past":

@@ -9,8 +9,9 @@ _ASKS = re.compile(r"[?？]\W*$")
 _OPENING = r"(?:(?:and|but|so|ok|okay|oh|ah|wait|also|hi|hey|hm+|btw|then|or|well|anyway|question)[,:]? )*"
 _PERSON = r"(?:i|you|we|he|she|they|it|there|any\w*|someone|somebody|everyone|everybody)"
 _BE = r"(?:is|are|am|was|were|do|does|did|can|could|would|will|shall|should|has|have|had|\w+n't)"
+_THE = "(?:the|my|your|our|his|her|their|this|that|these)"
 _INVERTED = re.compile(
-    rf"{_OPENING}(?:{_BE} {_PERSON}\b|(?:is|are|does|can|will|wasn't|isn't|aren't|weren't) (?:the|my|your|our|his|her|their|this|that|these)\b|"
+    rf"{_OPENING}(?:{_BE} {_PERSON}\b|(?:is|are|does|can|will|wasn't|isn't|aren't|weren't) {_THE}\b|"
     rf"(?:who|what|where|why|how|when|whose)(?:'s|'re| {_BE})\b|(?:what|which|how) \w+ (?:{_BE}|{_PERSON})\b|"
     r"(?:who|what) (?!was\b|is\b)\w+s\b(?!.*:)|how (?:many|much|long|old|far|often|come)\b|why\b|"
     r"any(?:one|body)? (?:\w+)|(?:\w+,? )?(?:when|who|where|why|what|how)$)"
@@ -31,9 +32,8 @@ def force_of(
 ) -> Force:
     """Return the force of a clause with some cues.
 
-    `is_value`: it has a value and no verb, as `Friday?` and `pour at 8 then` do, which propose it. `is_ahead`: it names a
-    day to come. `intro`: the
-    beginning of the list that it is an item of.
+    `is_value`: it has a value and no verb, as `Friday?` and `pour at 8 then` do, which propose it. `is_ahead`: it
+    names a day to come. `intro`: the beginning of the list that it is an item of.
     """
     if machine:
         return "suggested"

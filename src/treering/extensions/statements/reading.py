@@ -149,9 +149,16 @@ def _supposes(plain: str, words: LanguageWords) -> bool:
 
 def _has_verb(text: str, words: LanguageWords) -> bool:
     plain = text.casefold().replace("’", "'")
-    return _VERB.search(plain) is not None or words.report.search(plain) is not None or any(
-        word in words.pronouns or word in words.verb_forms or word in words.irregular or word.endswith(("ed", "n't", "'m", "'ve"))
-        for word in words_in(plain)
+    return (
+        _VERB.search(plain) is not None
+        or words.report.search(plain) is not None
+        or any(
+            word in words.pronouns
+            or word in words.verb_forms
+            or word in words.irregular
+            or word.endswith(("ed", "n't", "'m", "'ve"))
+            for word in words_in(plain)
+        )
     )
 
 

@@ -153,7 +153,7 @@ def _names(text: str, words: LanguageWords) -> list[str]:
     """Return the names in a text; the first word of a sentence is one only if it does something."""
     found = []
     for match in re.finditer(_NAME, text):
-        is_first = text[: match.start()].rstrip(" \"“„«")[-1:] in ("", *".!?:;")
+        is_first = text[: match.start()].rstrip(' "“„«')[-1:] in ("", *".!?:;")
         acts = _ACTS.match(text[match.end() :]) or words.report.match(text[match.end() :].lstrip())
         if not (is_first and not acts) and not any(part.casefold() in words.small for part in match[0].split()):
             found.append(re.sub(r"['’]s$", "", match[0]))
