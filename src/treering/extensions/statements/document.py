@@ -40,6 +40,8 @@ _VAGUE = re.compile(
     r"(?:let['’]s|lets|keep|take care|good luck|enjoy|hope)\b"
 )
 _FIRST_PERSON = re.compile(r"(?<!\w)(?:i|i['’]\w+|my|mine|we|we['’]\w+|our|ich|mein\w*|wir|yo|mi|mis)(?!\w)")
+_OWN_TOPICS = 2
+"""Topics of its own with which an answer is shown without the question."""
 _YOU = re.compile(r"(?<!\w)(?:you|your|yours|du|dein\w*|tú|tu)(?!\w)")
 _BEGINS = re.compile(
     r"\b(?:from|since|starts?|starting|begins?|joins?|moves?|moving|every|birthday|born|ab|seit|desde)\b"
@@ -122,7 +124,8 @@ class Line:
         if self.partner and any(_YOU.search(one.text.casefold()) for one in self.statements):
             notes.append(f"to {self.partner}")
         speaker = f"{said.author} ({', '.join(notes)})" if notes else said.author
-        answers = next((one.answers for one in self.statements if one.answers), "")
+        own = sum(len(one.things - one.inherited) for one in self.statements)
+        answers = next((one.answers for one in self.statements if one.answers and own < _OWN_TOPICS), "")
         answer = f" – in answer to {self.partner}: {one_line(answers)}" if answers else ""
         contexts = dict.fromkeys(one_line(part.context).rstrip(" .") for part in self.parts if part.context)
         context = f" – about: {' / '.join(contexts)}" if contexts else ""
