@@ -104,7 +104,9 @@ def _statement(said: SaidMessage, clause: Clause, number: int, words: LanguageWo
     owner, reported = _owner(text, author, words)
     if "suppose" in cues and not _supposes(plain, words):
         cues -= {"suppose"}
-    is_value = any(value.kind != "name" for value in values) and owner == author and not _has_verb(rest.split(",")[0], words)
+    is_value = (
+        any(value.kind != "name" for value in values) and owner == author and not _has_verb(rest.split(",")[0], words)
+    )
     is_ahead = said.at is not None and any(value.first and value.first > said.at.date() for value in values)
     force = force_of(text, cues, machine=said.machine, is_value=is_value, is_ahead=is_ahead, intro=clause.intro)
     if reported and force == "asserted":

@@ -112,6 +112,8 @@ _NOT_PAST = re.compile(
     r"postponed|planned|due|need|for)\b"
 )
 _MONTHS_TRIED = 4
+_MAX_BEFORE = 300
+"""Characters in front of a value in which its verb or its noun is looked for."""
 _NOUN = re.compile(r"(?<!\S)([^\W\d_][\w'’]+) $")
 _CAPITALIZED = re.compile(r"[^\W\d_a-zà-ÿ][\w'’]*(?:[ -][^\W\d_a-zà-ÿ][\w'’]*)*")
 
@@ -125,8 +127,9 @@ def values_in(text: str, words: LanguageWords, *, at: datetime | None) -> tuple[
     rest = text
     for kind, pattern in _PATTERNS if _HINT.search(text) else ():
         for match in pattern.finditer(rest):
-            is_label = kind == "number" and match[0].isdigit() and _is_numbered(text[: match.start()], words)
-            values += [_value("label" if is_label else kind, match, at, past=is_past(text[: match.start()]))]
+            before = text[max(0, match.start() - _MAX_BEFORE) : match.start()]
+            is_label = kind == "number" and match[0].isdigit() and _is_numbered(before, words)
+            values += [_value("label" if is_label else kind, match, at, past=is_past(before))]
         rest = pattern.sub(lambda match: " " * len(match[0]), rest)
     return (*values, *_names(rest, words)), rest
 
