@@ -44,7 +44,7 @@ _OWN_TOPICS = 2
 """Topics of its own with which an answer is shown without the question."""
 _YOU = re.compile(r"(?<!\w)(?:you|your|yours|du|dein\w*|tú|tu)(?!\w)")
 _BEGINS = re.compile(
-    r"\b(?:from|since|starts?|starting|begins?|joins?|moves?|moving|every|birthday|born|ab|seit|desde)\b"
+    r"^(?!.*\b(?:until|till)\b).*\b(?:from|since|starts?|starting|begins?|joins?|moves?|moving|every|ab|seit|desde)\b"
 )
 _LASTING = frozenset({"home", "job", "birthday"})
 """`From Thursday on` and `I start at Helio on Monday` go on after their day."""

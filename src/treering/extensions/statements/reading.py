@@ -56,11 +56,10 @@ def topics_of(question: str) -> frozenset[str]:
 
 
 def _statements(said: SaidMessage, clauses: list[Clause], words: LanguageWords) -> Iterator[Statement]:
-    parts = [replace(clause, text=text) for clause in clauses for text in _same_kind_parts(clause.text, words)]
     number, agreed, opening = 0, False, ""
-    for place, part in enumerate(parts):
+    for place, part in enumerate(clauses):
         read = _statement(said, replace(part, text=f"{opening}{part.text}"), number, words)
-        has_more = place + 1 < len(parts) and parts[place + 1].author == part.author
+        has_more = place + 1 < len(clauses) and clauses[place + 1].author == part.author
         if has_more and "correct" in read.cues and not read.things and not read.values:
             opening = f"{opening}{part.text} "  # `Sorry, typo!` says what the next sentence does
             continue
@@ -70,17 +69,6 @@ def _statements(said: SaidMessage, clauses: list[Clause], words: LanguageWords) 
         opening = ""
         number += 1
         yield read
-
-
-def _same_kind_parts(text: str, words: LanguageWords) -> list[str]:
-    """Split `the sauna for Friday and a table for Saturday`: two things, each with its own value of one kind."""
-    for joint in re.finditer(r",? and (?!\d)", text):
-        halves = text[: joint.start()], text[joint.end() :]
-        kinds = [{v.kind for v in values_in(half, words, at=None)[0]} - {"name"} for half in halves]
-        topics = [_stems(values_in(half, words, at=None)[1], words) - words.verbs for half in halves]
-        if kinds[0] & kinds[1] and all(topics):
-            return [halves[0], *_same_kind_parts(halves[1], words)]
-    return [text]
 
 
 def _statement(said: SaidMessage, clause: Clause, number: int, words: LanguageWords) -> Statement:
