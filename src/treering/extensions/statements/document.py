@@ -255,7 +255,7 @@ class _Conversation:
         """Return it for a ledger."""
         partners: dict[int, str] = {}
         recent: list[str] = []
-        people = {one.author for one in ledger.statements.values() if not one.machine and not one.quoted_by}
+        people = {one.author for one in ledger.statements.values() if not one.quoted_by}
         for one in ledger.statements.values():
             said_by = one.quoted_by or one.author
             if not recent or recent[-1] != said_by:
@@ -280,7 +280,7 @@ def _section(one: Statement, around: _Conversation) -> Section | None:
         return "Before"
     match one.force:
         case "suggested":
-            return None if one.machine else "Open" if around.is_alone else "Said, not settled"
+            return "Open" if around.is_alone else "Said, not settled"
         case "planned":
             return "Ahead" if any(value.kind == "date" for value in one.values) else "Open"
         case "past":

@@ -28,15 +28,13 @@ _CONCLUDES = re.compile(r"then\b|.*\bthen$|[^,]* then,")
 
 
 def force_of(
-    text: str, cues: frozenset[str], *, machine: bool, is_value: bool = False, is_ahead: bool = False, intro: str = ""
+    text: str, cues: frozenset[str], *, is_value: bool = False, is_ahead: bool = False, intro: str = ""
 ) -> Force:
     """Return the force of a clause with some cues.
 
     `is_value`: it has a value and no verb, as `Friday?` and `pour at 8 then` do, which propose it. `is_ahead`: it
     names a day to come. `intro`: the beginning of the list that it is an item of.
     """
-    if machine:
-        return "suggested"
     plain = text.casefold().replace("’", "'").strip(" .!,;…:()*-")
     asks = _ASKS.search(text) is not None
     if is_value and (_CONCLUDES.match(plain) or (asks and not _INVERTED.match(plain))):

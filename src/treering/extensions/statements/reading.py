@@ -39,11 +39,11 @@ _ASTERISK = re.compile(r"^\*\s?\S+|^\S+(?: \S+)?\s?\*$")
 
 @lru_cache(maxsize=512)
 def statements_of(said: SaidMessage) -> tuple[Statement, ...]:
-    """Return what a message states, clause by clause; nothing for the notices of bots.
+    """Return what a message states, clause by clause; nothing for models, and the notices of bots.
 
     A pure function; the last messages are remembered, because writers that collide try again.
     """
-    if is_machine(said.speaker, ()) or is_notice(said.text):
+    if said.machine or is_machine(said.speaker, ()) or is_notice(said.text):
         return ()
     words = words_for(said.text)
     clauses = clauses_of(said, words)
@@ -65,7 +65,7 @@ def _statements(said: SaidMessage, clauses: list[Clause], words: LanguageWords) 
             continue
         if agreed and read.force == "suggested":
             read = replace(read, force="planned")
-        agreed = agreed or ("agrees" in read.cues and not said.machine)
+        agreed = agreed or "agrees" in read.cues
         opening = ""
         number += 1
         yield read
@@ -96,7 +96,7 @@ def _statement(said: SaidMessage, clause: Clause, number: int, words: LanguageWo
         any(value.kind != "name" for value in values) and owner == author and not _has_verb(rest.split(",")[0], words)
     )
     is_ahead = said.at is not None and any(value.first and value.first > said.at.date() for value in values)
-    force = force_of(text, cues, machine=said.machine, is_value=is_value, is_ahead=is_ahead, intro=clause.intro)
+    force = force_of(text, cues, is_value=is_value, is_ahead=is_ahead, intro=clause.intro)
     if reported and force == "asserted":
         force = "reported"
     if is_past(plain):
@@ -120,7 +120,6 @@ def _statement(said: SaidMessage, clause: Clause, number: int, words: LanguageWo
         cues=cues,
         single=bool(attributes & words.single) and "add" not in cues,
         verbs=topics & words.verbs,
-        machine=said.machine,
         at=said.at,
         quoted_by=said.speaker if clause.quoted else "",
         begins=number == 0,
