@@ -59,6 +59,8 @@ ALL_SHOWN = 30
 """Lines up to which a document shows all."""
 TELLING = 1.5
 """What a statement of a longer document must be worth: more than a name or a number makes it."""
+MAX_STATEMENTS = 5
+"""Statements of one message that a line shows: those that tell most."""
 MAX_EARLIER = 3
 """Earlier statements that a line names as replaced."""
 
@@ -227,7 +229,9 @@ def _lines(ledger: StatementLedger, stated: Sequence[Statement], around: "_Conve
             part = Part(section, one, tuple(ledger.chain(one)), doubt, _context(ledger, one, ids))
             key = (one.author if one.quoted_by else "", section if section in NOT_CURRENT else "")
             grouped.setdefault(key, []).append(part)
-    for parts in grouped.values():
+    for told in grouped.values():
+        best = set(sorted(told, key=lambda part: -part.weight)[:MAX_STATEMENTS])
+        parts = [part for part in told if part in best]
         if any(part.statement.has_substance or part.statement.answers or part.earlier for part in parts):
             yield Line(tuple(parts), around.partners.get(parts[0].statement.message, ""))
 

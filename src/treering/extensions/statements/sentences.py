@@ -275,7 +275,12 @@ def _clauses(sentence: str, words: LanguageWords) -> Iterator[str]:
     start = 0
     for joint in _BREAK.finditer(sentence):
         head = sentence[start : joint.start()]
-        if len(head.split()) >= _MIN_CLAUSE_WORDS and not words.begins_with("suppose", head.casefold().strip()):
+        says = not words.small.issuperset(head.casefold().split())  # `By the way, I moved`
+        if (
+            says
+            and len(head.split()) >= _MIN_CLAUSE_WORDS
+            and not words.begins_with("suppose", head.casefold().strip())
+        ):
             yield head.strip()
             start = joint.end()
     if sentence[start:].strip(" .!?,-"):
