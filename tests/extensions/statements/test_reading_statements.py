@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statement_parts import read
 
-from treering.extensions.statements.sentences import UNKNOWN
+from treering.extensions.statements.quotes import UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from treering.extensions.statements.forces import force_of
-from treering.extensions.statements.sentences import Clause, clauses_of
+from treering.extensions.statements.quotes import Clause
+from treering.extensions.statements.sentences import clauses_of
 from treering.extensions.statements.statement import MIN_WORDS, SaidMessage, Statement
 from treering.extensions.statements.values import is_past, values_in
 from treering.extensions.statements.words import LanguageWords, words_for, words_in
