@@ -14,6 +14,7 @@ _PASTED = re.compile(
     r"(?P<before>\[?(?:[\d/.-]{4,10},? )?\d{1,2}:\d\d(?::\d\d)?(?: ?[ap]m)?\]? (?:- )?)?"
     r"(?P<name>[^\W\d_][\w.'’ -]{0,30}?)(?P<after> ?[\[(]?\d{1,2}[:.]\d\d[^:]{0,12})?: +(?P<text>\S.*)"
 )
+_BULLET = re.compile(r"^(?:[-•–]|\d{1,2}[.)]) +")
 _SOURCE = re.compile(
     r"(?P<of>.{0,40}?)\b(?i:text|message|msg|e?-?mail|note|letter|voicemail|transcript|postcard|reply|answer|status|post|"
     r"flyer|sms|whatsapp|dm)\b(?P<from>[^:\"]{0,30}): (?P<text>.+)"
@@ -80,7 +81,7 @@ def attributed(text: str, words: LanguageWords) -> Iterator[Clause]:
     forwarded = False
     is_log = sum(_speaker(line.strip(), words, is_log=True) is not None for line in text.split("\n")) > 1
     for line in text.split("\n"):
-        bare = line.strip()
+        bare = _BULLET.sub("", line.strip())
         if is_notice(bare):
             continue
         if _FORWARD.match(bare):
