@@ -60,6 +60,8 @@ _MAX_INTRODUCTION_WORDS = 8
 """`Forwarding what Hugo sent:` in front of pasted words says nothing of its own."""
 _AROUND = 60
 _MIN_SPEECH_WORDS = 4
+_MAX_SMALL_CHARS = 3
+"""Words up to this length may be small in a title: `How I Built This`."""
 _MAX_REPORT_WORDS = 1
 """`Ben wrote to me:` around a quote says nothing of its own."""
 
@@ -152,7 +154,8 @@ def _inline_quotes(line: str, words: LanguageWords) -> Iterator[Clause]:
 
 def _quoted_author(before: str, quoted: str, after: str, words: LanguageWords) -> str:
     """Return who says what is between quotation marks: empty if it is no speech, or the sender's own."""
-    if _OWN.search(before.casefold()):
+    long = [word for word in quoted.split() if len(word) > _MAX_SMALL_CHARS]
+    if (len(long) > 1 and all(word[:1].isupper() for word in long)) or _OWN.search(before.casefold()):
         return ""
     is_reported = words.report.search(f"{before[-_AROUND:]}\0{after[:30]}".casefold()) is not None
     goes_on = _GOES_ON.match(after)  # `"A House" sells better`: a title, and no speech
