@@ -29,11 +29,11 @@ NOT_CURRENT = frozenset({"Before", "Said, not settled", "Unsure"})
 """Sections of what does not hold, or not for sure."""
 
 _PRECEDENCE = (*NOT_CURRENT, "Decisions", "Ahead", "Open", "Preferences", "Facts", "Done or dropped")
-"""The section of a line is the first of those of its statements: what is planned matters more than what is."""
+"""The order in which sections of statements decide the section of their line: plans come before facts."""
 _POINTS = 2.5
 """What a line is worth less because it only points at something: `I love how it shows that`, `your art is great`."""
 _OTHERS = 0.75
-"""What it is worth less because it is about nobody in particular, or not current."""
+"""Subtracted for statements about no person, value or name, and for statements that are not current."""
 _VAGUE = re.compile(
     r"\b(?:love|like|enjoy|hate|glad|happy|proud) (?:how|that|it|this|your|the way|you)\b|"
     r"\bso (?:glad|happy|proud|much)\b|\b(?:we|i)['’]ll (?:keep|always|never|make (?:it|this))\b|"
@@ -60,7 +60,7 @@ ALL_SHOWN = 30
 TELLING = 1.5
 """What a statement of a longer document must be worth: more than a name or a number makes it."""
 MAX_STATEMENTS = 5
-"""Statements of one message that a line shows: those that tell most."""
+"""Maximal number of statements in a line: the ones with the highest weights."""
 MAX_EARLIER = 3
 """Earlier statements that a line names as replaced."""
 
@@ -72,15 +72,15 @@ class Part:
     section: Section
     statement: Statement
     earlier: tuple[Statement, ...] = ()
-    """What it replaced, oldest first."""
+    """The statements that it replaced, oldest first."""
     doubt: Statement | None = None
     """What may have replaced it."""
     context: str = ""
-    """What it goes on from: words of its message, or of what it replaced."""
+    """Words that it needs: of its message, or of the statement that it replaced."""
 
     @property
     def weight(self) -> float:
-        """How much it tells; a decision is worth 3 (`weight_of`)."""
+        """The importance; a decision has 3 (`weight_of`)."""
         one, plain = self.statement, self.statement.text.casefold()
         weight = weight_of(one.text) + _CHANGED * bool(self.earlier) + _VALUED * bool(one.values)
         weight -= _OTHERS if self.section in NOT_CURRENT else 0.0
@@ -92,7 +92,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the document: what holds, or does not, of what a person said in a message."""
+    """One line of the document: the current or the former statements of a person in one message."""
 
     parts: tuple[Part, ...]
     partner: str = ""
@@ -100,7 +100,7 @@ class Line:
 
     @property
     def statements(self) -> tuple[Statement, ...]:
-        """What it states."""
+        """Its statements."""
         return tuple(part.statement for part in self.parts)
 
     @property
@@ -110,7 +110,7 @@ class Line:
 
     @property
     def section(self) -> Section:
-        """The section: what is planned matters more than what is."""
+        """The section, from those of its statements by precedence."""
         return min((part.section for part in self.parts), key=_PRECEDENCE.index)
 
     @property
@@ -120,12 +120,12 @@ class Line:
 
     @property
     def words(self) -> str:
-        """Who says what, to whom, and about what."""
-        said = self.first
-        notes = [f"quoted by {said.quoted_by}"] if said.quoted_by else []
+        """The line without its date and what it replaced."""
+        first = self.first
+        notes = [f"quoted by {first.quoted_by}"] if first.quoted_by else []
         if self.partner and any(_YOU.search(one.text.casefold()) for one in self.statements):
             notes.append(f"to {self.partner}")
-        speaker = f"{said.author} ({', '.join(notes)})" if notes else said.author
+        speaker = f"{first.author} ({', '.join(notes)})" if notes else first.author
         own = sum(len(one.things - one.inherited) for one in self.statements)
         answers = next((one.answers for one in self.statements if one.answers and own < _OWN_TOPICS), "")
         answer = f" – in answer to {self.partner}: {one_line(answers)}" if answers else ""
@@ -141,7 +141,7 @@ class Line:
 
     @property
     def was(self) -> str:
-        """What they replaced; empty if nothing."""
+        """The texts of replaced statements; empty if there are none."""
         earlier = sorted((one for part in self.parts for one in part.earlier), key=lambda one: one.id)
         return " → ".join(map(_bare, earlier[-MAX_EARLIER:]))
 
@@ -165,7 +165,7 @@ def lines_of(ledger: StatementLedger) -> list[Line]:
 
 
 def about(lines: Iterable[Line], name: str) -> list[Line]:
-    """Return the lines about one person: what they own, say of themselves, or are named in."""
+    """Return the lines about one person: as the owner or by name."""
     wanted = name.casefold()
     return [line for line in lines if any(_concerns(one, wanted) for one in line.statements)]
 
@@ -229,9 +229,9 @@ def _lines(ledger: StatementLedger, stated: Sequence[Statement], around: "_Conve
             part = Part(section, one, tuple(ledger.chain(one)), doubt, _context(ledger, one, ids))
             key = (one.author if one.quoted_by else "", section if section in NOT_CURRENT else "")
             grouped.setdefault(key, []).append(part)
-    for told in grouped.values():
-        best = set(sorted(told, key=lambda part: -part.weight)[:MAX_STATEMENTS])
-        parts = [part for part in told if part in best]
+    for group in grouped.values():
+        best = set(sorted(group, key=lambda part: -part.weight)[:MAX_STATEMENTS])
+        parts = [part for part in group if part in best]
         if any(part.statement.has_substance or part.statement.answers or part.earlier for part in parts):
             yield Line(tuple(parts), around.partners.get(parts[0].statement.message, ""))
 
@@ -275,8 +275,8 @@ def _is_over(one: Statement, last: date | None) -> bool:
     if not last or not one.at or "did" in one.cues or one.attributes & _LASTING or _BEGINS.search(one.text.casefold()):
         return False
     days = [value.last for value in one.values if value.last]
-    said = one.at.date()
-    return bool(days) and all(said <= day < last for day in days) and not (one.force == "done" and min(days) <= said)
+    start = one.at.date()
+    return bool(days) and all(start <= day < last for day in days) and not (one.force == "done" and min(days) <= start)
 
 
 def _section(one: Statement, around: _Conversation) -> Section | None:

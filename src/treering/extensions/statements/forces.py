@@ -13,18 +13,18 @@ _THE = "(?:the|my|your|our|his|her|their|this|that|these)"
 _INVERTED = re.compile(
     rf"{_OPENING}(?:{_BE} {_PERSON}\b|(?:is|are|does|can|will|wasn't|isn't|aren't|weren't) {_THE}\b|"
     rf"(?:who|what|where|why|how|when|whose)(?:'s|'re| {_BE})\b|(?:what|which|how) \w+ (?:{_BE}|{_PERSON})\b|"
-    r"(?:who|what) (?!was\b|is\b)\w+s\b(?!.*:)|how (?:many|much|long|old|far|often|come)\b|why\b|"
-    r"any(?:one|body)? (?:\w+)|(?:\w+,? )?(?:when|who|where|why|what|how)$)"
+    r"(?:who|what) (?!was\b|is\b)\w+s\b(?!.*:)|how (?:many|much|long|old|far|often|come)\b|why not\b|"
+    r"you\b.*\b(?:right|then|huh|eh)$|any(?:one|body)? (?:\w+)|(?:\w+,? )?(?:when|who|where|why|what|how)$)"
 )
 """How a question begins, with its mark or without: `who has the key`, `does she still travel`, `ok when`."""
-_BELIEF = re.compile(r"(?:if|i thought|thought|maybe|oh sure|perhaps)\b")
+_BELIEF = re.compile(r"(?:if|unless|in case|i thought|thought|maybe|oh sure|perhaps|tempted|imagine|i wish)\b")
 _PROMISE = re.compile(
     r"\b(?:\w+'ll|will|needs?|wants?|must|should|going to|gonna|have to|has to|to be|gets?|until|when|once|by)\b[^,]*"
     r"\b(?:done|finished|completed|sent|submitted|fixed|sorted|handed in|delivered|paid|booked|picked up)\b|"
     r"(?:i'll|we'll|i will|we will|need)\b"
 )
-"""What is to be done is not done."""
-_CONCLUDES = re.compile(r"then\b|.*\bthen$|[^,]* then,")
+"""A plan, although it has a word such as `paid` or `booked`."""
+_CONCLUDES = re.compile(r"(?:then|or)\b|.*\bthen$|[^,]* then,")
 
 
 def force_of(

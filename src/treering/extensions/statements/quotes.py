@@ -1,4 +1,4 @@
-"""Who says which words of a message: the sender, or the person whom a quote, a letter or a pasted log names."""
+"""The authors of the words of a message: the sender, or a person named by a quote, a letter or a pasted log."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from treering.extensions.statements.words import KIN, LanguageWords
 from treering.retrieval.extraction.extractive import is_notice, split_sentences
 
 UNKNOWN = "someone"
-"""The author of quoted words whom nobody names."""
+"""The author of quoted words without a name."""
 
 _PASTED = re.compile(
     r"(?P<before>\[?(?:[\d/.-]{4,10},? )?\d{1,2}:\d\d(?::\d\d)?(?: ?[ap]m)?\]? (?:- )?)?"
@@ -48,27 +48,27 @@ _FORWARD = re.compile(r"-{2,} ?(?:forwarded|original|weitergeleitet|begin)[^\n]*
 _INTRODUCES = re.compile(
     r"\b(?:from|got this|forward\w*|sent|wrote|says|said|quote|copied|pasted)\b.*:$", re.IGNORECASE
 )
-"""A line after which the rest of a message is somebody else's words."""
+"""A line after which the rest of a message is quoted."""
 _LABELS = frozenset(
     "update edit ps note re fyi todo reminder correction http https subject to cc date sent betreff an datum".split()
 )
-"""Words before a colon that name nobody."""
+"""Words before a colon that are no names."""
 
 MIN_CLAUSE_WORDS = 3
 """A shorter beginning, such as `Dear Ada,`, is no clause of its own."""
 _MAX_INTRODUCTION_WORDS = 8
-"""`Forwarding what Hugo sent:` in front of pasted words says nothing of its own."""
+"""`Forwarding what Hugo sent:` in front of pasted words is no statement."""
 _AROUND = 60
 _MIN_SPEECH_WORDS = 4
 _MAX_SMALL_CHARS = 3
 """Words up to this length may be small in a title: `How I Built This`."""
 _MAX_REPORT_WORDS = 1
-"""`Ben wrote to me:` around a quote says nothing of its own."""
+"""`Ben wrote to me:` around a quote is no statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A clause. `author`: who says it, if that is not the sender."""
+    """A clause. `author`: empty for the sender."""
 
     text: str
     author: str = ""
@@ -100,8 +100,8 @@ def attributed(text: str, words: LanguageWords) -> Iterator[Clause]:
         elif source := _source(bare, words):
             yield source
         else:
-            found = _SENDER.search(bare)
-            sender = (found[1] or found[2] or "").removesuffix(":") if found else ""
+            match = _SENDER.search(bare)
+            sender = (match[1] or match[2] or "").removesuffix(":") if match else ""
             sender = sender if sender.casefold() not in words.small else ""
             forwarded = _INTRODUCES.search(bare) is not None
             if not (forwarded and len(bare.split()) <= _MAX_INTRODUCTION_WORDS):
@@ -109,30 +109,30 @@ def attributed(text: str, words: LanguageWords) -> Iterator[Clause]:
 
 
 def _speaker(line: str, words: LanguageWords, *, is_log: bool) -> tuple[str, str] | None:
-    """Return who says the rest of a line. `Plan: the boat leaves at 9` names nobody if it is alone in its message."""
-    found = _PASTED.fullmatch(line)
-    if not found:
+    """Split a line of a log into its author and their words. A single `Plan: the boat leaves at 9` is no log."""
+    match = _PASTED.fullmatch(line)
+    if not match:
         return None
-    name = found["name"].strip()
+    name = match["name"].strip()
     parts = name.split()
-    is_person = _FIRST_PERSON.search(found["text"].casefold()) is not None
+    is_person = _FIRST_PERSON.search(match["text"].casefold()) is not None
     is_upper = all(part[:1].isupper() for part in parts) or (is_log and is_person and len(parts) == 1)
     is_name = len(parts) <= 3 and is_upper and name.casefold() not in _LABELS
-    is_said = is_log or found["before"] or found["after"] or is_person
+    is_said = is_log or match["before"] or match["after"] or is_person
     if not is_name or not is_said or any(part.casefold() in words.small for part in parts):
         return None
-    return name, found["text"]
+    return name, match["text"]
 
 
 def _source(line: str, words: LanguageWords) -> Clause | None:
-    """Return what a message, a letter or a call says that a line repeats; nothing for a note of the sender's own."""
-    found = _SOURCE.fullmatch(line)
-    if not found or not _ADDRESSED.search(found["text"].casefold()):
+    """Return the words of a message, letter or call that a line repeats; `None` for a note of the sender's own."""
+    match = _SOURCE.fullmatch(line)
+    if not match or not _ADDRESSED.search(match["text"].casefold()):
         return None
-    names = _names(found["of"], words) or _names(found["from"], words)
-    if not names and _SENDERS_OWN.fullmatch(found["of"]) and " from " not in found["from"]:
+    names = _names(match["of"], words) or _names(match["from"], words)
+    if not names and _SENDERS_OWN.fullmatch(match["of"]) and " from " not in match["from"]:
         return None
-    return Clause(found["text"].strip('"“”„ '), names[0] if names else UNKNOWN, quoted=True)
+    return Clause(match["text"].strip('"“”„ '), names[0] if names else UNKNOWN, quoted=True)
 
 
 def _inline_quotes(line: str, words: LanguageWords) -> Iterator[Clause]:
@@ -153,7 +153,7 @@ def _inline_quotes(line: str, words: LanguageWords) -> Iterator[Clause]:
 
 
 def _quoted_author(before: str, quoted: str, after: str, words: LanguageWords) -> str:
-    """Return who says what is between quotation marks: empty if it is no speech, or the sender's own."""
+    """Return the author of words in quotation marks: empty for a title, and for the sender's own words."""
     long = [word for word in quoted.split() if len(word) > _MAX_SMALL_CHARS]
     if (len(long) > 1 and all(word[:1].isupper() for word in long)) or _OWN.search(before.casefold()):
         return ""
@@ -172,42 +172,38 @@ def _quoted_author(before: str, quoted: str, after: str, words: LanguageWords) -
 
 def _names(text: str, words: LanguageWords) -> list[str]:
     """Return the names in a text; the first word of a sentence is one only if it does something."""
-    found = []
+    names = []
     for match in re.finditer(_NAME, text):
         is_first = text[: match.start()].rstrip(' "“„«')[-1:] in ("", *".!?:;")
         after = text[match.end() :]
-        acts = (
-            match[0].endswith(("'s", "’s"))
-            or match[0].casefold() in words.modifiers
-            or _ACTS.match(after)
-            or words.report.match(after.lstrip())
-        )
+        is_person = match[0].endswith(("'s", "’s")) or match[0].casefold() in words.modifiers
+        acts = is_person or _ACTS.match(after) or words.report.match(after.lstrip())
         parts = [part for part in match[0].split() if part.casefold() not in words.small]
         if parts and (acts or not is_first or len(parts) < len(match[0].split())):
-            found.append(re.sub(r"['’]s$", "", " ".join(parts)))
-    return found
+            names.append(re.sub(r"['’]s$", "", " ".join(parts)))
+    return names
 
 
 def _reports(line: str, words: LanguageWords) -> Iterator[Clause]:
-    """Cut `Mum goes, I'm having no fuss` in front of what she says."""
+    """Cut `Mum goes, I'm having no fuss` before the words of Mum."""
     before = ""
     for sentence in split_sentences(line):
-        found = _SPEECH.search(sentence)
-        verb = f"{'is ' if found['is'] else ''}{found['verb'].casefold()}" if found else ""
-        if found and _is_person(found["who"], verb, words):
-            opening = sentence[: found.start()].strip(" ,")
+        match = _SPEECH.search(sentence)
+        verb = f"{'is ' if match['is'] else ''}{match['verb'].casefold()}" if match else ""
+        if match and _is_person(match["who"], verb, words):
+            opening = sentence[: match.start()].strip(" ,")
             if len(opening.split()) >= MIN_CLAUSE_WORDS:
                 yield Clause(opening)
-            names = _names(f"{before} {sentence[: found.end('verb')]}", words)
-            is_named = found["who"] in " ".join(names[-1:]) or found["who"].casefold() in words.small
-            yield Clause(found["speech"], names[-1] if names and is_named else UNKNOWN, quoted=True)
-            yield from [Clause(found["own"].strip(" ,"))] if found["own"] else []
+            names = _names(f"{before} {sentence[: match.end('verb')]}", words)
+            is_named = match["who"] in " ".join(names[-1:]) or match["who"].casefold() in words.small
+            yield Clause(match["speech"], names[-1] if names and is_named else UNKNOWN, quoted=True)
+            yield from [Clause(match["own"].strip(" ,"))] if match["own"] else []
         else:
             yield Clause(sentence)
         before = f"{before} {sentence}"
 
 
 def _is_person(who: str, verb: str, words: LanguageWords) -> bool:
-    """Return whether a person says something: `the weekend edition goes, I've told them` is no report."""
+    """Return whether a person speaks, unlike in `the weekend edition goes, I've told them`."""
     is_named = who[:1].isupper() or who in words.small or words.modifiers.get(who) in KIN
     return bool(words.report.fullmatch(verb) or words.report.match(f"{verb} me")) and (is_named or verb != "goes")

@@ -29,7 +29,7 @@ _VERBS_OF_OTHERS = re.compile(
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|i'll|i'd|my|me|mine|ich|mein\w*|mir|yo|mi|mis|me)\b")
 _MIN_AGENT_CHARS = 6
 _PRONOUN = re.compile(r"^(?:and |so |but )?(?:it|that|this|he|she|they|those|her|his|its|their)\b(?:'s|'re)?")
-"""How a clause begins that goes on about what was mentioned before."""
+"""The beginning of a clause about something mentioned before."""
 _DENIED_END = re.compile(
     r"\b(?:never|not|don't|didn't|won't|can't|wouldn't) (?:gonna |going to |ever |to )?"
     r"(?:quit|stop|forget|give up|drop|cancel|sell|miss|be over)\b"

@@ -51,7 +51,7 @@ def _parts(part: Clause, words: LanguageWords) -> Iterator[Clause]:
 
 
 def _mask(number: int) -> str:
-    """Return a word that stands for a quote while a text is cut."""
+    """Return a placeholder for a quote while a text is cut."""
     return f"\ue000{number}\ue001"
 
 
