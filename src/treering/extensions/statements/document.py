@@ -240,7 +240,8 @@ def _context(ledger: StatementLedger, one: Statement, shown: Collection[tuple[in
     """Return what a statement goes on from, unless it is shown with it or no longer holds."""
     is_hidden = one.about and one.about not in shown and one.about not in ledger.retired
     before = ledger.statements[one.about].text if one.about and is_hidden else ""
-    return " / ".join(filter(None, (before, ledger.contexts.get(one.id, ""))))
+    is_own = all(old.quoted_by == one.quoted_by for old in ledger.chain(one))
+    return " / ".join(filter(None, (before, ledger.contexts.get(one.id, "") if is_own else "")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ from treering.extensions.statements.statement import Force
 
 _ASKS = re.compile(r"[?？]\W*$")
 _OPENING = r"(?:(?:and|but|so|ok|okay|oh|ah|wait|also|hi|hey|hm+|btw|then|or|well|anyway|question)[,:]? )*"
-_PERSON = r"(?:i|you|we|he|she|they|it|there|any\w*|someone|somebody|everyone|everybody)"
+_PERSON = r"(?:i|you|u|we|he|she|they|it|there|any\w*|someone|somebody|everyone|everybody)"
 _BE = r"(?:is|are|am|was|were|do|does|did|can|could|would|will|shall|should|has|have|had|\w+n't)"
 _THE = "(?:the|my|your|our|his|her|their|this|that|these)"
 _INVERTED = re.compile(
     rf"{_OPENING}(?:{_BE} {_PERSON}\b|(?:is|are|does|can|will|wasn't|isn't|aren't|weren't) {_THE}\b|"
-    rf"(?:who|what|where|why|how|when|whose)(?:'s|'re| {_BE})\b|(?:what|which|how) \w+ (?:{_BE}|{_PERSON})\b|"
+    rf"(?:who|what|where|why|how|when|whose)(?:'?s|'re| {_BE})\b|(?:what|which) (?!an?\b)\w+$|"
+    rf"(?:what|which|how) \w+ (?:{_BE}|{_PERSON})\b|"
     r"(?:who|what) (?!was\b|is\b)\w+s\b(?!.*:)|how (?:many|much|long|old|far|often|come)\b|why not\b|"
     r"you\b.*\b(?:right|then|huh|eh)$|any(?:one|body)? (?:\w+)|(?:\w+,? )?(?:when|who|where|why|what|how)$)"
 )
@@ -39,7 +40,7 @@ def force_of(
     asks = _ASKS.search(text) is not None
     if is_value and (_CONCLUDES.match(plain) or (asks and not _INVERTED.match(plain))):
         return "suggested"
-    if asks or _INVERTED.match(plain):
+    if _INVERTED.match(plain) or (asks and "correct" not in cues):
         return "asked"
     return _unstated(plain, cues) or _stated(plain, cues, intro, is_ahead=is_ahead)
 

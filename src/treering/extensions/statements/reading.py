@@ -64,9 +64,9 @@ def _statements(said: SaidMessage, clauses: list[Clause], words: LanguageWords) 
         if has_more and "correct" in read.cues and not read.things and not read.values:
             opening = f"{opening}{part.text} "  # `Sorry, typo!` says what the next sentence does
             continue
+        agreed = agreed or "agrees" in read.cues
         if agreed and read.force == "suggested":
             read = replace(read, force="planned")
-        agreed = agreed or "agrees" in read.cues
         opening = ""
         number += 1
         yield read
