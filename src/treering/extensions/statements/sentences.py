@@ -18,6 +18,12 @@ _BREAK = re.compile(
     r"|, (?=(?:any|can you|could you|do you|is there|are there|got)\b|(?:what|how|which|who|when|where)\b[^,]*\?)",
     re.IGNORECASE,
 )
+_SUBORDINATE = re.compile(
+    r"(?:(?:and|but|so|well|yeah)[, ]+)*(?:instead|after|before|when|while|since|as|because|although|though|without|"
+    r"with|by|speaking|despite|during|until|once|in|on|at|for)\b",
+    re.IGNORECASE,
+)
+"""The beginning of a phrase that belongs to the clause after it: `after losing my job, I moved`."""
 _ASKED_LAST = re.compile(
     r"(?P<told>.{8,}), (?P<asked>(?!right|no|yes|ok|okay|correct|huh|eh|isn|aren|doesn|don|wasn|won|though|or)"
     r"(?:[\w'’]+ ?){1,5}\?+)"
@@ -76,8 +82,12 @@ def _clauses(sentence: str, words: LanguageWords) -> Iterator[str]:
     start = 0
     for joint in _BREAK.finditer(sentence):
         head = sentence[start : joint.start()]
-        says = not words.small.issuperset(head.casefold().split())  # `By the way, I moved`
-        if says and len(head.split()) >= MIN_CLAUSE_WORDS and not words.begins_with("suppose", head.casefold().strip()):
+        is_opening = joint[0] == ", " and _SUBORDINATE.match(head.strip())
+        if (
+            not is_opening
+            and len(head.split()) >= MIN_CLAUSE_WORDS
+            and not words.begins_with("suppose", head.casefold().strip())
+        ):
             yield head.strip()
             start = joint.end()
     if sentence[start:].strip(" .!?,-"):
