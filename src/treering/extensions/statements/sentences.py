@@ -29,11 +29,6 @@ _ASKED_LAST = re.compile(
     r"(?:[\w'’]+ ?){1,5}\?+)"
 )
 """`The flight lands at 6, pick me up?` states something, and asks for something else."""
-_ASKING = re.compile(
-    r"(?:\w+[,!] )?(?:is|are|was|were|do|does|did|can|could|will|would|shall|should|may|has|have|had|what|who|when|"
-    r"where|why|how|which|any|got|still|if|and|or)\b",
-    re.IGNORECASE,
-)
 _LIST = re.compile(r"^(?P<intro>[^:]{2,40}): (?P<items>[^,]+(?:,[^,]+)+)$")
 PLANNED_LIST = re.compile(r"to-?do|need|must|plan|steps|tasks|errands|today|this week|tomorrow|list|remind")
 """The beginning of a list of things to do."""
@@ -75,7 +70,7 @@ def _cut(part: Clause, words: LanguageWords) -> Iterator[Clause]:
 def _clauses(sentence: str, words: LanguageWords) -> Iterator[str]:
     """Cut a sentence where another one begins. `If …`, `oh sure, …` and a short opening belong to what follows them."""
     asking = _ASKED_LAST.fullmatch(sentence)
-    if asking and not _ASKING.match(sentence):
+    if asking:
         yield from _clauses(asking["told"], words)
         yield asking["asked"]
         return
@@ -83,11 +78,8 @@ def _clauses(sentence: str, words: LanguageWords) -> Iterator[str]:
     for joint in _BREAK.finditer(sentence):
         head = sentence[start : joint.start()]
         is_opening = joint[0] == ", " and _SUBORDINATE.match(head.strip())
-        if (
-            not is_opening
-            and len(head.split()) >= MIN_CLAUSE_WORDS
-            and not words.begins_with("suppose", head.casefold().strip())
-        ):
+        is_short = len(head.split()) < MIN_CLAUSE_WORDS
+        if not (is_opening or is_short or words.begins_with("suppose", head.casefold().strip())):
             yield head.strip()
             start = joint.end()
     if sentence[start:].strip(" .!?,-"):
