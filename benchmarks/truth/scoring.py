@@ -38,8 +38,8 @@ class Score:
 def score(conversation: Conversation, lines: Sequence[ShownLine]) -> Score:
     """Judge the lines of a surface."""
     return Score(
-        tuple(any(_shows_now(line, one) for line in lines) for one in conversation.holds),
-        tuple(any(_shows_ended(line, one, conversation) for line in lines) for one in conversation.ended),
+        tuple(any(shows_now(line, one) for line in lines) for one in conversation.holds),
+        tuple(any(shows_ended(line, one, conversation) for line in lines) for one in conversation.ended),
         tuple(any(_credits(line, one, conversation) for line in lines) for one in conversation.never),
     )
 
@@ -75,14 +75,14 @@ def _shows(line: ShownLine, one: Labelled) -> bool:
     return _has_all(folded(line.text), one) and (not one.owner or contains(named, one.owner))
 
 
-def _shows_now(line: ShownLine, one: Labelled) -> bool:
+def shows_now(line: ShownLine, one: Labelled) -> bool:
     """Return whether a line shows what holds: some of it as current, the rest of it perhaps in what it replaced."""
     text = folded(line.text)
     is_new = any(contains(text, spelling) for token in one.tokens for spelling in token)
     return is_new and _shows(replace(line, text=f"{line.text} {line.was}"), one)
 
 
-def _shows_ended(line: ShownLine, one: Labelled, conversation: Conversation) -> bool:
+def shows_ended(line: ShownLine, one: Labelled, conversation: Conversation) -> bool:
     text = folded(line.text)
     if not _shows(line, one) or any(contains(text, word) for word in one.unless):
         return False

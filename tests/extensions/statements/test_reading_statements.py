@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statement_parts import read
 
-from treering.extensions.statements.sentences import UNKNOWN
+from treering.extensions.statements.quotes import UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -88,3 +88,45 @@ def test_any_text_is_read(text):
 def test_marks_around_a_text_do_not_make_the_sender_its_author(name, text):
     quoted = "\n".join(f"> {line}" for line in text.split("\n"))
     assert all(one.quoted_by == "Speaker" for one in read(f"{name} sent:\n{quoted}", "Speaker"))
+
+
+@pytest.mark.parametrize(
+    ("text", "author"),
+    [
+        ("Mum rang, she goes, I'm giving the dog to Peter", "Mum"),
+        ("Tom's text: running late, start without me", "Tom"),
+        ("Anouk was here. she said 'I eat cheese again'", "Anouk"),
+        ('My pupils. Listen: "I am going to Norway with my uncle." By Casimir.', "Casimir"),
+        ("the sign says “we close at 6”", UNKNOWN),
+        ("[14/03, 10:32] Ben: bring the cake\n[14/03, 10:33] Ben: and the wine", "Ben"),
+        ("From: Carla\nHi, I left the key with Tom.", "Carla"),
+    ],
+)
+def test_speech_in_a_message_is_quoted(text, author):
+    assert {one.author for one in read(text) if one.quoted_by} == {author}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'I told Ben "I will never sell the house"',
+        "Plan: the boat leaves at 9",
+        "quick note: I moved to Kiel",
+        "the weekend edition goes, I've told them",
+        'we watched "A House of Sand" on Friday',
+    ],
+)
+def test_own_words_are_not_quoted(text):
+    assert {one.author for one in read(text)} == {"Ada"}
+
+
+_SPEAKERS = st.sampled_from(["Ben", "Mum", "O'Neil", "the landlord", "my sister"])
+_REPORTS = st.sampled_from(['{} said: "{}"', "{} wrote “{}” yesterday", '"{1}" – {0} told me', "{} said '{}'"])
+_CONFESSIONS = st.sampled_from(
+    ["I sold the car", "I quit, my boss laughed", "we moved to Kiel. I hate it", "I owe Ada 50"]
+)
+
+
+@given(_SPEAKERS, _REPORTS, _CONFESSIONS)
+def test_quoted_confessions_are_not_the_senders(name, report, words):
+    assert not [one for one in read(report.format(name, words), "Zoe") if one.author == "Zoe" and words[:7] in one.text]

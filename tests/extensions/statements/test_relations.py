@@ -56,9 +56,15 @@ def test_facts_that_look_alike_stand_together(lines):
     assert lines[0].partition(": ")[2] in current(*lines)
 
 
-def test_another_value_without_a_cue_is_doubted():
-    lines = ["Ada: the spare bike key costs 12 euros", "Ada: the spare key of the shed costs 9 euros"]
+def test_people_who_disagree_leave_it_open():
+    lines = ["Ada: The demo is on Wednesday at 2.", "Ben: The demo is on Thursday at 2."]
     assert relations(*lines) == [("replaces", 0, 1, False)]
+
+
+@pytest.mark.parametrize("chatter", ["sigh.", "Merry Christmas!", "scroll up, Samira", "the rota still says 4"])
+def test_chatter_retires_nothing(chatter):
+    fact = "the cellar code is 4417"
+    assert fact in current(f"Ada: {fact}", f"Ada: {chatter}")
 
 
 def test_suggestion_holds_once_the_other_person_agrees():

@@ -1,12 +1,13 @@
 """Current statements as lines under headings, each with its message and the statement that it replaced."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
 from typing import Literal, get_args
 
 from treering.core.characters import one_line
-from treering.extensions.statements.ledger import StatementLedger
+from treering.extensions.statements.ledger import StatementLedger, by_message
 from treering.extensions.statements.statement import Statement
 from treering.retrieval.extraction.extractive import Sort, sort_of, weight_of
 from treering.retrieval.text.analysis import estimate_tokens
@@ -27,28 +28,90 @@ SECTIONS: tuple[Section, ...] = get_args(Section)
 NOT_CURRENT = frozenset({"Before", "Said, not settled", "Unsure"})
 """Sections of what does not hold, or not for sure."""
 
+_PRECEDENCE = (*NOT_CURRENT, "Decisions", "Ahead", "Open", "Preferences", "Facts", "Done or dropped")
+"""The order in which sections of statements decide the section of their line: plans come before facts."""
+_POINTS = 2.5
+"""What a line is worth less because it only points at something: `I love how it shows that`, `your art is great`."""
+_OTHERS = 0.75
+"""Subtracted for statements about no person, value or name, and for statements that are not current."""
+_VAGUE = re.compile(
+    r"\b(?:love|like|enjoy|hate|glad|happy|proud) (?:how|that|it|this|your|the way|you)\b|"
+    r"\bso (?:glad|happy|proud|much)\b|\b(?:we|i)['’]ll (?:keep|always|never|make (?:it|this))\b|"
+    r"(?:let['’]s|lets|keep|take care|good luck|enjoy|hope)\b"
+)
+_FIRST_PERSON = re.compile(r"(?<!\w)(?:i|i['’]\w+|my|mine|we|we['’]\w+|our|ich|mein\w*|wir|yo|mi|mis)(?!\w)")
+_OWN_TOPICS = 2
+"""Topics of its own with which an answer is shown without the question."""
+_YOU = re.compile(r"(?<!\w)(?:you|your|yours|du|dein\w*|tú|tu)(?!\w)")
+_BEGINS = re.compile(
+    r"^(?!.*\b(?:until|till)\b).*\b(?:from|since|starts?|starting|begins?|joins?|moves?|moving|every|ab|seit|desde)\b"
+)
+_LASTING = frozenset({"home", "job", "birthday"})
+"""`From Thursday on` and `I start at Helio on Monday` go on after their day."""
+_ENDS = ".!?…,;:"
 _SORTS: Mapping[Sort, Section] = {"decision": "Decisions", "preference": "Preferences"}
 MAX_WEIGHED = 1_500
 """The newest lines, which compete for the budget of a document."""
 _CHANGED = 0.5
 _VALUED = 0.5
 """What a line is worth more because it replaced something, or gives a value; a decision is worth 3 (`weight_of`)."""
+ALL_SHOWN = 30
+"""Lines up to which a document shows all."""
+TELLING = 1.5
+"""What a statement of a longer document must be worth: more than a name or a number makes it."""
+MAX_STATEMENTS = 5
+"""Maximal number of statements in a line: the ones with the highest weights."""
 MAX_EARLIER = 3
 """Earlier statements that a line names as replaced."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line of the document. `speaker`: who said it; `quoted_by`: who quoted them."""
+class Part:
+    """A statement in a line."""
 
     section: Section
     statement: Statement
     earlier: tuple[Statement, ...] = ()
-    """What it replaced, oldest first."""
+    """The statements that it replaced, oldest first."""
     doubt: Statement | None = None
     """What may have replaced it."""
     context: str = ""
-    """What it goes on from: words of its message, or of what it replaced."""
+    """Words that it needs: of its message, or of the statement that it replaced."""
+
+    @property
+    def weight(self) -> float:
+        """The importance; a decision has 3 (`weight_of`)."""
+        one, plain = self.statement, self.statement.text.casefold()
+        weight = weight_of(one.text) + _CHANGED * bool(self.earlier) + _VALUED * bool(one.values)
+        weight -= _OTHERS if self.section in NOT_CURRENT else 0.0
+        is_own = _FIRST_PERSON.search(plain) or one.owner != one.author
+        if one.refers or _VAGUE.search(plain) or (_YOU.search(plain) and not is_own):
+            return weight - _POINTS
+        return weight if is_own or one.values else weight - _OTHERS
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the document: the current or the former statements of a person in one message."""
+
+    parts: tuple[Part, ...]
+    partner: str = ""
+    """The person who spoke before: whom `you` means, and whose question is answered."""
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """Its statements."""
+        return tuple(part.statement for part in self.parts)
+
+    @property
+    def first(self) -> Statement:
+        """The first statement of the line."""
+        return self.parts[0].statement
+
+    @property
+    def section(self) -> Section:
+        """The section, from those of its statements by precedence."""
+        return min((part.section for part in self.parts), key=_PRECEDENCE.index)
 
     @property
     def is_current(self) -> bool:
@@ -57,23 +120,37 @@ class Line:
 
     @property
     def words(self) -> str:
-        """Who says what."""
-        said = self.statement
-        speaker = f"{said.author} (quoted by {said.quoted_by})" if said.quoted_by else said.author
-        answer = f" – in answer to: {one_line(said.answers)}" if said.answers else ""
-        context = f" – about: {one_line(self.context).rstrip(' .')}" if self.context else ""
-        return f"{speaker}: {_bare(said)}{answer}{context}"
+        """The line without its date and what it replaced."""
+        first = self.first
+        notes = [f"quoted by {first.quoted_by}"] if first.quoted_by else []
+        if self.partner and any(_YOU.search(one.text.casefold()) for one in self.statements):
+            notes.append(f"to {self.partner}")
+        speaker = f"{first.author} ({', '.join(notes)})" if notes else first.author
+        own = sum(len(one.things - one.inherited) for one in self.statements)
+        answers = next((one.answers for one in self.statements if one.answers and own < _OWN_TOPICS), "")
+        answer = f" – in answer to {self.partner}: {one_line(answers)}" if answers else ""
+        contexts = dict.fromkeys(one_line(part.context).rstrip(" .") for part in self.parts if part.context)
+        context = f" – about: {' / '.join(contexts)}" if contexts else ""
+        return f"{speaker}: {self.text}{answer}{context}"
+
+    @property
+    def text(self) -> str:
+        """The statements, as sentences."""
+        *before, last = map(_bare, self.statements)
+        return " ".join([*(one if one[-1:] in _ENDS else f"{one}." for one in before), last])
 
     @property
     def was(self) -> str:
-        """What it replaced; empty if nothing."""
-        return " → ".join(map(_bare, self.earlier))
+        """The texts of replaced statements; empty if there are none."""
+        earlier = sorted((one for part in self.parts for one in part.earlier), key=lambda one: one.id)
+        return " → ".join(map(_bare, earlier[-MAX_EARLIER:]))
 
     def __str__(self) -> str:
-        day = f"{self.statement.at:%Y-%m-%d}, " if self.statement.at else ""
-        was = f" (was: {self.was})" if self.earlier else ""
-        doubt = f" (may have been replaced: {_bare(self.doubt)})" if self.doubt else ""
-        return f"- {self.words}{was}{doubt} [{day}message {self.statement.message}]"
+        day = f"{self.first.at:%Y-%m-%d}, " if self.first.at else ""
+        was = f" (was: {self.was})" if self.was else ""
+        doubts = [part.doubt for part in self.parts if part.doubt]
+        doubt = f" (may have been replaced: {_bare(doubts[0])})" if doubts else ""
+        return f"- {self.words}{was}{doubt} [{day}message {self.first.message}]"
 
 
 def _bare(statement: Statement) -> str:
@@ -82,40 +159,49 @@ def _bare(statement: Statement) -> str:
 
 def lines_of(ledger: StatementLedger) -> list[Line]:
     """Return the lines of the document, section by section, oldest first."""
-    lines = [line for one in ledger.standing() if (line := _line(ledger, one))]
-    return sorted(lines, key=lambda line: (SECTIONS.index(line.section), line.statement.id))
+    around = _Conversation.of(ledger)
+    lines = [line for stated in by_message(ledger.standing()).values() for line in _lines(ledger, stated, around)]
+    return sorted(lines, key=_place)
 
 
 def about(lines: Iterable[Line], name: str) -> list[Line]:
-    """Return the lines about one person: what they own, say of themselves, or are named in."""
+    """Return the lines about one person: as the owner or by name."""
     wanted = name.casefold()
-    return [line for line in lines if line.statement.owner.casefold() == wanted or _names(line.statement, wanted)]
+    return [line for line in lines if any(_concerns(one, wanted) for one in line.statements)]
 
 
-def _names(statement: Statement, name: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement.text.casefold()) is not None
+def _concerns(statement: Statement, name: str) -> bool:
+    is_named = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement.text.casefold()) is not None
+    return is_named or statement.owner.casefold() == name
 
 
 def within(lines: Sequence[Line], tokens: int) -> list[Line]:
-    """Return the lines that fit into a budget; those that tell the least give way, the oldest first."""
-    sizes = {line.statement.id: estimate_tokens(str(line)) + 1 for line in lines}
+    """Return the lines that fit into a budget; statements that tell the least give way, the oldest first."""
+    left = {line.first.id: line for line in lines}
+    sizes = {key: _size(line) for key, line in left.items()}
     over = sum(sizes.values()) - tokens
-    if over <= 0:
-        return list(lines)
-    newest = sorted(lines, key=lambda line: line.statement.id)[-MAX_WEIGHED:]
-    over -= sum(sizes.values()) - sum(sizes[line.statement.id] for line in newest)
-    gone = set(sizes) - {line.statement.id for line in newest}
-    for line in sorted(newest, key=lambda line: (_weight(line), line.statement.id)):
-        if over <= 0:
+    parts = [(part, line.first.id) for line in lines for part in line.parts]
+    parts.sort(key=lambda pair: pair[0].statement.id)
+    old, parts = parts[:-MAX_WEIGHED], parts[-MAX_WEIGHED:]
+    for part, key in [*old, *sorted(parts, key=lambda pair: (pair[0].weight, pair[0].statement.id))]:
+        if over <= 0 and (part.weight >= TELLING or len(left) <= ALL_SHOWN):
             break
-        gone.add(line.statement.id)
-        over -= sizes[line.statement.id]
-    return [line for line in lines if line.statement.id not in gone]
+        line = left.pop(key)
+        rest = tuple(one for one in line.parts if one is not part)
+        if rest:
+            left[key] = replace(line, parts=rest)
+        size = _size(left[key]) if rest else 0
+        over -= sizes[key] - size
+        sizes[key] = size
+    return sorted(left.values(), key=_place)
 
 
-def _weight(line: Line) -> float:
-    changed = _CHANGED if line.earlier else 0.0
-    return weight_of(line.statement.text) + changed + _VALUED * bool(line.statement.values)
+def _size(line: Line) -> int:
+    return estimate_tokens(str(line)) + 1
+
+
+def _place(line: Line) -> tuple[int, tuple[int, int]]:
+    return SECTIONS.index(line.section), line.first.id
 
 
 def document_of(lines: Sequence[Line]) -> str:
@@ -132,24 +218,74 @@ def _rows(lines: Sequence[Line]) -> Iterator[str]:
         yield str(line)
 
 
-def _line(ledger: StatementLedger, one: Statement) -> Line | None:
-    earlier = tuple(ledger.chain(one)[-MAX_EARLIER:])
-    doubt = ledger.doubted.get(one.id)
-    section = "Unsure" if doubt else _section(one)
-    if section is None or not (earlier or one.answers or one.has_substance):
-        return None
-    return Line(section, one, earlier, doubt.source if doubt else None, _context(ledger, one))
+def _lines(ledger: StatementLedger, stated: Sequence[Statement], around: "_Conversation") -> Iterator[Line]:
+    """Return the lines of a message: for each speaker one of what holds, and one for each section of what does not."""
+    grouped: dict[tuple[str, str], list[Part]] = {}
+    ids = {one.id for one in stated}
+    for one in stated:
+        section = "Unsure" if one.id in ledger.doubted else _section(one, around)
+        if section:
+            doubt = ledger.doubted[one.id].source if one.id in ledger.doubted else None
+            part = Part(section, one, tuple(ledger.chain(one)), doubt, _context(ledger, one, ids))
+            key = (one.author if one.quoted_by else "", section if section in NOT_CURRENT else "")
+            grouped.setdefault(key, []).append(part)
+    for group in grouped.values():
+        best = set(sorted(group, key=lambda part: -part.weight)[:MAX_STATEMENTS])
+        parts = [part for part in group if part in best]
+        if any(part.statement.has_substance or part.statement.answers or part.earlier for part in parts):
+            yield Line(tuple(parts), around.partners.get(parts[0].statement.message, ""))
 
 
-def _context(ledger: StatementLedger, one: Statement) -> str:
-    about = ledger.statements[one.about].text if one.about and one.about not in ledger.retired else ""
-    return " / ".join(filter(None, (about, ledger.contexts.get(one.id, ""))))
+def _context(ledger: StatementLedger, one: Statement, shown: Collection[tuple[int, int]]) -> str:
+    """Return what a statement goes on from, unless it is shown with it or no longer holds."""
+    is_hidden = one.about and one.about not in shown and one.about not in ledger.retired
+    before = ledger.statements[one.about].text if one.about and is_hidden else ""
+    is_own = all(old.quoted_by == one.quoted_by for old in ledger.chain(one))
+    return " / ".join(filter(None, (before, ledger.contexts.get(one.id, "") if is_own else "")))
 
 
-def _section(one: Statement) -> Section | None:
+@dataclass(frozen=True, slots=True)
+class _Conversation:
+    """What a line needs to know of the conversation around it."""
+
+    last: date | None
+    """The day of the last message."""
+    partners: Mapping[int, str]
+    """For each message, the person who spoke before its author."""
+    is_alone: bool
+    """Whether only one person talks, with a machine."""
+
+    @classmethod
+    def of(cls, ledger: StatementLedger) -> "_Conversation":
+        """Return it for a ledger."""
+        partners: dict[int, str] = {}
+        recent: list[str] = []
+        people = {one.author for one in ledger.statements.values() if not one.quoted_by}
+        for one in ledger.statements.values():
+            said_by = one.quoted_by or one.author
+            if not recent or recent[-1] != said_by:
+                recent.append(said_by)
+            if one.message not in partners:
+                partners[one.message] = recent[-2] if len(recent) > 1 else ""
+        days = [one.at.date() for one in ledger.statements.values() if one.at]
+        return cls(max(days, default=None), partners, len(people) == 1)
+
+
+def _is_over(one: Statement, last: date | None) -> bool:
+    """Return whether a statement was about days that have passed since."""
+    if not last or not one.at or "did" in one.cues or one.attributes & _LASTING or _BEGINS.search(one.text.casefold()):
+        return False
+    days = [value.last for value in one.values if value.last]
+    start = one.at.date()
+    return bool(days) and all(start <= day < last for day in days) and not (one.force == "done" and min(days) <= start)
+
+
+def _section(one: Statement, around: _Conversation) -> Section | None:
+    if one.is_stated and _is_over(one, around.last):
+        return "Before"
     match one.force:
         case "suggested":
-            return None if one.machine else "Said, not settled"
+            return "Open" if around.is_alone else "Said, not settled"
         case "planned":
             return "Ahead" if any(value.kind == "date" for value in one.values) else "Open"
         case "past":

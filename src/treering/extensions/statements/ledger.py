@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from treering.extensions.statements.pairs import Comparison
 from treering.extensions.statements.relations import changed_values, relations_of, with_context
 from treering.extensions.statements.statement import Relation, StatedValue, Statement
 from treering.extensions.statements.words import words_in
@@ -73,12 +74,20 @@ class StatementLedger:
 
     def add(self, statement: Statement) -> None:
         """Add the next statement, and relate it to those that hold. What that costs does not grow with the ledger."""
-        self._speakers.update(words_in(statement.author))
-        statement = _without_names(statement, self._speakers)
-        recent = [self.statements[one] for one in self._order[-RECENT_STATEMENTS:]]
-        read = with_context(statement, recent)
-        for relation in relations_of(read, self._candidates(read), recent):
+        comparison = self.compare(statement)
+        for relation in relations_of(comparison):
             self._relate(relation)
+        self.append(comparison.new)
+
+    def compare(self, statement: Statement) -> Comparison:
+        """Return the next statement with its context, and those that hold and that it may change."""
+        self._speakers.update(words_in(statement.author))
+        recent = [self.statements[one] for one in self._order[-RECENT_STATEMENTS:]]
+        read = with_context(_without_names(statement, self._speakers), recent)
+        return Comparison(read, self._candidates(read), recent, len(self._order))
+
+    def append(self, read: Statement) -> None:
+        """Add a statement that was compared, whatever it changes."""
         self.statements[read.id] = read
         self._order.append(read.id)
         for topic in (*read.things, *(f"@{name}" for name in read.attributes)):
@@ -93,7 +102,8 @@ class StatementLedger:
         topics = (*new.things, *(f"@{name}" for name in new.attributes))
         ids = {one for topic in topics for one in self._by_topic.get(topic, ())[-MAX_CANDIDATES:]}
         ids.update(self._order[-RECENT_STATEMENTS:])
-        return [self.statements[one] for one in sorted(ids) if one not in self.retired]
+        found = (self.statements[one] for one in sorted(ids) if one not in self.retired)
+        return [one for one in found if one.is_stated]
 
     def current(self) -> list[Statement]:
         """Return what holds, oldest first, without what may have been replaced."""

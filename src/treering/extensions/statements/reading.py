@@ -6,8 +6,9 @@ from dataclasses import replace
 from functools import lru_cache
 
 from treering.extensions.statements.forces import force_of
-from treering.extensions.statements.sentences import Clause, clauses_of
-from treering.extensions.statements.statement import SaidMessage, Statement
+from treering.extensions.statements.quotes import Clause
+from treering.extensions.statements.sentences import clauses_of
+from treering.extensions.statements.statement import MIN_WORDS, SaidMessage, Statement
 from treering.extensions.statements.values import is_past, values_in
 from treering.extensions.statements.words import LanguageWords, words_for, words_in
 from treering.retrieval.extraction.extractive import is_machine, is_notice
@@ -28,7 +29,7 @@ _VERBS_OF_OTHERS = re.compile(
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|i'll|i'd|my|me|mine|ich|mein\w*|mir|yo|mi|mis|me)\b")
 _MIN_AGENT_CHARS = 6
 _PRONOUN = re.compile(r"^(?:and |so |but )?(?:it|that|this|he|she|they|those|her|his|its|their)\b(?:'s|'re)?")
-"""How a clause begins that goes on about what was mentioned before."""
+"""The beginning of a clause about something mentioned before."""
 _DENIED_END = re.compile(
     r"\b(?:never|not|don't|didn't|won't|can't|wouldn't) (?:gonna |going to |ever |to )?"
     r"(?:quit|stop|forget|give up|drop|cancel|sell|miss|be over)\b"
@@ -39,11 +40,11 @@ _ASTERISK = re.compile(r"^\*\s?\S+|^\S+(?: \S+)?\s?\*$")
 
 @lru_cache(maxsize=512)
 def statements_of(said: SaidMessage) -> tuple[Statement, ...]:
-    """Return what a message states, clause by clause; nothing for the notices of bots.
+    """Return what a message states, clause by clause; nothing for models, and the notices of bots.
 
     A pure function; the last messages are remembered, because writers that collide try again.
     """
-    if is_machine(said.speaker, ()) or is_notice(said.text):
+    if said.machine or is_machine(said.speaker, ()) or is_notice(said.text):
         return ()
     words = words_for(said.text)
     clauses = clauses_of(said, words)
@@ -56,31 +57,19 @@ def topics_of(question: str) -> frozenset[str]:
 
 
 def _statements(said: SaidMessage, clauses: list[Clause], words: LanguageWords) -> Iterator[Statement]:
-    parts = [replace(clause, text=text) for clause in clauses for text in _same_kind_parts(clause.text, words)]
     number, agreed, opening = 0, False, ""
-    for place, part in enumerate(parts):
+    for place, part in enumerate(clauses):
         read = _statement(said, replace(part, text=f"{opening}{part.text}"), number, words)
-        has_more = place + 1 < len(parts) and parts[place + 1].author == part.author
+        has_more = place + 1 < len(clauses) and clauses[place + 1].author == part.author
         if has_more and "correct" in read.cues and not read.things and not read.values:
             opening = f"{opening}{part.text} "  # `Sorry, typo!` says what the next sentence does
             continue
+        agreed = agreed or "agrees" in read.cues
         if agreed and read.force == "suggested":
             read = replace(read, force="planned")
-        agreed = agreed or ("agrees" in read.cues and not said.machine)
         opening = ""
         number += 1
         yield read
-
-
-def _same_kind_parts(text: str, words: LanguageWords) -> list[str]:
-    """Split `the sauna for Friday and a table for Saturday`: two things, each with its own value of one kind."""
-    for joint in re.finditer(r",? and (?!\d)|, (?=\w)", text):
-        halves = text[: joint.start()], text[joint.end() :]
-        kinds = [{v.kind for v in values_in(half, words, at=None)[0]} - {"name"} for half in halves]
-        topics = [_stems(values_in(half, words, at=None)[1], words) - words.verbs for half in halves]
-        if kinds[0] & kinds[1] and all(topics):
-            return [halves[0], *_same_kind_parts(halves[1], words)]
-    return [text]
 
 
 def _statement(said: SaidMessage, clause: Clause, number: int, words: LanguageWords) -> Statement:
@@ -102,7 +91,13 @@ def _statement(said: SaidMessage, clause: Clause, number: int, words: LanguageWo
         attributes |= {"home"}
     author = clause.author or said.speaker
     owner, reported = _owner(text, author, words)
-    force = force_of(text, cues, machine=said.machine, intro=clause.intro)
+    if "suppose" in cues and not _supposes(plain, words):
+        cues -= {"suppose"}
+    is_value = (
+        any(value.kind != "name" for value in values) and owner == author and not _has_verb(rest.split(",")[0], words)
+    )
+    is_ahead = said.at is not None and any(value.first and value.first > said.at.date() for value in values)
+    force = force_of(text, cues, is_value=is_value, is_ahead=is_ahead, intro=clause.intro)
     if reported and force == "asserted":
         force = "reported"
     if is_past(plain):
@@ -126,11 +121,34 @@ def _statement(said: SaidMessage, clause: Clause, number: int, words: LanguageWo
         cues=cues,
         single=bool(attributes & words.single) and "add" not in cues,
         verbs=topics & words.verbs,
-        machine=said.machine,
         at=said.at,
         quoted_by=said.speaker if clause.quoted else "",
         begins=number == 0,
         refers=_PRONOUN.match(plain) is not None,
+    )
+
+
+def _supposes(plain: str, words: LanguageWords) -> bool:
+    """Return whether a clause as a whole is supposed: `the donkey has to wait, maybe next weekend` is not."""
+    first, *others = plain.split(", ")
+    if words.begins_with("suppose", first) or (words.cues["suppose"].search(first) and _has_verb(first, words)):
+        return True
+    parts = [part for part in (first, *others) if len(part.split()) >= MIN_WORDS]
+    return not any(_has_verb(part, words) and not words.cues["suppose"].search(part) for part in parts)
+
+
+def _has_verb(text: str, words: LanguageWords) -> bool:
+    plain = text.casefold().replace("’", "'")
+    return (
+        _VERB.search(plain) is not None
+        or words.report.search(plain) is not None
+        or any(
+            word in words.pronouns
+            or word in words.verb_forms
+            or word in words.irregular
+            or word.endswith(("ed", "n't", "'m", "'ve"))
+            for word in words_in(plain)
+        )
     )
 
 

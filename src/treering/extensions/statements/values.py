@@ -12,10 +12,18 @@ from treering.retrieval.text.analysis import stem
 _NUMBERS = dict(
     zip("one two three four five six seven eight nine ten eleven twelve".split(), range(1, 13), strict=True)
 )
+_HOUR = rf"\d{{1,2}}|{'|'.join(_NUMBERS)}"
+_NUMBERS |= dict(
+    zip("thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split(), range(13, 20), strict=True)
+)
+_NUMBERS |= dict(
+    zip("twenty thirty forty fifty sixty seventy eighty ninety hundred".split(), range(20, 101, 10), strict=True)
+)
+_SPELLED = "|".join(word for word in _NUMBERS if word != "one")
 _NUMBERS |= {"a": 1, "an": 1, "half a": 0}
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _DAY_FORMS = {form: day for day in _DAYS for form in (day, f"{day}s", day[:3], day[:4])}
-_DAY_FORMS |= {"tues": "tuesday", "thurs": "thursday"}
+_DAY_FORMS |= {"tues": "tuesday", "weds": "wednesday", "thurs": "thursday"}
 _FOREIGN_DAYS = dict(
     zip("montag dienstag mittwoch donnerstag freitag samstag sonntag".split(), _DAYS, strict=True)
 ) | dict(zip("lunes martes miércoles jueves viernes sábado domingo".split(), _DAYS, strict=True))
@@ -69,8 +77,11 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
         ("weekday", rf"\b(?:(next|this|last|every|every second|on|from) )?({_DAY})\b"),
         ("month_alone", rf"\b(?:in|since|until|from|by|till|mid|early|late|end of) ({_MONTH})\b"),
-        ("time", r"\b(\d{1,2})(?:[:.](\d\d))? ?(am|pm|uhr|h|o'?clock)\b|\b(\d{1,2}):(\d\d)\b"),
-        ("at", r"\b(?:at|um|a las|till|until|around|from) (\d{1,2})(?![\d:.,%€$-]|\d| (?:euro|per|%|people))\b"),
+        ("time", rf"\b({_HOUR})(?:[:.](\d\d))? ?(am|pm|uhr|h|ish|o'?clock)\b|\b(\d{{1,2}}):(\d\d)\b"),
+        (
+            "at",
+            rf"\b(?:at|um|a las|till|until|around|from) (?!one\b)({_HOUR})(?![\d:.,%€$-]|\d| (?:euro|per|%|people))\b",
+        ),
         ("noon", r"\b(?:noon|midnight|half past \w+|quarter (?:to|past) \w+)\b"),
         (
             "money",
@@ -81,9 +92,9 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"\b(?=[\w-]*\d)[A-Za-z\d]+(?:[-/][A-Za-z\d]+)+\b|\b\d{3,}(?: \d{3,})+\b|"
             r"\b(?=\w*\d)(?=\w*[A-Za-z])\w{5,}\b",
         ),
-        ("model", r"\b[A-Z]{1,3}\d{1,4}\b"),
+        ("model", r"\b[A-Z]{1,3}\d{1,4}\b|\b\d{1,2}[a-f]\b"),
         ("number", r"\b\d+(?:[.,]\d+)*(?: ?(?:%|g|mg|kg|km|m|cm|ml|l|gb|mb))?(?!\w)"),
-        ("word", r"\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"),
+        ("word", rf"\b(?:{_SPELLED})\b"),
     )
 )
 _HINT = re.compile(
@@ -101,6 +112,8 @@ _NOT_PAST = re.compile(
     r"postponed|planned|due|need|for)\b"
 )
 _MONTHS_TRIED = 4
+_MAX_BEFORE = 300
+"""Characters in front of a value in which its verb or its noun is looked for."""
 _NOUN = re.compile(r"(?<!\S)([^\W\d_][\w'’]+) $")
 _CAPITALIZED = re.compile(r"[^\W\d_a-zà-ÿ][\w'’]*(?:[ -][^\W\d_a-zà-ÿ][\w'’]*)*")
 
@@ -114,8 +127,9 @@ def values_in(text: str, words: LanguageWords, *, at: datetime | None) -> tuple[
     rest = text
     for kind, pattern in _PATTERNS if _HINT.search(text) else ():
         for match in pattern.finditer(rest):
-            is_label = kind == "number" and match[0].isdigit() and _is_numbered(text[: match.start()], words)
-            values += [_value("label" if is_label else kind, match, at, past=is_past(text[: match.start()]))]
+            before = text[max(0, match.start() - _MAX_BEFORE) : match.start()]
+            is_label = kind == "number" and match[0].isdigit() and _is_numbered(before, words)
+            values += [_value("label" if is_label else kind, match, at, past=is_past(before))]
         rest = pattern.sub(lambda match: " " * len(match[0]), rest)
     return (*values, *_names(rest, words)), rest
 
@@ -159,12 +173,13 @@ def _value(kind: str, match: re.Match[str], at: datetime | None, *, past: bool) 
 
 
 def _time_key(match: re.Match[str]) -> str:
-    numbers = [group for group in match.groups() if group]
-    if not numbers or not numbers[0].isdigit():
+    """Return a time by the clock of twelve hours: `3` in the afternoon is `15:00`."""
+    numbers = [group.casefold() for group in match.groups() if group]
+    if not numbers:
         return match[0].casefold()
-    hour = int(numbers[0]) + (12 if "pm" in numbers and int(numbers[0]) < 12 else 0)
+    hour = int(numbers[0]) if numbers[0].isdigit() else _NUMBERS[numbers[0]]
     minute = next((part for part in numbers[1:] if part.isdigit()), "00")
-    return f"{hour}:{minute}"
+    return f"{hour % 12 or 12}:{minute}"
 
 
 def _days(kind: str, match: re.Match[str], said: date, *, past: bool) -> tuple[date, date] | None:
