@@ -20,6 +20,13 @@ from treering.extensions.statements.quotes import UNKNOWN
         ("The trip is cancelled", "ended"),
         ("Before that I lived in Lund", "past"),
         ("oh sure, I'll just buy a yacht", "hypothetical"),
+        ("the donkey has to wait, maybe next weekend", "planned"),
+        ("who has the key", "asked"),
+        ("you moved to Kiel then", "asked"),
+        ("Friday at 5?", "suggested"),
+        ("pour at 8 then", "suggested"),
+        ("I'd go for Crete", "suggested"),
+        ("the report needs to be finished by Monday", "planned"),
     ],
 )
 def test_force_is_what_a_sentence_does(text, force):

@@ -230,8 +230,8 @@ def _lines(ledger: StatementLedger, stated: Sequence[Statement], around: "_Conve
             key = (one.author if one.quoted_by else "", section if section in NOT_CURRENT else "")
             grouped.setdefault(key, []).append(part)
     for group in grouped.values():
-        best = set(sorted(group, key=lambda part: -part.weight)[:MAX_STATEMENTS])
-        parts = [part for part in group if part in best]
+        over = sorted(group, key=lambda part: -part.weight)[MAX_STATEMENTS:] if len(group) > MAX_STATEMENTS else ()
+        parts = [part for part in group if part not in over]
         if any(part.statement.has_substance or part.statement.answers or part.earlier for part in parts):
             yield Line(tuple(parts), around.partners.get(parts[0].statement.message, ""))
 
