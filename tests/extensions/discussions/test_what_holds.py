@@ -105,21 +105,6 @@ def test_edit_of_an_older_document_strikes_nothing_new(space):
     assert "Ghent" in discussion.state()
 
 
-def test_person_is_shown_across_discussions(space):
-    tell(opened(space, "one"), "I live in Kiel", "Ben has a boat in the harbour")
-    tell(opened(space, "two"), "Ben sold the boat")
-    assert DiscussionMemory(space.engine).person("ben").splitlines() == [
-        "# one",
-        "## Facts",
-        f"- Ada: Ben has a boat in the harbour [{BEGAN + timedelta(days=1):%Y-%m-%d}, message 1]",
-        "",
-        "# two",
-        "## Done or dropped",
-        f"- Ada: Ben sold the boat [{BEGAN:%Y-%m-%d}, message 0]",
-    ]
-    assert DiscussionMemory(space.engine).person("Zoe") == ""
-
-
 def test_statements_in_long_discussions_are_stored_by_message(space):
     discussion = opened(space)
     tell(discussion, *(f"errand {at} costs {at} euros" for at in range(60)))

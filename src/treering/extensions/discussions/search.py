@@ -147,6 +147,8 @@ class DiscussionHit:
     """The message that answers a hit ending with a question, if both are in one block."""
     superseded_by: ReplacingTurn | None = None
     """The later message that replaced what this one states."""
+    contested_by: ReplacingTurn | None = None
+    """A message in which another person states something else."""
 
     @property
     def fields(self) -> Mapping[str, str]:
@@ -278,7 +280,7 @@ class _Search:
     def current_first(self, found: Sequence[DiscussionHit], query: str) -> list[DiscussionHit]:
         """Mark messages that later ones replaced, and put each directly behind its replacement."""
         replaced = replaced_turns(self.engine, [_found_turn(one) for one in found if one.kind == "turn"], query)
-        marked = [replace(one, superseded_by=replaced.get(_place(one))) for one in found]
+        marked = [_marked(one, replaced.get(_place(one))) for one in found]
         by_place = {by.place: by for by in replaced.values()}
         ordered = behind_replacements(
             marked,
@@ -304,6 +306,7 @@ class _Search:
             speaker=by.speaker,
             at=by.at,
             superseded_by=None,
+            contested_by=None,
         )
 
     def _by_keywords(self, query: str) -> list[DiscussionHit]:
@@ -416,6 +419,12 @@ class _Search:
 
 def _found_turn(one: DiscussionHit) -> FoundTurn:
     return FoundTurn(_place(one), one.scope, one.origin)
+
+
+def _marked(one: DiscussionHit, by: ReplacingTurn | None) -> DiscussionHit:
+    if by is None:
+        return one
+    return replace(one, contested_by=by) if by.contests else replace(one, superseded_by=by)
 
 
 def _place(one: DiscussionHit) -> TurnPlace:

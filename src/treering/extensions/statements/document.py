@@ -1,11 +1,12 @@
 """Current statements as lines under headings, each with its message and the statement that it replaced."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from treering.core.characters import one_line
+from treering.extensions.statements.contested import contested
 from treering.extensions.statements.ledger import StatementLedger
 from treering.extensions.statements.statement import Statement
 from treering.retrieval.extraction.extractive import Sort, sort_of, weight_of
@@ -49,6 +50,8 @@ class Line:
     """What may have replaced it."""
     context: str = ""
     """What it goes on from: words of its message, or of what it replaced."""
+    contested: Statement | None = None
+    """What another person states instead."""
 
     @property
     def is_current(self) -> bool:
@@ -70,10 +73,15 @@ class Line:
         return " → ".join(map(_bare, self.earlier))
 
     def __str__(self) -> str:
+        return self.cited(f"message {self.statement.message}")
+
+    def cited(self, place: str) -> str:
+        """Return the line with the place of its message."""
         day = f"{self.statement.at:%Y-%m-%d}, " if self.statement.at else ""
         was = f" (was: {self.was})" if self.earlier else ""
         doubt = f" (may have been replaced: {_bare(self.doubt)})" if self.doubt else ""
-        return f"- {self.words}{was}{doubt} [{day}message {self.statement.message}]"
+        other = f" (contested by {self.contested.author}: {_bare(self.contested)})" if self.contested else ""
+        return f"- {self.words}{was}{doubt}{other} [{day}{place}]"
 
 
 def _bare(statement: Statement) -> str:
@@ -82,18 +90,20 @@ def _bare(statement: Statement) -> str:
 
 def lines_of(ledger: StatementLedger) -> list[Line]:
     """Return the lines of the document, section by section, oldest first."""
-    lines = [line for one in ledger.standing() if (line := _line(ledger, one))]
+    others = contested(ledger)
+    lines = [line for one in ledger.standing() if (line := _line(ledger, one, others.get(one.id)))]
     return sorted(lines, key=lambda line: (SECTIONS.index(line.section), line.statement.id))
 
 
-def about(lines: Iterable[Line], name: str) -> list[Line]:
-    """Return the lines about one person: what they own, say of themselves, or are named in."""
-    wanted = name.casefold()
-    return [line for line in lines if line.statement.owner.casefold() == wanted or _names(line.statement, wanted)]
-
-
-def _names(statement: Statement, name: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement.text.casefold()) is not None
+def about(lines: Iterable[Line], names: Collection[str]) -> list[Line]:
+    """Return the lines about a person with some names: what they own, say of themselves, or are named in."""
+    wanted = {name.casefold() for name in names}
+    named = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(wanted)))})(?!\w)")
+    return [
+        line
+        for line in lines
+        if line.statement.owner.casefold() in wanted or named.search(f"{line.statement.text} {line.context}".casefold())
+    ]
 
 
 def within(lines: Sequence[Line], tokens: int) -> list[Line]:
@@ -132,13 +142,13 @@ def _rows(lines: Sequence[Line]) -> Iterator[str]:
         yield str(line)
 
 
-def _line(ledger: StatementLedger, one: Statement) -> Line | None:
+def _line(ledger: StatementLedger, one: Statement, other: Statement | None) -> Line | None:
     earlier = tuple(ledger.chain(one)[-MAX_EARLIER:])
-    doubt = ledger.doubted.get(one.id)
+    doubt = None if other else ledger.doubted.get(one.id)
     section = "Unsure" if doubt else _section(one)
     if section is None or not (earlier or one.answers or one.has_substance):
         return None
-    return Line(section, one, earlier, doubt.source if doubt else None, _context(ledger, one))
+    return Line(section, one, earlier, doubt.source if doubt else None, _context(ledger, one), other)
 
 
 def _context(ledger: StatementLedger, one: Statement) -> str:

@@ -15,7 +15,7 @@ from treering.core.errors import Denied, InvalidInput, NotFound, TreeringError
 from treering.core.evidence import EvidenceRef, Lines, Segment, Turn, place_in, short_place, united
 from treering.core.filters import Compare
 from treering.core.objects import Source
-from treering.ports.ledger import noted
+from treering.ports.ledger import SourceState, noted
 from treering.ports.passages import Reach
 from treering.verbs.envelope import Call, Value
 from treering.verbs.evidence.notation import (
@@ -222,7 +222,9 @@ class Resolver:
             source = self.up_to_date(source, file) if source else None
         if source is None and " " in text:
             return self._quoted(text, text)
-        if source is None and (source := self.with_origin(name)) is None:
+        if source is None:
+            source = self.with_origin(name) or (self._part_with_turn(name, turn) if turn is not None else None)
+        if source is None:
             raise self._unknown(name)
         segments = self.segments_of(source)
         if turn is not None:
@@ -230,6 +232,23 @@ class Resolver:
             if not segments:
                 raise NotFound(f"{name} has no turn {turn}.", hint=f"It has {len(source.segments)} turns, from 0.")
         return self.answer(text, source, segments)
+
+    def _part_with_turn(self, name: str, turn: int) -> Source | None:
+        """Return the source with a turn of a conversation that is stored in parts, each named by its first turn.
+
+        Raises `InvalidInput` if several conversations in the caller's scope and below have the name.
+        """
+        ledger, scope = self.call.engine.ledger, self.call.scope
+        # The scope of a discussion ends with its id, so that one of thousands is found at once.
+        below = [one for one in ledger.scopes(scope) if name.endswith(one.rpartition("/")[2])]
+        parts = [ledger.sources(scope=one, root=name) for one in dict.fromkeys((scope, *below))]
+        found = [active for one in parts if (active := _first_turns(one))]
+        if len(found) > 1:
+            raise InvalidInput(
+                f"{len(found)} conversations are called {name!r}.", hint="Call it in the scope of one of them."
+            )
+        begins = [first for first in found[0] if first <= turn] if found else []
+        return self._source(found[0][max(begins)]) if begins else None
 
     def _quoted(self, text: str, words: str) -> ResolvedEvidence:
         reach = Reach(self.call.scope, descend=True, where=Compare("type", "eq", "source"))
@@ -398,6 +417,12 @@ class Resolver:
         known = sorted(origin.removeprefix(f"{root}#") for origin in origins if origin != root)
         base = PurePosixPath(name).name
         return [path for path in known if base and PurePosixPath(path).name == base] or _close(name, known)
+
+
+def _first_turns(parts: Mapping[str, SourceState]) -> dict[int, str]:
+    """Return the ids of the active parts of a conversation by their first turn."""
+    active = {origin.rpartition("#")[2]: state.id for origin, state in parts.items() if state.status == "active"}
+    return {int(first): identity for first, identity in active.items() if first.isdecimal()}
 
 
 def stored_lines(segments: Iterable[Segment]) -> dict[int, tuple[Segment, str]]:

@@ -127,7 +127,8 @@ def _line(hit: DiscussionHit) -> str:
     day = f"[{hit.at:%Y-%m-%d}] " if hit.at else ""
     about = hit.speaker if hit.kind == "turn" else hit.title
     line = f"- {day}{about}: {hit.text.strip()}" if about else f"- {day}{hit.text.strip()}"
-    line += f" [superseded {hit.superseded_by.words}]" if hit.superseded_by else ""
+    by = hit.superseded_by or hit.contested_by
+    line += f" [{by.mark}]" if by else ""
     return f"{line}\n  {hit.reply.speaker}: {hit.reply.text.strip()}" if hit.reply else line
 
 

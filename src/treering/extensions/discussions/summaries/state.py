@@ -44,13 +44,6 @@ def projection(engine: Engine, ref: DiscussionRef, *, last: int | None = None) -
     return document.document_of(document.within(document.lines_of(ledger), STATE_TOKENS))
 
 
-def person_text(engine: Engine, ref: DiscussionRef, name: str) -> str:
-    """Return what a discussion states about a person."""
-    ledger = conversation_at(engine, scope=ref.scope, root=ref.origin).ledger
-    lines = document.about(document.lines_of(ledger), name)
-    return document.document_of(document.within(lines, STATE_TOKENS))
-
-
 def is_by_rules(versions: Versions, state: TextState) -> bool:
     """Return whether rules write the document: no model did, and it was not imported."""
     current = state.current
