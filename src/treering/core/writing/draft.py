@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from treering.core.canonical import FrozenModel
 from treering.core.errors import Conflict, Defect, InvalidPatch, NotFound
-from treering.core.objects import SETTLED, Knowledge, Object, WorkItem, invalid_fields, name_held, title_of
+from treering.core.evidence import Segment
+from treering.core.objects import SETTLED, Knowledge, Object, Source, WorkItem, invalid_fields, name_held, title_of
 from treering.core.patch import (
     AddLink,
     Create,
@@ -89,6 +90,27 @@ class View(Protocol):
         """Return the text of a segment id, even if the segment was removed, or `None`."""
         ...
 
+    def cited(self, source_id: str, segment_id: str) -> "Cited | None":
+        """Return a source as evidence needs it, without its other segments; `None` if it is no source."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """The state of a source, and one of its current segments, if it has it."""
+
+    status: str
+    fingerprint: str
+    segment: Segment | None
+
+    @classmethod
+    def of(cls, source: Object | None, segment_id: str) -> "Cited | None":
+        """Return it from the whole source."""
+        if not isinstance(source, Source):
+            return None
+        found = next((part for part in source.segments if part.segment_id == segment_id), None)
+        return cls(source.status, source.fingerprint, found)
+
 
 @dataclass(frozen=True, slots=True)
 class Put:
@@ -164,6 +186,15 @@ class Draft:
         if identity not in self.stored:
             self.stored[identity] = self.view.get(identity)
         return self.stored[identity]
+
+    def cited(self, source_id: str, segment_id: str) -> Cited | None:
+        """Return a source as evidence needs it, after this patch so far."""
+        identity = self.resolve(source_id)
+        if identity in self.erased:
+            return None
+        if identity in self.objects or identity in self.stored:
+            return Cited.of(self.find(identity), segment_id)
+        return self.view.cited(identity, segment_id)
 
     def shown(self, identity: str) -> str:
         """Return an id for an error message: `…` if it is outside the patch's scope."""

@@ -1,6 +1,6 @@
 """People who disagree: current statements of different people with different values for the same shared thing."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from treering.extensions.statements.ledger import StatementLedger
@@ -18,40 +18,43 @@ def contested(ledger: StatementLedger) -> dict[tuple[int, int], Statement]:
     """Return by id of each current statement that another person contradicts the latest one that does."""
     found: dict[tuple[int, int], Statement] = {}
     by_topic: dict[str, list[Statement]] = {}
+    by_things: dict[frozenset[str], list[Statement]] = {}
     for new in filter(_is_claim, ledger.standing()):
-        for old in _compared(new, by_topic):
-            if _disagree(new, old):
-                found[old.id] = new
-                found[new.id] = old
-        for topic in new.things:
+        for old in (*_with_other_value(new, by_topic), *_denied(new, by_things.get(new.things, ()))):
+            found[old.id] = new
+            found[new.id] = old
+        by_things.setdefault(new.things, []).append(new)
+        for topic in new.things if new.values else ():
             by_topic.setdefault(topic, []).append(new)
     return found
 
 
-def _compared(new: Statement, by_topic: Mapping[str, Sequence[Statement]]) -> Iterable[Statement]:
-    near = (by_topic.get(topic, ())[-MAX_COMPARED:] for topic in new.things)
-    return sorted({one.id: one for one in chain.from_iterable(near)}.values(), key=lambda one: one.id)
-
-
 def _is_claim(one: Statement) -> bool:
-    return one.force == "asserted" and not one.machine and _OWN.isdisjoint(words_in(one.text))
+    is_shared = one.force == "asserted" and not one.machine and bool(one.things)
+    return is_shared and _OWN.isdisjoint(words_in(one.text))
 
 
-def _disagree(new: Statement, old: Statement) -> bool:
-    if new.author == old.author or not _same_thing(new, old):
-        return False
-    kinds = new.keys.keys() & old.keys.keys()
-    differing = [kind for kind in kinds if new.keys[kind].isdisjoint(old.keys[kind])]
-    if differing == ["name"] and not new.subject & old.subject:
-        return False
-    is_denied = new.positive != old.positive and new.things == old.things and not differing
-    return len(differing) == 1 or is_denied
+def _denied(new: Statement, alike: Sequence[Statement]) -> Iterator[Statement]:
+    """Yield the statements about the same things that say the opposite."""
+    for old in alike[-MAX_COMPARED:]:
+        if old.positive != new.positive and new.keys == old.keys and _is_other_person_on(new, old):
+            yield old
 
 
-def _same_thing(new: Statement, old: Statement) -> bool:
-    """Return whether two statements are about the same: enough topics, the same verbs, modifiers and person."""
+def _with_other_value(new: Statement, by_topic: Mapping[str, Sequence[Statement]]) -> Iterator[Statement]:
+    """Yield the statements about enough of the same things that have one value of the same kind, another one."""
+    near = (by_topic.get(topic, ())[-MAX_COMPARED:] for topic in new.things) if new.values else ()
+    for old in sorted({one.id: one for one in chain.from_iterable(near)}.values(), key=lambda one: one.id):
+        kinds = new.keys.keys() & old.keys.keys()
+        differing = [kind for kind in kinds if new.keys[kind].isdisjoint(old.keys[kind])]
+        is_named = differing == ["name"] and not new.subject & old.subject
+        share = len(new.things & old.things) / min(len(new.things), len(old.things))
+        if len(differing) == 1 and not is_named and share >= MIN_OVERLAP and _is_other_person_on(new, old):
+            yield old
+
+
+def _is_other_person_on(new: Statement, old: Statement) -> bool:
+    """Return whether two people speak about the same: with the same verbs, modifiers and person."""
     owners = [one.owner if one.owner != one.author else "" for one in (new, old)]
-    common = len(new.things & old.things)
-    share = common / max(1, min(len(new.things), len(old.things)))
     is_like = new.modifiers == old.modifiers and new.verbs == old.verbs
-    return share >= MIN_OVERLAP and is_like and owners[0] == owners[1]
+    return new.author != old.author and is_like and owners[0] == owners[1]

@@ -220,13 +220,13 @@ def _message_count(state: _State) -> int:
 
 def _closed(known: _Known | None, states: tuple[_State, ...], parts: Sequence[_Part]) -> StatementLedger:
     """Return the ledger of all sources but the last one, going on from what is known of them."""
-    if known and known.states[:-1] == states[:-1]:
+    read = known.states[:-1] if known else ()
+    if not known or read != states[:-1][: len(read)]:
+        return StatementLedger.of(one for part in parts[:-1] for one in part.statements)
+    if read == states[:-1]:
         return known.closed
-    if known and known.states[:-1] == states[:-2]:
-        ledger, new = known.closed.copy(), parts[-2:-1]
-    else:
-        ledger, new = StatementLedger(), parts[:-1]
-    for part in new:
+    ledger = known.closed.copy()
+    for part in parts[len(read) : -1]:
         ledger.extend(part.statements)
     return ledger
 

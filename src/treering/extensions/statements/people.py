@@ -127,7 +127,7 @@ def _person(call: Call, name: str, options: ReadOptions) -> Person | None:
         _Conversation(root, conversation_at(engine, scope=scope, root=root, as_of=moment))
         for scope, root in places[:MAX_CONVERSATIONS]
     ]
-    names = _names_of(wanted, {one for each in conversations for one in _people_in(each.stated)})
+    names = _names_of(wanted, {one for each in conversations for one in _people_in(each.stated, wanted)})
     if not names:
         return None
     lines = [line for each in conversations for line in _lines_in(each, names)]
@@ -162,13 +162,19 @@ def _origins(call: Call, name: str, reach: Reach) -> list[tuple[str, str]]:
     return list(dict.fromkeys((head.scope, head.origin.partition("#")[0]) for head in heads))
 
 
-def _people_in(conversation: StatedConversation) -> Iterator[str]:
-    """Return the names of speakers, and of others that statements are about, if they are written as names."""
-    yield from (turn.speaker for turn in conversation.turns.values())
-    text = "\n".join(turn.text for turn in conversation.turns.values())
+def _people_in(conversation: StatedConversation, wanted: str) -> Iterator[str]:
+    """Return the names that begin like one: of speakers, and of others whom statements are about."""
+    first = wanted.casefold().split()[0]
     statements = conversation.ledger.statements.values()
-    yield from {one.author for one in statements}
-    yield from (owner for owner in {one.owner for one in statements} if owner and _is_written_as_name(owner, text))
+    speakers = {turn.speaker for turn in conversation.turns.values()} | {one.author for one in statements}
+    yield from (name for name in speakers if _first_word(name) == first)
+    others = {one.owner for one in statements if _first_word(one.owner) == first} - speakers
+    text = "\n".join(turn.text for turn in conversation.turns.values()) if others else ""
+    yield from (name for name in others if _is_written_as_name(name, text))
+
+
+def _first_word(name: str) -> str:
+    return name.casefold().partition(" ")[0]
 
 
 def _is_written_as_name(name: str, text: str) -> bool:

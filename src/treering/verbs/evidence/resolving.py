@@ -15,7 +15,7 @@ from treering.core.errors import Denied, InvalidInput, NotFound, TreeringError
 from treering.core.evidence import EvidenceRef, Lines, Segment, Turn, place_in, short_place, united
 from treering.core.filters import Compare
 from treering.core.objects import Source
-from treering.ports.ledger import SourceState, noted
+from treering.ports.ledger import Head, SourceState, noted
 from treering.ports.passages import Reach
 from treering.verbs.envelope import Call, Value
 from treering.verbs.evidence.notation import (
@@ -134,9 +134,13 @@ class Resolver:
         """Return the segments that a text names. Raises as `resolve_evidence`."""
         match read_notation(place_numbered(text, self.call.engine.places_of)):
             case PassageOf(source_id, segment_id):
-                source = self._source(source_id)
-                segments = [one for one in source.segments if one.segment_id == segment_id]
-                return self.answer(text, source, segments or [self.call.engine.ledger.segment(source_id, segment_id)])
+                ledger = self.call.engine.ledger
+                head = ledger.heads([source_id]).get(source_id)
+                if head is None or head.type != "source":
+                    raise self._no_source(source_id)
+                # Not the whole source: a conversation may have thousands of turns.
+                here = ledger.segments([(source_id, segment_id)]).get((source_id, segment_id))
+                return self.answer(text, head, [here or ledger.segment(source_id, segment_id)])
             case LinesOf() as lines:
                 return self._lines(text, lines)
             case SymbolOf(path, symbol):
@@ -271,7 +275,7 @@ class Resolver:
     def answer(
         self,
         text: str,
-        source: Source,
+        source: Source | Head,
         segments: Sequence[Segment],
         *,
         quote: str = "",
@@ -310,7 +314,11 @@ class Resolver:
         item = self.call.engine.ledger.get(identity)
         if isinstance(item, Source):
             return item
-        raise InvalidInput(
+        raise self._no_source(identity)
+
+    def _no_source(self, identity: str) -> TreeringError:
+        self.call.engine.ledger.get(identity)  # raises `NotFound` if it does not exist
+        return InvalidInput(
             f"{identity} is not a source, so it cannot be evidence.",
             hint=f"Evidence is in sources, whose ids start with {PREFIXES['source']}:. Put others in derived_from.",
         )

@@ -11,6 +11,7 @@ from treering.core.errors import Corrupt
 from treering.core.evidence import Segment
 from treering.core.objects import Object
 from treering.core.patch import Link
+from treering.core.writing.draft import Cited
 from treering.extensions.postgres.connection.failures import body_of, from_column, to_column
 from treering.extensions.postgres.connection.schema import NAMED_AT_LENGTH, NAMED_BRIEFLY
 from treering.extensions.postgres.connection.transactions import Row, Transaction
@@ -194,6 +195,19 @@ class SegmentReads(RevisionReads):
         """Return the text of a segment, even if it was removed from its source."""
         segment = self.segment(source_id, segment_id)
         return segment.excerpt if segment else None
+
+    def cited(self, source_id: str, segment_id: str) -> Cited | None:
+        """Return a source as evidence needs it, without its other segments."""
+        sql = (
+            "SELECT status, coalesce(fingerprint, '') FROM objects "
+            "WHERE space = %(space)s AND id = %(id)s AND type = 'source'"
+        )
+        rows = self._transaction.rows(sql, id=source_id)
+        if not rows:
+            return None
+        status, fingerprint = rows[0]
+        place = (source_id, segment_id)
+        return Cited(status, fingerprint, self.segments([place]).get(place))
 
     def segment(self, source_id: str, segment_id: str) -> Segment | None:
         """Return the last state of a segment, even if it was removed from its source."""
