@@ -167,6 +167,8 @@ class Draft:
     """Ids of objects that may support others no longer; the cascade starts here."""
     stored: dict[str, Object | None] = field(default_factory=dict)
     """A cache of the view, which does not change while planning."""
+    citations: dict[tuple[str, str], Cited | None] = field(default_factory=dict)
+    """The same for places of evidence."""
     settlings: Counter[str] | None = None
     """How often each object was changed since `settle_from_here`; `None` while operations are applied."""
 
@@ -194,7 +196,10 @@ class Draft:
             return None
         if identity in self.objects or identity in self.stored:
             return Cited.of(self.find(identity), segment_id)
-        return self.view.cited(identity, segment_id)
+        place = (identity, segment_id)
+        if place not in self.citations:
+            self.citations[place] = self.view.cited(identity, segment_id)
+        return self.citations[place]
 
     def shown(self, identity: str) -> str:
         """Return an id for an error message: `…` if it is outside the patch's scope."""

@@ -17,9 +17,10 @@ from treering.extensions.discussions.search import DiscussionHits, DiscussionSea
 from treering.extensions.discussions.stateless import StatelessDiscussion
 from treering.extensions.discussions.summaries.keepers import SummaryKeeper
 from treering.extensions.discussions.summaries.memories import Memory
-from treering.extensions.discussions.summaries.state import edit_state, state_text
+from treering.extensions.discussions.summaries.state import edit_state, projection, state_text
 from treering.extensions.discussions.summaries.versions import Memories, Version, Versions
 from treering.extensions.statements.people import person
+from treering.ports.ledger import AsOf
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
 
@@ -154,8 +155,13 @@ class Discussion:
         """Return all versions of the summary, oldest first."""
         return self._summaries.all()
 
-    def state(self) -> str:
-        """Return the state document; empty if there is none."""
+    def state(self, *, as_of: AsOf = None) -> str:
+        """Return the state document; empty if there is none.
+
+        `as_of`: as rules read it in an earlier state of the space, without edits by hand (`state_versions`).
+        """
+        if as_of is not None:
+            return projection(self._engine, self.ref, as_of=as_of)
         return state_text(self._engine, self.ref, generator=self._generator)
 
     def current_state(self) -> Version | None:

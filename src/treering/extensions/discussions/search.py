@@ -178,9 +178,11 @@ class DiscussionHits(list[DiscussionHit]):
 
 
 def search(
-    engine: Engine, scope: str, query: str, options: DiscussionSearch, *, descend: bool = False
+    engine: Engine, scope: str, query: str, options: DiscussionSearch, *, descend: bool = False, above: str = ""
 ) -> DiscussionHits:
     """Find memories and messages, best first, in the scope of a discussion, or with `descend` in all below a scope.
+
+    `above`: also those of this scope itself, which is above the other.
 
     Keywords are phrases separated by semicolons; unknown ones find nothing. A question that is a sentence is searched
     by its words. The other modes use the query unchanged. In the mode `hybrid`, messages are in the order of the
@@ -190,7 +192,7 @@ def search(
         return DiscussionHits()
     # Checked before the search: a warning may be outdated when the index catches up, but is never missing.
     lag = lag_of(engine.index)
-    run = _Search(engine, scope, descend, options)
+    run = _Search(engine, scope, descend, options, above)
     hits = run.hits(query)
     if options.expand_entities and hits and len(hits) < options.limit:
         hits += run.relatives(hits)
@@ -239,6 +241,7 @@ class _Search:
     scope: str
     descend: bool
     options: DiscussionSearch
+    above: str = ""
 
     @property
     def zone(self) -> TimeZone:
@@ -412,7 +415,8 @@ class _Search:
 
     def _reach(self) -> Reach:
         below = self.scope.rstrip("/") + "/"
-        place = Compare("scope", "prefix", below) if self.descend else Compare("scope", "eq", self.scope)
+        place: Filter = Compare("scope", "prefix", below) if self.descend else Compare("scope", "eq", self.scope)
+        place = Or((place, Compare("scope", "eq", self.above))) if self.above else place
         kinds = [_KINDS[kind] for kind in ("memories", "turns") if self.options.what in (kind, "both")]
         return Reach(self.scope, descend=self.descend, where=And((place, Or(tuple(kinds)))))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from treering.core.fencing import fence
-from treering.extensions.discussions.identity import without_tags
+from treering.extensions.discussions.identity import home_of, without_tags
 from treering.extensions.discussions.log.message_log import Recorded
 from treering.extensions.discussions.log.transcript import transcript_of
 from treering.extensions.discussions.memory import Discussion
@@ -35,7 +35,10 @@ NOTHING = Reminder("", 0)
 
 
 class Companion:
-    """Stores one discussion, and recalls from all discussions below the same scope."""
+    """Stores one discussion, and recalls from it and the other discussions of its scope.
+
+    A scope is a user's, a team's or the common one. Scopes below it are others', and are not recalled from.
+    """
 
     def __init__(self, discussion: Discussion, *, tokens: int = RECALLED_TOKENS) -> None:
         self._discussion = discussion
@@ -82,7 +85,9 @@ class Companion:
                 yield _Passage(heading, cut_to_tokens(text, self._tokens // 4))
 
     def _search(self, query: str, seen: "_Seen") -> Iterator["_Passage"]:
-        for hit in search(self._discussion.engine, self._discussion.ref.within, query, _SEARCH, descend=True):
+        within = self._discussion.ref.within
+        found = search(self._discussion.engine, home_of(within), query, _SEARCH, descend=True, above=within)
+        for hit in found:
             if not seen.holds(hit.text) and not _is_chatter(hit) and not self._summarizes(seen, hit):
                 seen.add(hit.text)
                 yield _Passage(_EARLIER_MESSAGES, cut_to_tokens(_line(hit), self._tokens // 3))
