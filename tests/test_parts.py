@@ -188,7 +188,7 @@ from treering.extensions.server.web.view import Rendered
 from treering.verbs.envelope import Operation, Value
 from treering.verbs.lint.survey import Finding, LintRule
 from treering.verbs.envelope import READS
-from treering.verbs.named_views import NamedView
+from treering.testing import NamedView
 
 
 class Nothing(Value):

@@ -80,7 +80,7 @@ class PageInput(AskingInput):
     id: str = Field(default="", description="An id such as know:01k…, also shortened, or a number of the last answer.")
     name: str = Field(
         default="",
-        description="A path, path:10-14, path::symbol, a title or words of it, a quote, or a node's name or alias.",
+        description="A path, path:10-14, path::symbol, a title or words of it, a quote, a person, a node or its alias.",
     )
 
     @classmethod
