@@ -168,7 +168,7 @@ class Extension:
     named_views: str = ""
     """A function from a call and a name to a view of it, such as of a person (`verbs.named_views.FindView`)."""
     on_erased: str = ""
-    """A function called with an engine after content was erased, which drops what it holds of it in memory."""
+    """A function called with an engine after content was erased, which drops its copies in memory."""
     own_files: str = ""
     """Recognizes files that the extension wrote itself (`ports.adapter.OwnFiles`), which are not evidence."""
     help: str = ""

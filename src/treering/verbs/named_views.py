@@ -10,7 +10,7 @@ from treering.verbs.reading import ReadOptions
 
 @dataclass(frozen=True, slots=True)
 class NamedView:
-    """What is known by a name. `text` is Markdown made of recalled words: data."""
+    """The view of a name. `text` is Markdown made of recalled words: data."""
 
     kind: str
     """Such as `person`."""

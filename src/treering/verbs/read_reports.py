@@ -102,8 +102,8 @@ def below_warning(call: Call, question: Question, reach: Reach) -> tuple[str, ..
     """Warn of scopes below the one of a read that have good matches, such as discussions: it left them out."""
     if reach.descend or not whole(call.engine.ledger).scopes(reach.scope):
         return ()
-    found = _matching_scopes(call, question, replace(reach, descend=True), limit=_BEST_MATCHES)
-    scopes = sorted({one for one in found if not is_within(reach.scope, one)})
+    matching = _matching_scopes(call, question, replace(reach, descend=True), limit=_BEST_MATCHES)
+    scopes = sorted({one for one in matching if not is_within(reach.scope, one)})
     if not scopes:
         return ()
     named = ", ".join(scopes[:_MAX_SCOPES_NAMED])

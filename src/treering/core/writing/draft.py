@@ -108,8 +108,8 @@ class Cited:
         """Return it from the whole source."""
         if not isinstance(source, Source):
             return None
-        found = next((part for part in source.segments if part.segment_id == segment_id), None)
-        return cls(source.status, source.fingerprint, found)
+        segment = next((part for part in source.segments if part.segment_id == segment_id), None)
+        return cls(source.status, source.fingerprint, segment)
 
 
 @dataclass(frozen=True, slots=True)

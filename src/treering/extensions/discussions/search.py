@@ -182,7 +182,7 @@ def search(
 ) -> DiscussionHits:
     """Find memories and messages, best first, in the scope of a discussion, or with `descend` in all below a scope.
 
-    `above`: also those of this scope itself, which is above the other.
+    `above`: also search this scope itself, which is above the other.
 
     Keywords are phrases separated by semicolons; unknown ones find nothing. A question that is a sentence is searched
     by its words. The other modes use the query unchanged. In the mode `hybrid`, messages are in the order of the

@@ -16,17 +16,17 @@ _OWN = frozenset("i i'm i've i'll i'd my me mine our ich mein meine meinen meine
 
 def contested(ledger: StatementLedger) -> dict[tuple[int, int], Statement]:
     """Return by id of each current statement that another person contradicts the latest one that does."""
-    found: dict[tuple[int, int], Statement] = {}
+    disputes: dict[tuple[int, int], Statement] = {}
     by_topic: dict[str, list[Statement]] = {}
     by_things: dict[frozenset[str], list[Statement]] = {}
     for new in filter(_is_claim, ledger.standing()):
         for old in (*_with_other_value(new, by_topic), *_denied(new, by_things.get(new.things, ()))):
-            found[old.id] = new
-            found[new.id] = old
+            disputes[old.id] = new
+            disputes[new.id] = old
         by_things.setdefault(new.things, []).append(new)
         for topic in new.things if new.values else ():
             by_topic.setdefault(topic, []).append(new)
-    return found
+    return disputes
 
 
 def _is_claim(one: Statement) -> bool:

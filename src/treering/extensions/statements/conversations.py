@@ -39,7 +39,7 @@ MIN_ANSWERED = 0.5
 MIN_ANSWERED_BY_VALUE = 0.6
 """The same for another value, which is more often of another thing. Both: `benchmarks truth` (dev), turns of LoCoMo."""
 MAX_BESIDE = 2
-"""Statements in a message up to which a short one is what it is about, chosen on the same sets."""
+"""Statements in a message up to which a short one is its main content, chosen on the same sets."""
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -59,10 +59,10 @@ class StatedConversation:
     @cached_property
     def contested(self) -> Mapping[int, Sequence[tuple[Statement, Statement]]]:
         """The contested statements of each message, each with the latest one that contests it."""
-        found: dict[int, list[tuple[Statement, Statement]]] = {}
+        disputed: dict[int, list[tuple[Statement, Statement]]] = {}
         for identity, other in contested(self.ledger).items():
-            found.setdefault(identity[0], []).append((self.ledger.statements[identity], other))
-        return found
+            disputed.setdefault(identity[0], []).append((self.ledger.statements[identity], other))
+        return disputed
 
     def contesting(self, position: int, topics: frozenset[str]) -> ReplacingTurn | None:
         """Return the turn that contests what a message states about some topics, if any does."""
@@ -90,7 +90,7 @@ class _Known:
 
 @dataclass(slots=True)
 class _Cache:
-    """What was read of one open space. A newer state replaces an older one, so that nothing withdrawn stays."""
+    """The conversations read from one open space. A newer state replaces an older one, which may have been withdrawn."""
 
     parts: OrderedDict[str, tuple[_State, _Part]] = field(default_factory=OrderedDict)
     conversations: OrderedDict[tuple[str, str], _Known] = field(default_factory=OrderedDict)
@@ -113,10 +113,10 @@ def _cache_of(engine: Engine) -> _Cache:
 
 def conversation_at(engine: Engine, *, scope: str, root: str, as_of: AsOf = None) -> StatedConversation:
     """Return the conversation whose sources are at an origin, or below it with `#`; now, or as it was."""
-    found = engine.ledger.sources(scope=scope, root=root)
+    sources = engine.ledger.sources(scope=scope, root=root)
     if as_of is not None:
-        return _earlier_conversation(engine, [state.id for _, state in sorted(found.items())], as_of)
-    active = sorted((origin, state) for origin, state in found.items() if state.status == "active")
+        return _earlier_conversation(engine, [state.id for _, state in sorted(sources.items())], as_of)
+    active = sorted((origin, state) for origin, state in sources.items() if state.status == "active")
     states = [(state.id, state.revision, state.fingerprint) for _, state in active]
     return _conversation(engine, (scope, root), _newest(states))
 
@@ -219,7 +219,7 @@ def _message_count(state: _State) -> int:
 
 
 def _closed(known: _Known | None, states: tuple[_State, ...], parts: Sequence[_Part]) -> StatementLedger:
-    """Return the ledger of all sources but the last one, going on from what is known of them."""
+    """Return the ledger of all sources but the last one, going on from the ledger of the last read."""
     read = known.states[:-1] if known else ()
     if not known or read != states[:-1][: len(read)]:
         return StatementLedger.of(one for part in parts[:-1] for one in part.statements)

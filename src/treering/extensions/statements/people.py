@@ -25,7 +25,7 @@ from treering.verbs.reading import ReadOptions, SearchOptions, reach_of
 PERSON_TOKENS = 2_000
 """The default size of a view."""
 MAX_CONVERSATIONS = 50
-"""Conversations that are read for a view, those that name the person most; each costs a round trip."""
+"""Conversations read for a view, the best matches of the name; each costs a round trip."""
 _MAX_PASSAGES = 400
 """Passages by which conversations are found at a time."""
 _NEWEST_SOURCES = 50
@@ -50,7 +50,7 @@ class PersonLine:
 
     @property
     def text(self) -> str:
-        """Who says what."""
+        """The statement with its speaker."""
         return self.line.words
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class Person:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is missing."""
+        """Notes on missing parts."""
         fit = f"{self.left_out} more statements did not fit; allow more tokens to see them." if self.left_out else ""
         unread = (
             f"Only {MAX_CONVERSATIONS} conversations were read; name a scope to read others." if self.unread else ""
@@ -96,21 +96,21 @@ def person(
     """
     options = ReadOptions(as_of=as_of, descend=True, max_tokens=max_tokens)
     call = Call(engine, scope)
-    found = _person(call, name, options)
-    if found is None:
+    view = _person(call, name, options)
+    if view is None:
         hint = nearest(name, names) if (names := _known_names(call, options)) else "No conversation is stored there."
         raise NotFound(f"No conversation in {scope} mentions a person {name!r}.", hint=hint)
-    return found
+    return view
 
 
 def person_view(call: Call, name: str, options: ReadOptions) -> NamedView | list[str]:
-    """Return what is known of a person, or else similar names (`verbs.named_views.FindView`)."""
-    found = _person(call, name, options)
-    if found is None:
+    """Return the view of a person, or else similar names (`verbs.named_views.FindView`)."""
+    view = _person(call, name, options)
+    if view is None:
         is_like_name = name[:1].isupper() and len(name.split()) <= _MAX_NAME_WORDS
         return get_close_matches(name, _known_names(call, options), n=1) if is_like_name else []
-    ids = tuple(dict.fromkeys(line.source_id for line in found.lines))
-    return NamedView("person", found.name, str(found), ids, found.warnings)
+    ids = tuple(dict.fromkeys(line.source_id for line in view.lines))
+    return NamedView("person", view.name, str(view), ids, view.warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +143,15 @@ def _conversations_with(call: Call, name: str, options: ReadOptions) -> list[tup
     """Return the scopes and origins of the conversations that mention a name, at most one more than are read."""
     conversations = SearchOptions(as_of=options.as_of, descend=options.descend, filter={"kind": "conversation"})
     reach = reach_of(call, conversations)
-    found: dict[tuple[str, str], None] = {}
-    while len(found) <= MAX_CONVERSATIONS:
-        roots = dict.fromkeys(root for _, root in found)
+    places: dict[tuple[str, str], None] = {}
+    while len(places) <= MAX_CONVERSATIONS:
+        roots = dict.fromkeys(root for _, root in places)
         others = (Not(Compare("origin", "prefix", root)) for root in roots)
         new = _origins(call, name, replace(reach, where=And((reach.where, *others))))
         if not new:
             break
-        found.update(dict.fromkeys(new))
-    return list(found)
+        places.update(dict.fromkeys(new))
+    return list(places)
 
 
 def _origins(call: Call, name: str, reach: Reach) -> list[tuple[str, str]]:

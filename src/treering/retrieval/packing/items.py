@@ -159,8 +159,8 @@ def with_quotes(
 ) -> tuple[list[UnnumberedItem], list[UnnumberedItem]]:
     """Show a short turn that knowledge in the same pack cites as its quote, in place of an item of its own.
 
-    A turn with a flag, such as a superseded one, or with its reply keeps its item. Return the sources, and what is
-    believed.
+    A turn with a flag, such as a superseded one, or with its reply stays an item. Return the sources and the
+    knowledge.
     """
     places = {(one.object_id, one.segment_id): at for at, draft in enumerate(believed) for one in draft.places[:1]}
     quoting, rest = list(believed), list[UnnumberedItem]()

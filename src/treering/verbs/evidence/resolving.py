@@ -246,13 +246,13 @@ class Resolver:
         # The scope of a discussion ends with its id, so that one of thousands is found at once.
         below = [one for one in ledger.scopes(scope) if name.endswith(one.rpartition("/")[2])]
         parts = [ledger.sources(scope=one, root=name) for one in dict.fromkeys((scope, *below))]
-        found = [active for one in parts if (active := _first_turns(one))]
-        if len(found) > 1:
+        conversations = [active for one in parts if (active := _first_turns(one))]
+        if len(conversations) > 1:
             raise InvalidInput(
-                f"{len(found)} conversations are called {name!r}.", hint="Call it in the scope of one of them."
+                f"{len(conversations)} conversations are called {name!r}.", hint="Call it in the scope of one of them."
             )
-        begins = [first for first in found[0] if first <= turn] if found else []
-        return self._source(found[0][max(begins)]) if begins else None
+        begins = [first for first in conversations[0] if first <= turn] if conversations else []
+        return self._source(conversations[0][max(begins)]) if begins else None
 
     def _quoted(self, text: str, words: str) -> ResolvedEvidence:
         reach = Reach(self.call.scope, descend=True, where=Compare("type", "eq", "source"))

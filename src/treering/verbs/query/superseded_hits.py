@@ -21,7 +21,7 @@ from treering.verbs.shown_hits import Replaced
 Place = tuple[str, str]
 """An object and a segment of it; the segment is empty for the whole object."""
 _ALIKE = 3
-"""Turns with the same segment id: those of copies of a conversation."""
+"""Turns with the same segment id, in copies of a conversation."""
 
 
 def place_of_hit(hit: Hit) -> Place:

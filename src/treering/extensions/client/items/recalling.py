@@ -265,7 +265,7 @@ def _current_first(
 
 
 def _hidden_by_age(engine: Engine, asked: MemoryQuery) -> Iterator[tuple[str, int]]:
-    """Yield the settings that hide older memories, each with the number of those that only it hides."""
+    """Yield the settings that hide older memories, each with the number of memories that only it hides."""
     passages = engine.index.passages
     shown = passages.count(asked.reach) if asked.older else 0
     for setting, reach in asked.older.items():

@@ -86,8 +86,8 @@ class Companion:
 
     def _search(self, query: str, seen: "_Seen") -> Iterator["_Passage"]:
         within = self._discussion.ref.within
-        found = search(self._discussion.engine, home_of(within), query, _SEARCH, descend=True, above=within)
-        for hit in found:
+        hits = search(self._discussion.engine, home_of(within), query, _SEARCH, descend=True, above=within)
+        for hit in hits:
             if not seen.holds(hit.text) and not _is_chatter(hit) and not self._summarizes(seen, hit):
                 seen.add(hit.text)
                 yield _Passage(_EARLIER_MESSAGES, cut_to_tokens(_line(hit), self._tokens // 3))
