@@ -90,7 +90,7 @@ class _Known:
 
 @dataclass(slots=True)
 class _Cache:
-    """The conversations read from one open space. A newer state replaces an older one, which may have been withdrawn."""
+    """The conversations read from one open space. A newer state replaces an older one, which may be withdrawn."""
 
     parts: OrderedDict[str, tuple[_State, _Part]] = field(default_factory=OrderedDict)
     conversations: OrderedDict[tuple[str, str], _Known] = field(default_factory=OrderedDict)

@@ -200,7 +200,8 @@ def _certainty(new: Statement, match: "_Match") -> str:
         return ""
     least = MIN_OVERLAP_WITH_CUE if changed else MIN_OVERLAP_WITH_HINT if hinted else MIN_OVERLAP
     if _has_other_value(new, match) or _is_denied(new, match):
-        return "sure" if match.share >= least else "unsure" if match.share >= MIN_OVERLAP_UNSURE else ""
+        is_sure = match.share >= least and (changed or new.author == old.author)
+        return "sure" if is_sure else "unsure" if match.share >= MIN_OVERLAP_UNSURE else ""
     is_own = new.author == old.author
     is_specific = min(len(new.things), len(old.things)) >= _MIN_REPEATED
     is_other_thing = changed and is_own and is_specific and not match.equal and bool(new.things - old.things)
