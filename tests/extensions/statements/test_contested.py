@@ -17,7 +17,7 @@ def disputes(*lines):
     [
         ["Ben: The deposit is 120 euros", "Cleo: The deposit is 150 euros"],
         ["Ben: The wifi password is tulip42", "Cleo: The wifi password is rose17"],
-        ["Ben: Checkout is at 11", "Cleo: Checkout is at 10, says the website"],
+        ["Ben: Checkout is at 11.", "Cleo: Checkout is at 10, says the website"],
     ],
 )
 def test_other_value_of_another_person_is_contested(lines):
