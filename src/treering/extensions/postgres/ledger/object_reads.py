@@ -196,19 +196,6 @@ class SegmentReads(RevisionReads):
         segment = self.segment(source_id, segment_id)
         return segment.excerpt if segment else None
 
-    def cited(self, source_id: str, segment_id: str) -> Cited | None:
-        """Return a source as evidence needs it, without its other segments."""
-        sql = (
-            "SELECT status, coalesce(fingerprint, '') FROM objects "
-            "WHERE space = %(space)s AND id = %(id)s AND type = 'source'"
-        )
-        rows = self._transaction.rows(sql, id=source_id)
-        if not rows:
-            return None
-        status, fingerprint = rows[0]
-        place = (source_id, segment_id)
-        return Cited(status, fingerprint, self.segments([place]).get(place))
-
     def segment(self, source_id: str, segment_id: str) -> Segment | None:
         """Return the last state of a segment, even if it was removed from its source."""
         sql = f"SELECT s.vanished, s.place, t.body {TEXTS} s.source_id = %(source)s AND s.segment_id = %(segment)s"
@@ -304,6 +291,10 @@ class ObjectReads(SegmentReads):
     def exists(self, identity: str) -> bool:
         """Return whether an object has this id."""
         return self.scope_of(identity) is not None
+
+    def cited(self, source_id: str, segment_id: str) -> Cited | None:
+        """Return a source as evidence needs it. The whole source was asked for ahead, in the first round trip."""
+        return Cited.of(self.get(source_id), segment_id)
 
     def scope_of(self, identity: str) -> str | None:
         """Return the scope of an object without reading its revision."""
