@@ -144,6 +144,7 @@ PART = Extension(
     http_routes="acme_bees:serve",
     lint_rules="acme_bees:LINT_RULES",
     node_types="acme_bees:NODE_TYPES",
+    named_views="acme_bees:hive_named",
 )
 HELP = CommandHelp(
     groups={"Bees": ("hive",), "Begin": ("wiki",)},
@@ -187,6 +188,7 @@ from treering.extensions.server.web.view import Rendered
 from treering.verbs.envelope import Operation, Value
 from treering.verbs.lint.survey import Finding, LintRule
 from treering.verbs.envelope import READS
+from treering.testing import NamedView
 
 
 class Nothing(Value):
@@ -218,6 +220,10 @@ def serve(context, chosen):
 def unnamed(seen):
     for source in seen.current(Source):
         yield Finding(rule="no-bees", severity="info", ids=(source.id,), explanation="It names no bee.")
+
+
+def hive_named(call, name, options):
+    return NamedView("hive", name, "Three bees.") if name == "Skep" else [one for one in ["Skep"] if "kep" in name]
 
 
 OPERATIONS = (Operation("bees count", "Count bees.", Nothing, Nothing, Hive, count, rights=READS),)
@@ -284,6 +290,7 @@ def bees(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any],
     lines = [
         *("--help", "hum --times 2", "hive count", "init", "ingest note.md", "lint"),
         *("lint semantic --rule no-bees", "lint structure --rule cycle", "workflow run hum.yaml", "wiki --help"),
+        *("show Skep", "show Skepp"),
         "hive feed --help",
     ]
     paths = {"PYTHONPATH": str(info.parent), "TREERING_BACKGROUND": "0", "TREERING_DATA_DIR": str(folder / "data")}
@@ -291,6 +298,13 @@ def bees(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any],
     assert done.returncode == 0, done.stderr
     printed, _, told = done.stdout.rstrip().rpartition("\n")
     return printed, json.loads(told), done.stderr
+
+
+def test_a_part_of_another_package_shows_what_it_knows_by_a_name(bees):
+    printed, _, warned = bees
+    assert "Skep  (hive)" in said(printed, "show Skep")
+    assert "Three bees." in said(printed, "show Skep")
+    assert 'Names like it: "Skep".' in warned
 
 
 def said(printed: str, line: str) -> str:

@@ -165,6 +165,10 @@ class Extension:
     replaced_turns: str = ""
     """A function from an engine and turns of conversations to the turns that replaced them
     (`verbs.replaced_turns.FindReplaced`)."""
+    named_views: str = ""
+    """A function from a call and a name to a view of it, such as of a person (`verbs.named_views.FindView`)."""
+    on_erased: str = ""
+    """A function called with an engine after content was erased, which drops its copies in memory."""
     own_files: str = ""
     """Recognizes files that the extension wrote itself (`ports.adapter.OwnFiles`), which are not evidence."""
     help: str = ""

@@ -1,4 +1,7 @@
-"""The statements of a read on SQLite: their number depends neither on the hits nor on the spellings of a word."""
+"""The statements of a read on SQLite: their number depends neither on the hits nor on the spellings of a word.
+
+The rows of a write depend neither on the length of the conversation that it cites.
+"""
 
 import apsw
 import pytest
@@ -41,3 +44,23 @@ def test_a_read_runs_few_statements(space, statements, mode, field, question):
     report = call(space.engine, "query", envelope, granted=READS)
     assert report.ids
     assert len(statements) <= MAX_STATEMENTS[mode]
+
+
+def test_citing_a_turn_reads_as_many_rows_in_a_long_conversation(monkeypatch):
+    rows = []
+
+    def trace(connection):
+        connection.row_trace = lambda _cursor, row: rows.append(row) or row
+
+    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, trace])
+
+    def rows_read(turns):
+        with open_space(channel="user") as space:
+            messages = [{"role": "user", "content": f"Crate {at} weighs {at} grams"} for at in range(turns)]
+            report = space.ingest("source", input={"items": [{"kind": "conversation", "messages": messages}]})
+            source = space.engine.ledger.get(report.items[0].source_id)
+            rows.clear()
+            space.fact("weight = 3", of="crate 3", because=f"{source.id} {source.segments[3].segment_id}")
+            return len(rows)
+
+    assert rows_read(200) == rows_read(10)

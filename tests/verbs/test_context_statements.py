@@ -102,3 +102,26 @@ def test_superseded_statement_is_no_alternative(space):
         item for item in context(space, "move orders to Postgres from MySQL").pack.items if item.section == "decisions"
     ]
     assert "Alternatives" not in item.text
+
+
+def talk(space, *texts):
+    messages = [{"role": "user", "content": text} for text in texts]
+    item = {"kind": "conversation", "origin": "talk", "messages": messages}
+    (result,) = space.ingest("source", input={"items": [item]}).items
+    return space.engine.ledger.get(result.source_id)
+
+
+def test_fact_quotes_the_turn_that_it_cites(space):
+    source = talk(space, "The capital city of Norrland is Ekvik.", "Bees swarm in May.")
+    space.fact("capital = Ekvik", of="Norrland", because=f"{source.id} {source.segments[0].segment_id}")
+    report = context(space, "What is the capital of Norrland?")
+    fact = next(item for item in report.pack.items if item.kind == "fact")
+    assert fact.text.splitlines()[-1] == '"The capital city of Norrland is Ekvik."'
+    assert source.segments[0].segment_id not in {item.segment_id for item in report.pack.items}
+
+
+def test_long_turn_keeps_its_place_beside_the_fact(space):
+    source = talk(space, "The capital of Norrland is Ekvik. " + "It has a harbour and a mill. " * 12)
+    space.fact("capital = Ekvik", of="Norrland", because=f"{source.id} {source.segments[0].segment_id}")
+    report = context(space, "What is the capital of Norrland?")
+    assert [item.section for item in report.pack.items] == ["facts", "sources"]

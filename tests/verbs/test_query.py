@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 import treering
-from space_parts import decide, move, note, only_id, put, read, records, state_fact, status, task
+from space_parts import decide, move, note, only_id, open_space, put, read, records, state_fact, status, task
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.fencing import without_recalled
 from treering.retrieval.text.analysis import estimate_tokens
@@ -857,3 +857,20 @@ def test_a_report_says_that_only_the_beginning_of_a_long_question_was_searched_f
     assert report.status == "ok"
     assert report.warnings[0] == "The question has 30000 characters; only the first 20000 were searched for."
     assert not any("characters" in said for said in space.query(mode, input={field: "honey"}).warnings)
+
+
+def left_out(space, mode, field, **options):
+    report = space.query(mode, "/", {field: "bees in May"}, options)
+    return [warning for warning in report.warnings if "left out" in warning]
+
+
+@pytest.mark.parametrize(("mode", "field"), [("search", "text"), ("context", "task")])
+def test_read_names_scopes_below_whose_matches_it_left_out(mode, field):
+    with open_space() as space:
+        note(space, "Bees swarm in May.")
+        assert left_out(space, mode, field) == []
+        item = {"text": "Bees of the second hive swarm in May, too.", "origin": "note:2"}
+        space.ingest("source", "/team/north", {"items": [item]})
+        (warning,) = left_out(space, mode, field)
+        assert warning.startswith("Matches in scopes below / are left out: /team/north.")
+        assert left_out(space, mode, field, descend=True) == []

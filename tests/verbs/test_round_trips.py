@@ -10,9 +10,10 @@ from treering.ports.index import Index
 from treering.verbs.catalog import call
 from treering.verbs.envelope import READS, Envelope
 
-# One of them for the conversation of the hits, one for questions with a word that no vocabulary has: is it known here?
+# One of them for the conversation of the hits, one for the scopes below, one for questions with a word that no
+# vocabulary has: is it known here?
 MOST_OF_SEARCH = 10
-MOST_OF_CONTEXT = 20
+MOST_OF_CONTEXT = 21
 
 
 class Counted:

@@ -40,3 +40,4 @@ from treering.testing.wiki_memory_contract import WikiMemoryContract as WikiMemo
 from treering.testing.work_contracts import JobsContract as JobsContract
 from treering.testing.work_contracts import LeaseContract as LeaseContract
 from treering.testing.work_contracts import ProjectionContract as ProjectionContract
+from treering.verbs.named_views import NamedView as NamedView

@@ -13,7 +13,7 @@ from treering.core.objects import Knowledge, Node, Object, Source, no_export, pa
 from treering.core.patch import Link, PatchRecord, Remembered
 from treering.core.policy import Policy
 from treering.core.writing.copying import account
-from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write, rests_on
+from treering.core.writing.draft import Cited, Erased, Linked, Put, Unlinked, Write, rests_on
 from treering.core.writing.integrity import references_of
 from treering.core.writing.journal import POLICY, policy_in
 from treering.ports.ledger import Record
@@ -136,6 +136,10 @@ class Tables:
     def segment_text(self, source_id: str, segment_id: str) -> str | None:
         """Return the words a segment id has ever named."""
         return self.words.get((source_id, segment_id))
+
+    def cited(self, source_id: str, segment_id: str) -> Cited | None:
+        """Return a source as evidence needs it."""
+        return Cited.of(self.get(source_id), segment_id)
 
     def head(self) -> Anchor:
         """Return the head of the audit log."""

@@ -1,6 +1,6 @@
 """What the answers of ranked reads have in common: their fields, warnings, and the reason for an empty one."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
@@ -24,6 +24,9 @@ from treering.verbs.scoped_ledger import whole
 _MAX_COUNTED = 1000
 """Matches that are counted to explain an empty answer."""
 _MAX_ALTERED_SHOWN = 5
+_BEST_MATCHES = 50
+"""The best matches, in and below a scope, whose scopes a read names if it left them out."""
+_MAX_SCOPES_NAMED = 3
 _ALTERED_HINT = "The space's file was changed outside Treering: run lint audit at the scope /."
 
 
@@ -95,6 +98,20 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     return Empty(reason="unknown_entity", hint=hint)
 
 
+def below_warning(call: Call, question: Question, reach: Reach) -> tuple[str, ...]:
+    """Warn of scopes below the one of a read that have good matches, such as discussions: it left them out."""
+    if reach.descend or not whole(call.engine.ledger).scopes(reach.scope):
+        return ()
+    matching = _matching_scopes(call, question, replace(reach, descend=True), limit=_BEST_MATCHES)
+    scopes = sorted({one for one in matching if not is_within(reach.scope, one)})
+    if not scopes:
+        return ()
+    named = ", ".join(scopes[:_MAX_SCOPES_NAMED])
+    more = f" and {len(scopes) - _MAX_SCOPES_NAMED} more" if len(scopes) > _MAX_SCOPES_NAMED else ""
+    left_out = f"Matches in scopes below {reach.scope} are left out: {named}{more}."
+    return (f"{left_out} Set options.descend (--descend) to include them.",)
+
+
 def scope_warnings(call: Call, options: ReadOptions, found: Iterable[str]) -> tuple[str, ...]:
     """Warn if the scope of a read and those below it are empty. `found`: the scopes of the results."""
     if call.scope == ROOT or options.as_of is not None or any(is_within(one, call.scope) for one in found):
@@ -142,9 +159,14 @@ def answered_sequence(found: Retrieval, reach: Reach) -> int:
 
 
 def _matches(call: Call, question: Question, reach: Reach) -> int:
+    return sum(1 for _ in _matching_scopes(call, question, reach, limit=_MAX_COUNTED))
+
+
+def _matching_scopes(call: Call, question: Question, reach: Reach, *, limit: int) -> Iterator[str]:
+    """Yield the scope of each passage that matches words or names of a question."""
     index, terms = call.engine.index, question.terms
     names = tuple(map(NamePart, terms.identifiers))
-    (hits,) = index.text.search([TextRequest(reach, _MAX_COUNTED, words=(*terms.words, *terms.phrases), names=names)])
+    (hits,) = index.text.search([TextRequest(reach, limit, words=(*terms.words, *terms.phrases), names=names)])
     keys = dict.fromkeys(hit.key for hit in (*hits.words, *hits.names))
     (found,) = index.passages.read([PassageRequest(tuple(keys))])
     # Not through the call's own view, which may not descend.
@@ -153,4 +175,5 @@ def _matches(call: Call, question: Question, reach: Reach) -> int:
     (read,) = whole(call.engine.ledger).read([ObjectRequest(heads=ids, objects=whole_ones, as_of=reach.at)])
     over = {identity for identity, item in read.objects.items() if is_withheld(item, reach)}
     shown = (head.object_id for head in found.heads.values() if head.object_id not in over)
-    return sum(is_shown(read.heads.get(identity), reach) for identity in shown)
+    heads = (read.heads.get(identity) for identity in shown)
+    yield from (head.scope for head in heads if head and is_shown(head, reach))

@@ -1,4 +1,7 @@
-"""Turns of conversations that later turns replaced: marked in answers, directly behind what replaced them."""
+"""Turns of conversations that later turns replaced or other people contest: marked in answers.
+
+A replaced turn is directly behind its replacement.
+"""
 
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -7,7 +10,9 @@ from datetime import datetime
 from typing import TypeVar
 
 from treering.core.characters import unmarked
+from treering.ports.ledger import AsOf
 from treering.registry import brought
+from treering.retrieval.search.replaced import SUPERSEDED
 from treering.verbs.engine import Engine
 
 TurnPlace = tuple[str, str]
@@ -21,6 +26,8 @@ class FoundTurn:
     place: TurnPlace
     scope: str
     origin: str
+    as_of: AsOf = None
+    """The state of the conversation in which it was found."""
 
 
 _PAST = re.compile(
@@ -34,7 +41,7 @@ _PAST = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ReplacingTurn:
-    """The turn that replaced another one, at the end of the chain."""
+    """The turn that replaced another one, at the end of the chain, or that contests it."""
 
     source_id: str
     segment_id: str
@@ -46,6 +53,8 @@ class ReplacingTurn:
     """Whether it belongs above the turn that it replaced. A plan may be shown above what was done."""
     degree: str = ""
     """`in part` or `perhaps`; empty if it replaced all of the turn for sure."""
+    contests: bool = False
+    """Whether it replaced nothing: another person states something else."""
 
     @property
     def place(self) -> TurnPlace:
@@ -54,18 +63,26 @@ class ReplacingTurn:
 
     @property
     def words(self) -> str:
-        """Which turn it is, whose, and when. Not what it says: that is data, and is shown as a hit."""
+        """Which turn it is, whose, and when. Not what it says: that is data, and is shown as a hit.
+
+        For instance `in part by turn 3 (Ada, 2026-03-03)`.
+        """
         by = ", ".join(filter(None, (unmarked(self.speaker), f"{self.at:%Y-%m-%d}" if self.at else "")))
         degree = f"{self.degree} " if self.degree else ""
         return f"{degree}by turn {self.turn}{f' ({by})' if by else ''}"
 
+    @property
+    def mark(self) -> str:
+        """The mark of the other turn, such as `superseded by turn 3 (Ada, 2026-03-03)`, or `contested by …`."""
+        return f"{'contested' if self.contests else SUPERSEDED} {self.words}"
+
 
 FindReplaced = Callable[[Engine, Sequence[FoundTurn], str], Mapping[TurnPlace, ReplacingTurn]]
-"""Return which of some turns were replaced, and by which, for a question."""
+"""Return which of some turns were replaced or are contested, and by which, for a question."""
 
 
 def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str) -> dict[TurnPlace, ReplacingTurn]:
-    """Return which of some turns later ones replaced, as the installed parts know it."""
+    """Return which of some turns others replaced or contest, as the installed parts know it."""
     found: dict[TurnPlace, ReplacingTurn] = {}
     for find in brought("replaced_turns") if turns else ():
         found.update(find(engine, turns, question))

@@ -103,7 +103,10 @@ class ShownHit(Value):
     current: bool = True
     """Whether it is current in the requested tree."""
     note: str = ""
-    """Why it is not: `not on this branch (feature/x)`, `changed since: …`, or `superseded by "TITLE"`."""
+    """Why it is not: `not on this branch (feature/x)`, `changed since: …`, or `superseded by "TITLE"`.
+
+    Of a current turn: `contested by turn 6 (Cleo, 2026-03-02)`.
+    """
     superseded_by: str = Field(
         default="",
         exclude_if=lambda identity: not identity,
@@ -118,7 +121,7 @@ class ShownHit(Value):
     def doubts(self) -> str:
         """The reasons to read it with care: it is not current, has low trust, or is flagged, for example as `weak`."""
         is_usual = self.status in USUAL and self.current
-        state = "" if is_usual else shown_status(self.status, current=self.current, note=self.note)
+        state = self.note if is_usual else shown_status(self.status, current=self.current, note=self.note)
         flags = warnings_in(self.flags, self.note)
         return "; ".join(filter(None, [state, "low trust" if self.trust == "low" else "", *flags]))
 
@@ -131,22 +134,29 @@ def warnings_in(flags: Iterable[str], note: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A passage that only superseded knowledge cites, or a turn that a later one replaced."""
+    """A passage that only superseded knowledge cites, or a turn that another one replaced or contests."""
 
     by: Knowledge | None = None
     """The latest replacement of that knowledge; `None` if the call may not read it."""
     turn: ReplacingTurn | None = None
 
     @property
+    def is_contested(self) -> bool:
+        """Whether nothing replaced it, but another turn contests it."""
+        return self.turn is not None and self.turn.contests
+
+    @property
     def note(self) -> str:
         """The note of the passage."""
         if self.turn:
-            return f"{SUPERSEDED} {self.turn.words}"
+            return self.turn.mark
         return f"{SUPERSEDED} by {label(self.by.title)}" if self.by else SUPERSEDED
 
     @property
     def reference(self) -> str:
-        """The id of the replacing knowledge, or the source and segment of the replacing turn."""
+        """The id of the replacing knowledge, or the source and segment of the replacing turn; empty if none did."""
+        if self.is_contested:
+            return ""
         return " ".join(self.turn.place) if self.turn else self.by.id if self.by else ""
 
 
@@ -164,6 +174,7 @@ def show(
     `note`: why it is not current in the requested tree. `weak`: whether it is flagged as such.
     """
     head, state = hit.head, hit.state
+    is_contested = not note and replaced is not None and replaced.is_contested
     note = note or (replaced.note if replaced else "")
     return ShownHit(
         origin=head.origin or head.object_id,
@@ -181,11 +192,13 @@ def show(
         place=place_in(hit.locator, head.origin) if hit.locator else head.object_id,
         first_line=hit.locator.start if isinstance(hit.locator, Lines) else 0,
         updated_at=state.updated_at,
-        flags=(*hit.flags, *([WEAK] if weak else []), *([SUPERSEDED] if replaced else [])),
+        flags=(*hit.flags, *([WEAK] if weak else []), *([SUPERSEDED] if replaced and not is_contested else [])),
         channel=hit.trusted.channel,
         trust=hit.trusted.level,
         reply=_shown_reply(hit),
-        current=not note and state.status in CURRENT[state.type] and not (hit.item and is_over(hit.item, now=now)),
+        current=(not note or is_contested)
+        and state.status in CURRENT[state.type]
+        and not (hit.item and is_over(hit.item, now=now)),
         note=note,
         superseded_by=replaced.reference if replaced else "",
         explain=explanations.of(hit) if explanations else None,

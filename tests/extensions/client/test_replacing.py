@@ -67,6 +67,16 @@ def test_memories_hidden_by_age_are_counted():
     assert "max_age_seconds hides 1 older memories" in answer.trace["warnings"][-1]
 
 
+def test_memories_hidden_by_session_ttl_are_counted():
+    limited = client_parts.config(session_ttl=1e-6)
+    with client_parts.blocking(limited) as client:
+        client.store("The old cellar key hangs behind the door")
+        client.flush()
+        answer = client.retrieve("cellar key")
+    assert (list(answer), answer.trace["hidden_by_session_ttl"]) == ([], 1)
+    assert answer.trace["warnings"][-1].startswith("session_ttl hides 1 older memories")
+
+
 def test_given_threshold_leaves_nothing_out_above_it():
     everything = client_parts.config(retrieval={"min_similarity": 0.0})
     with client_parts.blocking(everything) as client:

@@ -244,3 +244,11 @@ def test_chatter_asks_for_nothing(reminded, chatter):
 def test_a_short_answer_is_recalled_with_its_question(space):
     companion(space, "earlier").keep([user("Is the cellar key under the third flowerpot?")], "Yes.")
     assert "assistant: Yes." in companion(space).remind([user("Where is the cellar key?")]).text
+
+
+def test_discussions_of_scopes_below_are_not_recalled(space):
+    companion(space, "hers", within="/user/ada").keep([user(KEY)], "I will remember.")
+    question = [user("Where is the cellar key?")]
+    assert companion(space).remind(question) == NOTHING
+    assert companion(space, within="/user/ben").remind(question) == NOTHING
+    assert KEY in companion(space, "other", within="/user/ada").remind(question).text

@@ -22,7 +22,7 @@ from treering.core.patch import (
 )
 from treering.core.policy import INITIAL, changes_words, check_transition, less_trusted
 from treering.core.versions import GIT_BLOB, SEVERAL, HeldContents
-from treering.core.writing.draft import Draft, changed, created, merge_unique, resolved_link, revise
+from treering.core.writing.draft import Cited, Draft, changed, created, merge_unique, resolved_link, revise
 from treering.core.writing.integrity import (
     GAVE_WAY,
     check_acyclic,
@@ -379,14 +379,14 @@ def with_checked_evidence(item: Knowledge, draft: Draft, *, earlier: Sequence[Ev
 
 
 def _checked(ref: EvidenceRef, draft: Draft) -> EvidenceRef:
-    source = draft.find(ref.source_id)
-    if not isinstance(source, Source) or source.status != "active":
+    source = draft.cited(ref.source_id, ref.segment_id)
+    if source is None or source.status != "active":
         raise InvalidPatch(
             f"The evidence cites {ref.source_id}, which is not an active source in this scope.",
             hint="Ingest the source first; take source_id and segment_id from a hit.",
             details={"source_id": ref.source_id},
         )
-    segment = next((part for part in source.segments if part.segment_id == ref.segment_id), None)
+    segment = source.segment
     if segment is None:
         raise InvalidPatch(
             f"{ref.source_id} no longer has segment {ref.segment_id}.",
@@ -405,11 +405,11 @@ def _checked(ref: EvidenceRef, draft: Draft) -> EvidenceRef:
             hint="Count them from 1 in the text of the segment, or leave lines out.",
             details={"segment_id": ref.segment_id},
         )
-    now = {"quote_hash": segment.hash, "source_id": source.id, "verified_at": draft.now}
+    now = {"quote_hash": segment.hash, "source_id": draft.resolve(ref.source_id), "verified_at": draft.now}
     return ref.model_copy(update={**now, "contents": _contents(source, segment)})
 
 
-def _contents(source: Source, segment: Segment) -> str:
+def _contents(source: Cited, segment: Segment) -> str:
     """Return the contents of a repository file that contain the segment; empty for other sources."""
     if not source.fingerprint.startswith((GIT_BLOB, SEVERAL)):
         return ""

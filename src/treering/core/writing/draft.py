@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from treering.core.canonical import FrozenModel
 from treering.core.errors import Conflict, Defect, InvalidPatch, NotFound
-from treering.core.objects import SETTLED, Knowledge, Object, WorkItem, invalid_fields, name_held, title_of
+from treering.core.evidence import Segment
+from treering.core.objects import SETTLED, Knowledge, Object, Source, WorkItem, invalid_fields, name_held, title_of
 from treering.core.patch import (
     AddLink,
     Create,
@@ -89,6 +90,27 @@ class View(Protocol):
         """Return the text of a segment id, even if the segment was removed, or `None`."""
         ...
 
+    def cited(self, source_id: str, segment_id: str) -> "Cited | None":
+        """Return a source as evidence needs it, without its other segments; `None` if it is no source."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """The state of a source, and one of its current segments, if it has it."""
+
+    status: str
+    fingerprint: str
+    segment: Segment | None
+
+    @classmethod
+    def of(cls, source: Object | None, segment_id: str) -> "Cited | None":
+        """Return it from the whole source."""
+        if not isinstance(source, Source):
+            return None
+        segment = next((part for part in source.segments if part.segment_id == segment_id), None)
+        return cls(source.status, source.fingerprint, segment)
+
 
 @dataclass(frozen=True, slots=True)
 class Put:
@@ -145,6 +167,8 @@ class Draft:
     """Ids of objects that may support others no longer; the cascade starts here."""
     stored: dict[str, Object | None] = field(default_factory=dict)
     """A cache of the view, which does not change while planning."""
+    citations: dict[tuple[str, str], Cited | None] = field(default_factory=dict)
+    """The same for places of evidence."""
     settlings: Counter[str] | None = None
     """How often each object was changed since `settle_from_here`; `None` while operations are applied."""
 
@@ -164,6 +188,18 @@ class Draft:
         if identity not in self.stored:
             self.stored[identity] = self.view.get(identity)
         return self.stored[identity]
+
+    def cited(self, source_id: str, segment_id: str) -> Cited | None:
+        """Return a source as evidence needs it, after this patch so far."""
+        identity = self.resolve(source_id)
+        if identity in self.erased:
+            return None
+        if identity in self.objects or identity in self.stored:
+            return Cited.of(self.find(identity), segment_id)
+        place = (identity, segment_id)
+        if place not in self.citations:
+            self.citations[place] = self.view.cited(identity, segment_id)
+        return self.citations[place]
 
     def shown(self, identity: str) -> str:
         """Return an id for an error message: `…` if it is outside the patch's scope."""

@@ -390,12 +390,8 @@ def _is_earlier_version(item: Knowledge) -> bool:
 
 
 def _holds(ref: EvidenceRef, draft: Draft) -> bool:
-    source = draft.find(ref.source_id)
-    return (
-        isinstance(source, Source)
-        and source.status == "active"
-        and any(segment.segment_id == ref.segment_id for segment in source.segments)
-    )
+    source = draft.cited(ref.source_id, ref.segment_id)
+    return source is not None and source.status == "active" and source.segment is not None
 
 
 def _declared_outright(item: Knowledge) -> bool:

@@ -41,7 +41,7 @@ from treering.core.writing.alteration import (
     transition,
     update,
 )
-from treering.core.writing.draft import Draft, Put, View, Write, changed, recorded, resolved_link
+from treering.core.writing.draft import Cited, Draft, Put, View, Write, changed, recorded, resolved_link
 from treering.core.writing.integrity import cascade, check_references, references_of, settle_claims
 
 _BOOKKEEPING = ("revision", "updated_at")
@@ -355,3 +355,7 @@ class _Confined:
     def segment_text(self, source_id: str, segment_id: str) -> str | None:
         """Return the text of a segment id, even if the segment was removed, or `None`."""
         return None if source_id in self._hidden else self._view.segment_text(source_id, segment_id)
+
+    def cited(self, source_id: str, segment_id: str) -> Cited | None:
+        """Return a source as evidence needs it, or `None`."""
+        return None if source_id in self._hidden else self._view.cited(source_id, segment_id)

@@ -174,7 +174,10 @@ class ClientMemory:
             query=query,
             limit=self._limit(top_k, agent),
             reach=reach_at(ages=Ages(ttl, max_age)),
-            any_age=None if max_age is None else reach_at(ages=Ages(ttl)),
+            older={
+                **({} if max_age is None else {"retrieval.max_age_seconds": reach_at(ages=Ages(ttl))}),
+                **({} if ttl is None else {"session_ttl": reach_at(ages=Ages(None, max_age))}),
+            },
             is_threshold_given=given is not None or threshold != MIN_SIMILARITY,
             min_similarity=threshold,
             switches=agent.switches.over(settings) if agent else settings,

@@ -83,7 +83,7 @@ _CONTENTS = {
     "type": ("content",),
 }
 """The members with the role, and for each of them those with the content: a `type` alone is ambiguous."""
-_TIMES = ("timestamp", "created_at", "create_time", "createdAt", "time", "date", "inserted_at")
+_TIMES = ("at", "timestamp", "created_at", "create_time", "createdAt", "time", "date", "inserted_at")
 _ROLES = {
     **dict.fromkeys(("user", "human", "you", "prompter"), "user"),
     **dict.fromkeys(("assistant", "model", "gemini", "ai", "bot", "chatgpt", "claude", "gpt"), "assistant"),

@@ -182,6 +182,9 @@ def state(
     edit: Annotated[
         Path | None, Option("--edit", metavar="FILE", help="Store this file as your edit of the document; - is stdin.")
     ] = None,
+    as_of: Annotated[
+        str, Option("--as-of", metavar="SEQ|TIME", help="As it was at this audit number or ISO time, without edits.")
+    ] = "",
     within: Within = "/",
 ) -> None:
     """Print the state document, or store your edit of it.
@@ -200,7 +203,8 @@ def state(
             embed_later(space, writing)
         return
     with opened(access) as space:
-        shown = space.perform(operations.STATE, within, {"id": identity})
+        moment = {"as_of": int(as_of) if as_of.isdecimal() else as_of} if as_of else {}
+        shown = space.perform(operations.STATE, within, {"id": identity}, moment)
     if access.as_json:
         answer(access, {"id": shown.id, "state": shown.state}, ())
     else:

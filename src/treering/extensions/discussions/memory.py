@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
+from treering.core.errors import NotFound
 from treering.core.scope import ROOT, parse_scope
 from treering.extensions.discussions.files import exported
 from treering.extensions.discussions.generators.built_in import BuiltInGenerator
@@ -16,8 +17,10 @@ from treering.extensions.discussions.search import DiscussionHits, DiscussionSea
 from treering.extensions.discussions.stateless import StatelessDiscussion
 from treering.extensions.discussions.summaries.keepers import SummaryKeeper
 from treering.extensions.discussions.summaries.memories import Memory
-from treering.extensions.discussions.summaries.state import edit_state, person_text, state_text
+from treering.extensions.discussions.summaries.state import edit_state, projection, state_text
 from treering.extensions.discussions.summaries.versions import Memories, Version, Versions
+from treering.extensions.statements.people import person
+from treering.ports.ledger import AsOf
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
 
@@ -54,9 +57,11 @@ class DiscussionMemory:
         return sorted({scope.removeprefix(f"{home}/").partition("/")[0] for scope in scopes})
 
     def person(self, name: str) -> str:
-        """Return what all these discussions state about a person, as Markdown by discussion; empty if nothing."""
-        parts = {one: person_text(self._engine, self.open(one).ref, name) for one in self.ids()}
-        return "\n\n".join(f"# {one}\n{text}" for one, text in parts.items() if text)
+        """Return what these discussions state of and about a person, as Markdown; empty if none mentions the name."""
+        try:
+            return str(person(self._engine, name, scope=home_of(self._within)))
+        except NotFound:
+            return ""
 
     def search(self, query: str, options: DiscussionSearch | None = None) -> DiscussionHits:
         """Find memories and messages of all these discussions, best first; `warnings` state what may be missing."""
@@ -150,8 +155,13 @@ class Discussion:
         """Return all versions of the summary, oldest first."""
         return self._summaries.all()
 
-    def state(self) -> str:
-        """Return the state document; empty if there is none."""
+    def state(self, *, as_of: AsOf = None) -> str:
+        """Return the state document; empty if there is none.
+
+        `as_of`: as rules read it in an earlier state of the space, without edits by hand (`state_versions`).
+        """
+        if as_of is not None:
+            return projection(self._engine, self.ref, as_of=as_of)
         return state_text(self._engine, self.ref, generator=self._generator)
 
     def current_state(self) -> Version | None:

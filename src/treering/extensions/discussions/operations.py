@@ -26,7 +26,7 @@ from treering.extensions.discussions.summaries.versions import Version
 from treering.retrieval.search.lines import LineQuery
 from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Operation, UnderstoodDays, Value
 from treering.verbs.ingest.turns import Message
-from treering.verbs.reading import TimeZoneName
+from treering.verbs.reading import ReadOptions, TimeZoneName
 
 _MAX_IDS_IN_HINT = 20
 
@@ -88,6 +88,14 @@ class LookingOptions(Value):
     until: datetime | None = Field(default=None, description="Messages up to this time.")
     date: str = Field(default="", description="Messages of a year, a month or a day.")
     timezone: TimeZoneName = Field(default="", description="Time zone of days; default: the setting.")
+
+
+class StateOptions(Value):
+    """Options of the state document."""
+
+    as_of: int | str | None = Field(
+        default=None, description="As rules read it at this audit sequence number or ISO time, without edits."
+    )
 
 
 class EditInput(DiscussionInput):
@@ -285,8 +293,11 @@ def _all_discussions(call: Call) -> DiscussionMemory:
     return discussions
 
 
-def _state(call: Call, given: DiscussionInput, _options: Nothing) -> StateShown:
+def _state(call: Call, given: DiscussionInput, options: StateOptions) -> StateShown:
     discussion = known_discussion(call, given.id)
+    if (moment := ReadOptions(as_of=options.as_of).moment()) is not None:
+        text = discussion.state(as_of=moment)
+        return StateShown(id=discussion.id, state=text, file=text)
     return StateShown(id=discussion.id, state=discussion.state(), file=discussion.export()[STATE_FILE])
 
 
@@ -356,7 +367,7 @@ SEARCH = Operation(
     rights=READS,
 )
 STATE = Operation(
-    "discussion state", "Show the state document.", DiscussionInput, Nothing, StateShown, _state, rights=READS
+    "discussion state", "Show the state document.", DiscussionInput, StateOptions, StateShown, _state, rights=READS
 )
 EDIT = Operation(
     "discussion edit",

@@ -100,8 +100,8 @@ def render_found(found: Sequence[FoundIn], query: str, *, fenced: bool) -> Itera
         label, text = ("", titled(about, text)) if fenced else (one_line(about), text)
         yield line(f"{rank}. ", (label, "bold"), f"  {hit.score:.3f}  ({hit.kind} {place}{day})")
         yield line(_quoted(text, f"discussion:{place}", fenced=fenced), indent=3)
-        if hit.superseded_by:
-            yield line(("superseded ", "yellow"), hit.superseded_by.words, indent=3)
+        if by := hit.superseded_by or hit.contested_by:
+            yield line((by.mark, "yellow"), indent=3)
         if hit.reply:
             reply = f"{hit.reply.speaker}: {_snippet(hit.reply.text)}"
             yield line(_quoted(reply, f"discussion:{place}", fenced=fenced), indent=3)

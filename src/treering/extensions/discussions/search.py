@@ -147,6 +147,8 @@ class DiscussionHit:
     """The message that answers a hit ending with a question, if both are in one block."""
     superseded_by: ReplacingTurn | None = None
     """The later message that replaced what this one states."""
+    contested_by: ReplacingTurn | None = None
+    """A message in which another person states something else."""
 
     @property
     def fields(self) -> Mapping[str, str]:
@@ -176,9 +178,11 @@ class DiscussionHits(list[DiscussionHit]):
 
 
 def search(
-    engine: Engine, scope: str, query: str, options: DiscussionSearch, *, descend: bool = False
+    engine: Engine, scope: str, query: str, options: DiscussionSearch, *, descend: bool = False, above: str = ""
 ) -> DiscussionHits:
     """Find memories and messages, best first, in the scope of a discussion, or with `descend` in all below a scope.
+
+    `above`: also search this scope itself, which is above the other.
 
     Keywords are phrases separated by semicolons; unknown ones find nothing. A question that is a sentence is searched
     by its words. The other modes use the query unchanged. In the mode `hybrid`, messages are in the order of the
@@ -188,7 +192,7 @@ def search(
         return DiscussionHits()
     # Checked before the search: a warning may be outdated when the index catches up, but is never missing.
     lag = lag_of(engine.index)
-    run = _Search(engine, scope, descend, options)
+    run = _Search(engine, scope, descend, options, above)
     hits = run.hits(query)
     if options.expand_entities and hits and len(hits) < options.limit:
         hits += run.relatives(hits)
@@ -237,6 +241,7 @@ class _Search:
     scope: str
     descend: bool
     options: DiscussionSearch
+    above: str = ""
 
     @property
     def zone(self) -> TimeZone:
@@ -278,7 +283,7 @@ class _Search:
     def current_first(self, found: Sequence[DiscussionHit], query: str) -> list[DiscussionHit]:
         """Mark messages that later ones replaced, and put each directly behind its replacement."""
         replaced = replaced_turns(self.engine, [_found_turn(one) for one in found if one.kind == "turn"], query)
-        marked = [replace(one, superseded_by=replaced.get(_place(one))) for one in found]
+        marked = [_marked(one, replaced.get(_place(one))) for one in found]
         by_place = {by.place: by for by in replaced.values()}
         ordered = behind_replacements(
             marked,
@@ -304,6 +309,7 @@ class _Search:
             speaker=by.speaker,
             at=by.at,
             superseded_by=None,
+            contested_by=None,
         )
 
     def _by_keywords(self, query: str) -> list[DiscussionHit]:
@@ -409,13 +415,20 @@ class _Search:
 
     def _reach(self) -> Reach:
         below = self.scope.rstrip("/") + "/"
-        place = Compare("scope", "prefix", below) if self.descend else Compare("scope", "eq", self.scope)
+        place: Filter = Compare("scope", "prefix", below) if self.descend else Compare("scope", "eq", self.scope)
+        place = Or((place, Compare("scope", "eq", self.above))) if self.above else place
         kinds = [_KINDS[kind] for kind in ("memories", "turns") if self.options.what in (kind, "both")]
         return Reach(self.scope, descend=self.descend, where=And((place, Or(tuple(kinds)))))
 
 
 def _found_turn(one: DiscussionHit) -> FoundTurn:
     return FoundTurn(_place(one), one.scope, one.origin)
+
+
+def _marked(one: DiscussionHit, by: ReplacingTurn | None) -> DiscussionHit:
+    if by is None:
+        return one
+    return replace(one, contested_by=by) if by.contests else replace(one, superseded_by=by)
 
 
 def _place(one: DiscussionHit) -> TurnPlace:

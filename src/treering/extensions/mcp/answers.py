@@ -91,6 +91,7 @@ def _outline(report: Report) -> tuple[str, list[AnswerEntry]]:
     match report:
         case PageReport():
             status = shown_status(str(report.object.get("status", "")), current=report.current, note=report.note)
+            status = report.object["kind"] if report.is_view else status
             return f"{quoted(report.title)}: {status}", list(_page(report))
         case RelatedReport():
             code = f" Places in code: {len(report.code)}; {report.code_left_out} more." if report.code else ""
@@ -140,6 +141,9 @@ def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
 
 def _page(report: PageReport) -> Iterable[AnswerEntry]:
     identity = report.object["id"]
+    if report.is_view:
+        yield AnswerEntry("What conversations state of and about them:", report.text, origin=report.title)
+        return
     yield AnswerEntry(f"`{identity}`", _fields(report.object), origin=report.title, ref=identity)
     for segment in report.object.get("segments", ()):
         ref = f"{identity} {segment['segment_id']}"

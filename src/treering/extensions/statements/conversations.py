@@ -3,17 +3,20 @@
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, groupby, islice
+from functools import cached_property
+from itertools import accumulate, count, groupby, islice, takewhile
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from treering.core.evidence import Segment, Turn
 from treering.core.objects import Source
-from treering.extensions.statements.ledger import StatementLedger
+from treering.extensions.statements.contested import contested
+from treering.extensions.statements.ledger import ReplacedMessage, StatementLedger
 from treering.extensions.statements.reading import statements_of, topics_of
 from treering.extensions.statements.statement import SaidMessage, Statement
 from treering.extensions.statements.stored import loaded
-from treering.ports.ledger import Ledger as Store
+from treering.ports.ledger import AsOf, ObjectRequest
 from treering.retrieval.text.time_zones import TimeZone
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
@@ -31,14 +34,20 @@ MACHINES = frozenset({"assistant", "model", "ai", "bot", "system", "tool"})
 MAX_MESSAGES = 4_000
 """Messages of a conversation that are compared: the newest, so that reading a long one takes seconds once."""
 _STEP = 1_000
+MIN_ANSWERED = 0.5
+"""Share of the question's topics in a replaced statement that what ends or corrects it needs to be shown above it."""
+MIN_ANSWERED_BY_VALUE = 0.6
+"""The same for another value, which is more often of another thing. Both: `benchmarks truth` (dev), turns of LoCoMo."""
+MAX_BESIDE = 2
+"""Statements in a message up to which a short one is its main content, chosen on the same sets."""
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 _State = tuple[str, int, str]
-"""A source, its revision and its fingerprint: copies of a space can have equal revisions of different contents."""
+"""A source, its revision and its fingerprint, which begins with the number of its messages."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StatedConversation:
     """What a conversation states, and where its messages are."""
 
@@ -46,6 +55,19 @@ class StatedConversation:
     turns: Mapping[int, ReplacingTurn]
     """The first segment of each message, by position."""
     positions: Mapping[TurnPlace, int]
+
+    @cached_property
+    def contested(self) -> Mapping[int, Sequence[tuple[Statement, Statement]]]:
+        """The contested statements of each message, each with the latest one that contests it."""
+        disputed: dict[int, list[tuple[Statement, Statement]]] = {}
+        for identity, other in contested(self.ledger).items():
+            disputed.setdefault(identity[0], []).append((self.ledger.statements[identity], other))
+        return disputed
+
+    def contesting(self, position: int, topics: frozenset[str]) -> ReplacingTurn | None:
+        """Return the turn that contests what a message states about some topics, if any does."""
+        others = [other for one, other in self.contested.get(position, ()) if not topics or one.things & topics]
+        return self.turns.get(others[-1].message) if others else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,62 +79,130 @@ class _Part:
     positions: Mapping[TurnPlace, int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A conversation as read: all of it, and the ledger without its last source, which alone changes often."""
+
+    states: tuple[_State, ...]
+    conversation: StatedConversation
+    closed: StatementLedger
+
+
 @dataclass(slots=True)
 class _Cache:
+    """The conversations read from one open space. A newer state replaces an older one, which may be withdrawn."""
+
     parts: OrderedDict[str, tuple[_State, _Part]] = field(default_factory=OrderedDict)
-    conversations: OrderedDict[tuple[_State, ...], StatedConversation] = field(default_factory=OrderedDict)
-    ledgers: OrderedDict[tuple[_State, ...], StatementLedger] = field(default_factory=OrderedDict)
-    """The ledgers of conversations without their last source, which alone changes often."""
+    conversations: OrderedDict[tuple[str, str], _Known] = field(default_factory=OrderedDict)
     lock: Lock = field(default_factory=Lock)
 
 
-_CACHE = _Cache()
+_CACHES: WeakKeyDictionary[Any, _Cache] = WeakKeyDictionary()
+"""By the index of an open space."""
 
 
-def conversation_at(engine: Engine, *, scope: str, root: str) -> StatedConversation:
-    """Return the conversation whose sources are at an origin, or below it with `#`."""
+def forget(engine: Engine) -> None:
+    """Drop everything that was read of a space, such as the words of erased messages."""
+    _CACHES.pop(engine.index, None)
+    statements_of.cache_clear()
+
+
+def _cache_of(engine: Engine) -> _Cache:
+    return _CACHES.setdefault(engine.index, _Cache())
+
+
+def conversation_at(engine: Engine, *, scope: str, root: str, as_of: AsOf = None) -> StatedConversation:
+    """Return the conversation whose sources are at an origin, or below it with `#`; now, or as it was."""
     sources = engine.ledger.sources(scope=scope, root=root)
+    if as_of is not None:
+        return _earlier_conversation(engine, [state.id for _, state in sorted(sources.items())], as_of)
     active = sorted((origin, state) for origin, state in sources.items() if state.status == "active")
-    return _conversation(engine, [(state.id, state.revision, state.fingerprint) for _, state in active])
+    states = [(state.id, state.revision, state.fingerprint) for _, state in active]
+    return _conversation(engine, (scope, root), _newest(states))
+
+
+def _earlier_conversation(engine: Engine, ids: Sequence[str], as_of: AsOf) -> StatedConversation:
+    """Return a conversation as it was. Such reads are rare, so nothing of them is stored."""
+    (read,) = engine.ledger.read([ObjectRequest(objects=tuple(ids), as_of=as_of)])
+    items = [item for one in ids if isinstance(item := read.objects.get(one), Source) and item.status == "active"]
+    newest = {state[0] for state in _newest([(one.id, one.revision, one.fingerprint) for one in items])}
+    parts = [_part_of(item, engine.time_zone) for item in items if item.id in newest]
+    return _joined(StatementLedger.of(one for part in parts for one in part.statements), parts)
 
 
 def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str) -> dict[TurnPlace, ReplacingTurn]:
     """Return which of some turns, best first, later ones of their conversations replaced, and by which."""
     topics = topics_of(question)
     found: dict[TurnPlace, ReplacingTurn] = {}
-    for (scope, root), group in islice(_by_conversation(turns).items(), MAX_CONVERSATIONS):
-        conversation = conversation_at(engine, scope=scope, root=root)
+    for (scope, root, as_of), group in islice(_by_conversation(turns).items(), MAX_CONVERSATIONS):
+        conversation = conversation_at(engine, scope=scope, root=root, as_of=as_of)
         replaced = conversation.ledger.replaced_messages(topics)
         for place in group:
-            one = replaced.get(conversation.positions.get(place, -1))
-            if one and (turn := conversation.turns.get(one.relation.source.message)):
-                is_certain = one.degree != "perhaps" and one.relation.kind != "completes"
-                found[place] = replace(turn, degree=one.degree, leads=is_certain)
+            position = conversation.positions.get(place, -1)
+            one = replaced.get(position)
+            other = conversation.contesting(position, topics)
+            if other and (one is None or one.degree == "perhaps"):
+                found[place] = replace(other, leads=False, contests=True)
+            elif one and (turn := conversation.turns.get(one.relation.source.message)):
+                leads = _leads(conversation.ledger, position, one, topics)
+                found[place] = replace(turn, degree=one.degree, leads=leads)
     return found
 
 
-def _by_conversation(turns: Sequence[FoundTurn]) -> Mapping[tuple[str, str], list[TurnPlace]]:
-    """Return the places of turns by the scope and the origin of their conversations."""
-    grouped: dict[tuple[str, str], list[TurnPlace]] = {}
+def _leads(ledger: StatementLedger, position: int, replaced: ReplacedMessage, topics: frozenset[str]) -> bool:
+    """Return whether what replaced a message belongs above it for a question with some topics.
+
+    It must be sure, and answer the question, too: have at least half of the topics that the question has in common with
+    the replaced statement, or be short for it (`make it 8`), without much else in its message.
+    """
+    new = replaced.relation.source
+    if replaced.degree == "perhaps" or replaced.relation.kind == "completes":
+        return False
+    old = [one for one in _stated_in(ledger, position) if one.id in ledger.retired]
+    best = max(old, key=lambda one: len(one.things & topics), default=replaced.relation.target)
+    shared = best.things & topics
+    least = MIN_ANSWERED_BY_VALUE if replaced.relation.kind == "replaces" else MIN_ANSWERED
+    if shared and len(shared & new.topics) >= least * len(shared):
+        return True
+    is_short = new.things - new.inherited <= best.things or new.id in ledger.contexts
+    is_main = sum(one.has_substance for one in _stated_in(ledger, new.message)) <= MAX_BESIDE
+    return (is_short and is_main) or bool(not shared and best.single and best.attributes & new.attributes)
+
+
+def _stated_in(ledger: StatementLedger, message: int) -> list[Statement]:
+    numbers = takewhile(lambda number: (message, number) in ledger.statements, count())
+    return [ledger.statements[message, number] for number in numbers]
+
+
+def _by_conversation(turns: Sequence[FoundTurn]) -> Mapping[tuple[str, str, AsOf], list[TurnPlace]]:
+    """Return the places of turns by the scope, the origin and the state of their conversations."""
+    grouped: dict[tuple[str, str, AsOf], list[TurnPlace]] = {}
     for turn in turns:
-        grouped.setdefault((turn.scope, turn.origin.partition("#")[0]), []).append(turn.place)
+        grouped.setdefault((turn.scope, turn.origin.partition("#")[0], turn.as_of), []).append(turn.place)
     return grouped
 
 
-def _conversation(engine: Engine, states: Sequence[_State]) -> StatedConversation:
-    key = _newest(states)
-    with _CACHE.lock:
-        known = _CACHE.conversations.get(key)
-    if known:
-        return known
-    parts = [_part(engine.ledger, state, engine.time_zone) for state in key]
-    made = StatedConversation(
-        _ledger_of(key, parts),
+def _conversation(engine: Engine, place: tuple[str, str], states: tuple[_State, ...]) -> StatedConversation:
+    cache = _cache_of(engine)
+    with cache.lock:
+        known = cache.conversations.get(place)
+    if known and known.states == states:
+        return known.conversation
+    parts = [_part(engine, cache, state) for state in states]
+    closed = _closed(known, states, parts)
+    ledger = closed.copy()
+    ledger.extend(parts[-1].statements if parts else ())
+    made = _Known(states, _joined(ledger, parts), closed)
+    _remember(cache, cache.conversations, place, made, MAX_LEDGERS)
+    return made.conversation
+
+
+def _joined(ledger: StatementLedger, parts: Sequence[_Part]) -> StatedConversation:
+    return StatedConversation(
+        ledger,
         {position: turn for part in parts for position, turn in part.turns.items()},
         {place: position for part in parts for place, position in part.positions.items()},
     )
-    _remember(_CACHE.conversations, key, made, MAX_LEDGERS)
-    return made
 
 
 def _newest(states: Sequence[_State]) -> tuple[_State, ...]:
@@ -129,38 +219,36 @@ def _message_count(state: _State) -> int:
     return int(count) if count.isdecimal() else 1
 
 
-def _ledger_of(key: tuple[_State, ...], parts: Sequence[_Part]) -> StatementLedger:
-    """Return the ledger of some sources, going on from that of all but the last one."""
-    closed = key[:-1]
-    with _CACHE.lock:
-        known, before = _CACHE.ledgers.get(closed), _CACHE.ledgers.get(closed[:-1])
-    if known is None:
-        known = before.copy() if before else StatementLedger()
-        for part in parts[-2:-1] if before else parts[:-1]:
-            known.extend(part.statements)
-        _remember(_CACHE.ledgers, closed, known, MAX_LEDGERS)
-    ledger = known.copy()
-    ledger.extend(parts[-1].statements if parts else ())
+def _closed(known: _Known | None, states: tuple[_State, ...], parts: Sequence[_Part]) -> StatementLedger:
+    """Return the ledger of all sources but the last one, going on from the ledger of the last read."""
+    read = known.states[:-1] if known else ()
+    if not known or read != states[:-1][: len(read)]:
+        return StatementLedger.of(one for part in parts[:-1] for one in part.statements)
+    if read == states[:-1]:
+        return known.closed
+    ledger = known.closed.copy()
+    for part in parts[len(read) : -1]:
+        ledger.extend(part.statements)
     return ledger
 
 
-def _remember(cache: OrderedDict[_Key, _Value], key: _Key, value: _Value, most: int) -> None:
-    with _CACHE.lock:
-        cache[key] = value
-        cache.move_to_end(key)
-        while len(cache) > most:
-            cache.popitem(last=False)
+def _remember(cache: _Cache, table: OrderedDict[_Key, _Value], key: _Key, value: _Value, most: int) -> None:
+    with cache.lock:
+        table[key] = value
+        table.move_to_end(key)
+        while len(table) > most:
+            table.popitem(last=False)
 
 
-def _part(store: Store, state: _State, zone: TimeZone) -> _Part:
+def _part(engine: Engine, cache: _Cache, state: _State) -> _Part:
     source_id = state[0]
-    with _CACHE.lock:
-        known = _CACHE.parts.get(source_id)
+    with cache.lock:
+        known = cache.parts.get(source_id)
     if known and known[0] == state:
         return known[1]
-    source = store.get(source_id)
-    part = _part_of(source, zone) if isinstance(source, Source) else _Part((), {}, {})
-    _remember(_CACHE.parts, source_id, (state, part), MAX_SOURCES)
+    source = engine.ledger.get(source_id)
+    part = _part_of(source, engine.time_zone) if isinstance(source, Source) else _Part((), {}, {})
+    _remember(cache, cache.parts, source_id, (state, part), MAX_SOURCES)
     return part
 
 

@@ -7,6 +7,7 @@ from datetime import date
 from typing import Literal, get_args
 
 from treering.core.characters import one_line
+from treering.extensions.statements.contested import contested
 from treering.extensions.statements.ledger import StatementLedger, by_message
 from treering.extensions.statements.statement import Statement
 from treering.retrieval.extraction.extractive import Sort, sort_of, weight_of
@@ -28,7 +29,7 @@ SECTIONS: tuple[Section, ...] = get_args(Section)
 NOT_CURRENT = frozenset({"Before", "Said, not settled", "Unsure"})
 """Sections of what does not hold, or not for sure."""
 
-_PRECEDENCE = (*NOT_CURRENT, "Decisions", "Ahead", "Open", "Preferences", "Facts", "Done or dropped")
+_PRECEDENCE = (*sorted(NOT_CURRENT), "Decisions", "Ahead", "Open", "Preferences", "Facts", "Done or dropped")
 """The order in which sections of statements decide the section of their line: plans come before facts."""
 _POINTS = 2.5
 """What a line is worth less because it only points at something: `I love how it shows that`, `your art is great`."""
@@ -77,6 +78,8 @@ class Part:
     """What may have replaced it."""
     context: str = ""
     """Words that it needs: of its message, or of the statement that it replaced."""
+    contested: Statement | None = None
+    """What another person states instead."""
 
     @property
     def weight(self) -> float:
@@ -146,11 +149,17 @@ class Line:
         return " → ".join(map(_bare, earlier[-MAX_EARLIER:]))
 
     def __str__(self) -> str:
+        return self.cited(f"message {self.first.message}")
+
+    def cited(self, place: str) -> str:
+        """Return the line with the place of its message."""
         day = f"{self.first.at:%Y-%m-%d}, " if self.first.at else ""
         was = f" (was: {self.was})" if self.was else ""
         doubts = [part.doubt for part in self.parts if part.doubt]
         doubt = f" (may have been replaced: {_bare(doubts[0])})" if doubts else ""
-        return f"- {self.words}{was}{doubt} [{day}message {self.first.message}]"
+        others = [part.contested for part in self.parts if part.contested]
+        other = f" (contested by {others[0].author}: {_bare(others[0])})" if others else ""
+        return f"- {self.words}{was}{doubt}{other} [{day}{place}]"
 
 
 def _bare(statement: Statement) -> str:
@@ -160,19 +169,23 @@ def _bare(statement: Statement) -> str:
 def lines_of(ledger: StatementLedger) -> list[Line]:
     """Return the lines of the document, section by section, oldest first."""
     around = _Conversation.of(ledger)
-    lines = [line for stated in by_message(ledger.standing()).values() for line in _lines(ledger, stated, around)]
+    others = contested(ledger)
+    lines = [
+        line for stated in by_message(ledger.standing()).values() for line in _lines(ledger, stated, around, others)
+    ]
     return sorted(lines, key=_place)
 
 
-def about(lines: Iterable[Line], name: str) -> list[Line]:
-    """Return the lines about one person: as the owner or by name."""
-    wanted = name.casefold()
-    return [line for line in lines if any(_concerns(one, wanted) for one in line.statements)]
+def about(lines: Iterable[Line], names: Collection[str]) -> list[Line]:
+    """Return the lines about a person with some names: as the owner or by name."""
+    wanted = {name.casefold() for name in names}
+    named = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(wanted)))})(?!\w)")
+    return [line for line in lines if any(_concerns(part, wanted, named) for part in line.parts)]
 
 
-def _concerns(statement: Statement, name: str) -> bool:
-    is_named = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement.text.casefold()) is not None
-    return is_named or statement.owner.casefold() == name
+def _concerns(part: Part, names: Collection[str], named: re.Pattern[str]) -> bool:
+    text = f"{part.statement.text} {part.context}".casefold()
+    return part.statement.owner.casefold() in names or named.search(text) is not None
 
 
 def within(lines: Sequence[Line], tokens: int) -> list[Line]:
@@ -218,15 +231,22 @@ def _rows(lines: Sequence[Line]) -> Iterator[str]:
         yield str(line)
 
 
-def _lines(ledger: StatementLedger, stated: Sequence[Statement], around: "_Conversation") -> Iterator[Line]:
+def _lines(
+    ledger: StatementLedger,
+    stated: Sequence[Statement],
+    around: "_Conversation",
+    others: Mapping[tuple[int, int], Statement],
+) -> Iterator[Line]:
     """Return the lines of a message: for each speaker one of what holds, and one for each section of what does not."""
     grouped: dict[tuple[str, str], list[Part]] = {}
     ids = {one.id for one in stated}
     for one in stated:
-        section = "Unsure" if one.id in ledger.doubted else _section(one, around)
+        other = others.get(one.id)
+        doubted = None if other else ledger.doubted.get(one.id)
+        section = "Unsure" if doubted else _section(one, around)
         if section:
-            doubt = ledger.doubted[one.id].source if one.id in ledger.doubted else None
-            part = Part(section, one, tuple(ledger.chain(one)), doubt, _context(ledger, one, ids))
+            doubt = doubted.source if doubted else None
+            part = Part(section, one, tuple(ledger.chain(one)), doubt, _context(ledger, one, ids), other)
             key = (one.author if one.quoted_by else "", section if section in NOT_CURRENT else "")
             grouped.setdefault(key, []).append(part)
     for group in grouped.values():

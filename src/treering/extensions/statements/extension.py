@@ -2,4 +2,9 @@
 
 from treering.registry import Extension
 
-EXTENSION = Extension("statements", replaced_turns="treering.extensions.statements.conversations:replaced_turns")
+EXTENSION = Extension(
+    "statements",
+    replaced_turns="treering.extensions.statements.conversations:replaced_turns",
+    on_erased="treering.extensions.statements.conversations:forget",
+    named_views="treering.extensions.statements.people:person_view",
+)

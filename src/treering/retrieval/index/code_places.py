@@ -40,8 +40,8 @@ def role_of(source: Source) -> PlaceRole:
 def role_of_file(path: str, form: str, *, foreign: bool = False) -> PlaceRole:
     """Return the role of a file by its path in its project.
 
-    `form` is the role of its first segment that is not data (`core.evidence.Segment.role`). `foreign` files were generated or written in
-    another project. Translations count as generated, too.
+    `form` is the role of its first segment that is not data (`core.evidence.Segment.role`). `foreign` files were
+    generated or written in another project. Translations count as generated, too.
     """
     if foreign or _is_translation(path, form):
         return "generated"

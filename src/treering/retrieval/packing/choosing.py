@@ -10,7 +10,7 @@ from treering.ports.ledger import head_of
 from treering.ports.passages import Reach
 from treering.retrieval.index.passages import is_shown, is_withheld, passages_of, record_of
 from treering.retrieval.packing.citing import Citing
-from treering.retrieval.packing.items import belief_item, is_stub_of_code, source_items, without_repeated
+from treering.retrieval.packing.items import belief_item, is_stub_of_code, source_items, with_quotes, without_repeated
 from treering.retrieval.packing.task_results import COPIED, Attached, TaskResults
 from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.named_code import first_test_of
@@ -91,14 +91,15 @@ def combined(
     question: Question,
     reach: Reach,
 ) -> list[UnnumberedItem]:
-    """Return beliefs, then passages, without passages that a belief repeats or that were replaced.
+    """Return beliefs, then passages, without passages that a belief repeats or quotes, or that were replaced.
 
     If nothing else is left, replaced passages are shown and flagged.
     """
     replaced = only_replaced(resting)
     current = _without_replaced(without_repeated(passages, beliefs), replaced, question, show_all=reach.withdrawn)
-    if beliefs or current:
-        return [*beliefs, *current]
+    current, quoting = with_quotes(current, beliefs)
+    if quoting or current:
+        return [*quoting, *current]
     return _without_replaced(passages, replaced, question, show_all=True)
 
 

@@ -24,6 +24,8 @@ from treering.retrieval.search.trust import Wording, repetition_flags
 from treering.retrieval.text.analysis import telling_terms
 from treering.retrieval.tuning import TUNING
 
+MAX_QUOTE_WORDS = 60
+"""Words of a turn that a fact quotes whole; a longer one has other content, too."""
 _NUMBER = re.compile(r"\d")
 
 
@@ -150,6 +152,33 @@ def without_repeated(sources: Sequence[UnnumberedItem], believed: Sequence[Unnum
         for draft in sources
         if not any(_repeats(one, draft) for one in citing.get((draft.item.object_id, draft.item.segment_id), ()))
     ]
+
+
+def with_quotes(
+    sources: Sequence[UnnumberedItem], believed: Sequence[UnnumberedItem]
+) -> tuple[list[UnnumberedItem], list[UnnumberedItem]]:
+    """Show a short turn that knowledge in the same pack cites as its quote, in place of an item of its own.
+
+    A turn with a flag, such as a superseded one, or with its reply stays an item. Return the sources and the
+    knowledge.
+    """
+    places = {(one.object_id, one.segment_id): at for at, draft in enumerate(believed) for one in draft.places[:1]}
+    quoting, rest = list(believed), list[UnnumberedItem]()
+    for draft in sources:
+        at = places.get((draft.item.object_id, draft.item.segment_id))
+        if at is not None and _may_be_quote(draft, of=quoting[at]):
+            item = quoting[at].item
+            text = f'{item.text}\n"{draft.item.text.strip()}"'
+            quoting[at] = replace(quoting[at], item=item.model_copy(update={"text": text}))
+        else:
+            rest.append(draft)
+    return rest, quoting
+
+
+def _may_be_quote(turn: UnnumberedItem, *, of: UnnumberedItem) -> bool:
+    is_turn = turn.item.kind == "conversation" and len(turn.places) == 1 and not turn.item.flags
+    is_fact = of.item.kind == "fact" and LEVELS.index(of.item.trust) <= LEVELS.index(turn.item.trust)
+    return is_turn and is_fact and len(turn.item.text.split()) <= MAX_QUOTE_WORDS
 
 
 def _repeats(knowledge: UnnumberedItem, passage: UnnumberedItem) -> bool:

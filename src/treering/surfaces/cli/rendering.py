@@ -157,6 +157,10 @@ def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) ->
     `verbose`: also the ids, stored fields and links.
     """
     shown = report.object
+    if report.is_view:
+        yield line((one_line(report.title), "bold"), f"  ({shown['kind']})")
+        yield line(fence(report.text, origin=report.title) if fenced else report.text)
+        return
     title = short_place(report.place) or report.title
     status = shown_status(str(shown.get("status")), current=report.current, note=report.note)
     yield line((_name(title, fenced=fenced), "bold"), f"  ({shown.get('kind')}, {status})")

@@ -15,6 +15,7 @@ from treering.surfaces.python.space import Space, open_space
 
 if TYPE_CHECKING:
     from treering.core.patch import Receipt
+    from treering.extensions.statements.people import Person
     from treering.verbs.ingest.report import IngestReport
     from treering.verbs.query.browsing import ExpandReport, PageReport
 
@@ -81,6 +82,12 @@ class AsyncSpace:
     async def show(self, what: Item, *, scope: str = ROOT) -> "PageReport":
         """Return one object with its history, a file, or some lines of one."""
         return await asyncio.to_thread(self.space.show, what, scope=scope)
+
+    async def person(
+        self, name: str, *, as_of: int | datetime | str | None = None, max_tokens: int | None = None, scope: str = ROOT
+    ) -> "Person":
+        """Return what conversations state of and about a person."""
+        return await asyncio.to_thread(self.space.person, name, as_of=as_of, max_tokens=max_tokens, scope=scope)
 
     async def read(self, *places: Place, scope: str = ROOT) -> "ExpandReport":
         """Return the words at some places."""

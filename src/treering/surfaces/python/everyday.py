@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from treering.core.errors import InvalidInput
 from treering.core.scope import ROOT
+from treering.registry import load
 from treering.surfaces.python.results import Brief, Hits, Log, NewEntry, Pack, SearchHit
 from treering.verbs import everyday
 from treering.verbs.catalog import TOOLS
@@ -16,6 +17,7 @@ from treering.verbs.naming import patch_named
 
 if TYPE_CHECKING:
     from treering.core.patch import Receipt
+    from treering.extensions.statements.people import Person
     from treering.verbs.crystallize.submission import WriteReport
     from treering.verbs.ingest.report import IngestReport
     from treering.verbs.query.brief import BriefReport
@@ -98,6 +100,20 @@ class EverydayMethods:
         `InvalidInput` if several match, with the candidates.
         """
         return cast("PageReport", self._call("query", "page", scope, {"name": _id(what)}, {"descend": True}))
+
+    def person(
+        self, name: str, *, as_of: int | datetime | str | None = None, max_tokens: int | None = None, scope: str = ROOT
+    ) -> "Person":
+        """Return what the conversations in a scope and below it state of and about a person; `str()` is Markdown.
+
+        `as_of`: as it was at an audit sequence number or a time. Raises `NotFound` with similar names.
+        """
+        find = load("treering.extensions.statements.people:person")
+        moment = as_of.isoformat() if isinstance(as_of, datetime) else as_of
+        options = {"max_tokens": max_tokens} if max_tokens else {}
+        return cast(
+            "Person", find(self.engine, everyday.a_text(name, "The name"), scope=scope, as_of=moment, **options)
+        )
 
     def read(self, *places: Place, scope: str = ROOT) -> "ExpandReport":
         """Return the words at some places, such as `src/app.py:10-20`."""

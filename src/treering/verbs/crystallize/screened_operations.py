@@ -56,9 +56,9 @@ def _are_segments(parts: Iterable[Any]) -> bool:
 
 
 def _screened_segments(parts: Sequence[Segment], identity: str, ledger: Ledger) -> Screened[tuple[Segment, ...]]:
-    touched = [screened(part, place="segments") for part in parts]
-    if not any(one.secrets for one in touched):
+    if not screened(parts).secrets:  # all at once: a block of messages is written again with each new one
         return Screened(tuple(parts))
+    touched = [screened(part, place="segments") for part in parts]
     salt = ledger.get(identity).salt
     done = [
         Screened(part) if _is_stored(part, identity, ledger) else Screened(_with_hash(one.value, salt), one.secrets)

@@ -15,7 +15,7 @@ from treering.core.errors import Denied, InvalidInput, NotFound, TreeringError
 from treering.core.evidence import EvidenceRef, Lines, Segment, Turn, place_in, short_place, united
 from treering.core.filters import Compare
 from treering.core.objects import Source
-from treering.ports.ledger import noted
+from treering.ports.ledger import Head, SourceState, noted
 from treering.ports.passages import Reach
 from treering.verbs.envelope import Call, Value
 from treering.verbs.evidence.notation import (
@@ -134,9 +134,13 @@ class Resolver:
         """Return the segments that a text names. Raises as `resolve_evidence`."""
         match read_notation(place_numbered(text, self.call.engine.places_of)):
             case PassageOf(source_id, segment_id):
-                source = self._source(source_id)
-                segments = [one for one in source.segments if one.segment_id == segment_id]
-                return self.answer(text, source, segments or [self.call.engine.ledger.segment(source_id, segment_id)])
+                ledger = self.call.engine.ledger
+                head = ledger.heads([source_id]).get(source_id)
+                if head is None or head.type != "source":
+                    raise self._no_source(source_id)
+                # Not the whole source: a conversation may have thousands of turns.
+                here = ledger.segments([(source_id, segment_id)]).get((source_id, segment_id))
+                return self.answer(text, head, [here or ledger.segment(source_id, segment_id)])
             case LinesOf() as lines:
                 return self._lines(text, lines)
             case SymbolOf(path, symbol):
@@ -222,7 +226,9 @@ class Resolver:
             source = self.up_to_date(source, file) if source else None
         if source is None and " " in text:
             return self._quoted(text, text)
-        if source is None and (source := self.with_origin(name)) is None:
+        if source is None:
+            source = self.with_origin(name) or (self._part_with_turn(name, turn) if turn is not None else None)
+        if source is None:
             raise self._unknown(name)
         segments = self.segments_of(source)
         if turn is not None:
@@ -230,6 +236,23 @@ class Resolver:
             if not segments:
                 raise NotFound(f"{name} has no turn {turn}.", hint=f"It has {len(source.segments)} turns, from 0.")
         return self.answer(text, source, segments)
+
+    def _part_with_turn(self, name: str, turn: int) -> Source | None:
+        """Return the source with a turn of a conversation that is stored in parts, each named by its first turn.
+
+        Raises `InvalidInput` if several conversations in the caller's scope and below have the name.
+        """
+        ledger, scope = self.call.engine.ledger, self.call.scope
+        # The scope of a discussion ends with its id, so that one of thousands is found at once.
+        below = [one for one in ledger.scopes(scope) if name.endswith(one.rpartition("/")[2])]
+        parts = [ledger.sources(scope=one, root=name) for one in dict.fromkeys((scope, *below))]
+        conversations = [active for one in parts if (active := _first_turns(one))]
+        if len(conversations) > 1:
+            raise InvalidInput(
+                f"{len(conversations)} conversations are called {name!r}.", hint="Call it in the scope of one of them."
+            )
+        begins = [first for first in conversations[0] if first <= turn] if conversations else []
+        return self._source(conversations[0][max(begins)]) if begins else None
 
     def _quoted(self, text: str, words: str) -> ResolvedEvidence:
         reach = Reach(self.call.scope, descend=True, where=Compare("type", "eq", "source"))
@@ -252,7 +275,7 @@ class Resolver:
     def answer(
         self,
         text: str,
-        source: Source,
+        source: Source | Head,
         segments: Sequence[Segment],
         *,
         quote: str = "",
@@ -291,7 +314,11 @@ class Resolver:
         item = self.call.engine.ledger.get(identity)
         if isinstance(item, Source):
             return item
-        raise InvalidInput(
+        raise self._no_source(identity)
+
+    def _no_source(self, identity: str) -> TreeringError:
+        self.call.engine.ledger.get(identity)  # raises `NotFound` if it does not exist
+        return InvalidInput(
             f"{identity} is not a source, so it cannot be evidence.",
             hint=f"Evidence is in sources, whose ids start with {PREFIXES['source']}:. Put others in derived_from.",
         )
@@ -398,6 +425,12 @@ class Resolver:
         known = sorted(origin.removeprefix(f"{root}#") for origin in origins if origin != root)
         base = PurePosixPath(name).name
         return [path for path in known if base and PurePosixPath(path).name == base] or _close(name, known)
+
+
+def _first_turns(parts: Mapping[str, SourceState]) -> dict[int, str]:
+    """Return the ids of the active parts of a conversation by their first turn."""
+    active = {origin.rpartition("#")[2]: state.id for origin, state in parts.items() if state.status == "active"}
+    return {int(first): identity for first, identity in active.items() if first.isdecimal()}
 
 
 def stored_lines(segments: Iterable[Segment]) -> dict[int, tuple[Segment, str]]:

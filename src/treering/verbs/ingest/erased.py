@@ -20,6 +20,7 @@ from treering.core.objects import Source
 from treering.ports.adapter import Role, SegmentDraft, SourceDraft
 from treering.ports.ledger import Ledger
 from treering.ports.runtime import JobLog, JobRow, JobsInCommits, fresh_id
+from treering.registry import brought
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.segments import with_texts
 from treering.verbs.leases import held
@@ -152,6 +153,16 @@ def erase_and_remember(
     and removed if `erase` fails. Also return why the marks were not stored, or an empty text. `repeated` are the
     passages that other sources also contain (`passages_elsewhere`). Errors of `erase` propagate.
     """
+    try:
+        return _erase_and_mark(engine, sources, erase, repeated=repeated)
+    finally:
+        for forget in brought("on_erased"):
+            forget(engine)
+
+
+def _erase_and_mark(
+    engine: Engine, sources: Sequence[Source], erase: Callable[[], _Done], *, repeated: frozenset[str]
+) -> tuple[_Done, str]:
     rows = engine.erasures
     if not sources:
         return erase(), ""

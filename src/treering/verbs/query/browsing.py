@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from treering.core.audit import AuditEvent
 from treering.core.canonical import is_object, render_time
+from treering.core.characters import label
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import Segment, place_in
 from treering.core.filters import Compare
@@ -22,6 +23,7 @@ from treering.verbs.evidence.cited import cited_words
 from treering.verbs.evidence.notation import SourceCalled, read_notation
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence, source_at
 from treering.verbs.file_names import files_called
+from treering.verbs.named_views import NamedView, view_named
 from treering.verbs.naming import titled
 from treering.verbs.numbered_places import place_numbered
 from treering.verbs.query.flagged import flagged
@@ -61,6 +63,8 @@ def change_of(event: AuditEvent) -> HistoryEntry:
     )
 
 
+_VIEW = "view"
+"""The type of a page about no object."""
 _MOST_SEGMENTS = 200
 _MOST_REFERRERS = 200
 _ORDER = ("knowledge", "work_item", "activity", "node", "source")
@@ -79,7 +83,7 @@ class PageInput(AskingInput):
     id: str = Field(default="", description="An id such as know:01k…, also shortened, or a number of the last answer.")
     name: str = Field(
         default="",
-        description="A path, path:10-14, path::symbol, a title or words of it, a quote, or a node's name or alias.",
+        description="A path, path:10-14, path::symbol, a title or words of it, a quote, a person, a node or its alias.",
     )
 
     @classmethod
@@ -146,11 +150,21 @@ class PageReport(Report):
         description="The beginning of the cited words, in the order of `evidence`; data.",
     )
 
+    @property
+    def is_view(self) -> bool:
+        """Whether it is about no object, but what an extension knows by a name: `text` is all of it."""
+        return bool(self.object["type"] == _VIEW)
+
 
 def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     """Return one whole object."""
     ledger, moment = call.engine.ledger, options.moment()
-    item, part = subject_of(call, given.id or given.name, options)
+    name = given.id or given.name
+    subject = _spelled_out(call, name, options)
+    view = view_named(call, name, options) if subject is None and given.name and _is_name(name) else ()
+    if isinstance(view, NamedView):
+        return _view_page(call, view)
+    item, part = subject or _in_words(call, name, options, alike=view)
     if isinstance(item, Node) and item.merged_into:
         item = ledger.get(item.merged_into, as_of=moment)
     # The object may have moved out of sight since that moment; its page shows the events until then.
@@ -200,6 +214,23 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
         text=cut_to_tokens(part.quote, budget) if part else "",
         evidence=tuple(cited),
         quotes=quotes,
+    )
+
+
+def _view_page(call: Call, view: NamedView) -> PageReport:
+    """Return the page of something that is no object. Its `object` has only a kind and a name."""
+    return PageReport(
+        verb="query",
+        mode="page",
+        scope=call.scope,
+        warnings=(*view.warnings, *flagged([(view.title, view.text)])),
+        ids=view.ids,
+        object={"id": view.title, "type": _VIEW, "kind": view.kind},
+        title=view.title,
+        history=(),
+        links=(),
+        dependents=(),
+        text=view.text,
     )
 
 
@@ -298,26 +329,48 @@ def _named_by(call: Call, item: Object, moment: AsOf) -> list[tuple[Head, tuple[
     return [(heads[target], tuple(names)) for target, names in fields.items() if target in heads]
 
 
-def subject_of(call: Call, text: str, options: ReadOptions) -> tuple[Object, ResolvedEvidence | None]:
+Subject = tuple[Object, ResolvedEvidence | None]
+"""An object, and the part of it that a text names."""
+
+
+def subject_of(call: Call, text: str, options: ReadOptions) -> Subject:
     """Return the object that a text names, and the part of it if the text names one.
 
     A path or name that is spelled out goes before a title, and a title before words of a source.
     """
+    return _spelled_out(call, text, options) or _in_words(call, text, options)
+
+
+def _spelled_out(call: Call, text: str, options: ReadOptions) -> Subject | None:
+    """Return the object with an id, a path or a name."""
     given, moment = place_numbered(text, call.engine.places_of).strip(), options.moment()
     if not given:
         raise InvalidInput("Nothing is named.", hint="Give an id, a title, or a place such as src/retry.py:10-14.")
     ledger = call.engine.ledger
     if is_object(given) or is_short_id(given):
         return ledger.get(full_id(whole(ledger), given), as_of=moment), None
-    notation, hint = read_notation(given), ""
-    is_name = isinstance(notation, SourceCalled) and notation.turn is None
+    item = _named(call, given, options) if _is_name(given) else None
+    return (item, None) if item else None
+
+
+def _is_name(given: str) -> bool:
+    notation = read_notation(given)
+    return isinstance(notation, SourceCalled) and notation.turn is None
+
+
+def _in_words(call: Call, text: str, options: ReadOptions, *, alike: Sequence[str] = ()) -> Subject:
+    """Return the object whose title has some words, or the only source that contains them.
+
+    `alike`: names of no objects, for the error if there is none.
+    """
+    given, moment = place_numbered(text, call.engine.places_of).strip(), options.moment()
+    ledger, is_name = call.engine.ledger, _is_name(given)
+    hint = f"Names like it: {', '.join(map(label, alike))}." if alike else ""
     if is_name:
-        if item := _named(call, given, options):
-            return item, None
         try:
             return ledger.get(titled(ledger, given).id, as_of=moment), None
         except NotFound as error:
-            hint = error.hint if "Titles" in error.hint else ""
+            hint = hint or (error.hint if "Titles" in error.hint else "")
     try:
         (resolved,) = resolve_evidence(call, [given]).resolved
     except NotFound as error:

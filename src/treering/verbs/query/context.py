@@ -35,6 +35,7 @@ from treering.verbs.read_reports import (
     ReadReport,
     altered_warnings,
     answered_sequence,
+    below_warning,
     lag_warning,
     reranking_warnings,
     scope_warnings,
@@ -121,6 +122,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         status="empty" if is_empty else "ok",
         warnings=(
             *scope_warnings(call, options, (hit.state.scope for hit in (*results.sources.hits, *results.beliefs.hits))),
+            *(() if is_empty else below_warning(call, question, reach)),
             *warnings_of(question),
             *reranking_warnings(results.sources),
             *altered_warnings(altered),

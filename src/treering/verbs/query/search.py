@@ -28,6 +28,7 @@ from treering.verbs.read_reports import (
     ReadReport,
     altered_warnings,
     answered_sequence,
+    below_warning,
     reranking_warnings,
     scope_warnings,
     understood_days,
@@ -141,6 +142,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         status="ok" if hits else "empty",
         warnings=(
             *scope_warnings(call, options, (hit.state.scope for hit in found.hits)),
+            *(below_warning(call, question, reach) if hits else ()),
             *([] if judged.answers or not found.hits else [f"{_ONLY_NEAREST} {words.words.told()}".rstrip()]),
             *warnings_of(question),
             *reranking_warnings(found),

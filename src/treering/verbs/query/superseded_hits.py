@@ -1,6 +1,6 @@
 """Search hits that were superseded, by knowledge or by a later turn: their replacements come before them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -15,11 +15,13 @@ from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.verbs.envelope import Call
 from treering.verbs.query.referring import knowledge_on
 from treering.verbs.reading import question_of
-from treering.verbs.replaced_turns import FoundTurn, ReplacingTurn, asks_about_past, behind_replacements, replaced_turns
+from treering.verbs.replaced_turns import FoundTurn, asks_about_past, behind_replacements, replaced_turns
 from treering.verbs.shown_hits import Replaced
 
 Place = tuple[str, str]
 """An object and a segment of it; the segment is empty for the whole object."""
+_ALIKE = 3
+"""Turns with the same segment id, in copies of a conversation."""
 
 
 def place_of_hit(hit: Hit) -> Place:
@@ -122,46 +124,39 @@ def current_turns_first(
 ) -> tuple[tuple[Hit, ...], dict[Place, Replaced]]:
     """Move each replaced turn directly below the turn that replaced it; return the replaced turns, too.
 
-    A replacement that is not among the hits is looked up; hits past `limit` are dropped. A read of the past shows
-    everything as it was.
+    A replacement that is not among the hits is looked up, and shown if the read may see it, filters included; hits past
+    `limit` are dropped. A read of the past shows which turns were replaced by then.
     """
-    by_turn = {} if reach.at is not None else replaced_turns(call.engine, _turns_of(hits), question)
-    if not by_turn:
-        return tuple(hits), {}
-    most = len(hits) + len(by_turn) if limit is None else max(limit, len(hits))
-    ordered = _with_replacing_turns(hits, by_turn, question)[:most]
-    return ordered, {place: Replaced(turn=turn) for place, turn in by_turn.items()}
-
-
-def _turns_of(hits: Iterable[Hit]) -> list[FoundTurn]:
-    turns = (hit for hit in hits if isinstance(hit.locator, Turn))
-    return [FoundTurn(place_of_hit(hit), hit.head.scope, hit.head.origin) for hit in turns]
-
-
-def _with_replacing_turns(
-    hits: Sequence[Hit], replaced: Mapping[Place, ReplacingTurn], question: str
-) -> tuple[Hit, ...]:
-    by_place = {by.place: by for by in replaced.values()}
+    by_turn = replaced_turns(call.engine, _turns_of(hits, reach), question)
+    leading = {place: by.place for place, by in by_turn.items() if by.leads}
+    absent = set(leading.values()) - set(map(place_of_hit, hits))
+    looked_up = _look_up_turns(call, absent, reach) if absent else {}
     ordered = behind_replacements(
         hits,
-        {place: by.place for place, by in replaced.items() if by.leads},
+        leading,
         key_of=place_of_hit,
-        look_up=lambda hit, place: _turn_hit(hit, by_place[place]),
+        look_up=lambda hit, place: _ranked_as(hit, looked_up[place]) if place in looked_up else None,
         past=asks_about_past(question),
     )
-    return tuple(ordered)
+    most = len(ordered) if limit is None else max(limit, len(hits))
+    return tuple(ordered[:most]), {place: Replaced(turn=turn) for place, turn in by_turn.items()}
 
 
-def _turn_hit(hit: Hit, by: ReplacingTurn) -> Hit:
-    """Return a hit of a turn that was not found itself, with the score of the turn that it replaced."""
-    head = replace(hit.head, key=-hit.head.key - 1, object_id=by.source_id, part=by.segment_id, heading=by.speaker)
-    return replace(
-        hit,
-        head=head,
-        text=by.text,
-        locator=Turn(turn=by.turn, speaker=by.speaker, at=by.at),
-        source_id=by.source_id,
-        segment=None,
-        reply=None,
-        fused=replace(hit.fused, key=head.key, parts={}),
-    )
+def _turns_of(hits: Iterable[Hit], reach: Reach) -> list[FoundTurn]:
+    turns = (hit for hit in hits if isinstance(hit.locator, Turn))
+    return [FoundTurn(place_of_hit(hit), hit.head.scope, hit.head.origin, reach.at) for hit in turns]
+
+
+def _look_up_turns(call: Call, places: Collection[Place], reach: Reach) -> dict[Place, Hit]:
+    """Return hits of some turns by their places, as far as the read may show them."""
+    engine = call.engine
+    texts = sorted({segment_id for _, segment_id in places})
+    searches = [retrieval(question_of(call, text, semantic=False), reach=reach, limit=_ALIKE) for text in texts]
+    results: list[Retrieval] = run_together(searches, index=engine.index, ledger=engine.ledger)
+    return {place: hit for result in results for hit in result.hits if (place := place_of_hit(hit)) in places}
+
+
+def _ranked_as(replaced: Hit, replacement: Hit) -> Hit:
+    """Return a hit that was looked up by its id with the rank of the hit that it replaces."""
+    fused = replace(replaced.fused, key=replacement.head.key, parts={})
+    return replace(replacement, score=replaced.score, fused=fused)

@@ -1,7 +1,7 @@
 """Retrieving: filters, then candidates from search, calibrated and weighed by the switches of a profile."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -171,8 +171,8 @@ class MemoryQuery:
     switches: Switches
     priorities: tuple[str, ...] = ()
     no_reranker: str = NO_RERANKER
-    any_age: Reach | None = None
-    """The reach without the maximum age, if there is one."""
+    older: Mapping[str, Reach] = field(default_factory=dict)
+    """By name of a setting that limits the age, the reach without that limit."""
     is_threshold_given: bool = False
     """Whether the caller chose `min_similarity`: then nothing above it is left out."""
 
@@ -240,11 +240,9 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
         replace(_with_lines(item_of(one.source, one.similarity), query), replaced_by=replaced.get(one.source.id, ""))
         for one in ordered
     ]
-    if hidden := _hidden_by_age(engine, request) if len(items) < request.limit else 0:
-        trace["hidden_by_max_age_seconds"] = hidden
-        trace["warnings"].append(
-            f"retrieval.max_age_seconds hides {hidden} older memories. Set it to null to retrieve them."
-        )
+    for setting, hidden in _hidden_by_age(engine, request) if len(items) < request.limit else ():
+        trace[f"hidden_by_{setting.rpartition('.')[2]}"] = hidden
+        trace["warnings"].append(f"{setting} hides {hidden} older memories. Set it to null to retrieve them.")
     return RetrievedMemories(items, trace=trace)
 
 
@@ -266,12 +264,13 @@ def _current_first(
     )
 
 
-def _hidden_by_age(engine: Engine, asked: MemoryQuery) -> int:
-    """Count the memories that only the maximum age hides."""
-    if asked.any_age is None:
-        return 0
+def _hidden_by_age(engine: Engine, asked: MemoryQuery) -> Iterator[tuple[str, int]]:
+    """Yield the settings that hide older memories, each with the number of memories that only it hides."""
     passages = engine.index.passages
-    return max(0, passages.count(asked.any_age) - passages.count(asked.reach))
+    shown = passages.count(asked.reach) if asked.older else 0
+    for setting, reach in asked.older.items():
+        if (hidden := passages.count(reach) - shown) > 0:
+            yield setting, hidden
 
 
 def _with_lines(item: MemoryItem, query: LineQuery) -> MemoryItem:

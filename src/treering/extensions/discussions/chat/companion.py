@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from treering.core.fencing import fence
-from treering.extensions.discussions.identity import without_tags
+from treering.extensions.discussions.identity import home_of, without_tags
 from treering.extensions.discussions.log.message_log import Recorded
 from treering.extensions.discussions.log.transcript import transcript_of
 from treering.extensions.discussions.memory import Discussion
@@ -35,7 +35,10 @@ NOTHING = Reminder("", 0)
 
 
 class Companion:
-    """Stores one discussion, and recalls from all discussions below the same scope."""
+    """Stores one discussion, and recalls from it and the other discussions of its scope.
+
+    A scope is a user's, a team's or the common one. Scopes below it are others', and are not recalled from.
+    """
 
     def __init__(self, discussion: Discussion, *, tokens: int = RECALLED_TOKENS) -> None:
         self._discussion = discussion
@@ -82,7 +85,9 @@ class Companion:
                 yield _Passage(heading, cut_to_tokens(text, self._tokens // 4))
 
     def _search(self, query: str, seen: "_Seen") -> Iterator["_Passage"]:
-        for hit in search(self._discussion.engine, self._discussion.ref.within, query, _SEARCH, descend=True):
+        within = self._discussion.ref.within
+        hits = search(self._discussion.engine, home_of(within), query, _SEARCH, descend=True, above=within)
+        for hit in hits:
             if not seen.holds(hit.text) and not _is_chatter(hit) and not self._summarizes(seen, hit):
                 seen.add(hit.text)
                 yield _Passage(_EARLIER_MESSAGES, cut_to_tokens(_line(hit), self._tokens // 3))
@@ -127,7 +132,8 @@ def _line(hit: DiscussionHit) -> str:
     day = f"[{hit.at:%Y-%m-%d}] " if hit.at else ""
     about = hit.speaker if hit.kind == "turn" else hit.title
     line = f"- {day}{about}: {hit.text.strip()}" if about else f"- {day}{hit.text.strip()}"
-    line += f" [superseded {hit.superseded_by.words}]" if hit.superseded_by else ""
+    by = hit.superseded_by or hit.contested_by
+    line += f" [{by.mark}]" if by else ""
     return f"{line}\n  {hit.reply.speaker}: {hit.reply.text.strip()}" if hit.reply else line
 
 

@@ -26,6 +26,7 @@ from treering.extensions.discussions.summaries.versions import (
 from treering.extensions.statements import document
 from treering.extensions.statements.conversations import conversation_at
 from treering.extensions.statements.ledger import StatementLedger
+from treering.ports.ledger import AsOf
 from treering.verbs.engine import Engine, retry_on_conflict
 
 MAX_LINES = 20_000
@@ -36,19 +37,15 @@ _BATCH = 20
 """The number of memories merged by one call of the generator."""
 
 
-def projection(engine: Engine, ref: DiscussionRef, *, last: int | None = None) -> str:
-    """Return what holds after the message at a position, or now, as Markdown; the oldest lines give way."""
-    ledger = conversation_at(engine, scope=ref.scope, root=ref.origin).ledger
+def projection(engine: Engine, ref: DiscussionRef, *, last: int | None = None, as_of: AsOf = None) -> str:
+    """Return what holds after the message at a position, or now, as Markdown; the oldest lines give way.
+
+    `as_of`: in an earlier state of the space.
+    """
+    ledger = conversation_at(engine, scope=ref.scope, root=ref.origin, as_of=as_of).ledger
     if last is not None:
         ledger = StatementLedger.of(one for one in ledger.statements.values() if one.message <= last)
     return document.document_of(document.within(document.lines_of(ledger), STATE_TOKENS))
-
-
-def person_text(engine: Engine, ref: DiscussionRef, name: str) -> str:
-    """Return what a discussion states about a person."""
-    ledger = conversation_at(engine, scope=ref.scope, root=ref.origin).ledger
-    lines = document.about(document.lines_of(ledger), name)
-    return document.document_of(document.within(lines, STATE_TOKENS))
 
 
 def is_by_rules(versions: Versions, state: TextState) -> bool:

@@ -11,6 +11,7 @@ from treering.core.errors import Corrupt
 from treering.core.evidence import Segment
 from treering.core.objects import Object
 from treering.core.patch import Link
+from treering.core.writing.draft import Cited
 from treering.extensions.postgres.connection.failures import body_of, from_column, to_column
 from treering.extensions.postgres.connection.schema import NAMED_AT_LENGTH, NAMED_BRIEFLY
 from treering.extensions.postgres.connection.transactions import Row, Transaction
@@ -290,6 +291,10 @@ class ObjectReads(SegmentReads):
     def exists(self, identity: str) -> bool:
         """Return whether an object has this id."""
         return self.scope_of(identity) is not None
+
+    def cited(self, source_id: str, segment_id: str) -> Cited | None:
+        """Return a source as evidence needs it. The whole source was asked for ahead, in the first round trip."""
+        return Cited.of(self.get(source_id), segment_id)
 
     def scope_of(self, identity: str) -> str | None:
         """Return the scope of an object without reading its revision."""

@@ -13,7 +13,7 @@ from treering.core.evidence import Segment
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.patch import Link
 from treering.core.writing.copying import LinkRow
-from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write
+from treering.core.writing.draft import Cited, Erased, Linked, Put, Unlinked, Write
 from treering.ports.ledger import Altered, noted
 from treering.stores.rows.damage import row_of
 from treering.stores.rows.packing import pack, pack_row, unpack, unpack_object
@@ -148,6 +148,16 @@ class ObjectTables:
         """Return the text of a segment, even if it was removed from its source."""
         segment = self.segment(source_id, segment_id)
         return segment.excerpt if segment else None
+
+    def cited(self, source_id: str, segment_id: str) -> Cited | None:
+        """Return a source as evidence needs it, without its other segments."""
+        sql = "SELECT status, coalesce(fingerprint, '') FROM objects WHERE id = ? AND type = 'source'"
+        row = next(self._connection.execute(sql, (source_id,)), None)
+        if row is None:
+            return None
+        status, fingerprint = row
+        place = (source_id, segment_id)
+        return Cited(status, fingerprint, self.segments([place]).get(place))
 
     def segment(self, source_id: str, segment_id: str) -> Segment | None:
         """Return the last state of a segment, even if it was removed from its source."""

@@ -1,0 +1,135 @@
+"""People across conversations: their statements, plans, changes and disagreements, each with its message."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from statement_parts import MONDAY
+
+import treering.aio
+from space_parts import open_space
+from treering.core.errors import InvalidInput, NotFound
+from treering.extensions.discussions.memory import DiscussionMemory
+from treering.verbs.ingest.turns import Message
+
+
+def tell(space, name, *lines, within="/", day=0):
+    """Record `Ada: text` lines, one a day."""
+    said = [
+        Message(role="user", name=speaker, content=text, at=MONDAY + timedelta(days=day + at))
+        for at, (speaker, _, text) in enumerate(line.partition(": ") for line in lines)
+    ]
+    discussion = DiscussionMemory(space.engine, within=within).open(name)
+    discussion.append(said)
+    return discussion
+
+
+def lines(space, name, **options):
+    return str(space.person(name, **options)).splitlines()
+
+
+@pytest.fixture
+def talks(space):
+    tell(space, "cabin", "Ada: I live in Kiel", "Cleo: Ben has a boat in the harbour", "Ben: I'll bring the kayak")
+    tell(space, "work", "Ben: I prefer tea", "Cleo: Ben sold the boat", day=7)
+    return space
+
+
+def test_person_has_statements_of_all_conversations(talks):
+    assert lines(talks, "ben") == [
+        "## Preferences",
+        "- Ben: I prefer tea [2026-03-09, discussion:work#0]",
+        "",
+        "## Open",
+        "- Ben: I'll bring the kayak [2026-03-04, discussion:cabin#2]",
+        "",
+        "## Done or dropped",
+        "- Cleo: Ben sold the boat (was: Ben has a boat in the harbour) [2026-03-10, discussion:work#1]",
+    ]
+
+
+def test_line_cites_a_message_that_can_be_evidence(talks):
+    place = talks.person("Ben").lines[0].place
+    fact = talks.fact("drink = tea", of="Ben", because=place)
+    assert "I prefer tea" in fact.report.evidence[0].quote
+    assert talks.show(place).text == "I prefer tea"
+
+
+def test_move_in_a_later_conversation_replaces_the_home(space):
+    tell(space, "one", "Ada: I live in Kiel")
+    tell(space, "two", "Ada: I live in Turin", day=40)
+    assert lines(space, "Ada")[1:] == ["- Ada: I live in Turin (was: I live in Kiel) [2026-04-11, discussion:two#0]"]
+
+
+def test_person_as_of_an_earlier_state(space):
+    tell(space, "one", "Ada: I live in Kiel")
+    before = space.engine.ledger.sequence(None)
+    tell(space, "one", "Ada: I moved to Turin", day=9)
+    assert lines(space, "Ada", as_of=before)[1:] == ["- Ada: I live in Kiel [2026-03-02, discussion:one#0]"]
+    assert "Turin" in str(space.person("Ada"))
+
+
+def test_person_sees_only_the_scope_and_below(space):
+    tell(space, "diary", "Ada: I live in Kiel", within="/user/ada")
+    tell(space, "diary", "Ben: Ada lives in Turin", within="/user/ben")
+    assert "Kiel" in str(space.person("Ada", scope="/user/ada"))
+    assert "Turin" not in str(space.person("Ada", scope="/user/ada"))
+    assert {"Kiel", "Turin"} <= {line.line.first.text.split()[-1] for line in space.person("Ada").lines}
+
+
+def test_unknown_person_is_refused_with_a_near_name(talks):
+    with pytest.raises(NotFound, match="mentions a person 'Bem'") as refused:
+        talks.person("Bem")
+    assert refused.value.hint == "Did you mean 'Ben'?"
+    with pytest.raises(NotFound) as refused:
+        talks.show("Bem")
+    assert 'Names like it: "Ben".' in refused.value.hint
+
+
+def test_first_name_means_the_only_person_with_it(space):
+    tell(space, "one", "Ada Koch: I live in Kiel", "Ben: Ada owns a boat")
+    assert len(space.person("Ada").lines) == len(space.person("Ada Koch").lines) == 2
+    tell(space, "one", "Ada Stone: I live in Turin")
+    with pytest.raises(InvalidInput, match="part of several names"):
+        space.person("Ada")
+    assert [line.text for line in space.person("Ada Koch").lines] == ["Ada Koch: I live in Kiel"]
+
+
+def test_word_in_lower_case_elsewhere_is_no_person(space):
+    tell(space, "one", "Ada: Retry is broken again", "Ben: does the retry work?")
+    with pytest.raises(NotFound):
+        space.person("Retry")
+
+
+def test_show_and_page_mode_show_a_person(talks):
+    page = talks.show("Ben")
+    assert (page.title, page.object["kind"], page.is_view) == ("Ben", "person", True)
+    assert "- Ben: I prefer tea [2026-03-09, discussion:work#0]" in page.text
+    assert all(one.startswith("src:") for one in page.ids)
+
+
+def test_person_within_a_token_budget_counts_the_rest(talks):
+    short = talks.person("Ben", max_tokens=50)
+    assert short.left_out == len(talks.person("Ben").lines) - len(short.lines) > 0
+    assert "more statements did not fit" in short.warnings[0]
+
+
+def test_async_space_shows_a_person(tmp_path):
+    async def shown():
+        async with treering.aio.open(f"sqlite:{tmp_path / 's.db'}", background=False) as space:
+            tell(space.space, "one", "Ada: I live in Kiel")
+            return str(await space.person("Ada"))
+
+    assert "I live in Kiel" in asyncio.run(shown())
+
+
+def test_person_of_all_discussions_is_empty_for_an_unknown_name(talks):
+    memory = DiscussionMemory(talks.engine)
+    assert memory.person("Zoe") == ""
+    assert "## Preferences" in memory.person("Ben")
+
+
+@pytest.fixture
+def space():
+    with open_space(channel="user") as opened:
+        yield opened
