@@ -128,7 +128,7 @@ clients: $(VENV)/.developed
 
 # The conformance suite of the Model Context Protocol, with the Node that it needs.
 conformance: $(VENV)/.developed
-	npm install --silent --no-audit --no-fund --prefix $(VENV)/npm @modelcontextprotocol/conformance@0.1.16 node@22
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/npm @modelcontextprotocol/conformance@0.2.0-alpha.12 node@22
 	PATH="$(CURDIR)/$(VENV)/npm/node_modules/.bin:$$PATH" $(BIN)/python -m pytest tests/surfaces/http/test_mcp_conformance.py
 
 # `make mutants MUTANTS=core/scope.py` tests those of one module, in minutes; several may be named.
