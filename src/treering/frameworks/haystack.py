@@ -110,8 +110,8 @@ class TreeringDocumentStore:
 
     def count_unique_metadata_by_filter(self, filters: dict[str, Any], metadata_fields: list[str]) -> dict[str, int]:
         """Return the number of distinct values of each field among the documents that pass a filter."""
-        found = self.filter_documents(filters)
-        return {field_name(field): len(unique_values(found, field)) for field in metadata_fields}
+        documents = self.filter_documents(filters)
+        return {field_name(field): len(unique_values(documents, field)) for field in metadata_fields}
 
     def get_metadata_fields_info(self) -> dict[str, dict[str, str]]:
         """Return the fields of the metadata with their types."""
