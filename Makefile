@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 # Where bytecode is not kept, each process compiles what it imports, and each run all tests, which takes a minute of CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: try check check-all locked lint types typed style exam docs packages release bench torture soak attack frameworks clients conformance mutants clean
+.PHONY: try check check-all locked lint types typed style exam docs packages release bench torture soak attack frameworks clients conformance suites mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -128,8 +128,12 @@ clients: $(VENV)/.developed
 
 # The conformance suite of the Model Context Protocol, with the Node that it needs.
 conformance: $(VENV)/.developed
-	npm install --silent --no-audit --no-fund --prefix $(VENV)/npm @modelcontextprotocol/conformance@0.1.16 node@22
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/npm @modelcontextprotocol/conformance@0.2.0-alpha.12 node@22
 	PATH="$(CURDIR)/$(VENV)/npm/node_modules/.bin:$$PATH" $(BIN)/python -m pytest tests/surfaces/http/test_mcp_conformance.py
+
+# Tests of other projects for interfaces that Treering offers; `make suites SUITES=langgraph_store` runs one of them.
+suites: $(VENV)/.developed
+	$(BIN)/python tests/suites/run.py $(SUITES)
 
 # `make mutants MUTANTS=core/scope.py` tests those of one module, in minutes; several may be named.
 mutants: $(VENV)-mutants/.developed

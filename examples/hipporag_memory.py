@@ -73,9 +73,9 @@ class HippoRAG:
         self._qa_top_k = getattr(global_config, "qa_top_k", 5)
 
     def index(self, docs: Sequence[Any]) -> None:
-        """Store documents: texts, or chunks with a text in `content`."""
+        """Store documents, texts or chunks with a text in `content`; return when they are embedded."""
         texts = [doc if isinstance(doc, str) else doc.content for doc in docs]
-        project_memory.index(self._project, texts, self._folder, **self._models)
+        project_memory.index(self._project, texts, self._folder, wait=True, **self._models)
 
     def delete(self, docs_to_delete: Sequence[str]) -> None:
         """Delete documents by their exact text."""

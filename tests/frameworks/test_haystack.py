@@ -6,15 +6,12 @@ from framework_parts import blocking, config
 pytest.importorskip("haystack", reason="needs the extra 'haystack'")
 
 from haystack import Document, Pipeline
+from haystack.components.writers import DocumentWriter
 from haystack.dataclasses import ByteStream
 from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
-from haystack.testing.document_store import (
-    DeleteAllTest,
-    DeleteByFilterTest,
-    DeleteDocumentsTest,
-    DocumentStoreBaseExtendedTests,
-)
+from haystack.testing import document_store as contract
+from haystack.testing import document_store_async as async_contract
 
 from treering import InvalidInput
 from treering.frameworks import haystack
@@ -32,7 +29,14 @@ def store(client):
     return TreeringDocumentStore(client)
 
 
-class TestDocumentStore(DocumentStoreBaseExtendedTests):
+class TestDocumentStore(
+    contract.DocumentStoreBaseExtendedTests,
+    contract.CountDocumentsByFilterTest,
+    contract.CountUniqueMetadataByFilterTest,
+    contract.GetMetadataFieldMinMaxTest,
+    contract.GetMetadataFieldUniqueValuesTest,
+    contract.GetMetadataFieldsInfoTest,
+):
     """The contract of Haystack; its base tests are among the extended ones."""
 
     @pytest.fixture
@@ -46,7 +50,34 @@ class TestDocumentStore(DocumentStoreBaseExtendedTests):
             document_store.write_documents([Document(id="1", content="b")])
 
 
-class TestErasingDocumentStore(DeleteAllTest, DeleteByFilterTest, DeleteDocumentsTest):
+@pytest.mark.anyio
+class TestAsyncDocumentStore(
+    async_contract.CountDocumentsAsyncTest,
+    async_contract.CountDocumentsByFilterAsyncTest,
+    async_contract.CountUniqueMetadataByFilterAsyncTest,
+    async_contract.DeleteAllAsyncTest,
+    async_contract.DeleteByFilterAsyncTest,
+    async_contract.DeleteDocumentsAsyncTest,
+    async_contract.FilterDocumentsAsyncTest,
+    async_contract.GetMetadataFieldMinMaxAsyncTest,
+    async_contract.GetMetadataFieldUniqueValuesAsyncTest,
+    async_contract.GetMetadataFieldsInfoAsyncTest,
+    async_contract.UpdateByFilterAsyncTest,
+    async_contract.WriteDocumentsAsyncTest,
+):
+    """The same for the asynchronous methods."""
+
+    @pytest.fixture
+    def document_store(self, store):
+        return store
+
+    async def test_write_documents_async(self, document_store):
+        assert await document_store.write_documents_async([Document(id="1", content="a")]) == 1
+        with pytest.raises(DuplicateDocumentError):
+            await document_store.write_documents_async([Document(id="1", content="b")])
+
+
+class TestErasingDocumentStore(contract.DeleteAllTest, contract.DeleteByFilterTest, contract.DeleteDocumentsTest):
     """What the contract says of deleting, where that erases."""
 
     @pytest.fixture
@@ -70,6 +101,24 @@ def test_a_pipeline_retrieves_what_answers_best(store):
     assert [document.id for document in found] == ["rex", "tom"]
     assert found[0].meta == {"kind": "dog"}
     assert 1 >= found[0].score > found[1].score >= 0
+
+
+@pytest.mark.anyio
+async def test_asynchronous_pipeline_writes_documents(store):
+    pipeline = Pipeline()
+    pipeline.add_component("writer", DocumentWriter(store))
+
+    assert await pipeline.run_async({"writer": {"documents": PETS}}) == {"writer": {"documents_written": 3}}
+    assert await store.count_documents_async() == 3
+
+
+def test_metadata_values_of_different_types_are_distinct(store):
+    values = [1, True, 1.0, "1", [1], {"b": 1, "a": 2}, {"a": 2, "b": 1}, None]
+    store.write_documents([Document(content=str(number), meta={"v": one}) for number, one in enumerate(values)])
+
+    assert store.count_unique_metadata_by_filter({}, ["meta.v"]) == {"v": 6}
+    assert store.get_metadata_field_unique_values("v", size=2) == (["1", 1], 6)
+    assert store.get_metadata_field_min_max("v") == {"min": None, "max": None}
 
 
 def test_filters_are_applied_below_the_ranking(store):

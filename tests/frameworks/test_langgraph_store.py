@@ -117,6 +117,19 @@ def test_a_query_finds_items_by_what_their_values_say_best_first(store):
     }
 
 
+def test_comparing_filter_skips_items_without_the_field(store):
+    store.put(("n",), "number", {"n": 3, "due": "2026-01-02"})
+    store.put(("n",), "text", {"n": "20", "due": "2026-03-01"})
+    store.put(("n",), "neither", {"due": None})
+    for filters, keys in (
+        ({"n": {"$gt": 1}}, ["text", "number"]),
+        ({"n": {"$lt": 10}}, ["number"]),
+        ({"due": {"$gte": "2026-02-01"}}, ["text"]),
+        ({"due": {"$lte": 5}}, []),
+    ):
+        assert sorted(item.key for item in store.search(("n",), filter=filters)) == sorted(keys)
+
+
 def test_only_the_fields_that_are_named_are_searched(client):
     store = TreeringStore(client, name="fields", fields=["text"])
     store.put(("n",), "shown", {"text": "zebra stripes", "other": "walrus"})

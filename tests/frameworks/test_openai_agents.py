@@ -107,6 +107,16 @@ async def test_the_last_items_come_oldest_first():
         assert words(await session.get_items()) == ["10", "11"]
 
 
+async def test_session_settings_may_be_a_dictionary():
+    async with asynchronous() as client:
+        session = TreeringSession("user-1", client, session_settings={"limit": 1})
+        await session.add_items([message("one"), message("two")])
+
+        assert words(await session.get_items()) == ["two"]
+        with pytest.raises(TypeError, match="limitt"):
+            TreeringSession("user-1", client, session_settings={"limitt": 1})
+
+
 async def test_what_is_popped_is_gone_and_what_follows_takes_its_place():
     async with asynchronous() as client:
         session = TreeringSession("user-1", client)

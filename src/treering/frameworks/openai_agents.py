@@ -30,11 +30,12 @@ class TreeringSession(SessionABC):
         session_id: str,
         client: AnyClient,
         *,
-        session_settings: SessionSettings | None = None,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
         erase: bool = False,
     ) -> None:
         self.session_id = session_id
-        self.session_settings: SessionSettings = session_settings or SessionSettings()
+        settings = session_settings or SessionSettings()
+        self.session_settings = SessionSettings().resolve(settings) if isinstance(settings, dict) else settings
         self._client = blocking(client)
         self._erase = erase
 

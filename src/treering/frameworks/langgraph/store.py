@@ -1,6 +1,7 @@
 """A LangGraph store over a space: values under namespaces and keys, with semantic search and times to live."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -38,6 +39,12 @@ _LONGEST = 1e9
 """Minutes that a time to live has at most: about 1,900 years."""
 _REFRESHED_FROM = 0.01
 """The part of its time to live by which a reading has to move the end of an item, so that not each one writes."""
+_ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +146,7 @@ def narrowing(collection: RecordCollection, namespace: Namespace, filters: Mappi
 def passes(value: Mapping[str, Any], filters: Mapping[str, Any] | None) -> bool:
     """Return whether a value passes a filter: fields equal to others, or compared by `$eq`, `$ne`, `$gt` and so on.
 
+    Numbers are compared as numbers, other texts as texts; a missing field is neither greater nor less.
     Raises `ValueError` for an unknown operator.
     """
     return all(_fits(value.get(key), wanted) for key, wanted in (filters or {}).items())
@@ -155,7 +163,7 @@ def _is_text(wanted: object) -> bool:
 def _fits(value: Any, wanted: Any) -> bool:
     if isinstance(wanted, Mapping):
         if any(key.startswith("$") for key in wanted):
-            return all(_compared(value, operator, operand) for operator, operand in wanted.items())
+            return all(_compared(value, name, operand) for name, operand in wanted.items())
         return isinstance(value, Mapping) and all(_fits(value.get(key), part) for key, part in wanted.items())
     if isinstance(wanted, list | tuple):
         alike = isinstance(value, list | tuple) and len(value) == len(wanted)
@@ -163,22 +171,17 @@ def _fits(value: Any, wanted: Any) -> bool:
     return bool(value == wanted)
 
 
-def _compared(value: Any, operator: str, operand: Any) -> bool:
-    match operator:
-        case "$eq":
-            return bool(value == operand)
-        case "$ne":
-            return bool(value != operand)
-        case "$gt":
-            return float(value) > float(operand)
-        case "$gte":
-            return float(value) >= float(operand)
-        case "$lt":
-            return float(value) < float(operand)
-        case "$lte":
-            return float(value) <= float(operand)
-        case _:
-            raise ValueError(f"Unsupported operator: {operator}")
+def _compared(value: Any, name: str, operand: Any) -> bool:
+    if name == "$eq":
+        return bool(value == operand)
+    if name == "$ne":
+        return bool(value != operand)
+    if name not in _ORDERS:
+        raise ValueError(f"Unsupported operator: {name}")
+    try:
+        return _ORDERS[name](float(value), float(operand))
+    except (TypeError, ValueError):  # a missing field, or texts such as dates
+        return isinstance(value, str) and isinstance(operand, str) and _ORDERS[name](value, operand)
 
 
 def _texts(value: dict[str, Any], paths: Iterable[str]) -> list[str]:
