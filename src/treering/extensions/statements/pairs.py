@@ -31,6 +31,13 @@ _SECONDS_A_DAY = 86_400
 TELLING = frozenset({"change", "correct", "end", "done", "hint", "refuses", "objects", "negative", "leads"})
 """Cues of statements that may change another with which they share no topic and no kind of value."""
 
+POINTING = frozenset({"change", "correct", "end", "refuses", "objects", "negative", "leads"})
+"""Cues of statements that may change another with which they share no topic."""
+MAX_OWN_TOPICS = 1
+"""Topics of its own up to which such a statement only points at another."""
+NEAR_MESSAGES = 6
+"""Messages back in which it may find the other."""
+
 _EMBEDDER = StaticEmbedder()
 
 
@@ -158,6 +165,20 @@ def is_other_subject(new: Statement, old: Statement) -> bool:
 def have_common(new: Statement, old: Statement) -> bool:
     """Return whether two statements share a topic or a kind of value, or a word of the new one announces a change."""
     return bool(new.things & old.things or differing(new, old) or _has_equal(new, old) or new.cues & TELLING)
+
+
+def is_about_same(new: Statement, old: Statement) -> bool:
+    """Return whether a statement is about what an earlier one states, and not only about the same person or thing.
+
+    `Make it 8` and `that's off` have nothing to say but the change, and are about something that was said just before.
+    """
+    if new.single and old.single and new.attributes & old.attributes:
+        return True
+    if not new.things & old.things:
+        is_pointing = bool(new.cues & POINTING) and len(new.things - new.inherited) <= MAX_OWN_TOPICS
+        return is_pointing and new.message - old.message <= NEAR_MESSAGES
+    is_like = new.verbs & old.verbs or new.attributes & old.attributes or new.positive != old.positive
+    return new.force == "ended" or bool(is_like or differing(new, old) or "correct" in new.cues)
 
 
 def _has_equal(new: Statement, old: Statement) -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from treering.extensions.statements.pairs import TELLING, Comparison, differing, have_common, is_other_subject
+from treering.extensions.statements.pairs import TELLING, Comparison, differing, have_common, is_about_same, is_other_subject
 from treering.extensions.statements.statement import Relation, RelationKind, StatedValue, Statement
 from treering.extensions.statements.words import KIN
 
@@ -85,9 +85,17 @@ def may_change(new: Statement, old: Statement) -> bool:
     return "change" in new.cues or not _is_apart(new, old)
 
 
+def _is_of_other_kin(new: Statement, old: Statement) -> bool:
+    """Return whether one statement is about a relative, and the other about the speaker: `my sister lives in Ghent`."""
+    relatives, earlier = new.modifiers & KIN, old.modifiers & KIN
+    return bool(relatives and not earlier) or bool(earlier and not relatives and _OWN.search(new.text))
+
+
 def _is_apart(new: Statement, old: Statement) -> bool:
     """Return whether two statements without a word for a change are about different things, persons or events."""
     if new.author != old.author and _OWN.search(new.text) and _OWN.search(old.text) and "handover" not in new.cues:
+        return True
+    if _is_of_other_kin(new, old):
         return True
     if "label" in differing(new, old) or ("did" in new.cues and "did" in old.cues):
         return True
@@ -95,8 +103,12 @@ def _is_apart(new: Statement, old: Statement) -> bool:
 
 
 def _is_sure(new: Statement, old: Statement) -> bool:
-    """Return whether a statement retires another: without a word for a change, people who disagree leave it open."""
-    return new.author == old.author or new.force != "asserted" or bool(new.cues & TELLING)
+    """Return whether a statement retires another; else the other stays, and is marked.
+
+    Without a word for a change, people who disagree leave it open.
+    """
+    is_open = new.author != old.author and new.force == "asserted" and not new.cues & TELLING
+    return not is_open and is_about_same(new, old)
 
 
 def _kind(new: Statement, old: Statement) -> RelationKind:
