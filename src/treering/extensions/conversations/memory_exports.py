@@ -269,10 +269,11 @@ class MemoryFormat:
         """Return a result per memory; `None` if it is not a file of memories. Raises `OSError`."""
         results = parse_memories(stream, file.path)
         reader = InlineReader({"text": segment_inline_text}, file.limits, file.redact_secrets)
-        return None if results is None else (_reading(one, reader, origin) for one in results)
+        return None if results is None else (draft_memory(one, reader, origin) for one in results)
 
 
-def _reading(part: Told, reader: InlineReader, origin: str) -> SourceDraft | Skipped | Failed:
+def draft_memory(part: Told, reader: InlineReader, origin: str) -> SourceDraft | Skipped | Failed:
+    """Return the source of a memory, or the reason why there is none."""
     place = f"{origin}#{_fitting(part.name)}"
     if isinstance(part, LeftOut):
         return Skipped(place, part.why)
