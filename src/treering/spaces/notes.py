@@ -112,7 +112,9 @@ def _stated(item: Knowledge) -> Iterator[tuple[str, str]]:
 
 def _relations(ledger: Ledger, item: Noted) -> Iterator[str]:
     """Return links to the objects that have a note of their own, in the syntax of basic-memory."""
-    targets = [(link.type, link.target) for link in ledger.links(item.id) if link.source == item.id]
+    targets: list[tuple[str, str]] = [
+        (link.type, link.target) for link in ledger.links(item.id) if link.source == item.id
+    ]
     match item:
         case Knowledge():
             targets += [("derived_from", identity) for identity in item.derived_from]

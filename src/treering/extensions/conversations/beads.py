@@ -16,72 +16,70 @@ _DELETED = "tombstone"
 
 def is_bead(value: object) -> bool:
     """Return whether this is a record of beads."""
-    found = record(value)
-    return _is_issue(found) or _is_memory(found)
+    row = record(value)
+    return _is_issue(row) or _is_memory(row)
 
 
 def read_bead(value: object, place: int) -> TicketResult | ForeignMemory | LeftOut:
     """Read one record of an export."""
-    found = record(value)
-    if _is_memory(found):
-        return ForeignMemory(
-            "beads", f"memory-{words(found.get('key'))}", words(found.get("value")), about="the project"
-        )
-    if not _is_issue(found):
+    row = record(value)
+    if _is_memory(row):
+        return ForeignMemory("beads", f"memory-{words(row.get('key'))}", words(row.get("value")), about="the project")
+    if not _is_issue(row):
         return UnreadTicket(f"item {place + 1}", "it is neither an issue nor a memory of beads")
-    if words(found.get("status")) == _DELETED:
-        reason = words(found.get("delete_reason"))
-        return LeftOut(words(found.get("id")), f"it was deleted in beads{f': {reason}' if reason else ''}")
-    return _issue(found)
+    if words(row.get("status")) == _DELETED:
+        reason = words(row.get("delete_reason"))
+        return LeftOut(words(row.get("id")), f"it was deleted in beads{f': {reason}' if reason else ''}")
+    return _issue(row)
 
 
-def _is_memory(found: Record) -> bool:
-    return found.get("_type") == "memory" and bool(words(found.get("key")) and words(found.get("value")).strip())
+def _is_memory(row: Record) -> bool:
+    return row.get("_type") == "memory" and bool(words(row.get("key")) and words(row.get("value")).strip())
 
 
-def _is_issue(found: Record) -> bool:
-    named = words(found.get("id")) and words(found.get("title")).strip()
-    return bool(named and words(found.get("issue_type")) and words(found.get("status")))
+def _is_issue(row: Record) -> bool:
+    named = words(row.get("id")) and words(row.get("title")).strip()
+    return bool(named and words(row.get("issue_type")) and words(row.get("status")))
 
 
-def _issue(found: Record) -> ExportedTicket:
-    parts = [("", words(found.get("description")))]
-    parts += [(name.replace("_", " "), words(found.get(name))) for name in _TEXTS]
-    parts += [("depends on", ", ".join(_dependencies(found))), ("close reason", words(found.get("close_reason")))]
+def _issue(row: Record) -> ExportedTicket:
+    parts = [("", words(row.get("description")))]
+    parts += [(name.replace("_", " "), words(row.get(name))) for name in _TEXTS]
+    parts += [("depends on", ", ".join(_dependencies(row))), ("close reason", words(row.get("close_reason")))]
     return ExportedTicket(
         "beads",
-        words(found.get("id")),
-        words(found.get("title")),
-        words(found.get("status")),
+        words(row.get("id")),
+        words(row.get("title")),
+        words(row.get("status")),
         description=under_headings(parts),
-        author=first_words(found, "created_by", "owner"),
-        opened=moment(found.get("created_at")),
-        updated=first_moment(found, "updated_at", "closed_at", "created_at"),
-        comments=tuple(filter(None, map(_comment, listed(found.get("comments"))))),
-        metadata=_metadata(found),
+        author=first_words(row, "created_by", "owner"),
+        opened=moment(row.get("created_at")),
+        updated=first_moment(row, "updated_at", "closed_at", "created_at"),
+        comments=tuple(filter(None, map(_comment, listed(row.get("comments"))))),
+        metadata=_metadata(row),
     )
 
 
-def _dependencies(found: Record) -> Sequence[str]:
+def _dependencies(row: Record) -> Sequence[str]:
     """Return the ids of the issues that this one depends on, with the type unless that is `blocks`."""
-    edges = [record(one) for one in listed(found.get("dependencies"))]
+    edges = [record(one) for one in listed(row.get("dependencies"))]
     named = [(first_words(one, "depends_on_id", "id"), first_words(one, "type", "dependency_type")) for one in edges]
     return [key if type_ in ("", "blocks") else f"{key} ({type_})" for key, type_ in named if key]
 
 
 def _comment(value: object) -> Message | None:
-    found = record(value)
-    text = words(found.get("text"))
+    row = record(value)
+    text = words(row.get("text"))
     if not text.strip():
         return None
-    at = moment(found.get("created_at"))
-    number = found.get("id")
-    return Message(content=text, name=words(found.get("author")), at=at, id="" if number is None else str(number))
+    at = moment(row.get("created_at"))
+    number = row.get("id")
+    return Message(content=text, name=words(row.get("author")), at=at, id="" if number is None else str(number))
 
 
-def _metadata(found: Record) -> dict[str, JsonValue]:
-    metadata: dict[str, JsonValue] = {name: words(found.get(name)) for name in _METADATA}
-    priority = found.get("priority")
+def _metadata(row: Record) -> dict[str, JsonValue]:
+    metadata: dict[str, JsonValue] = {name: words(row.get(name)) for name in _METADATA}
+    priority = row.get("priority")
     metadata["priority"] = f"P{priority}" if isinstance(priority, int) else ""
-    metadata["labels"] = [*filter(None, map(words, listed(found.get("labels"))))]
+    metadata["labels"] = [*filter(None, map(words, listed(row.get("labels"))))]
     return {name: value for name, value in metadata.items() if value}

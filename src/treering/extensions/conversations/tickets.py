@@ -84,7 +84,7 @@ def _may_hold(data: bytes, ending: str) -> bool:
     return all(cue in small for cue in _CUES[ending])
 
 
-def _tickets(data: bytes, ending: str) -> Iterator[TicketResult] | None:
+def _tickets(data: bytes, ending: str) -> Iterator[Exported] | None:
     if ending == ".csv":
         decoded = decode(data)
         return read_table(decoded.text) if decoded else None
