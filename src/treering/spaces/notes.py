@@ -81,7 +81,7 @@ def _text(item: Noted) -> Iterator[str]:
                 speaker = getattr(segment.locator, "speaker", "")
                 yield f"**{_in_line(speaker)}**\n\n{_quoted(segment.excerpt)}" if speaker else _quoted(segment.excerpt)
         case WorkItem():
-            yield from filter(None, [item.summary, item.resolution and f"Resolution: {item.resolution}"])
+            yield from (_quoted(text) for text in (item.summary, item.resolution) if text)
         case Knowledge():
             if item.summary and item.summary != item.title:
                 yield _quoted(item.summary)

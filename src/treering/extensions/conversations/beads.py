@@ -80,6 +80,6 @@ def _comment(value: object) -> Message | None:
 def _metadata(row: Record) -> dict[str, JsonValue]:
     metadata: dict[str, JsonValue] = {name: words(row.get(name)) for name in _METADATA}
     priority = row.get("priority")
-    metadata["priority"] = f"P{priority}" if isinstance(priority, int) else ""
+    metadata["priority"] = f"P{priority}" if isinstance(priority, int) and not isinstance(priority, bool) else ""
     metadata["labels"] = [*filter(None, map(words, listed(row.get("labels"))))]
     return {name: value for name, value in metadata.items() if value}
