@@ -3,8 +3,7 @@
 from treering.ports.format import posix_path
 
 _VENDOR_FOLDERS = frozenset(
-    "vendor vendored _vendor third_party third-party thirdparty node_modules bower_components site-packages "
-    ".obsidian".split()
+    "vendor vendored _vendor third_party third-party thirdparty node_modules bower_components site-packages".split()
 )
 
 
