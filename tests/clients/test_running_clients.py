@@ -110,9 +110,17 @@ def run_client(name, shop, asked, before="", **settings):
         return model.told()
 
 
+def version(name, shop):
+    """Return the name and version of a client, for the message of a failure."""
+    folder, _, environment = shop
+    program = CLIENTS[name].__name__
+    return f"{name} ({call([program, '--version'], folder, environment).strip()})"
+
+
 def discussions(shop):
     folder, _, environment = shop
-    ids = [one.split()[0] for one in call([*TREERING, "discussion", "list"], folder, environment).splitlines()]
+    listed = json.loads(call([*TREERING, "discussion", "list", "--json"], folder, environment))
+    ids = [one["id"] for one in listed["discussions"]]
     return [call([*TREERING, "discussion", "show", one], folder, environment) for one in ids]
 
 
@@ -121,14 +129,16 @@ def discussions(shop):
 def test_a_client_is_told_what_is_known_when_it_begins_and_after_a_failure_and_its_session_is_kept(name, shop):
     asked = "Where are sessions kept in SQLite?"
     told = run_client(name, shop, asked)
-    assert DECIDED in told
-    assert LEARNED in told
+    client = version(name, shop)
+    assert DECIDED in told, f"{client} does not show its model the output of the hooks for session start and prompt."
+    assert LEARNED in told, f"{client} does not call the hook after a failed command, or does not show its output."
     end = time.monotonic() + _WAIT_SECONDS
     while not (kept := discussions(shop)) and time.monotonic() < end:
         time.sleep(0.5)
+    assert kept, f"{client} does not call the hook at the end of a turn, or its transcript has a new format."
     [kept] = discussions(shop)
-    assert asked in kept
-    assert SAID in kept
+    assert asked in kept, f"The transcript of {client} has a new format for prompts."
+    assert SAID in kept, f"The transcript of {client} has a new format for answers."
     assert DECIDED not in kept
 
 
@@ -136,7 +146,7 @@ def test_a_client_is_told_what_is_known_when_it_begins_and_after_a_failure_and_i
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_client_is_told_what_governs_a_file_that_it_edits(name, shop):
     told = run_client(name, shop, "Wait for a lock.", TREERING_HOOKS_OFF="begin,prompt,failure")
-    assert told.count(DECIDED) == 1
+    assert told.count(DECIDED) == 1, f"{version(name, shop)} changed the hook before or after an edit of a file."
     assert LEARNED not in told
 
 

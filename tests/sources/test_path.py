@@ -101,7 +101,7 @@ def test_what_gitignore_files_leave_out_is_not_read(tmp_path: Path) -> None:
 
 
 def test_some_folders_are_never_read(tmp_path: Path) -> None:
-    folders = (".git", ".treering", ".venv", "a/node_modules", "a/__pycache__")
+    folders = (".git", ".obsidian", ".treering", ".venv", "a/node_modules", "a/__pycache__")
     tree(tmp_path, {**{f"{folder}/x.txt": "x" for folder in folders}, "a/x.txt": "x", ".gitignore": "!.venv\n"})
     assert names(tmp_path, read(tmp_path)) == [".gitignore", "a/x.txt"]
 

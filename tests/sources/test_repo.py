@@ -251,7 +251,14 @@ def test_a_folder_whose_name_begins_with_a_dot_is_read_as_that_folder(scratch):
 
 
 def test_an_exam_that_is_committed_is_not_read_for_it_would_answer_its_own_questions(scratch):
-    scratch.commit({"a.py": LONG, ".treering/exam/mine.yaml": "questions: []\n", "web/.treering/notes.md": "# N\n"})
+    scratch.commit(
+        {
+            "a.py": LONG,
+            ".treering/exam/mine.yaml": "questions: []\n",
+            "web/.treering/notes.md": "# N\n",
+            ".obsidian/a.json": "{}",
+        }
+    )
     assert set(by_path(read(scratch.folder))) == {"", "a.py"}
     assert set(by_path(read(scratch.folder, worktree=True))) == {"", "a.py"}
 

@@ -75,6 +75,7 @@ def test_the_files_are_plain(export):
     assert {file.name for file in export.iterdir()} == {
         "manifest.json",
         "blobs",
+        "notes",
         "events.jsonl",
         "revisions.jsonl",
         "segments.jsonl",

@@ -55,6 +55,13 @@ def test_ingest_is_reported_in_a_sentence(report, words):
     assert ingest_in_words(report, 12.3) == words
 
 
+@pytest.mark.parametrize("origin", ["repo:/acme#issues.jsonl#web-7", "file:/acme/issues.jsonl#web-7"])
+def test_parts_of_a_file_are_counted_as_items(origin):
+    items = (ItemResult(origin=origin, outcome="created"),)
+    report = ingest_report(mode="path", counts={"created": 157}, items=items)
+    assert ingest_in_words(report) == "Read 157 items: 157 indexed."
+
+
 def test_repository_map_is_not_counted_as_a_file():
     items = (ItemResult(origin="repo:/acme", outcome="updated"),)
     report = ingest_report(mode="repo", counts={"updated": 1, "unchanged": 6}, items=items)

@@ -68,6 +68,14 @@ def the_work(space: Space) -> WorkItem:
     return item
 
 
+@pytest.mark.parametrize("state", ["In Progress", "in_progress"])
+def test_ticket_in_progress_becomes_work_in_progress(space: Space, tmp_path: Path, state: str) -> None:
+    bring(space, tmp_path, "issues.json", [{**TICKET, "state": state}])
+    propose(space)
+    approve_all(space)
+    assert the_work(space).status == "in_progress"
+
+
 def test_an_open_ticket_becomes_a_work_item_once_somebody_approves(space: Space, tmp_path: Path) -> None:
     bring(space, tmp_path, "issues.json", [TICKET])
     assert asked(space) == [("work item", "#17: Retries wait too long")]

@@ -173,7 +173,7 @@ class RecordForm:
     """The format of a system's records, with its test and reader."""
 
     claims: Callable[[Record], bool]
-    read: Callable[[Record], ForeignMemory]
+    read: Callable[[Record], Told]
 
 
 def form_of(value: object) -> RecordForm | None:
@@ -196,6 +196,28 @@ def _mem0(found: Record) -> ForeignMemory:
         at=written(found),
         metadata=besides(found, "id", "memory", "hash", "score"),
         about="" if found.get("expiration_date") else about or "the user",
+    )
+
+
+def _is_openmemory(row: Record) -> bool:
+    named = row.keys() >= {"id", "created_at"} and bool(row.keys() & {"category_ids", "categories"})
+    return named and row.get("state") in _OPENMEMORY_STATES and bool(words(row.get("content")).strip())
+
+
+_OPENMEMORY_STATES = ("active", "paused", "archived", "deleted")
+
+
+def _openmemory(row: Record) -> Told:
+    identity, state = words(row.get("id")), words(row.get("state"))
+    if state == "deleted":
+        return LeftOut(identity, "it was deleted in OpenMemory")
+    return ForeignMemory(
+        "mem0",
+        identity,
+        words(row.get("content")),
+        at=written(row),
+        metadata=besides(row, "id", "content"),
+        about="the user" if state == "active" else "",
     )
 
 
@@ -273,6 +295,7 @@ def _passage(found: Record) -> ForeignMemory:
 
 FORMS = (
     RecordForm(_is_mem0, _mem0),
+    RecordForm(_is_openmemory, _openmemory),
     RecordForm(_is_store_item, _store_item),
     RecordForm(_is_drawer, _drawer),
     RecordForm(_is_passage, _passage),

@@ -1,4 +1,4 @@
-"""A space as plain files: JSON lines for records, one file per text; and back, with the same ids and audit."""
+"""A space as plain files: JSON lines for records, one file per text, Markdown notes; and back, with the same ids."""
 
 import hashlib
 import json
@@ -22,6 +22,7 @@ from treering.ports.runtime import collecting_seldom
 from treering.ports.search import KeptVectors
 from treering.ports.stores import Stores
 from treering.spaces import wiring
+from treering.spaces.notes import write_notes
 from treering.spaces.wiring import Opening, author
 from treering.system.address import Address
 from treering.system.machine import make_folder, private, write_new
@@ -40,6 +41,7 @@ FILES = {
     "receipt": "receipts.jsonl",
 }
 _MANIFEST = "manifest.json"
+_NOTES = "notes"
 _BLOBS = "blobs"
 _BLOB_NAME = re.compile(r"[0-9a-f]{64}")
 _ROW: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
@@ -60,6 +62,8 @@ def export_space(ledger: Ledger, folder: Path) -> dict[str, int]:
         shutil.rmtree(partial, ignore_errors=True)
         make_folder(partial / _BLOBS)
         manifest = _write(ledger, partial)
+        make_folder(partial / _NOTES)
+        write_notes(ledger, partial / _NOTES)
         write_new(partial / _MANIFEST, f"{manifest.model_dump_json(indent=2)}\n".encode())
         partial.rename(folder)
     except OSError as error:

@@ -27,7 +27,8 @@ def ingest_in_words(report: IngestReport, seconds: float | None = None) -> str:
     counted = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number > 0) or "nothing new"
     if total and counts["unchanged"] == total == counts.total():
         counted = "nothing changed"
-    thing = _THINGS.get(report.mode, "item")
+    # A file may contain several items, such as the tickets of an export.
+    thing = "item" if any(map(_is_part, report.items)) else _THINGS.get(report.mode, "item")
     took = f" in {duration(seconds)}" if seconds is not None else ""
     redacted = f" Redacted {counted_things(report.redacted, 'secret')}." if report.redacted else ""
     return f"Read {counted_things(total, thing)}{took}: {counted}.{redacted}"
@@ -36,6 +37,11 @@ def ingest_in_words(report: IngestReport, seconds: float | None = None) -> str:
 def is_map(item: ItemResult) -> bool:
     """Return whether an item is the map of a repository, which is an item of its own, and no file."""
     return item.origin.startswith("repo:") and "#" not in item.origin
+
+
+def _is_part(item: ItemResult) -> bool:
+    """Return whether an item is a part of a file, such as a ticket, a memory or a conversation."""
+    return item.origin.startswith(("repo:", "file:")) and "#" in path_of_item(item)
 
 
 def path_of_item(item: ItemResult) -> str:

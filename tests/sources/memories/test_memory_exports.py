@@ -210,6 +210,46 @@ def test_blocks_of_an_agent_of_letta_are_memories_and_its_messages_are_told_of(s
     assert "without a value" in told["b-3"]
 
 
+def test_twice_encoded_agent_file_is_read(space, tmp_path: Path) -> None:
+    assert set(brought(space, tmp_path, json.dumps(json.dumps(AGENT)), "mira.af")) == {"b-1", "b-2"}
+
+
+def test_memories_of_openmemory_follow_their_state(space, tmp_path: Path) -> None:
+    states = ("active", "paused", "deleted")
+    rows = [
+        {"id": s, "content": f"Likes {s} tea", "state": s, "categories": ["food"], "created_at": AT} for s in states
+    ]
+    found = brought(space, tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "memories.jsonl")
+    assert set(found) == {"active", "paused"}
+    assert stated(space) == [described("the user", "Likes active tea")]
+    reasons = {item.origin.partition("#")[2]: item.why for item in ingest(space, tmp_path / "memories.jsonl").items}
+    assert reasons["deleted"] == "it was deleted in OpenMemory"
+
+
+def test_openmemory_document_is_read(space, tmp_path: Path) -> None:
+    row = {"id": "m", "content": "Tea at five", "state": "active", "category_ids": [], "created_at": AT}
+    found = brought(space, tmp_path, {"user": {"id": "u"}, "apps": [], "memories": [row]}, "memories.json")
+    assert text_of(found["m"]) == "Tea at five"
+
+
+def test_files_and_skills_of_letta_are_sources(space, tmp_path: Path) -> None:
+    # A long history precedes the blocks of memory.
+    history = [{"role": "user", "content": "x" * 300_000}]
+    agent = {
+        "agents": [{**AGENT["agents"][0], "messages": history}],
+        "blocks": AGENT["blocks"],
+        "files": [{"original_file_name": "talk.md", "content": "Bees dance."}, {"file_name": "empty.md"}],
+        "skills": [{"name": "brew", "files": {"SKILL.md": "Heat the water first."}}],
+    }
+    found = brought(space, tmp_path, agent, "mira.af")
+    assert {source.title: text_of(source) for name, source in found.items() if not name.startswith("b-")} == {
+        "talk.md": "Bees dance.",
+        "brew/SKILL.md": "Heat the water first.",
+    }
+    reasons = {item.origin.partition("#")[2]: item.why for item in ingest(space, tmp_path / "mira.af").items}
+    assert reasons["empty.md"] == "a file without content"
+
+
 def test_observations_and_summaries_of_claude_mem_are_memories(space, tmp_path: Path) -> None:
     found = brought(space, tmp_path, SESSIONS)
     assert set(found) == {"observation-7", "observation-8", "summary-3"}

@@ -71,6 +71,28 @@ JIRA_XML = """<?xml version="1.0"?><rss version="0.92"><channel><item>
 &lt;p&gt;Since May.&lt;/p&gt;</comment></comments>
 </item></channel></rss>"""
 
+BEADS = [
+    {
+        "_type": "issue",
+        "id": "web-a9l",
+        "title": "Old databases fail to open",
+        "description": "The migration reads a column that is missing.",
+        "notes": "Fixed by adding the column first.",
+        "status": "closed",
+        "priority": 1,
+        "issue_type": "bug",
+        "created_by": "ada",
+        "created_at": "2026-02-01T08:00:00Z",
+        "updated_at": AT,
+        "close_reason": "Shipped in 1.4",
+        "dependencies": [{"issue_id": "web-a9l", "depends_on_id": "web-1o2", "type": "blocks"}],
+        "comments": [{"id": 1, "author": "bob", "text": "Seen on two machines.", "created_at": AT}],
+    },
+    {"id": "web-1o2", "title": "Migrate", "status": "in_progress", "priority": 2, "issue_type": "task"},
+    {"id": "web-3", "title": "Gone", "status": "tombstone", "issue_type": "task", "delete_reason": "duplicate"},
+    {"_type": "memory", "key": "branches", "value": "Do not delete merged branches."},
+]
+
 
 def brought(space, folder: Path, content: object, name: str) -> dict[str, Any]:
     """Ingest a file; return its sources by their key."""
@@ -143,6 +165,32 @@ def test_the_xml_of_jira_is_read(space, tmp_path: Path) -> None:
     assert source.metadata["labels"] == ["memory"]
 
 
+def beads(records: list[dict[str, Any]] = BEADS) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def test_beads_become_tickets_and_memories(space, tmp_path: Path) -> None:
+    found = brought(space, tmp_path, beads(), "issues.jsonl")
+    assert set(found) == {"web-a9l", "web-1o2", "memory-branches"}
+    (author, request), comment = turns(found["web-a9l"])
+    assert author == "ada"
+    assert "notes: Fixed by adding the column first." in request
+    assert "depends on: web-1o2" in request
+    assert comment == ("bob", "Seen on two machines.")
+    assert found["web-a9l"].metadata["priority"] == "P1"
+    assert found["memory-branches"].segments[0].excerpt == "Do not delete merged branches."
+
+
+def test_deleted_beads_are_skipped_with_their_reason() -> None:
+    (skipped,) = [one for one in _read(beads().encode(), "issues.jsonl") or () if isinstance(one, Skipped)]
+    assert (skipped.origin.partition("#")[2], skipped.why) == ("web-3", "it was deleted in beads: duplicate")
+
+
+def test_unreadable_bead_is_one_failure() -> None:
+    results = list(_read(f"{beads()}not json\n".encode(), "issues.jsonl") or ())
+    assert [one.why for one in results if isinstance(one, Failed)] == ["it is neither an issue nor a memory of beads"]
+
+
 def test_one_issue_as_an_object_is_a_ticket_however_long_its_text_is(space, tmp_path: Path) -> None:
     long = {"body": "It waits too long. " * 5_000, **{name: GITHUB[0][name] for name in ("number", "state", "title")}}
     (source,) = brought(space, tmp_path, long, "issue.json").values()
@@ -197,6 +245,7 @@ def test_xml_with_entities_is_no_file_of_tickets(encoding: str) -> None:
         ('[{"title": "a page", "state": "new"}]', "pages.json"),
         ('{"number": 1, "title": "Chapter one", "state": "draft"}', "chapter.json"),
         ('[{"number": 1, "title": "Chapter one", "url": "https://x.org/book/1"}]', "chapters.json"),
+        ('{"id": "a", "title": "x", "issue_type": ""}\n', "rows.jsonl"),
         ("name;status;key\nx;ok;1\n", "semicolons.csv"),
         ("name,status\nx,ok\n", "table.csv"),
         ("<rss><channel><item><title>News</title></item></channel></rss>", "feed.rss"),
@@ -228,7 +277,9 @@ def test_whatever_stands_in_an_issue_it_has_a_result(value, name: str) -> None:
 
 
 @given(
-    st.sampled_from([(JIRA_TABLE, "a.csv"), (LINEAR, "a.csv"), (JIRA_XML, "a.xml")]), st.binary(max_size=30), st.data()
+    st.sampled_from([(JIRA_TABLE, "a.csv"), (LINEAR, "a.csv"), (JIRA_XML, "a.xml"), (beads(), "a.jsonl")]),
+    st.binary(max_size=30),
+    st.data(),
 )
 @settings(max_examples=200)
 def test_damaged_bytes_raise_nothing(sample, noise: bytes, data) -> None:

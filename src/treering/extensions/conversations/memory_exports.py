@@ -40,7 +40,7 @@ def claims_letta(found: Record) -> bool:
 
 
 def read_letta(found: Record) -> Iterator[Told]:
-    """Read the blocks of all agents of a file."""
+    """Read the blocks of all agents of a file, and their files and skills."""
     agents = [record(one) for one in listed(found.get("agents"))] or [found]
     owners = _owners(agents)
     blocks = listed(found.get("blocks")) or listed(found.get("core_memory"))
@@ -51,6 +51,9 @@ def read_letta(found: Record) -> Iterator[Told]:
             yield LeftOut(name or f"blocks/{place}", "a block of memory without a value")
         else:
             yield _block(block, owners.get(name) or words(found.get("name")))
+    yield from map(_file, listed(found.get("files")), range(len(listed(found.get("files")))))
+    for one in listed(found.get("skills")):
+        yield from _skill(record(one))
     spoken = sum(len(listed(agent.get("messages"))) for agent in agents)
     yield from left_out("messages", spoken, "message(s) of the agents are not memories and were skipped")
 
@@ -76,6 +79,21 @@ def _block(block: Record, agent: str) -> ForeignMemory:
         metadata=besides(block, "id", "value") | ({"agent": agent} if agent else {}),
         about=about,
     )
+
+
+def _file(value: object, place: int) -> Told:
+    row = record(value)
+    name, text = first_words(row, "original_file_name", "file_name"), words(row.get("content"))
+    if not text.strip():
+        return LeftOut(name or f"files/{place}", "a file without content")
+    return ForeignMemory("letta", words(row.get("id")) or f"file-{place}-{name}", text, title=name, at=written(row))
+
+
+def _skill(skill: Record) -> Iterator[ForeignMemory]:
+    for path, text in record(skill.get("files")).items():
+        if words(text).strip():
+            name = f"{words(skill.get('name'))}/{path}"
+            yield ForeignMemory("letta", f"skill-{name}", words(text), title=name)
 
 
 def claims_claude_mem(found: Record) -> bool:
@@ -160,7 +178,9 @@ MAX_BYTES = 64_000_000
 """The maximum size of a file of memories, which is parsed as a whole with about ten times as much memory."""
 
 _HEAD_BYTES = 256_000
-_MEMBERS = re.compile(rb'"(?:memory|namespace|fact|wing|core_memory|blocks|observations)"\s*:|"passage-')
+_MEMBERS = re.compile(
+    rb'"(?:memory|memories|category_ids|categories|namespace|fact|wing|core_memory|blocks|observations)"\s*:|"passage-'
+)
 _DOCUMENTS = (".json", ".af")
 _LINES = (".jsonl", ".ndjson")
 _LOOKED_AT = 20
@@ -183,7 +203,7 @@ def parse_memories(stream: BinaryIO, name: str) -> Iterator[Told] | None:
     `stream` must be seekable. Raises the `OSError` of the stream.
     """
     head = stream.read(_HEAD_BYTES)
-    if not (head.startswith(b"# ") if _ending(name) == ".md" else _MEMBERS.search(head)):
+    if not _may_begin(head, _ending(name)):
         return None
     stream.seek(0)
     data = read_at_most(stream, MAX_BYTES + 1)
@@ -191,6 +211,16 @@ def parse_memories(stream: BinaryIO, name: str) -> Iterator[Told] | None:
         return None
     results = _read(data, _ending(name))
     return None if results is None else _each_once(results)
+
+
+def _may_begin(head: bytes, ending: str) -> bool:
+    match ending:
+        case ".md":
+            return head.startswith(b"# ")
+        case ".af":  # long histories may precede the blocks of memory
+            return True
+        case _:
+            return _MEMBERS.search(head) is not None
 
 
 def _ending(name: str) -> str:
@@ -205,6 +235,8 @@ def _read(data: bytes, ending: str) -> Iterator[Told] | None:
     if ending in _LINES:
         return _records([parse(line) for line in data.splitlines() if line.strip()])
     value = parse(data.removeprefix(b"\xef\xbb\xbf"))
+    if isinstance(value, str):  # Letta's server encodes some agent files twice
+        value = parse(value.encode(errors="replace"))
     return _records(value) if isinstance(value, list) else _document(value)
 
 
@@ -269,10 +301,11 @@ class MemoryFormat:
         """Return a result per memory; `None` if it is not a file of memories. Raises `OSError`."""
         results = parse_memories(stream, file.path)
         reader = InlineReader({"text": segment_inline_text}, file.limits, file.redact_secrets)
-        return None if results is None else (_reading(one, reader, origin) for one in results)
+        return None if results is None else (draft_memory(one, reader, origin) for one in results)
 
 
-def _reading(part: Told, reader: InlineReader, origin: str) -> SourceDraft | Skipped | Failed:
+def draft_memory(part: Told, reader: InlineReader, origin: str) -> SourceDraft | Skipped | Failed:
+    """Return the source of a memory, or the reason why there is none."""
     place = f"{origin}#{_fitting(part.name)}"
     if isinstance(part, LeftOut):
         return Skipped(place, part.why)

@@ -1,7 +1,7 @@
 """Tickets of a file as sources, one for each: its description and each comment are turns that can be cited."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -12,10 +12,13 @@ from pydantic import JsonValue, ValidationError
 
 from treering.core.canonical import render_time
 from treering.core.patch import shortened
+from treering.extensions.conversations.beads import is_bead, read_bead
+from treering.extensions.conversations.memory_exports import draft_memory
 from treering.extensions.conversations.table_tickets import ExportedTicket, TicketResult, UnreadTicket, read_table
 from treering.extensions.documents.html_text import text_of_html
 from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
 from treering.ports.format import FileToRead, posix_path
+from treering.sources.memory import ForeignMemory, LeftOut
 from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import read_at_most
 from treering.sources.reading.loose_json import Record, first_moment, first_words, listed, parse, record, words
@@ -30,6 +33,7 @@ _HEAD_BYTES = 64_000
 _TITLE_CHARS = 200
 _CUES = {
     ".json": (b'"title"',),
+    ".jsonl": (b'"issue_type"', b'"title"'),
     ".csv": (b"status",),
     ".xml": (b"<rss", b"<key"),
     ".rss": (b"<rss", b"<key"),
@@ -40,6 +44,10 @@ Tables and feeds contain them at the beginning. In JSON, the text of an issue, w
 """
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 """The byte order marks of UTF-16, in which some Windows shells write the output of a command."""
+
+
+Exported = TicketResult | ForeignMemory | LeftOut
+"""A part of an export; beads also exports memories and deleted issues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +84,24 @@ def _may_hold(data: bytes, ending: str) -> bool:
     return all(cue in small for cue in _CUES[ending])
 
 
-def _tickets(data: bytes, ending: str) -> Iterator[TicketResult] | None:
+def _tickets(data: bytes, ending: str) -> Iterator[Exported] | None:
     if ending == ".csv":
         decoded = decode(data)
         return read_table(decoded.text) if decoded else None
-    if ending != ".json":
+    if ending not in (".json", ".jsonl"):
         return read_rss(data)
-    values = issues_in(parse(data.removeprefix(b"\xef\xbb\xbf")))
-    return map(read_issue, values, range(len(values))) if values else None
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    if ending == ".jsonl":
+        value: object = [parse(line) for line in data.splitlines() if line.strip()]
+    else:
+        value = parse(data)
+    for claims, read in _FORMS:
+        if values := issues_in(value, claims):
+            return map(read, values, range(len(values)))
+    return None
 
 
-def _each_once(tickets: Iterator[TicketResult]) -> Iterator[TicketResult]:
+def _each_once(tickets: Iterator[Exported]) -> Iterator[Exported]:
     seen: set[str] = set()
     for one in tickets:
         if isinstance(one, ExportedTicket) and one.key in seen:
@@ -97,7 +112,9 @@ def _each_once(tickets: Iterator[TicketResult]) -> Iterator[TicketResult]:
         yield one
 
 
-def _reading(ticket: TicketResult, reader: InlineReader, origin: str) -> SourceDraft | Skipped | Failed:
+def _reading(ticket: Exported, reader: InlineReader, origin: str) -> SourceDraft | Skipped | Failed:
+    if isinstance(ticket, ForeignMemory | LeftOut):
+        return draft_memory(ticket, reader, origin)
     if isinstance(ticket, UnreadTicket):
         return Failed(f"{origin}#{ticket.name}", ticket.why)
     place = f"{origin}#{ticket.key.removeprefix('#')}"
@@ -218,14 +235,14 @@ _JSON_METADATA = (
 )
 
 
-def issues_in(value: object) -> Sequence[object]:
+def issues_in(value: object, claims: Callable[[object], bool]) -> Sequence[object]:
     """Return the issues of a file: a list, judged by its first elements, or a single one."""
-    if _is_issue(value):
+    if claims(value):
         return [value]
     document = record(value)
     values = listed(value) or listed(document.get("issues")) or listed(document.get("items"))
     first = values[:_LOOKED_AT]
-    return values if first and 2 * sum(map(_is_issue, first)) >= len(first) else ()
+    return values if first and 2 * sum(map(claims, first)) >= len(first) else ()
 
 
 def read_issue(value: object, place: int) -> TicketResult:
@@ -273,6 +290,13 @@ def _is_ticket(issue: Record) -> bool:
 _STATES = frozenset({"open", "opened", "reopened", "closed", "merged", "locked"})
 _URLS = ("url", "html_url", "web_url")
 _ISSUE_URL = re.compile(r"^https?://[^/\s]+/[^\s?#]+/(?:issues|pull|merge_requests|work_items)/\d+(?:[?#]|\Z)")
+
+
+_FORMS: tuple[tuple[Callable[[object], bool], Callable[[object, int], Exported]], ...] = (
+    (_is_issue, read_issue),
+    (is_bead, read_bead),
+)
+"""Formats of issues in JSON, with their tests and readers."""
 
 
 def _comments(found: Record) -> Sequence[object]:

@@ -12,7 +12,7 @@ from treering.core.characters import unprinted
 from treering.ports.adapter import FileAccess, FilesAround, OwnFiles, Skipped, SourceDraft, WrittenFiles
 from treering.registry import brought
 
-NEVER_READ = frozenset({".git", ".treering", ".venv", "node_modules", "__pycache__"})
+NEVER_READ = frozenset({".git", ".obsidian", ".treering", ".venv", "node_modules", "__pycache__"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,7 @@ def _of_ticket(call: Call, source: Source, tracked: Sequence[WorkItem], *, close
 
 def _state(source: Source) -> str:
     """Return the state of a ticket: a status of an open work item, or `closed` or `cancelled`."""
-    word = str(source.metadata.get("state") or "").strip().casefold()
+    word = str(source.metadata.get("state") or "").strip().casefold().replace("_", " ")
     state = next((name for name, words in _STATES.items() if word in words), "open")
     reason = str(source.metadata.get("stateReason") or source.metadata.get("state_reason") or "").casefold()
     return "cancelled" if state == "closed" and reason in _NOT_DONE else state

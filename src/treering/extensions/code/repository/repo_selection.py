@@ -31,7 +31,8 @@ from treering.system.repository_place import repository_at
 _MOST_GLOBS = 1_000
 _LONGEST_PATH = 4_096
 _TRUE = ("", "=true", "=1", "=set")
-_OWN = ".treering"
+_NEVER_READ = frozenset({".obsidian", ".treering"})
+"""Folders of settings and data of programs, which git may track."""
 _MOST_BYTES = 2_000_000
 
 _Found = TypeVar("_Found")
@@ -244,7 +245,7 @@ def snapshot(
     `InvalidInput` without a work tree.
     """
     entries = repository.entries(commit) if commit else ()
-    items = {entry.path: RepoItem(entry, commit) for entry in entries if _OWN not in entry.path.split("/")}
+    items = {entry.path: RepoItem(entry, commit) for entry in entries if _NEVER_READ.isdisjoint(entry.path.split("/"))}
     if not selection.worktree:
         if selection.commit is None and repository.top is not None:
             _use_own_files_of_work_tree(items, repository, repository.top, reader, commit)
@@ -257,7 +258,7 @@ def snapshot(
     for change in repository.work_changes():
         if change.deleted:
             items.pop(change.path, None)
-        else:
+        elif _NEVER_READ.isdisjoint(change.path.split("/")):
             item = _work_tree_item(repository.top, change, reader, commit)
             before = items.get(change.path)
             if before is None or before.entry != item.entry:
