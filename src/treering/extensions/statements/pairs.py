@@ -163,22 +163,16 @@ def is_other_subject(new: Statement, old: Statement) -> bool:
 
 
 def have_common(new: Statement, old: Statement) -> bool:
-    """Return whether two statements share a topic or a kind of value, or a word of the new one announces a change."""
-    return bool(new.things & old.things or differing(new, old) or _has_equal(new, old) or new.cues & TELLING)
-
-
-def is_about_same(new: Statement, old: Statement) -> bool:
-    """Return whether a statement is about what an earlier one states, and not only about the same person or thing.
+    """Return whether two statements may be about the same: by a topic, a single attribute, or words that only point.
 
     `Make it 8` and `that's off` have nothing to say but the change, and are about something that was said just before.
     """
-    if new.single and old.single and new.attributes & old.attributes:
+    if new.things & old.things or (new.single and old.single and new.attributes & old.attributes):
         return True
-    if not new.things & old.things:
-        is_pointing = bool(new.cues & POINTING) and len(new.things - new.inherited) <= MAX_OWN_TOPICS
-        return is_pointing and new.message - old.message <= NEAR_MESSAGES
-    is_like = new.verbs & old.verbs or new.attributes & old.attributes or new.positive != old.positive
-    return new.force == "ended" or bool(is_like or differing(new, old) or "correct" in new.cues)
+    if (differing(new, old) or _has_equal(new, old)) and new.cues & TELLING:
+        return True
+    is_pointing = bool(new.cues & POINTING) and len(new.things - new.inherited) <= MAX_OWN_TOPICS
+    return is_pointing and new.message - old.message <= NEAR_MESSAGES
 
 
 def _has_equal(new: Statement, old: Statement) -> bool:
