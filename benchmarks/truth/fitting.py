@@ -210,7 +210,9 @@ def main() -> int:
         weights = fit([*long, *(one for other, rest in hands.items() if other != hand for one in rest)])
         over, holds = found(weights, examples, over=True), found(weights, examples, over=False)
         limits = {share: holds[int((1 - share) * len(holds))] for share in (0.05, 0.1, 0.15, 0.2)}
-        shares = (f"{sum(one > limit for one in over) / max(1, len(over)):.2f}/{limit:.2f}" for limit in limits.values())
+        shares = (
+            f"{sum(one > limit for one in over) / max(1, len(over)):.2f}/{limit:.2f}" for limit in limits.values()
+        )
         print(hand, len(over), len(holds), *shares)
     weights = fit([*long, *(one for examples in hands.values() for one in examples)])
     WEIGHTS.write_text(json.dumps({"comment": COMMENT, "weights": weights}, indent=1) + "\n", "utf-8")
