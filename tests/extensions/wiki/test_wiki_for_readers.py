@@ -21,7 +21,7 @@ LAWN = {
     "mower/src/lib.rs": "/*!\nCuts grass.\n\n# Details\n*/\n\nmod blade;\npub use crate::blade::Blade;\n",
     "mower/src/blade.rs": "/// A sharp edge.\n#[derive(Debug)]\npub struct Blade {\n    length: u8,\n}\n",
     "mower/benches/bench.rs": "/// Runs.\npub fn run() {}\n",
-    "shed/units.hh": '#ifndef units_hh_INCLUDED\n#define units_hh_INCLUDED\n#include "rake.hh"\n\nint length();\n#endif\n',
+    "shed/units.hh": "#ifndef units_hh_INCLUDED\n#define units_hh_INCLUDED\n\nint length();\n#endif\n",
     "shed/constants.ts": "/** Marks a tool. */\nexport const TOOL = 1\n",
     "shed/rake.ts": (
         "/**\n * Rakes leaves, such as `/lawn/*`, into a heap.\n"
