@@ -101,6 +101,16 @@ def test_evidence_names_lines_of_code(space, text):
     assert not one.uncommitted
 
 
+@pytest.mark.parametrize("name", ["Kakoune::Pool::get", "Pool::get", "get"])
+def test_symbol_with_double_colons_names_its_definition(repository, space, name):
+    steps = "".join(f"    take_step_{number}(m_size);\n" for number in range(30))
+    methods = "".join(f"int Pool::{method}()\n{{\n{steps}    return {method}_;\n}}\n\n" for method in ("get", "put"))
+    code = f"namespace Kakoune\n{{\n\n{methods}}}\n"
+    repository.commit({"src/pool.cc": code})
+    space.ingest("repo", input={"path": str(repository.folder)})
+    assert "return get_" in space.show(f"src/pool.cc::{name}").text
+
+
 @pytest.mark.parametrize("name", ["src/retry.py", "src/retry.py:3", "src/retry.py::Retry"])
 def test_shown_text_states_that_its_file_changed(space, repository, name):
     def notes():

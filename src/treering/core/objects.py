@@ -108,6 +108,10 @@ class Utterance(FrozenModel):
 SummaryForm = Literal["memory", "condensation", "rolling_summary", "state_document", "digest"]
 
 
+BY_RULES = "built-in"
+"""The beginning of `Summary.made_by` of built-in rules."""
+
+
 class Summary(FrozenModel):
     """A summary of its evidence; its text is the `summary` of the knowledge.
 
@@ -130,6 +134,11 @@ class Summary(FrozenModel):
     by_hand: tuple[str, ...] = ()
     struck_by_hand: tuple[str, ...] = ()
     made_by: str = ""
+
+    @property
+    def is_extract(self) -> bool:
+        """Whether built-in rules copied it from messages, and no person added to it."""
+        return self.made_by.startswith(BY_RULES) and not self.by_hand
 
 
 Payload = Fact | Procedure | Decision | Constraint | Preference | Summary

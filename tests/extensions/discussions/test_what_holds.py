@@ -41,6 +41,18 @@ def test_state_shows_what_holds_at_once(space):
     ]
 
 
+def test_search_shows_messages_instead_of_extracts(space):
+    discussion = opened(space)
+    tell(discussion, "The garden party is on Saturday 13 June at our place in Bremen", *(f"ok {at}" for at in range(9)))
+    discussion.update()
+    found = space.query("search", input={"text": "garden party"}, options={"descend": True})
+    extracts = space.query(
+        "search", input={"text": "garden party"}, options={"descend": True, "filter": {"kind": "summary"}}
+    )
+    assert "summary" not in {hit.kind for hit in found.hits}
+    assert "13 June" in extracts.hits[0].text
+
+
 def test_edited_message_is_read_again(space):
     discussion = opened(space)
     tell(discussion, *DENTIST)

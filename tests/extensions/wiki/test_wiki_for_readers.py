@@ -21,6 +21,7 @@ LAWN = {
     "mower/src/lib.rs": "/*!\nCuts grass.\n\n# Details\n*/\n\nmod blade;\npub use crate::blade::Blade;\n",
     "mower/src/blade.rs": "/// A sharp edge.\n#[derive(Debug)]\npub struct Blade {\n    length: u8,\n}\n",
     "mower/benches/bench.rs": "/// Runs.\npub fn run() {}\n",
+    "shed/units.hh": "#ifndef units_hh_INCLUDED\n#define units_hh_INCLUDED\n\nint length();\n#endif\n",
     "shed/constants.ts": "/** Marks a tool. */\nexport const TOOL = 1\n",
     "shed/rake.ts": (
         "/**\n * Rakes leaves, such as `/lawn/*`, into a heap.\n"
@@ -41,6 +42,10 @@ LAWN = {
 def lawn(tmp_path, space):
     Bakery(tmp_path / "lawn", LAWN).ingest(space)
     return wiki(space)
+
+
+def test_directives_of_c_are_no_purpose(lawn):
+    assert not any("INCLUDED" in page.plan.purpose for page in lawn.values())
 
 
 def published(space, folder):

@@ -10,7 +10,7 @@ from typing import Any
 
 from treering.core.canonical import canonical_json, digest, render_time
 from treering.core.evidence import Lines, Segment, Triple, Turn
-from treering.core.filters import element_name
+from treering.core.filters import asked_texts, element_name
 from treering.core.objects import (
     Activity,
     Constraint,
@@ -288,3 +288,12 @@ def is_shown(state: Head | None, reach: Reach) -> bool:
 def is_withheld(item: Object, reach: Reach) -> bool:
     """Return whether a read omits an object because it is over, whatever its status."""
     return not reach.withdrawn and reach.now is not None and is_over(item, now=reach.now)
+
+
+def repeats_turns(item: Object, reach: Reach) -> bool:
+    """Return whether a read omits a summary that only copies turns, also those that were replaced since.
+
+    A read that asks for summaries gets it.
+    """
+    is_extract = isinstance(item, Knowledge) and isinstance(item.payload, Summary) and item.payload.is_extract
+    return is_extract and ("kind", ("summary",)) not in asked_texts(reach.where)

@@ -22,7 +22,7 @@ from treering.ports.search import TextFound, TextRequest
 from treering.retrieval import limits
 from treering.retrieval.graph.association import Association
 from treering.retrieval.index.code_places import NO_PLACE
-from treering.retrieval.index.passages import is_shown, is_withheld, passages_of
+from treering.retrieval.index.passages import is_shown, is_withheld, passages_of, repeats_turns
 from treering.retrieval.index.rounds import ModelRequest, Steps, run
 from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.fusion import Fused
@@ -136,7 +136,7 @@ class CandidateReader:
             return CandidateWords(segment.excerpt, segment.heading, segment.locator, segment=segment, source=source)
         if head.part:
             return None
-        if item is None or is_withheld(item, self.reach):
+        if item is None or is_withheld(item, self.reach) or repeats_turns(item, self.reach):
             return None
         return CandidateWords(passages_of(item)[0].text, item=item)
 

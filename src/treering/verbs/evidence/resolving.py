@@ -203,11 +203,11 @@ class Resolver:
         source = self.up_to_date(source, file)
         segments = self.segments_of(source)
         named = {
-            name: name == symbol or name.endswith(f".{symbol}") for segment in segments for name in _names_in(segment)
+            name: f".{_dotted(name)}".endswith(f".{symbol}") for segment in segments for name in _names_in(segment)
         }
         names = [name for name, is_meant in named.items() if is_meant]
-        if symbol in names:
-            names = [symbol]
+        if exact := [name for name in names if _dotted(name) == symbol]:
+            names = exact
         if len(names) != 1:
             how_many = f"{len(names)} definitions called" if names else "no definition called"
             raise InvalidInput(
@@ -453,6 +453,11 @@ def _names_in(segment: Segment) -> tuple[str, ...]:
     heading = segment.locator.heading if isinstance(segment.locator, Lines) else ""
     names = [part.strip().partition(" (part ")[0] for part in heading.split(",")]
     return tuple(dict.fromkeys([*(one.name for one in segment.definitions), *filter(None, names)]))
+
+
+def _dotted(name: str) -> str:
+    """Return a qualified name with dots, as citations are read."""
+    return name.replace("::", ".")
 
 
 def _lines_of(segment: Segment, name: str) -> tuple[int, int] | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from treering.core.errors import InvalidInput, NotFound
+from treering.core.objects import BY_RULES
 from treering.extensions.discussions.generators.built_in import STATE_TOKENS, BuiltInGenerator
 from treering.extensions.discussions.generators.generator import Generator
 from treering.extensions.discussions.generators.utterances import lines_of
@@ -31,7 +32,6 @@ from treering.verbs.engine import Engine, retry_on_conflict
 
 MAX_LINES = 20_000
 """The maximal number of lines of an edit."""
-_RULES_PREFIX = "built-in"
 """The start of the names of rules, as the authors of versions."""
 _BATCH = 20
 """The number of memories merged by one call of the generator."""
@@ -51,10 +51,10 @@ def projection(engine: Engine, ref: DiscussionRef, *, last: int | None = None, a
 def is_by_rules(versions: Versions, state: TextState) -> bool:
     """Return whether rules write the document: no model did, and it was not imported."""
     current = state.current
-    if current and current.made_by.startswith(_RULES_PREFIX):
+    if current and current.made_by.startswith(BY_RULES):
         return True
     written = [version.made_by for version in versions.surviving() if not version.by_person] if current else []
-    return not written or written[-1].startswith(_RULES_PREFIX)
+    return not written or written[-1].startswith(BY_RULES)
 
 
 def state_text(

@@ -24,7 +24,9 @@ _PROPERTY = re.compile(r"(?:[\w.]*\.)?(?:cached_|abstract)?property|\w+\.getter"
 _HOLDER = re.compile(
     r"\b(?:class|interface|struct|enum|trait|impl|type|module|mod|namespace|def|func|fn|function|const|let|var)\s+$"
 )
-_COMMENT = re.compile(r"(?:/\*|\*|//|#(?!\[|!)|--\s)")
+_DIRECTIVE = r"(?:include|if|ifdef|ifndef|elif|else|endif|define|undef|pragma|error|warning|import|using)\b"
+_COMMENT = re.compile(rf"(?:/\*|\*|//|#(?!\[|!|{_DIRECTIVE})|--\s)")
+"""Begins a comment; `#include` and other directives of C and C# are none."""
 _FOR_TOOLS = re.compile(
     r"eslint-|@ts-|prettier-|biome-|istanbul|c8 ignore|noinspection|nolint|go:|rubocop:|clang-|\bvim?:|-\*-"
 )
