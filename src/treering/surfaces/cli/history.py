@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from treering.core.audit import LINK_EVENTS
 from treering.core.canonical import parse_time
@@ -17,11 +17,21 @@ from treering.ports.ledger import Ledger
 from treering.surfaces.cli.printing import IndentedLine, line, local_time
 from treering.surfaces.cli.receipts import change_in_words
 from treering.surfaces.python.space import Space
-from treering.verbs.query.recent import JOINED, RecentChange, RecentReport, merge_in_words
+from treering.verbs.catalog import TOOLS
+from treering.verbs.envelope import EVERYTHING, Envelope, parse
+from treering.verbs.query.recent import (
+    JOINED,
+    RECENT,
+    RecentChange,
+    RecentInput,
+    RecentReport,
+    changes_back,
+    merge_in_words,
+)
+from treering.verbs.reading import DayOptions
 
 LINES = 30
 """Lines of the log without --limit."""
-_PAGE = 1000
 _SAME_INGEST_SECONDS = 60
 """Batches of one ingest that are written within this time are one line."""
 _TITLE_CHARS = 200
@@ -46,10 +56,9 @@ class LoggedEvent:
     reason: str
 
 
-def recent(space: Space, given: Mapping[str, Any], scope: str, *, as_of: int | None = None) -> RecentReport:
-    """Return changes at and below a scope up to an audit sequence number, newest first."""
-    options = {"descend": True, **({} if as_of is None else {"as_of": as_of})}
-    return space.query("recent", scope=scope, input=given, options=options)
+def recent(space: Space, given: Mapping[str, Any], scope: str) -> RecentReport:
+    """Return changes at and below a scope, newest first."""
+    return space.query("recent", scope=scope, input=given, options={"descend": True})
 
 
 def events(space: Space, given: Mapping[str, Any], scope: str, *, until_enough: int) -> Sequence[LoggedEvent]:
@@ -80,14 +89,11 @@ def render_events(
 
 
 def _changes(space: Space, given: Mapping[str, Any], scope: str) -> Iterator[RecentChange]:
-    """Yield all changes, page by page, except changes of links, which come with the linked objects."""
-    as_of: int | None = None
-    while True:
-        report = recent(space, {**given, "limit": _PAGE}, scope, as_of=as_of)
-        yield from (one for one in report.changes if one.event not in LINK_EVENTS)
-        if not report.more:
-            return
-        as_of = report.changes[-1].seq - 1
+    """Yield all changes except changes of links, which come with the linked objects."""
+    envelope = parse(Envelope, {"scope": scope, "input": given, "options": {"descend": True}}, where="call")
+    call, checked, options = TOOLS["query"].prepare(space.engine, RECENT, envelope, granted=EVERYTHING)
+    changes = changes_back(call, cast("RecentInput", checked), cast("DayOptions", options))
+    return (one for one in changes if one.event not in LINK_EVENTS)
 
 
 def _events(ledger: Ledger, changes: Iterator[RecentChange]) -> Iterator[LoggedEvent]:
