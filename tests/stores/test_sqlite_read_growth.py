@@ -6,6 +6,7 @@ import apsw
 import pytest
 
 from space_parts import decide, note, open_space
+from treering.surfaces.cli import history
 
 _FEW, _MANY = 150, 450
 """Both more than the candidates of a search, so that a search reads equally many."""
@@ -62,7 +63,11 @@ def _status(space):
     assert space.perform("status").objects
 
 
-@pytest.mark.parametrize("read", [_search, _brief, _status])
+def _last_change(space):
+    assert history.events(space, {}, "/", until_enough=1)
+
+
+@pytest.mark.parametrize("read", [_search, _brief, _status, _last_change])
 def test_read_runs_no_statement_that_grows_with_the_space(steps, read):
     few, many = steps(read)
     growing = {sql: (few.get(sql, 0), count) for sql, count in many.items() if count > few.get(sql, 0) + _MANY - _FEW}

@@ -239,24 +239,24 @@ def _written(
     most = given.limit + MOST_COUNTED
     counted = list(islice(_changes(call, given, options, window, at_once=most), most))
     shown = counted[: given.limit]
-    changes = [_written_change(event, head) for event, head in shown]
+    changes = [written_change(event, head) for event, head in shown]
     heads = {head.id: head for _, head in shown}
     return changes, list(heads.values()), len(counted)
 
 
-def changes_back(call: Call, given: RecentInput, options: DayOptions) -> Iterator[RecentChange]:
-    """Yield all changes in a window of time, newest first, reading the log as far as they are consumed.
+def changes_back(call: Call, given: RecentInput, options: DayOptions) -> Iterator[tuple[AuditEvent, Head]]:
+    """Return all changes in a window of time, newest first, with the heads of the changed objects.
 
-    Whether the changed objects are current is not checked.
+    The log is read as far as the changes are consumed.
     """
     zone = zone_of(call, options)
     given = _with_days(given, zone, call.engine.clock.now())
     window = zone.window(given.since, given.until)
-    changes = _changes(call, given, options, window, at_once=MOST_COUNTED)
-    return (_written_change(event, head) for event, head in changes)
+    return _changes(call, given, options, window, at_once=MOST_COUNTED)
 
 
-def _written_change(event: AuditEvent, head: Head) -> RecentChange:
+def written_change(event: AuditEvent, head: Head) -> RecentChange:
+    """Show a change of an object."""
     return RecentChange(**change_of(event).model_dump(), id=head.id, type=head.type, title=head.title)
 
 
