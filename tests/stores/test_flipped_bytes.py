@@ -84,6 +84,7 @@ def reads(space, ids):
     yield "records", lambda: list(ledger.records())
     yield "origins", lambda: ledger.sources(scope="/", root="3.md")
     yield "scopes", lambda: ledger.scopes("/")
+    yield "counts", lambda: sorted(ledger.counts().items())
     yield "jobs", lambda: space.ingest("status")
     yield "policy", lambda: ledger.policy
 

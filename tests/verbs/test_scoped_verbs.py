@@ -17,6 +17,7 @@ from treering.testing.builders import Builder
 from treering.verbs.catalog import TOOLS, call
 from treering.verbs.confined_ledger import confined
 from treering.verbs.envelope import EVERYTHING, Envelope
+from treering.verbs.query.space_status import STATUS
 from treering.verbs.scoped_ledger import ScopedLedger
 
 NOBODY = {kind: f"{prefix}:{'0' * 26}" for kind, prefix in PREFIXES.items()}
@@ -275,6 +276,11 @@ class TestConfined:
     @pytest.fixture
     def inside(self, space):
         return confined(space.engine, scope="/a")
+
+    def test_status_counts_objects_in_sight(self, space, inside):
+        for scope in ("/", "/a", "/a/c", "/ab"):
+            task(space, f"Task of {scope}", scope=scope)
+        assert STATUS.perform(inside, granted=EVERYTHING).objects == {"work_item": {"open": 2}}
 
     @pytest.mark.parametrize("way", ["commit", "preview", "propose"])
     @pytest.mark.parametrize("scope", ["/", "/b", "/ab"])

@@ -349,6 +349,10 @@ class Ledger(Protocol):
         """Return the scopes below a scope that contain objects of any status, in order."""
         ...
 
+    def counts(self) -> Mapping[tuple[str, str, str], int]:
+        """Return the number of current objects by scope, type and status. Like current heads, it is not verified."""
+        ...
+
     def dependents(self, identity: str) -> Sequence[str]:
         """Return ids of knowledge whose evidence or derivation names this id."""
         ...

@@ -1,5 +1,6 @@
 """The ledger in memory: the reference that every other ledger must equal, and a fast one for tests."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
@@ -264,6 +265,11 @@ class MemoryLedger(LedgerWrites):
             return sorted(
                 {item.scope for item in self._tables.current() if item.scope != below and is_within(item.scope, below)}
             )
+
+    def counts(self) -> Mapping[tuple[str, str, str], int]:
+        """Return the number of current objects by scope, type and status."""
+        with self._lock:
+            return Counter((item.scope, item.type, item.status) for item in self._tables.current())
 
     def dependents(self, identity: str) -> Sequence[str]:
         """Return ids of knowledge whose evidence or derivation names this id."""

@@ -370,11 +370,7 @@ class Tool:
         Raises `Denied` if the mode needs more rights than granted, `InvalidInput` with each wrong field.
         """
         mode = self.find(envelope.mode)
-        self.require(mode, granted=granted)
-        given = parse(mode.input, envelope.input, where="input")
-        options = parse(mode.options, envelope.options, where="options")
-        reaching = lent(engine, mode.rights, granted=granted)
-        call = _call(reaching, envelope, self.name, mode, options)
+        call, given, options = self.prepare(engine, mode, envelope, granted=granted)
         if mode.rights.writes:
             return _warned(mode.answer(call, given, options), envelope.warnings)
         with late_reads(at_least=getattr(options, "at_least", 0)) as late:
@@ -383,6 +379,14 @@ class Tool:
         warnings = call.tree.warnings if call.tree else _of_all_branches(engine, envelope.scope, options)
         report = _warned(report, (*envelope.warnings, *warnings))
         return report.model_copy(update=replica) if replica else report
+
+    def prepare(self, engine: Engine, mode: Mode, envelope: Envelope, *, granted: Rights) -> tuple[Call, Value, Value]:
+        """Check an envelope for a mode; return the call, its input and its options. Raises as `call`."""
+        self.require(mode, granted=granted)
+        given = parse(mode.input, envelope.input, where="input")
+        options = parse(mode.options, envelope.options, where="options")
+        reaching = lent(engine, mode.rights, granted=granted)
+        return _call(reaching, envelope, self.name, mode, options), given, options
 
     def require(self, mode: Mode, *, granted: Rights) -> None:
         """Raise `Denied` if a mode needs more rights than granted."""

@@ -174,6 +174,10 @@ class ScopedLedger:
         """Return the scopes below one that contain objects."""
         return [scope for scope in self.whole.scopes(below) if self._sees(scope)]
 
+    def counts(self) -> Mapping[tuple[str, str, str], int]:
+        """Return the number of objects in sight by scope, type and status, on all branches."""
+        return {key: number for key, number in self.whole.counts().items() if self._sees(key[0])}
+
     def dependents(self, identity: str) -> Sequence[str]:
         """Return the ids of knowledge in sight whose evidence or derivation names this id."""
         found = self.whole.dependents(identity)

@@ -118,6 +118,10 @@ class Snapshot(ABC):
         """Return the scopes of objects at or below a scope."""
 
     @abstractmethod
+    def counts(self) -> Mapping[tuple[str, str, str], int]:
+        """Return the number of current objects by scope, type and status."""
+
+    @abstractmethod
     def dependents_of(self, identities: Sequence[str]) -> Mapping[str, Sequence[str]]:
         """Return, by id, the ids of knowledge that cites an object or is derived from it, in order."""
 
@@ -249,6 +253,11 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
         """Return the scopes of objects at or below a scope."""
         with self._read(once=True) as snapshot:
             return snapshot.scopes(below)
+
+    def counts(self) -> Mapping[tuple[str, str, str], int]:
+        """Return the number of current objects by scope, type and status."""
+        with self._read(once=True) as snapshot:
+            return snapshot.counts()
 
     def dependents(self, identity: str) -> Sequence[str]:
         """Return the ids of knowledge that cites an object or is derived from it."""

@@ -5,23 +5,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
-from treering.core.audit import LINK_EVENTS
+from treering.core.audit import LINK_EVENTS, AuditEvent
 from treering.core.canonical import parse_time
 from treering.core.characters import label, one_line
 from treering.core.counting import counted_things
 from treering.core.declarations import is_declaration
 from treering.core.objects import Source
-from treering.ports.ledger import Ledger
+from treering.ports.ledger import Head, Ledger
 from treering.surfaces.cli.printing import IndentedLine, line, local_time
 from treering.surfaces.cli.receipts import change_in_words
 from treering.surfaces.python.space import Space
-from treering.verbs.query.recent import JOINED, RecentChange, RecentReport, merge_in_words
+from treering.verbs.catalog import TOOLS
+from treering.verbs.envelope import EVERYTHING, Envelope, parse
+from treering.verbs.query.recent import (
+    JOINED,
+    RECENT,
+    RecentChange,
+    RecentInput,
+    RecentReport,
+    changes_back,
+    merge_in_words,
+    written_change,
+)
+from treering.verbs.reading import DayOptions
 
 LINES = 30
 """Lines of the log without --limit."""
-_PAGE = 1000
 _SAME_INGEST_SECONDS = 60
 """Batches of one ingest that are written within this time are one line."""
 _TITLE_CHARS = 200
@@ -46,10 +57,9 @@ class LoggedEvent:
     reason: str
 
 
-def recent(space: Space, given: Mapping[str, Any], scope: str, *, as_of: int | None = None) -> RecentReport:
-    """Return changes at and below a scope up to an audit sequence number, newest first."""
-    options = {"descend": True, **({} if as_of is None else {"as_of": as_of})}
-    return space.query("recent", scope=scope, input=given, options=options)
+def recent(space: Space, given: Mapping[str, Any], scope: str) -> RecentReport:
+    """Return changes at and below a scope, newest first."""
+    return space.query("recent", scope=scope, input=given, options={"descend": True})
 
 
 def events(space: Space, given: Mapping[str, Any], scope: str, *, until_enough: int) -> Sequence[LoggedEvent]:
@@ -79,39 +89,35 @@ def render_events(
             yield line((f"{one.place}  {', '.join(one.patches)}{why}", "dim"), indent=width + 2)
 
 
-def _changes(space: Space, given: Mapping[str, Any], scope: str) -> Iterator[RecentChange]:
-    """Yield all changes, page by page, except changes of links, which come with the linked objects."""
-    as_of: int | None = None
-    while True:
-        report = recent(space, {**given, "limit": _PAGE}, scope, as_of=as_of)
-        yield from (one for one in report.changes if one.event not in LINK_EVENTS)
-        if not report.more:
-            return
-        as_of = report.changes[-1].seq - 1
+def _changes(space: Space, given: Mapping[str, Any], scope: str) -> Iterator[tuple[AuditEvent, Head]]:
+    """Return all changes except changes of links, which come with the linked objects."""
+    envelope = parse(Envelope, {"scope": scope, "input": given, "options": {"descend": True}}, where="call")
+    call, checked, options = TOOLS["query"].prepare(space.engine, RECENT, envelope, granted=EVERYTHING)
+    changes = changes_back(call, cast("RecentInput", checked), cast("DayOptions", options))
+    return ((event, head) for event, head in changes if event.event_type not in LINK_EVENTS)
 
 
-def _events(ledger: Ledger, changes: Iterator[RecentChange]) -> Iterator[LoggedEvent]:
+def _events(ledger: Ledger, changes: Iterator[tuple[AuditEvent, Head]]) -> Iterator[LoggedEvent]:
     """Yield events: the files of one ingest and the entries of one merge are one event, other changes one each."""
     ingest: _Ingest | None = None
     merge: list[RecentChange] = []
-    for change in changes:
-        at = parse_time(change.time)
+    for change, head in changes:
         if merge and change.patch_id != merge[0].patch_id:
             yield _of_merge(merge)
             merge = []
-        if change.event == JOINED:
-            merge.append(change)
+        if change.event_type == JOINED:
+            merge.append(written_change(change, head))
             continue
         is_read = change.reason.startswith(_INGEST)
-        if ingest and not (is_read and ingest.contains(change, at)):
+        if ingest and not (is_read and ingest.contains(change)):
             yield ingest.event(ledger)
             ingest = None
         if is_read:
-            ingest = ingest or _Ingest(change, at)
-            ingest.add(change, at)
+            ingest = ingest or _Ingest(change, change.timestamp)
+            ingest.add(change, head)
         # Knowledge extracted from a file is not listed in addition to the file.
-        if not is_read or (change.type == "knowledge" and change.event != "created"):
-            yield from _of_object(ledger, change, at)
+        if not is_read or (head.type == "knowledge" and change.event_type != "created"):
+            yield from _of_object(change, head)
     if merge:
         yield _of_merge(merge)
     if ingest:
@@ -129,30 +135,31 @@ def _of_merge(joined: Sequence[RecentChange]) -> LoggedEvent:
 class _Ingest:
     """The changes of one ingest, newest first."""
 
-    first: RecentChange
+    first: AuditEvent
     oldest: datetime
-    files: dict[str, str] = field(default_factory=dict)
-    """By the id of a source, the first thing that happened to it."""
+    files: dict[str, tuple[str, Head]] = field(default_factory=dict)
+    """By the id of a file, the first thing that happened to it."""
+    map: str = ""
+    """The id of the map of a repository, which is no file."""
     patches: dict[str, None] = field(default_factory=dict)
 
-    def contains(self, change: RecentChange, at: datetime) -> bool:
+    def contains(self, change: AuditEvent) -> bool:
         same = (change.reason, change.actor) == (self.first.reason, self.first.actor)
-        return same and (self.oldest - at).total_seconds() < _SAME_INGEST_SECONDS
+        return same and (self.oldest - change.timestamp).total_seconds() < _SAME_INGEST_SECONDS
 
-    def add(self, change: RecentChange, at: datetime) -> None:
-        self.oldest = at
+    def add(self, change: AuditEvent, head: Head) -> None:
+        self.oldest = change.timestamp
         self.patches[change.patch_id] = None
-        if change.type == "source":
-            self.files[change.id] = change.event
+        if head.type != "source":
+            return
+        if head.kind == "repo":
+            self.map = head.id
+        else:
+            self.files[head.id] = (change.event_type, head)
 
     def event(self, ledger: Ledger) -> LoggedEvent:
-        commit = ""
-        heads = ledger.heads(self.files)
-        for head in heads.values():
-            if head.kind == "repo":  # the map of a repository is no file
-                commit = _commit_of(ledger, head.id, self.first.seq)
-                self.files.pop(head.id)
-        counts = Counter(self.files.values())
+        commit = _commit_of(ledger, self.map, self.first.seq) if self.map else ""
+        counts = Counter(event for event, _ in self.files.values())
         target = self.first.reason.removeprefix(_INGEST)
         thing, origin = ("text", "") if target == _NOTES else ("file", f" ({target})")
         did = ", ".join(
@@ -162,21 +169,22 @@ class _Ingest:
         if commit and did:
             what = f"{did} {'at' if counts['created'] else 'to'} commit {commit[:_COMMIT_CHARS]}"
         if len(self.files) == 1:
-            head = heads[next(iter(self.files))]
+            ((_, head),) = self.files.values()
             what = next((_FILES[one] for one in counts if one in _FILES), "Read")
             title = head.origin.rpartition("#")[2] if "#" in head.origin else head.title
-        place = next(iter(self.files), self.first.id)
-        at = parse_time(self.first.time)
+        place = next(iter(self.files), self.first.target)
         what = what[:1].upper() + what[1:]
-        return LoggedEvent(at, self.first.actor, what, title, place, tuple(self.patches), self.first.reason)
+        first = self.first
+        return LoggedEvent(first.timestamp, first.actor, what, title, place, tuple(self.patches), first.reason)
 
 
-def _of_object(ledger: Ledger, change: RecentChange, at: datetime) -> Iterator[LoggedEvent]:
-    head = ledger.heads([change.id]).get(change.id)
+def _of_object(change: AuditEvent, head: Head) -> Iterator[LoggedEvent]:
     # The note of a declaration is not shown in addition to the declared objects.
-    if head and not is_declaration(head.origin):
-        what = change_in_words(change.event, replace(head, status=change.status or head.status))
-        yield LoggedEvent(at, change.actor, what, change.title, change.id, (change.patch_id,), change.reason)
+    if not is_declaration(head.origin):
+        status = str((change.after or {}).get("status") or head.status)
+        what = change_in_words(change.event_type, replace(head, status=status))
+        patches = (change.patch_id,)
+        yield LoggedEvent(change.timestamp, change.actor, what, head.title, head.id, patches, change.reason)
 
 
 def _commit_of(ledger: Ledger, identity: str, sequence: int) -> str:

@@ -180,6 +180,22 @@ class LedgerReads(LedgerStage):
         assert ledger.scopes("/") == sorted(["/run", "/run/7", "/run/7/loop", "/run/8", "/runs", "/run 9/x"])
         assert ledger.scopes("/nowhere") == []
 
+    def test_counts_are_of_current_states(self, ledger: Ledger, make: Builder) -> None:
+        assert ledger.counts() == {}
+        bees, wasps, erased = (make.node(name, scope="/garden") for name in ("Bees", "Wasps", "Erased"))
+        ledger.commit(make.patch(bees, wasps, erased, make.source("One."), make.source("Two.", origin="2")))
+        ledger.commit(make.patch(Transition(id=bees.id, expected_revision=1, to="archived")))
+        ledger.commit(
+            make.patch(
+                MoveScope(id=wasps.id, expected_revision=1, to="/hedge"), Erase(id=erased.id, expected_revision=1)
+            )
+        )
+        assert ledger.counts() == {
+            ("/", "source", "active"): 2,
+            ("/garden", "node", "archived"): 1,
+            ("/hedge", "node", "active"): 1,
+        }
+
     def test_an_archived_source_gives_way_to_a_later_one(self, ledger: Ledger, make: Builder) -> None:
         old, new = make.source("Old."), make.source("New.")
         ledger.commit(make.patch(old))

@@ -239,12 +239,25 @@ def _written(
     most = given.limit + MOST_COUNTED
     counted = list(islice(_changes(call, given, options, window, at_once=most), most))
     shown = counted[: given.limit]
-    changes = [
-        RecentChange(**change_of(event).model_dump(), id=head.id, type=head.type, title=head.title)
-        for event, head in shown
-    ]
+    changes = [written_change(event, head) for event, head in shown]
     heads = {head.id: head for _, head in shown}
     return changes, list(heads.values()), len(counted)
+
+
+def changes_back(call: Call, given: RecentInput, options: DayOptions) -> Iterator[tuple[AuditEvent, Head]]:
+    """Return all changes in a window of time, newest first, with the heads of the changed objects.
+
+    The log is read as far as the changes are consumed.
+    """
+    zone = zone_of(call, options)
+    given = _with_days(given, zone, call.engine.clock.now())
+    window = zone.window(given.since, given.until)
+    return _changes(call, given, options, window, at_once=MOST_COUNTED)
+
+
+def written_change(event: AuditEvent, head: Head) -> RecentChange:
+    """Show a change of an object."""
+    return RecentChange(**change_of(event).model_dump(), id=head.id, type=head.type, title=head.title)
 
 
 def _changes(

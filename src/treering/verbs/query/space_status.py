@@ -6,7 +6,7 @@ from itertools import islice
 
 from pydantic import Field
 
-from treering.core.canonical import Instant, is_object
+from treering.core.canonical import Instant
 from treering.ports.runtime import VECTORS
 from treering.retrieval.index.rounds import lag_of
 from treering.verbs.engine import Engine
@@ -14,7 +14,6 @@ from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 
 _COUNTED = ("source", "knowledge", "work_item", "activity", "node")
 _MAX_WAITING_SHOWN = 1_000
-_BATCH_SIZE = 1_000
 _PACE = "pace of vectors"
 """The id of the row with the pace of embedding. Its scope is null: it covers the whole space."""
 
@@ -84,11 +83,9 @@ def space_status(call: Call, _given: Nothing, options: SpaceStatusOptions) -> Sp
     """Return the status of a space."""
     ledger = call.engine.ledger
     sequence = ledger.sequence()
-    # By the log and the heads: reading the objects takes ten times as long.
-    targets = list(dict.fromkeys(event.target for event in ledger.events() if is_object(event.target)))
     counts: Counter[tuple[str, str]] = Counter()
-    for start in range(0, len(targets), _BATCH_SIZE):
-        counts.update((one.type, one.status) for one in ledger.heads(targets[start : start + _BATCH_SIZE]).values())
+    for (_scope, kind, status), number in ledger.counts().items():
+        counts[kind, status] += number
     by_type = {kind: {status: n for (of, status), n in sorted(counts.items()) if of == kind} for kind in _COUNTED}
     lag = lag_of(call.engine.index)
     last = islice(ledger.events(after=max(sequence - options.writes, 0)), options.writes)

@@ -168,6 +168,11 @@ class PostgresSnapshot(Snapshot):
         sql = f"SELECT DISTINCT scope FROM ({_SCOPES_BELOW}) AS found ORDER BY scope"  # noqa: S608 - only our own SQL
         return self._transaction.column(sql, start=start, end=start + AFTER_ALL, below=below)
 
+    def counts(self) -> dict[tuple[str, str, str], int]:
+        """Return the number of current objects by scope, type and status."""
+        sql = "SELECT scope, type, status, count(*) FROM objects WHERE space = %(space)s GROUP BY scope, type, status"
+        return {(scope, kind, status): number for scope, kind, status, number in self._transaction.rows(sql)}
+
     def _revisions_told(self, events: Sequence[AuditEvent]) -> ReadRevision:
         """Read the revisions in events together."""
         revisions = self.objects.some_revisions(revisions_in(events))
