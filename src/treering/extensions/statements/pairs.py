@@ -175,6 +175,12 @@ def have_common(new: Statement, old: Statement) -> bool:
     return is_pointing and new.message - old.message <= NEAR_MESSAGES
 
 
+def have_other_kinds(new: Statement, old: Statement) -> bool:
+    """Return whether both have values of different kinds only: what the lamp costs, and when it is launched."""
+    kinds, earlier = _kinds(new), _kinds(old)
+    return bool(kinds and earlier) and not kinds & earlier
+
+
 def _has_equal(new: Statement, old: Statement) -> bool:
     return any(not keys.isdisjoint(old.keys.get(kind, ())) for kind, keys in new.keys.items())
 

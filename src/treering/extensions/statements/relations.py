@@ -4,7 +4,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from treering.extensions.statements.pairs import TELLING, Comparison, differing, have_common, is_other_subject
+from treering.extensions.statements.pairs import (
+    TELLING,
+    Comparison,
+    differing,
+    have_common,
+    have_other_kinds,
+    is_other_subject,
+)
 from treering.extensions.statements.statement import Relation, RelationKind, StatedValue, Statement
 from treering.extensions.statements.words import KIN
 
@@ -97,6 +104,8 @@ def _is_apart(new: Statement, old: Statement) -> bool:
         return True
     if _is_of_other_kin(new, old) or _is_another(new, old):
         return True
+    if not new.cues & TELLING and have_other_kinds(new, old):
+        return True
     if "label" in differing(new, old) or ("did" in new.cues and "did" in old.cues):
         return True
     return is_other_subject(new, old)
@@ -111,10 +120,12 @@ def _is_another(new: Statement, old: Statement) -> bool:
 def _is_sure(new: Statement, old: Statement) -> bool:
     """Return whether a statement retires another; else the other stays, and is marked.
 
-    Without a word for a change, people who disagree leave it open.
+    A word announces the change, or the statements cannot both be true. People who disagree leave it open.
     """
-    is_open = new.author != old.author and new.force == "asserted" and not new.cues & TELLING
-    return not is_open
+    if new.cues & TELLING or new.force != "asserted" or _kind(new, old) != "replaces":
+        return True
+    is_single = new.single and old.single and new.attributes & old.attributes
+    return new.author == old.author and bool(is_single or differing(new, old) or new.positive != old.positive)
 
 
 def _kind(new: Statement, old: Statement) -> RelationKind:
