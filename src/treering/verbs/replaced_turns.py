@@ -32,7 +32,7 @@ class FoundTurn:
 
 _PAST = re.compile(
     r"\b(?:before|used to|previous(?:ly)?|former(?:ly)?|original(?:ly)?|at first|initial(?:ly)?|back then|earlier|once|"
-    r"in the past|old|until (?:then|now)|no longer|anymore|früher|davor|vorher|ursprünglich|damals|antes|"
+    r"in the past|(?<!how )old|until (?:then|now)|no longer|anymore|früher|davor|vorher|ursprünglich|damals|antes|"
     r"anteriormente|originalmente)\b",
     re.IGNORECASE,
 )
@@ -50,7 +50,7 @@ class ReplacingTurn:
     speaker: str = ""
     at: datetime | None = None
     leads: bool = True
-    """Whether it belongs above the turn that it replaced. A plan may be shown above what was done."""
+    """Whether it belongs above the turn that it replaced, as it answers the question, too."""
     degree: str = ""
     """`in part` or `perhaps`; empty if it replaced all of the turn for sure."""
     contests: bool = False
@@ -108,21 +108,34 @@ def behind_replacements(
 ) -> list[_Hit]:
     """Return hits with each replaced one directly behind what replaced it; the others keep their order.
 
-    A replacement that is not among the hits is looked up. `past`: the replaced ones come first.
+    The latest of a chain comes first. If it is not among the hits, it is looked up. `past`: the oldest comes first.
     """
     by_key = {key_of(hit): hit for hit in hits}
-    behind: dict[_Key, list[_Hit]] = {}
+    behind: dict[_Key, list[_Key]] = {}
+    for key in by_key:
+        if key in replaced:
+            behind.setdefault(replaced[key], []).append(key)
+    ordered: dict[_Key, _Hit] = {}
     for hit in hits:
-        if (key := key_of(hit)) in replaced:
-            behind.setdefault(replaced[key], []).append(hit)
-    ordered: list[_Hit] = []
-    done: set[_Key] = set()
-    for hit in hits:
-        current = replaced.get(key_of(hit), key_of(hit))
-        if current in done:
+        if (key := key_of(hit)) in ordered:
             continue
-        done.add(current)
-        replacing = by_key[current] if current in by_key else look_up(hit, current)
-        group = [] if replacing is None else [replacing]
-        ordered += [*behind.get(current, ()), *group] if past else [*group, *behind.get(current, ())]
-    return ordered
+        latest = _latest(key, replaced)
+        if latest not in by_key and (absent := look_up(hit, latest)) is not None:
+            by_key[latest] = absent
+        chain = _chain(latest, behind, past=past)
+        ordered |= {one: by_key[one] for one in chain if one in by_key and one not in ordered}
+    return list(ordered.values())
+
+
+def _latest(key: _Key, replaced: Mapping[_Key, _Key]) -> _Key:
+    seen: set[_Key] = set()
+    while key in replaced and key not in seen:
+        seen.add(key)
+        key = replaced[key]
+    return key
+
+
+def _chain(key: _Key, behind: dict[_Key, list[_Key]], *, past: bool) -> list[_Key]:
+    """Return a key and all that it replaced, directly or through others."""
+    older = [one for each in behind.pop(key, ()) for one in _chain(each, behind, past=past)]
+    return [*older, key] if past else [key, *older]

@@ -167,11 +167,52 @@ def test_looked_up_replacement_has_no_flags_of_the_replaced(space):
     assert "ignore_instructions" in old.shown.flags
 
 
-def test_replacement_leads_only_if_it_answers_the_question(space):
+CONTACT = ("Our contact at Lumen is Ortega, room 4 of the mill", "Ortega quit the job and left for Lisbon")
+PASSPORT = ("I need to renew my passport", "passport is renewed")
+CALVES = ("calves get two litres of milk in the morning", "and in the evening?", "three")
+
+
+@pytest.mark.parametrize(
+    ("texts", "question", "first"),
+    [
+        (CONTACT, "is Ortega the contact at Lumen", 1),
+        (CONTACT, "which room of the mill has the window", 0),
+        (PASSPORT, "must Ada renew a passport", 1),
+    ],
+)
+def test_replacement_leads_only_if_it_answers_the_question(space, texts, question, first):
     discussion = opened(space)
-    tell(discussion, "Our contact at Lumen is Ortega, room 4 of the old mill", "Ortega left in May")
-    first = hits(discussion, "which room of the old mill is it")[0]
-    assert first[0] == 0
+    tell(discussion, *texts)
+    found = hits(discussion, question)
+    assert found[0][0] == first
+    assert (0, 1) in found
+
+
+def test_answer_to_another_question_does_not_lead(space):
+    discussion = opened(space)
+    names = ("Ada", "Ben", "Ada")
+    discussion.record(
+        [Message(role="user", name=name, content=text, at=BEGAN) for name, text in zip(names, CALVES, strict=True)]
+    )
+    assert hits(discussion, "how much milk do the calves get in the morning")[0][0] == 0
+
+
+def test_chain_of_replaced_messages_shows_each_once(space):
+    discussion = opened(space)
+    tell(
+        discussion,
+        "dinner is at Luigi's on friday",
+        "dinner is at Mario's on friday now. the parking permit is at the mill",
+        "the parking permit is at the station now",
+    )
+    assert [one for one, _ in hits(discussion, "where is the parking permit for dinner")] == [2, 1, 0]
+    assert [one for one, _ in hits(discussion, "where was the parking permit for dinner at first")] == [0, 1, 2]
+
+
+def test_age_is_no_question_about_the_past(space):
+    discussion = opened(space)
+    tell(discussion, "my cat Minka is 6 years of age", "my cat Minka is 7 years of age now")
+    assert hits(discussion, "how old is the cat Minka")[:2] == [(1, None), (0, 1)]
 
 
 def test_earlier_state_and_search_show_how_it_was(space):

@@ -13,6 +13,7 @@ from treering.core.evidence import Segment, Turn
 from treering.core.objects import Source
 from treering.extensions.statements.contested import contested
 from treering.extensions.statements.ledger import ReplacedMessage, StatementLedger
+from treering.extensions.statements.pairs import TELLING
 from treering.extensions.statements.reading import statements_of, topics_of
 from treering.extensions.statements.statement import SaidMessage, Statement
 from treering.extensions.statements.stored import loaded
@@ -34,12 +35,8 @@ MACHINES = frozenset({"assistant", "model", "ai", "bot", "system", "tool"})
 MAX_MESSAGES = 4_000
 """Messages of a conversation that are compared: the newest, so that reading a long one takes seconds once."""
 _STEP = 1_000
-MIN_ANSWERED = 0.5
-"""Share of the question's topics in a replaced statement that what ends or corrects it needs to be shown above it."""
-MIN_ANSWERED_BY_VALUE = 0.6
-"""The same for another value, which is more often of another thing. Both: `benchmarks truth` (dev), turns of LoCoMo."""
 MAX_BESIDE = 2
-"""Statements in a message up to which a short one is its main content, chosen on the same sets."""
+"""Statements in a message up to which a short one is its main content: `benchmarks truth` (dev), LoCoMo."""
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -63,6 +60,12 @@ class StatedConversation:
         for identity, other in contested(self.ledger).items():
             disputed.setdefault(identity[0], []).append((self.ledger.statements[identity], other))
         return disputed
+
+    @cached_property
+    def speakers(self) -> frozenset[str]:
+        """The topics that are names of speakers."""
+        authors = {one.author for one in self.ledger.statements.values()}
+        return frozenset().union(*map(topics_of, authors))
 
     def contesting(self, position: int, topics: frozenset[str]) -> ReplacingTurn | None:
         """Return the turn that contests what a message states about some topics, if any does."""
@@ -144,29 +147,33 @@ def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str) ->
             if other and (one is None or one.degree == "perhaps"):
                 found[place] = replace(other, leads=False, contests=True)
             elif one and (turn := conversation.turns.get(one.relation.source.message)):
-                leads = _leads(conversation.ledger, position, one, topics)
+                leads = _leads(conversation, position, one, topics)
                 found[place] = replace(turn, degree=one.degree, leads=leads)
     return found
 
 
-def _leads(ledger: StatementLedger, position: int, replaced: ReplacedMessage, topics: frozenset[str]) -> bool:
+def _leads(conversation: StatedConversation, position: int, replaced: ReplacedMessage, topics: frozenset[str]) -> bool:
     """Return whether what replaced a message belongs above it for a question with some topics.
 
-    It must be sure, and answer the question, too: have at least half of the topics that the question has in common with
-    the replaced statement, or be short for it (`make it 8`), without much else in its message.
+    It must be sure, and answer the question, too: its message has a topic that the question has in common with the
+    replaced statement; or it has a word for a change, and the question is about nothing but that statement; or it is
+    short for it (`make it 8`), without much else in its message. `Three` may answer `and evenings?` instead.
     """
-    new = replaced.relation.source
-    if replaced.degree == "perhaps" or replaced.relation.kind == "completes":
+    ledger, new, kind = conversation.ledger, replaced.relation.source, replaced.relation.kind
+    if replaced.degree == "perhaps":
         return False
     old = [one for one in _stated_in(ledger, position) if one.id in ledger.retired]
     best = max(old, key=lambda one: len(one.things & topics), default=replaced.relation.target)
-    shared = best.things & topics
-    least = MIN_ANSWERED_BY_VALUE if replaced.relation.kind == "replaces" else MIN_ANSWERED
-    if shared and len(shared & new.topics) >= least * len(shared):
+    message = _stated_in(ledger, new.message)
+    if any(best.things & topics & one.topics for one in message):
+        return True
+    if new.answers and kind == "replaces":
+        return False
+    content = topics - conversation.speakers
+    if content and content <= best.topics and (kind != "replaces" or new.cues & TELLING):
         return True
     is_short = new.things - new.inherited <= best.things or new.id in ledger.contexts
-    is_main = sum(one.has_substance for one in _stated_in(ledger, new.message)) <= MAX_BESIDE
-    return (is_short and is_main) or bool(not shared and best.single and best.attributes & new.attributes)
+    return is_short and sum(one.has_substance for one in message) <= MAX_BESIDE
 
 
 def _stated_in(ledger: StatementLedger, message: int) -> list[Statement]:
