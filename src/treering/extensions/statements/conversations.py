@@ -14,7 +14,7 @@ from treering.core.objects import Source
 from treering.extensions.statements.contested import contested
 from treering.extensions.statements.ledger import ReplacedMessage, StatementLedger
 from treering.extensions.statements.pairs import TELLING
-from treering.extensions.statements.reading import statements_of, topics_of
+from treering.extensions.statements.reading import asks_for_past_days, statements_of, topics_of
 from treering.extensions.statements.statement import SaidMessage, Statement
 from treering.extensions.statements.stored import loaded
 from treering.ports.ledger import AsOf, ObjectRequest
@@ -135,7 +135,7 @@ def _earlier_conversation(engine: Engine, ids: Sequence[str], as_of: AsOf) -> St
 
 def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str) -> dict[TurnPlace, ReplacingTurn]:
     """Return which of some turns, best first, later ones of their conversations replaced, and by which."""
-    topics = topics_of(question)
+    topics, is_dated = topics_of(question), asks_for_past_days(question, engine.clock.now())
     found: dict[TurnPlace, ReplacingTurn] = {}
     for (scope, root, as_of), group in islice(_by_conversation(turns).items(), MAX_CONVERSATIONS):
         conversation = conversation_at(engine, scope=scope, root=root, as_of=as_of)
@@ -147,7 +147,7 @@ def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str) ->
             if other and (one is None or one.degree == "perhaps"):
                 found[place] = replace(other, leads=False, contests=True)
             elif one and (turn := conversation.turns.get(one.relation.source.message)):
-                leads = _leads(conversation, position, one, topics)
+                leads = not is_dated and _leads(conversation, position, one, topics)
                 found[place] = replace(turn, degree=one.degree, leads=leads)
     return found
 
