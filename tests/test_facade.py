@@ -121,6 +121,7 @@ FOR_BACKENDS = [
     "MemoryEngineContract",
     "MemoryLedger",
     "ModelContract",
+    "NamedView",
     "OverlapReranker",
     "Extension",
     "Part",
