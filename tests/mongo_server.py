@@ -5,6 +5,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _ENDING_SECONDS = 20
@@ -56,6 +58,21 @@ def remove(server: MongoServer) -> None:
     """Stop a server, and remove all it kept."""
     server.stop()
     shutil.rmtree(server.folder, ignore_errors=True)
+
+
+@contextmanager
+def running() -> Iterator[MongoServer]:
+    """Run a new server during a block; skip the tests if none can be started."""
+    import pytest  # not in the process of the server
+
+    try:
+        server = new_server()
+    except CannotStart as error:
+        pytest.skip(f"no MongoDB server can be started here: {error}")
+    try:
+        yield server
+    finally:
+        remove(server)
 
 
 def _serve(folder: str) -> None:

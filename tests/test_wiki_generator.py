@@ -24,12 +24,8 @@ DECISION = "Pages are organized by file: one for each of the largest files."
 
 @pytest.fixture(scope="module")
 def address():
-    try:
-        server = mongo_server.new_server()
-    except mongo_server.CannotStart as error:
-        pytest.skip(f"no MongoDB server can be started here: {error}")
-    yield server.url
-    mongo_server.remove(server)
+    with mongo_server.running() as server:
+        yield server.url
 
 
 @pytest.fixture

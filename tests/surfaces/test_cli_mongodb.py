@@ -13,15 +13,11 @@ from treering.wiki import MongoWikiMemories, WikiMemoryService
 
 @pytest.fixture(scope="module")
 def address():
-    try:
-        started = mongo_server.new_server()
-    except mongo_server.CannotStart as error:
-        pytest.skip(f"no MongoDB server can be started here: {error}")
-    kept = MongoWikiMemories(started.url, embedder=HashingEmbedder())
-    store(WikiMemoryService(kept), "Flask routes requests.")
-    kept.close()
-    yield started.url
-    mongo_server.remove(started)
+    with mongo_server.running() as server:
+        kept = MongoWikiMemories(server.url, embedder=HashingEmbedder())
+        store(WikiMemoryService(kept), "Flask routes requests.")
+        kept.close()
+        yield server.url
 
 
 def test_a_server_without_a_search_node_is_told_as_one_that_is_searched_exactly(address, capsys):

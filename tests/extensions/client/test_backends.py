@@ -35,12 +35,8 @@ def redis_url(request):
 
 @pytest.fixture(scope="session")
 def mongo_url():
-    try:
-        server = mongo_server.new_server()
-    except mongo_server.CannotStart as error:
-        pytest.skip(f"no MongoDB server can be started here: {error}")
-    yield server.url
-    mongo_server.remove(server)
+    with mongo_server.running() as server:
+        yield server.url
 
 
 class TestSqlite(MemoryClientContract):

@@ -7,6 +7,7 @@ from recollection_parts import BEGAN
 from space_parts import open_space
 from treering.extensions.discussions.memory import DiscussionMemory
 from treering.extensions.discussions.search import DiscussionSearch
+from treering.extensions.statements import pairs
 from treering.extensions.statements.statement import Statement
 from treering.verbs.ingest.turns import Message
 from treering.verbs.replaced_turns import ReplacingTurn
@@ -235,3 +236,12 @@ def test_erased_words_do_not_stay_in_memory():
     assert "4711" in discussion.state()
     discussion.delete([0], erase=True)
     assert not [one for one in gc.get_objects() if isinstance(one, Statement | ReplacingTurn) and "4711" in one.text]
+
+
+def test_erasure_drops_vectors_of_statements():
+    discussion = opened(open_space(channel="user"))
+    tell(discussion, "my pin is 4711", "my pin is 4712 now")
+    assert "4712" in discussion.state()
+    assert pairs._vector.cache_info().currsize
+    discussion.delete([0, 1], erase=True)
+    assert not pairs._vector.cache_info().currsize

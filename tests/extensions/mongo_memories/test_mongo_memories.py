@@ -31,12 +31,8 @@ def address():
     if given := os.environ.get("TREERING_TEST_MONGODB"):
         yield given
         return
-    try:
-        started = mongo_server.new_server()
-    except mongo_server.CannotStart as error:
-        pytest.skip(f"no MongoDB server can be started here: {error}")
-    yield started.url
-    mongo_server.remove(started)
+    with mongo_server.running() as server:
+        yield server.url
 
 
 @pytest.fixture

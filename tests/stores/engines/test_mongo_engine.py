@@ -19,12 +19,8 @@ _marks = count()
 
 @pytest.fixture(scope="module")
 def server():
-    try:
-        started = mongo_server.new_server()
-    except mongo_server.CannotStart as error:
-        pytest.skip(f"no MongoDB server can be started here: {error}")
-    yield started
-    mongo_server.remove(started)
+    with mongo_server.running() as started:
+        yield started
 
 
 def engine_at(url, mark="a-mark"):

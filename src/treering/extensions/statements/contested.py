@@ -31,7 +31,7 @@ def contested(ledger: StatementLedger) -> dict[tuple[int, int], Statement]:
 
 
 def _is_claim(one: Statement) -> bool:
-    is_shared = one.force == "asserted" and not one.machine and bool(one.things)
+    is_shared = one.force == "asserted" and bool(one.things)
     return is_shared and _OWN.isdisjoint(words_in(one.text))
 
 

@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 
 from treering.core.evidence import Segment, Turn
 from treering.core.objects import Source
+from treering.extensions.statements import pairs
 from treering.extensions.statements.contested import contested
 from treering.extensions.statements.ledger import ReplacedMessage, StatementLedger
-from treering.extensions.statements.pairs import TELLING
 from treering.extensions.statements.reading import asks_for_past_days, statements_of, topics_of
 from treering.extensions.statements.statement import SaidMessage, Statement
 from treering.extensions.statements.stored import loaded
@@ -108,6 +108,7 @@ def forget(engine: Engine) -> None:
     """Drop everything that was read of a space, such as the words of erased messages."""
     _CACHES.pop(engine.index, None)
     statements_of.cache_clear()
+    pairs.forget()
 
 
 def _cache_of(engine: Engine) -> _Cache:
@@ -170,7 +171,7 @@ def _leads(conversation: StatedConversation, position: int, replaced: ReplacedMe
     if new.answers and kind == "replaces":
         return False
     content = topics - conversation.speakers
-    if content and content <= best.topics and (kind != "replaces" or new.cues & TELLING):
+    if content and content <= best.topics and (kind != "replaces" or new.cues & pairs.TELLING):
         return True
     is_short = new.things - new.inherited <= best.things or new.id in ledger.contexts
     return is_short and sum(one.has_substance for one in message) <= MAX_BESIDE

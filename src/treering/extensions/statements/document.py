@@ -123,7 +123,7 @@ class Line:
 
     @property
     def words(self) -> str:
-        """The line without its date and what it replaced."""
+        """The line without its date and the statements that it replaced."""
         first = self.first
         notes = [f"quoted by {first.quoted_by}"] if first.quoted_by else []
         if self.partner and any(_YOU.search(one.text.casefold()) for one in self.statements):

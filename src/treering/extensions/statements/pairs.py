@@ -29,10 +29,9 @@ _MOST = 3
 """Counts of topics and ranks from here on are one sign."""
 _SECONDS_A_DAY = 86_400
 TELLING = frozenset({"change", "correct", "end", "done", "hint", "refuses", "objects", "negative", "leads"})
-"""Cues of statements that may change another with which they share no topic and no kind of value."""
-
-POINTING = frozenset({"change", "correct", "end", "refuses", "objects", "negative", "leads"})
-"""Cues of statements that may change another with which they share no topic."""
+"""Cues that announce a change."""
+POINTING = TELLING - {"done", "hint"}
+"""Cues of statements that may change another with which they share neither a topic nor a kind of value."""
 MAX_OWN_TOPICS = 1
 """Topics of its own up to which such a statement only points at another."""
 NEAR_MESSAGES = 6
@@ -44,6 +43,11 @@ _EMBEDDER = StaticEmbedder()
 @lru_cache(maxsize=4_096)
 def _vector(text: str) -> Vector:
     return _EMBEDDER.embed_query(text)
+
+
+def forget() -> None:
+    """Drop the texts of compared statements from memory."""
+    _vector.cache_clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,7 @@ def _of_contents(new: Statement, old: Statement) -> Iterator[str]:
         yield "equal value"
     if is_other_subject(new, old):
         yield "other subject"
-    if new.single and old.single and new.attributes & old.attributes:
+    if have_same_attribute(new, old):
         yield "single both"
     if new.things & new.subject & old.subject:
         yield "same subject"
@@ -167,12 +171,17 @@ def have_common(new: Statement, old: Statement) -> bool:
 
     `Make it 8` and `that's off` have nothing to say but the change, and are about something that was said just before.
     """
-    if new.things & old.things or (new.single and old.single and new.attributes & old.attributes):
+    if new.things & old.things or have_same_attribute(new, old):
         return True
     if (differing(new, old) or _has_equal(new, old)) and new.cues & TELLING:
         return True
     is_pointing = bool(new.cues & POINTING) and len(new.things - new.inherited) <= MAX_OWN_TOPICS
     return is_pointing and new.message - old.message <= NEAR_MESSAGES
+
+
+def have_same_attribute(new: Statement, old: Statement) -> bool:
+    """Return whether both state the same attribute of which a person has one, such as a home."""
+    return new.single and old.single and not new.attributes.isdisjoint(old.attributes)
 
 
 def have_other_kinds(new: Statement, old: Statement) -> bool:

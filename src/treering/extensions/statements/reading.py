@@ -58,7 +58,7 @@ def topics_of(question: str) -> frozenset[str]:
 
 
 def asks_for_past_days(question: str, now: datetime) -> bool:
-    """Return whether a question names days before now: what was said then answers it, whatever came later."""
+    """Return whether a question names past days. Messages of these days answer it, even if they were replaced later."""
     values, _ = values_in(question, words_for(question), at=now)
     return any(value.last is not None and value.last < now.date() for value in values)
 

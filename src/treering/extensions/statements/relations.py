@@ -10,6 +10,7 @@ from treering.extensions.statements.pairs import (
     differing,
     have_common,
     have_other_kinds,
+    have_same_attribute,
     is_other_subject,
 )
 from treering.extensions.statements.statement import Relation, RelationKind, StatedValue, Statement
@@ -72,7 +73,7 @@ def _settled(new: Statement, earlier: Sequence[Statement]) -> Statement | None:
     for one in reversed(earlier):
         if one.message < new.message - REPLY_MESSAGES:
             return None
-        if one.force == "suggested" and one.author != new.author and not one.machine:
+        if one.force == "suggested" and one.author != new.author:
             return one
     return None
 
@@ -124,8 +125,8 @@ def _is_sure(new: Statement, old: Statement) -> bool:
     """
     if new.cues & TELLING or new.force != "asserted" or _kind(new, old) != "replaces":
         return True
-    is_single = new.single and old.single and new.attributes & old.attributes
-    return new.author == old.author and bool(is_single or differing(new, old) or new.positive != old.positive)
+    is_exclusive = have_same_attribute(new, old) or bool(differing(new, old)) or new.positive != old.positive
+    return new.author == old.author and is_exclusive
 
 
 def _kind(new: Statement, old: Statement) -> RelationKind:

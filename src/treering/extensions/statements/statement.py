@@ -76,7 +76,6 @@ class Statement:
     """The topics that say what is done, not to what."""
     inherited: frozenset[str] = frozenset()
     """The topics that it has only from what it goes on from, or answers."""
-    machine: bool = False
     refers: bool = False
     """Whether it begins with a pronoun for what was mentioned before."""
     begins: bool = True

@@ -27,11 +27,8 @@ def named_definitions(question: Question, reach: Reach) -> Steps[list[Hit]]:
     terms = frozenset(question.terms.words)
     ranked = sorted(whole, key=lambda hit: -len(terms.intersection(index_text(hit.text).split())))
     of_file: dict[str, tuple[str, ...]] = {}
-    best = [
-        hit
-        for hit in ranked
-        if of_file.setdefault(hit.head.object_id, names_defined_in(hit.head)) == names_defined_in(hit.head)
-    ]
+    named = ((hit, names_defined_in(hit.head)) for hit in ranked)
+    best = [hit for hit, names in named if of_file.setdefault(hit.head.object_id, names) == names]
     return sorted(best[: TUNING.packing.max_symbols], key=_place)
 
 

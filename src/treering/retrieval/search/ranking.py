@@ -288,7 +288,7 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
 
 
 def _with_first(ranked: Sequence[Fused], arm: str, keys: set[int], candidates: Candidates) -> Steps[list[Fused]]:
-    """Return the candidates with those of an arm first, including new ones."""
+    """Put the candidates of an arm first, and add those that were not ranked."""
     unranked = yield from candidates.read(keys - {hit.key for hit in ranked}, in_reach=True)
     return put_first([*ranked, *(Fused(key, 0.0, {}) for key in sorted(unranked))], arm, keys)
 

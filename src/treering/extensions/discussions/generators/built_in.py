@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from treering.core.canonical import normalise_text
+from treering.core.objects import BY_RULES
 from treering.extensions.discussions.generators.generator import (
     Background,
     Chunk,
@@ -50,7 +51,7 @@ class BuiltInGenerator:
     @property
     def name(self) -> str:
         """Name and version of the rules; it changes when their results do."""
-        return "built-in-3"
+        return f"{BY_RULES}-3"
 
     def memories(self, chunk: Chunk, background: Background) -> Generated:  # noqa: ARG002 - rules need the chunk alone
         """Make one memory of a chunk from its most informative sentences; none if nothing is worth remembering.
